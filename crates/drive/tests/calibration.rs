@@ -374,10 +374,10 @@ fn a_deeper_queue_lets_the_drive_serve_more() {
         });
         4000.0 / end.as_secs_f64()
     };
-    let [one, four, sixteen, sixty_four] = [1, 4, 16, 64].map(rate);
-    assert_within(one, 1e3 / 5.504, 0.03);
+    let [single, four, sixteen, sixty_four] = [1, 4, 16, 64].map(rate);
+    assert_within(single, 1e3 / 5.504, 0.03);
     assert!(
-        four > 1.2 * one && sixteen > 1.2 * four && sixty_four > 1.2 * sixteen,
+        four > 1.2 * single && sixteen > 1.2 * four && sixty_four > 1.2 * sixteen,
         "{four} {sixteen} {sixty_four}"
     );
 }

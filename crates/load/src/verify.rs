@@ -7,7 +7,7 @@
 //!  | magic  | volume | LBA     | sequence | run   | CRC   | payload (incompressible) …     | sequence |
 //! ```
 //! All fields are little-endian. The CRC32C covers the block with its own field zero. The sequence
-//! is stored at both ends, so that a block whose halves come from different writes is reported as
+//! is stored at both ends, so that a block with halves from different writes is reported as
 //! torn and not merely as wrong.
 //!
 //! # Valid stamps

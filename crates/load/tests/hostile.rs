@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// A VM whose target is played by the test. `peer` encodes the PDUs; the session is the VM's.
+/// A VM with the test as its target. `peer` encodes the PDUs; the session is the VM's.
 struct FakeTarget {
     vm: IscsiVm,
     peer: Peer,

@@ -79,7 +79,7 @@ impl Pool {
     }
 
     /// Counts the references to every page of every group, in a walk over all maps. Reports pages
-    /// that unrelated volumes share, and volumes whose number of mapped pages is wrong.
+    /// that unrelated volumes share, and volumes with a wrong number of mapped pages.
     fn count_references(&self, findings: &mut Vec<Finding>) -> Vec<Vec<u32>> {
         let groups = self.alloc.groups.iter();
         let mut references: Vec<Vec<u32>> = groups

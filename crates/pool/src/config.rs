@@ -32,7 +32,7 @@ pub struct PoolConfig {
     /// pages are recycled after at most this time. Costs one sync of the data and one commit.
     pub commit_interval: Duration,
     /// Time for which a write waits for space before it fails with [`crate::Failure::Full`], as in
-    /// dm-thin's queue mode, whose `no_space_timeout` is 60 s. It proceeds once space becomes free
+    /// dm-thin's queue mode (`no_space_timeout` 60 s). It proceeds once space becomes free
     /// (UNMAP, another group). A volume at its quota still refuses at once. Default 0: refuse at
     /// once.
     pub hold_when_full: Duration,

@@ -284,7 +284,7 @@ fn workloads() -> Vec<Vec<Op>> {
 fn cut_off_all(workloads: &[Vec<Op>], planted: Planted, samples: usize) -> (usize, Vec<String>) {
     let base = base();
     let next = AtomicUsize::new(0);
-    let found = Mutex::new((0, Vec::new()));
+    let results = Mutex::new((0, Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
     std::thread::scope(|scope| {
         for _ in 0..threads {
@@ -292,14 +292,14 @@ fn cut_off_all(workloads: &[Vec<Op>], planted: Planted, samples: usize) -> (usiz
                 while let Some(workload) = workloads.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut random = Pcg64::seed_from_u64(workload.len() as u64);
                     let (crashes, wrong) = cut_off(&base, workload, planted, samples, &mut random);
-                    let mut found = found.lock().unwrap();
-                    found.0 += crashes;
-                    found.1.extend(wrong);
+                    let mut results = results.lock().unwrap();
+                    results.0 += crashes;
+                    results.1.extend(wrong);
                 }
             });
         }
     });
-    found.into_inner().unwrap()
+    results.into_inner().unwrap()
 }
 
 #[test]

@@ -269,12 +269,12 @@ fn contradictions_are_reported_even_if_every_checksum_is_right() {
     let damaged = copies(&disks);
     let mut pages = (0, 0);
     forge(&damaged[0], "leaves", LEAF_OF_V, |mut record| {
-        let (one, two) = (entry(1), entry(2));
-        pages = (record[one + 1], record[one + 5]);
-        record.copy_within(one..one + 6, two);
-        let last = record[two + 5];
-        record[two + 5] ^= 1;
-        Some(forged(record, two + 5, last))
+        let (first, second) = (entry(1), entry(2));
+        pages = (record[first + 1], record[first + 5]);
+        record.copy_within(first..first + 6, second);
+        let last = record[second + 5];
+        record[second + 5] ^= 1;
+        Some(forged(record, second + 5, last))
     });
     let findings = check(&damaged).unwrap();
     let twice = |found: &Finding| {

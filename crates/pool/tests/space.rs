@@ -178,8 +178,8 @@ fn the_threshold_is_reported_once_per_crossing() {
     driver.unmap(volume, &[(0, 20 * PAGE)], false).unwrap();
     fill(&mut driver, volume, 0..20);
     driver.settle();
-    let (told, cleared) = (Event::ThresholdCrossed, Event::ThresholdCleared);
-    assert_eq!(driver.events, [told, cleared, told]);
+    let (crossed, cleared) = (Event::ThresholdCrossed, Event::ThresholdCleared);
+    assert_eq!(driver.events, [crossed, cleared, crossed]);
 }
 
 #[test]
@@ -257,21 +257,21 @@ fn provisioning_reports_allocated_extents() {
         offset_bytes,
         length_bytes,
     };
-    let told = driver
+    let extents = driver
         .pool
         .provisioning(volume, range(512, (1 << 40) - 512), 10)
         .unwrap();
     assert_eq!(
-        told,
+        extents,
         [
             (range(512, 2 * PAGE - 512), false),
             (range(2 * PAGE, 2 * PAGE), true),
             (range(4 * PAGE, (1 << 40) - 4 * PAGE), false),
         ]
     );
-    let told = driver
+    let extents = driver
         .pool
         .provisioning(volume, range(3 * PAGE + 512, 512), 10)
         .unwrap();
-    assert_eq!(told, [(range(3 * PAGE + 512, 512), true)]);
+    assert_eq!(extents, [(range(3 * PAGE + 512, 512), true)]);
 }

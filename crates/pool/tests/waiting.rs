@@ -120,7 +120,7 @@ fn writes_to_a_page_being_copied_wait_and_reads_return_the_old_data() {
 
 #[test]
 fn a_failed_copy_fails_the_write_and_frees_its_page() {
-    for (failure, told) in [
+    for (failure, reported) in [
         (ActionFailure::Io, Failure::Io),
         (ActionFailure::NoSpace, Failure::Full),
     ] {
@@ -133,7 +133,9 @@ fn a_failed_copy_fails_the_write_and_frees_its_page() {
                 .pool
                 .handle_action_done(driver.now, action.id, Err(failure));
         }
-        assert!(matches!(driver.take_reply(id), Some(Outcome::Failed(failure)) if failure == told));
+        assert!(
+            matches!(driver.take_reply(id), Some(Outcome::Failed(failure)) if failure == reported)
+        );
         assert_eq!(driver.read(volume, 0, 512).unwrap(), [1; 512]);
         driver.flush().unwrap();
         driver.settle();
@@ -389,7 +391,7 @@ fn names_and_sizes_out_of_bounds_are_refused() {
 }
 
 fn refused_with(driver: &mut Driver, id: RequestId, failure: Failure) -> bool {
-    matches!(driver.take_reply(id), Some(Outcome::Failed(told)) if told == failure)
+    matches!(driver.take_reply(id), Some(Outcome::Failed(reported)) if reported == failure)
 }
 
 /// Returns a pool of two pages, both allocated, that holds writes for a minute.

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes `start..end` of a source whose byte n is n mod 251.
+    /// Bytes `start..end` of a source in which byte n is n mod 251.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Range {
         start: usize,

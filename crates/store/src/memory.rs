@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(store.taken.extents(whole, 9), [(whole, false)]);
         store.write(8 * KIB, &[7; 512]);
         store.write(16 * KIB, &[7; 8192]);
-        let told = store.taken.extents(whole, 9);
+        let extents = store.taken.extents(whole, 9);
         let expected = [
             (extent(0, 8 * KIB), false),
             (extent(8 * KIB, 4 * KIB), true),
@@ -366,7 +366,7 @@ mod tests {
             (extent(16 * KIB, 8 * KIB), true),
             (extent(24 * KIB, 1000 * KIB), false),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(extents, expected);
         assert_eq!(store.taken.extents(whole, 2), expected[..2]);
         assert_eq!(store.mapped_bytes(), 12 * KIB);
         // A deallocated part of a granule reads as zeros but stays allocated.

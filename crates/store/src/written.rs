@@ -104,9 +104,9 @@ impl Written {
     pub(crate) fn extents(&self, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
         let end = range.offset_bytes + range.length_bytes;
         let last = end.div_ceil(GRANULE_BYTES);
-        let mut found = Vec::new();
+        let mut extents = Vec::new();
         let mut at = range.offset_bytes;
-        while at < end && found.len() < extents_max {
+        while at < end && extents.len() < extents_max {
             let granule = at / GRANULE_BYTES;
             let taken = self.is_set(granule);
             let until = (self.find(granule, last, !taken) * GRANULE_BYTES).min(end);
@@ -114,9 +114,9 @@ impl Written {
                 offset_bytes: at,
                 length_bytes: until - at,
             };
-            found.push((extent, taken));
+            extents.push((extent, taken));
             at = until;
         }
-        found
+        extents
     }
 }

@@ -52,14 +52,14 @@ fn tcp_is_read_by_name_from_both_files() {
         ("spurious_timeouts", 11.0),
         ("timeouts", 3.0),
     ];
-    let found: Vec<(&str, f64)> = counters
+    let values: Vec<(&str, f64)> = counters
         .iter()
         .map(|((entity, name), value)| {
             assert_eq!(entity, "tcp");
             (name.as_str(), *value)
         })
         .collect();
-    assert_eq!(found, expected);
+    assert_eq!(values, expected);
 }
 
 #[test]

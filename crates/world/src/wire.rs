@@ -15,7 +15,7 @@ pub(crate) struct Segment {
 #[derive(Debug)]
 pub(crate) struct Link {
     wire: Wire,
-    /// VMs whose session has data to send in this direction, in order of their turns.
+    /// VMs with data to send in this direction, in order of their turns.
     turns: VecDeque<usize>,
     has_turn: Vec<bool>,
     sending: bool,
@@ -53,7 +53,7 @@ impl Link {
         }
     }
 
-    /// Returns the VM whose turn it is, if the wire is free.
+    /// Returns the VM that may send next, if the wire is free.
     pub(crate) fn next_turn(&mut self) -> Option<usize> {
         if self.sending {
             return None;

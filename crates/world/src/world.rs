@@ -399,7 +399,7 @@ impl World {
         }
     }
 
-    /// If the wire is free in this direction, sends a segment of the session whose turn it is.
+    /// If the wire is free in this direction, sends a segment of the session that is next in turn.
     fn send_next(&mut self, direction: Direction) {
         while let Some(vm) = self.link(direction).next_turn() {
             let bytes = match direction {

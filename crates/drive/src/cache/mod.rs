@@ -234,16 +234,16 @@ impl Cache {
         range: &Range<u64>,
         rest: &mut Vec<Range<u64>>,
     ) -> Vec<(u32, u64)> {
-        let mut found: Vec<((u32, u64), u64)> = self
+        let mut overlapping: Vec<((u32, u64), u64)> = self
             .fetches
             .range((group, 0)..(group, range.end))
             .rev()
             .take_while(|(_, fetch)| fetch.end > range.start)
             .map(|(key, fetch)| (*key, fetch.end))
             .collect();
-        found.reverse();
+        overlapping.reverse();
         let mut at = range.start;
-        for &((_, start), end) in &found {
+        for &((_, start), end) in &overlapping {
             if at < start {
                 rest.push(at..start);
             }
@@ -252,7 +252,7 @@ impl Cache {
         if at < range.end {
             rest.push(at..range.end);
         }
-        found.into_iter().map(|(key, _)| key).collect()
+        overlapping.into_iter().map(|(key, _)| key).collect()
     }
 
     fn read_ahead(&mut self, group: u32, mut range: Range<u64>) {

@@ -49,11 +49,11 @@ impl Streams {
         }
         self.reads += 1;
         let slack = SLACK * (read.end - read.start);
-        let found = self
+        let stream = self
             .streams
             .iter_mut()
             .find(|s| s.group == group && s.next.abs_diff(read.start) <= slack);
-        let Some(stream) = found else {
+        let Some(stream) = stream else {
             self.follow(group, read);
             return None;
         };

@@ -109,7 +109,7 @@ pub fn run(drive: Drive, load: Load) -> Outcome {
     }
 }
 
-/// A line of a data sheet: what is measured, and what it says.
+/// A line of a data sheet: the measured quantity and the published figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub preset: &'static str,

@@ -7,7 +7,7 @@ use crate::map::PageId;
 use crate::place::Place;
 use crate::volume::VolumeId;
 
-/// An access whose pages are known.
+/// An access with resolved pages.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) id: RequestId,

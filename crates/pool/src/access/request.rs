@@ -60,8 +60,8 @@ pub enum Request {
     /// Flushes the whole pool: when this is answered `Done`, all data transferred before is on
     /// stable storage. SYNCHRONIZE CACHE.
     Flush,
-    /// Adds the pages of a group whose file [`crate::Pool::prepare_group`] has created. Answered
-    /// `Grown`, durable; the pages are available at once.
+    /// Adds the pages of a group after [`crate::Pool::prepare_group`] has created its file.
+    /// Answered `Grown`, durable; the pages are available at once.
     AddGroup {
         /// Name, unique among the groups.
         name: String,

@@ -22,7 +22,7 @@ const FIRST_BATCH_PAGES: u32 = 4096;
 /// Pages being recycled.
 #[derive(Debug, Default)]
 pub(crate) struct Recycler {
-    /// Dropped references whose commit is durable, with the epoch in which they were dropped.
+    /// Dropped references with a durable commit, with the epoch in which they were dropped.
     committed: VecDeque<(u64, Vec<PageId>)>,
     /// Pages without references.
     ready: Vec<Run>,

@@ -37,8 +37,8 @@ impl Pool {
         self.mark_metadata_changed();
     }
 
-    /// Restores the volumes whose deletion can no longer become durable. Their pages were neither
-    /// discarded nor allocated.
+    /// Restores the volumes with a deletion that can no longer become durable. Their pages were
+    /// neither discarded nor allocated.
     pub(crate) fn restore_deleted_volumes(&mut self) {
         let running = self.rounds.running.as_mut();
         let mut deleted = running.map_or_else(Vec::new, |running| mem::take(&mut running.deleted));

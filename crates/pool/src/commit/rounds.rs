@@ -28,8 +28,8 @@ pub(crate) struct Rounds {
     pub(crate) deadline: Option<Time>,
 }
 
-/// A volume whose deletion is not durable yet. It is still readable, and is restored if the commit
-/// fails.
+/// A volume with a deletion that is not durable yet. It is still readable, and is restored if the
+/// commit fails.
 #[derive(Debug)]
 pub(super) struct DeletedVolume {
     pub(super) id: VolumeId,
@@ -60,7 +60,8 @@ impl Rounds {
         self.deleted().any(|deleted| deleted.id == id)
     }
 
-    /// Returns a volume whose deletion is not durable yet, and the epoch that reads of it join.
+    /// Returns a volume with a deletion that is not durable yet, and the epoch that reads of it
+    /// join.
     pub(crate) fn volume_being_deleted(&self, id: VolumeId) -> Option<(&Volume, u64)> {
         let mut deleted = self.deleted();
         let matching = deleted.find(|deleted| deleted.id == id)?;

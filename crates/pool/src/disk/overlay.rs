@@ -1,4 +1,4 @@
-//! A read-only disk whose writes stay in memory. A check opens the metadata through it, so that the
+//! A read-only disk that keeps writes in memory. A check opens the metadata through it, so that the
 //! pool remains unchanged even if the store has to recover from a crash.
 
 use std::collections::BTreeMap;

@@ -41,7 +41,7 @@ pub struct Recorder {
     log: Arc<Mutex<Log>>,
 }
 
-/// A disk in memory whose writes and flushes are recorded.
+/// A disk in memory that records writes and flushes.
 #[derive(Debug)]
 pub struct RecordingDisk {
     number: usize,

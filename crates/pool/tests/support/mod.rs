@@ -102,7 +102,7 @@ impl Driver {
         }
     }
 
-    /// Adds a group whose file is `disk`.
+    /// Adds a group on the file `disk`.
     pub fn grow(&mut self, name: &str, disk: Arc<dyn Disk>, size_bytes: u64) -> Ended {
         self.pool
             .prepare_group(disk.as_ref(), size_bytes)

@@ -126,10 +126,10 @@ impl Model {
     /// Checks data that was read. `Err` names an invalid block.
     pub fn judge(&self, name: &str, data: &[u8]) -> Result<Vec<Value>, String> {
         let volume = &self.volumes[name];
-        let mut found = Vec::with_capacity(volume.blocks.len());
+        let mut values = Vec::with_capacity(volume.blocks.len());
         for (block, (bytes, allowed)) in data.chunks_exact(BLOCK).zip(&volume.blocks).enumerate() {
             match value_of(bytes, block as u64) {
-                Some(value) if allowed.contains(&value) => found.push(value),
+                Some(value) if allowed.contains(&value) => values.push(value),
                 Some(value) => {
                     return Err(format!(
                         "block {block} of {name} holds {value}, allowed {allowed:?}"
@@ -143,7 +143,7 @@ impl Model {
                 }
             }
         }
-        assert_eq!(found.len(), volume.blocks.len());
-        Ok(found)
+        assert_eq!(values.len(), volume.blocks.len());
+        Ok(values)
     }
 }

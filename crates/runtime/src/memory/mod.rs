@@ -352,18 +352,18 @@ mod tests {
         ];
         // Huge pages, small pages, and a range that is not aligned to them.
         for (size, offset) in [(8 << 20, 0), (4 << 30, 1 << 20), (8 << 20, 512)] {
-            for (what, change, new) in changes {
+            for (name, change, new) in changes {
                 let mut memory = SparseMemory::new(size).unwrap();
                 let mut expected = memory.bytes(0, 2 << 20).to_vec();
                 expected[offset as usize..][..LENT as usize].fill(7);
                 let arrived = sent_while(&mut memory, offset, |m| change(m, offset));
                 assert!(
                     arrived == [7; LENT as usize],
-                    "{what}, at {offset} of {size}"
+                    "{name}, at {offset} of {size}"
                 );
                 let changed = memory.bytes(0, 2 << 20);
                 for (at, (is, was)) in changed.iter().zip(&expected).enumerate() {
-                    assert!(is == was || *is == new, "{what}: {is} at {at}");
+                    assert!(is == was || *is == new, "{name}: {is} at {at}");
                 }
                 assert!(changed.iter().zip(&expected).any(|(is, was)| is != was));
             }

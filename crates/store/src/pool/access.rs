@@ -113,12 +113,12 @@ impl PoolStore {
     }
 
     fn provisioning(&self, volume: VolumeId, range: Extent, extents_max: usize) -> IoResult {
-        let found = self
+        let lookup = self
             .core
             .provisioning(volume, range_of(&range), extents_max);
-        match found {
-            Ok(found) => {
-                let extents = found.into_iter();
+        match lookup {
+            Ok(extents) => {
+                let extents = extents.into_iter();
                 IoResult::Provisioned(extents.map(|(r, mapped)| (extent_of(r), mapped)).collect())
             }
             Err(_) => IoResult::Failed(IoFailure::Internal),
@@ -226,7 +226,7 @@ impl PoolStore {
                 match request.requester {
                     Requester::Operator(order) => self.ordered.push_back((order, Ok(outcome))),
                     Requester::Plain(io, result) => context.done.push_back((io, result)),
-                    // A `fua` write whose data was transferred before.
+                    // A `fua` write after the transfer of its data.
                     Requester::Write { io, .. } => {
                         let result = IoResult::Written(request.bytes);
                         context.done.push_back((io, result));

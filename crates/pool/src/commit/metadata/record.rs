@@ -42,7 +42,7 @@ pub enum RecordError {
         found: u16,
     },
     /// The checksum is right, but the record does not belong under this key.
-    #[error("it is not what belongs there")]
+    #[error("it does not belong under this key")]
     Kind,
     /// The checksum is right, but a field has an invalid value.
     #[error("{field} has a value it cannot have")]
@@ -89,7 +89,7 @@ impl Writer {
     }
 }
 
-/// Decoder of a record whose checksum, format and kind are valid.
+/// Decoder of a record with valid checksum, format and kind.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
