@@ -1,7 +1,7 @@
 //! Values under small reusable numbers. Each use of a number has its own generation, so a stale key
 //! finds nothing.
 
-/// Names a value in a [`Slab`].
+/// Identifies a value in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Index of the slot.
@@ -16,7 +16,8 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// The values. Never shrinks: it has as many slots as it ever held values at once.
+/// Values in reusable slots. It never shrinks: the number of slots is the highest number of values
+/// held at once.
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -33,18 +34,17 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is no value.
+    /// Returns whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Inserts the value that `make` returns for its key. Returns both.
-    #[inline]
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -61,7 +61,7 @@ impl<T> Slab<T> {
         (key, slot.value.insert(make(key)))
     }
 
-    /// The value of a key, unless it was removed.
+    /// Returns the value of a key, unless it was removed.
     pub fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         if slot.generation == key.generation {
@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The value of a key, unless it was removed.
+    /// Returns the value of a key, unless it was removed.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation {
@@ -93,8 +93,8 @@ impl<T> Slab<T> {
         Some(value)
     }
 
-    /// Drops a value in place, without moving it. Returns what `inspect` read from it before.
-    #[inline]
+    /// Calls `inspect` on a value, drops the value in place without moving it, and returns the
+    /// result of `inspect`.
     pub fn discard<R>(&mut self, key: Key, inspect: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -107,12 +107,12 @@ impl<T> Slab<T> {
         Some(result)
     }
 
-    /// All values, in the order of their slots.
+    /// Returns all values, in the order of their slots.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 
-    /// All values with their keys, in the order of their slots.
+    /// Returns all values with their keys, in the order of their slots.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let key = Key {
