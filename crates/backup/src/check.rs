@@ -9,9 +9,9 @@ use crate::part::{Part, Place, Read};
 /// Verification of one part.
 #[derive(Debug)]
 pub struct Check {
-    /// Position of the copy; its pieces have the length of the blocks, except a shorter last one.
+    /// Position of the copy. Its pieces are as long as the blocks; the last may be shorter.
     copy: Place,
-    /// Position of the image in blocks: the length of the last copied block, and of all others.
+    /// Position of the image, which gives the length of each block.
     image: Place,
     depth: usize,
     next: u32,
@@ -71,7 +71,7 @@ impl Check {
         })
     }
 
-    /// Returns the next piece of the copy to read, if a place is free.
+    /// Returns the next piece of the copy to read, if fewer than `depth` are in flight.
     pub fn poll_read(&mut self) -> Option<Read> {
         let arrived = self
             .packed

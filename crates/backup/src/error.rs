@@ -38,7 +38,7 @@ pub enum JobError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The destination is write-protected.
-    #[error("destination: it is write-protected")]
+    #[error("destination: the LU is write-protected")]
     ReadOnly,
     /// The image could not be read.
     #[error(
@@ -65,7 +65,7 @@ pub enum JobError {
         error: TaskError,
     },
     /// The destination's pool has no space left.
-    #[error("destination: it has no space left, at byte {offset_bytes} of the copy")]
+    #[error("destination: no space left at byte {offset_bytes} of the copy")]
     Full {
         /// Offset in the copy, bytes.
         offset_bytes: u64,
@@ -74,7 +74,9 @@ pub enum JobError {
     #[error("destination: SYNCHRONIZE CACHE failed: {0}")]
     Flush(TaskError),
     /// The copy could not be read back.
-    #[error("destination: reading the copy back failed at its byte {offset_bytes}: {error}")]
+    #[error(
+        "destination: reading the copy back failed at byte {offset_bytes} of the copy: {error}"
+    )]
     ReadBack {
         /// Offset in the copy, bytes.
         offset_bytes: u64,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// Time that a late reader may catch up. Long enough that a late wake-up costs no throughput, short
-/// enough that the burst is negligible.
+/// Longest delay that a late reader may catch up. Long enough that a late wake-up costs no
+/// throughput, short enough that the burst is negligible.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// A rate limit. In any interval `t`, at most rate × (t + 10 ms) plus one block are admitted.
@@ -37,10 +37,10 @@ impl Pace {
             return false;
         }
         let ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
-        let begun = self
+        let start = self
             .due
             .max(Time(now.as_ns().saturating_sub(SLACK.as_nanos() as u64)));
-        self.due = begun + Duration::from_nanos(ns as u64);
+        self.due = start + Duration::from_nanos(ns as u64);
         true
     }
 }
@@ -61,8 +61,8 @@ mod tests {
             now = pace.due();
         }
         // Rate, slack that the first block may catch up, and that block.
-        let most = 125_000_000 + 1_250_000 + 262_144;
-        assert!((125_000_000..=most).contains(&bytes), "{bytes}");
+        let bytes_max = 125_000_000 + 1_250_000 + 262_144;
+        assert!((125_000_000..=bytes_max).contains(&bytes), "{bytes}");
     }
 
     #[test]

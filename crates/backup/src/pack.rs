@@ -1,4 +1,4 @@
-//! Compression: blocks become Zstandard frames (RFC 8878), which are stored back to back and
+//! Compression: each block becomes a Zstandard frame (RFC 8878). Frames are stored back to back and
 //! written in whole blocks.
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::{CParameter, compress_bound};
@@ -8,7 +8,7 @@ const SKIPPABLE: u32 = 0x184D_2A50;
 /// Header of a skippable frame: magic number and length, bytes.
 const SKIPPABLE_HEADER: usize = 8;
 
-/// Returns the most bytes that the frames of `length_bytes` in blocks of `block_bytes` take,
+/// Returns the maximum number of bytes that the frames of `length_bytes` in blocks of `block_bytes` take,
 /// rounded up to the destination's `sector_bytes`.
 #[must_use]
 pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) -> u64 {
@@ -24,7 +24,7 @@ pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) 
 pub struct Packer {
     compressor: Compressor<'static>,
     frame: Vec<u8>,
-    /// Packed bytes that are not yet returned; less than a block.
+    /// Packed bytes that were not returned yet.
     pending: Vec<u8>,
     block_bytes: usize,
     /// Length of each frame.
@@ -37,7 +37,7 @@ impl Packer {
     /// Creates a packer of `level` 1 to 19 that returns blocks of `block_bytes`.
     ///
     /// # Errors
-    /// The message of zstd.
+    /// The message of zstd, if it is out of memory.
     pub fn new(level: i32, block_bytes: u32) -> Result<Packer, String> {
         let message = |e: std::io::Error| e.to_string();
         let mut compressor = Compressor::new(level).map_err(message)?;
@@ -58,7 +58,7 @@ impl Packer {
     /// Packs a block. Afterwards [`Packer::poll_block`] may return blocks.
     ///
     /// # Errors
-    /// The message of zstd.
+    /// The message of zstd, if it failed.
     pub fn pack(&mut self, block: &[u8]) -> Result<(), String> {
         self.frame.clear();
         self.compressor
@@ -75,7 +75,7 @@ impl Packer {
     }
 
     /// Pads the rest to a multiple of `sector_bytes` with a skippable frame. Returns the remaining
-    /// blocks, of which the last may be shorter.
+    /// blocks; the last may be shorter.
     pub fn finish(&mut self, sector_bytes: u32) -> Vec<Vec<u8>> {
         let sector = sector_bytes as usize;
         let mut gap = self.pending.len().next_multiple_of(sector) - self.pending.len();
@@ -95,7 +95,7 @@ impl Packer {
         blocks
     }
 
-    /// Returns the length of each frame in order, and the total of bytes returned.
+    /// Returns the length of each frame in order, and the number of bytes returned in total.
     #[must_use]
     pub fn frames(&self) -> (&[u32], u64) {
         (&self.frames, self.packed_bytes)

@@ -127,11 +127,11 @@ impl Part {
         &self.place
     }
 
-    /// Returns the length of the next block to read, if a place is free.
+    /// Returns the length of the next block to read, if fewer than `depth` are in flight.
     #[must_use]
     pub fn wants(&self) -> Option<u32> {
-        let under_way = self.in_flight() + self.arrived.len() + self.outbox.len();
-        let room = self.next < self.end && under_way < self.depth;
+        let held = self.in_flight() + self.arrived.len() + self.outbox.len();
+        let room = self.next < self.end && held < self.depth;
         room.then(|| self.place.block(self.next).1)
     }
 
@@ -177,13 +177,13 @@ impl Part {
         Some(write)
     }
 
-    /// Ends a write, successful or not. Returns its offset, its length, and when it started.
+    /// Ends a write, successful or not. Returns its offset, its length and its start.
     pub fn handle_written(&mut self, tag: u32) -> Option<(u64, u32, Time)> {
-        let (begun, write) = self.writing.remove(&tag)?;
+        let (started, write) = self.writing.remove(&tag)?;
         let (offset, length) = (write.offset_bytes, write.buffer.len() as u32);
-        // The sender has dropped its reference by now. If it has not, the buffer is not reused.
+        // Normally the sender has dropped its reference by now. Otherwise the buffer is not reused.
         self.spare.extend(Arc::into_inner(write.buffer));
-        Some((offset, length, begun))
+        Some((offset, length, started))
     }
 
     /// Returns an unused buffer.
@@ -211,8 +211,8 @@ impl Part {
         self.reading.len() + self.writing.len()
     }
 
-    /// Returns whether every block to read is written. It packs the remaining bytes first, so that
-    /// there may be another block to write afterwards.
+    /// Returns whether every block to read is written. It first packs the remaining bytes, so there
+    /// may be another block to write afterwards.
     pub fn is_copied(&mut self) -> bool {
         if self.next < self.end || !self.reading.is_empty() || !self.arrived.is_empty() {
             return false;
@@ -227,7 +227,7 @@ impl Part {
         self.outbox.is_empty() && self.writing.is_empty()
     }
 
-    /// Returns whether every block of the part was read, rather than only those before a stop.
+    /// Returns whether reading covers the whole part; false after a stop before its end.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.end == self.place.blocks()

@@ -6,7 +6,7 @@ use crate::pack::packed_bytes_max;
 use crate::part::Place;
 use hakaru_contract::backup::{BackupJob, Compression};
 
-/// Most blocks of one part. It bounds the state that is kept of each block.
+/// Maximum number of blocks in a part. It bounds the memory for the state of the blocks.
 const BLOCKS_MAX: u64 = 1 << 28;
 
 /// Returns the parts of the job's image, one for each stream; their numbers of blocks differ by at
@@ -31,10 +31,10 @@ pub fn plan_parts(
         return refuse(
             format!("{field}.streams"),
             format!("{}: {streams} streams for {blocks} blocks", job.name),
-            "each stream needs a block, and has at most 2^28",
+            "choose streams and block_bytes so that each stream has 1 to 2^28 blocks",
         );
     }
-    let parts = cut(job, length, blocks, destination.block_bytes);
+    let parts = divide(job, length, blocks, destination.block_bytes);
     let end = parts.last().map_or(0, |part| {
         part.destination_offset + room(job, part.length, destination.block_bytes)
     });
@@ -70,7 +70,7 @@ fn check_alignment(
                         "{}: {bytes} is not a multiple of the {side} LU's block, {unit} bytes",
                         job.name
                     ),
-                    "align it",
+                    format!("use a multiple of {unit}"),
                 );
             }
         }
@@ -92,7 +92,7 @@ fn refuse_destination<T>(
     refuse(
         format!("{field}.destination"),
         format!(
-            "{}: the copy{packed} ends at byte {end}, and LUN {} of {} has {} bytes",
+            "{}: the copy{packed} ends at byte {end}, but LUN {} of {} has only {} bytes",
             job.name, job.destination.lun, job.destination.target_name, destination.capacity_bytes
         ),
         "enlarge the destination LU, or copy a smaller image",
@@ -110,7 +110,7 @@ fn image_length(field: &str, job: &BackupJob, source: &Volume) -> Result<u64, Co
         return refuse(
             format!("{field}.source"),
             format!(
-                "{}: the image is {} bytes from byte {} on, and LUN {} of {} has {} bytes",
+                "{}: the image has {} bytes from byte {}, but LUN {} of {} has only {} bytes",
                 job.name,
                 job.length_bytes,
                 job.source_offset_bytes,
@@ -124,7 +124,7 @@ fn image_length(field: &str, job: &BackupJob, source: &Volume) -> Result<u64, Co
     Ok(job.length_bytes)
 }
 
-/// Returns the most space that a part of `length` bytes may take on the destination.
+/// Returns the maximum space that a part of `length` bytes takes on the destination.
 fn room(job: &BackupJob, length: u64, sector_bytes: u32) -> u64 {
     match job.compression {
         Compression::None => length,
@@ -132,14 +132,14 @@ fn room(job: &BackupJob, length: u64, sector_bytes: u32) -> u64 {
     }
 }
 
-fn cut(job: &BackupJob, length: u64, blocks: u64, sector_bytes: u32) -> Vec<Place> {
+fn divide(job: &BackupJob, length: u64, blocks: u64, sector_bytes: u32) -> Vec<Place> {
     let (streams, block) = (u64::from(job.streams), u64::from(job.block_bytes));
-    let (least, more) = (blocks / streams, blocks % streams);
+    let (blocks_min, longer_parts) = (blocks / streams, blocks % streams);
     let mut parts = Vec::new();
     let (mut image_offset, mut destination_offset) = (0, job.destination_offset_bytes);
     for stream in 0..streams {
-        let of_part = least + u64::from(stream < more);
-        let length = (of_part * block).min(length - image_offset);
+        let part_blocks = blocks_min + u64::from(stream < longer_parts);
+        let length = (part_blocks * block).min(length - image_offset);
         parts.push(Place {
             image_offset,
             source_offset: job.source_offset_bytes + image_offset,

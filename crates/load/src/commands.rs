@@ -47,7 +47,7 @@ struct ActiveRequest {
 }
 
 impl ActiveRequest {
-    /// Returns the contents of a slot before its first request.
+    /// Returns a slot before its first request.
     fn empty() -> ActiveRequest {
         ActiveRequest {
             access: Access {

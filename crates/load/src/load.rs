@@ -6,7 +6,7 @@
 //! 3. [`Load::handle_done`] frees the slot, counts, and records the latency from the *intended*
 //!    instant.
 //!
-//! Why the intended instant: a closed loop that waits for a stalled server issues nothing
+//! The reason for the intended instant: a closed loop that waits for a stalled server issues nothing
 //! meanwhile, so most of the stall never shows (coordinated omission). An open loop keeps its
 //! schedule, and each request due during the stall carries its share of the wait.
 use hakaru_units::Time;
@@ -19,8 +19,8 @@ use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::Phases;
 use hakaru_stats::Latencies;
 
-/// Delay after which an open-loop request counts as late, nanoseconds: the generator, or its limit
-/// of requests in flight, fell behind.
+/// Delay beyond which an open-loop request counts as late, nanoseconds. The generator was too slow,
+/// or all its requests were in flight.
 pub const LATE_NS: u64 = 1_000_000;
 
 /// Slot of a request in flight, 0 to the in-flight maximum less one; reused once the request is
@@ -258,7 +258,7 @@ impl Load {
     fn issue(&mut self, now: Time, due: Time, access: Access) -> Request {
         self.integrate(now);
         let behind_ns = now.ns_since(due);
-        // Outstanding from its due instant, although it could not be issued before now.
+        // The request counts as outstanding from its due instant, even if it was issued late.
         self.counters.outstanding_ns += behind_ns;
         self.counters.late_ns_sum += behind_ns;
         self.counters.late += u64::from(behind_ns > LATE_NS);

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 /// The intended instants of one VM's requests.
 #[derive(Clone, Debug)]
 pub(crate) enum Pacing {
-    /// A request is due whenever one of `queue_depth` places is free.
+    /// A request is due whenever fewer than `queue_depth` are in flight.
     Closed { queue_depth: u32 },
     /// Requests are due at scheduled instants.
     Open {

@@ -6,14 +6,14 @@ use hakaru_contract::initiator::Pattern;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-/// Read or write. Four bytes, so that an [`Access`] has no padding, which would be copied byte by
-/// byte.
+/// Read or write. Four bytes, so that an [`Access`] has no padding: padding would make copies
+/// slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Op {
-    /// From the volume.
+    /// Transfer from the volume.
     Read,
-    /// To the volume.
+    /// Transfer to the volume.
     Write,
 }
 
@@ -35,7 +35,7 @@ impl Access {
         self.offset_bytes + u64::from(self.length_bytes)
     }
 
-    /// Returns whether both share at least one byte.
+    /// Returns whether the two ranges share at least one byte.
     #[must_use]
     pub fn overlaps(&self, other: &Access) -> bool {
         self.offset_bytes < other.end_bytes() && other.offset_bytes < self.end_bytes()
@@ -105,7 +105,7 @@ impl Accesses {
         }
     }
 
-    /// Draws the next access. The stream never ends.
+    /// Draws the next access.
     #[inline]
     pub fn draw(&mut self) -> Access {
         let size = self.draw_size();

@@ -35,7 +35,11 @@ pub fn resolve_region(
     }
     if !region.offset_bytes.is_multiple_of(block) || !length_bytes.is_multiple_of(block) {
         let problem = format!("is not a multiple of the volume's block, {block} bytes");
-        return refuse(format!("{field}.region"), problem, "align it");
+        return refuse(
+            format!("{field}.region"),
+            problem,
+            format!("use multiples of {block} for offset and length"),
+        );
     }
     for (i, size) in pattern.sizes.iter().enumerate() {
         let bytes = u64::from(size.bytes);
@@ -44,7 +48,7 @@ pub fn resolve_region(
             return refuse(
                 field,
                 format!("{bytes} is not a multiple of the volume's block, {block} bytes"),
-                "align it",
+                format!("use a multiple of {block}"),
             );
         }
         if bytes > length_bytes {
@@ -58,7 +62,11 @@ pub fn resolve_region(
     match pattern.align_bytes {
         Some(align) if u64::from(align) % block != 0 => {
             let problem = format!("{align} is not a multiple of the volume's block, {block} bytes");
-            refuse(format!("{field}.pattern.align_bytes"), problem, "align it")
+            refuse(
+                format!("{field}.pattern.align_bytes"),
+                problem,
+                format!("use a multiple of {block}"),
+            )
         }
         _ => Ok(Extent {
             offset_bytes: region.offset_bytes,

@@ -8,7 +8,7 @@
 //! ```
 //! All fields are little-endian. The CRC32C covers the block with its own field zero. The sequence
 //! is stored at both ends, so that a block with halves from different writes is reported as
-//! torn and not merely as wrong.
+//! torn, not as wrong.
 //!
 //! # Valid stamps
 //! The sequences of the last acknowledged and the last issued write are kept for each block.

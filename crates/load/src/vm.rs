@@ -52,7 +52,7 @@ pub enum VmEvent {
     LoggedOut,
 }
 
-/// Reason for which a VM failed.
+/// Reason why a VM failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VmError {
     /// Its session ended.
@@ -92,7 +92,7 @@ struct Leg {
     outstanding: u32,
     /// BUSY answers counted so far.
     busies: u64,
-    /// Data to send was queued since the leg was last served.
+    /// Whether data to send was queued after the leg was last served.
     has_data: bool,
 }
 
@@ -113,11 +113,11 @@ pub struct IscsiVm {
 }
 
 impl IscsiVm {
-    /// Creates the VM that `config` describes. `index` is its position in the engine; it makes its
-    /// session IDs unique.
+    /// Creates the VM that `config` describes. `index` is its position in the engine, which makes
+    /// its session IDs unique.
     ///
     /// # Panics
-    /// Panics if the VM's destination is not iSCSI. The caller itself drives files.
+    /// Panics if the VM's destination is not iSCSI: the caller itself accesses files.
     #[must_use]
     pub fn new(config: Arc<Vm>, settings: Arc<Settings>, index: usize) -> IscsiVm {
         let Destination::Iscsi { lun, .. } = config.destination else {
@@ -154,7 +154,7 @@ impl IscsiVm {
         self.legs[leg].nexus.handle_connected(now);
     }
 
-    /// Accepts data that a leg received. Other requests may be ready to send afterwards.
+    /// Processes data that a leg received. Other requests may be ready to send afterwards.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -166,19 +166,19 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// The leg's connection was closed; `why` completes "connection lost …".
+    /// The leg's connection was closed; `cause` completes "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
         leg: usize,
-        why: &'static str,
+        cause: &'static str,
         latencies: &mut Latencies,
     ) {
-        self.legs[leg].nexus.handle_closed(now, why);
+        self.legs[leg].nexus.handle_closed(now, cause);
         self.advance(now, leg, latencies);
     }
 
-    /// Handles timers that have expired; harmless if none has.
+    /// Handles deadlines that have passed. A call before any deadline has no effect.
     pub fn handle_timeout(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         self.legs[leg].nexus.handle_timeout(now);
         self.advance(now, leg, latencies);
@@ -198,7 +198,7 @@ impl IscsiVm {
             .min()
     }
 
-    /// Returns another leg than `served`, if data to send was queued to it meanwhile.
+    /// Returns a leg other than `served` to which data to send was queued meanwhile.
     pub fn poll_transmit(&mut self, served: usize) -> Option<usize> {
         if self.legs.len() == 1 {
             return None;
@@ -399,7 +399,7 @@ fn check_command(longest: Option<u32>, block_bytes: u32) -> Result<(), ConfigErr
         Some(bytes) if bytes % block_bytes != 0 => refuse(
             "command_bytes_max",
             format!("{bytes} is not a multiple of the LU's block, {block_bytes} bytes"),
-            "align it",
+            format!("use a multiple of {block_bytes}"),
         ),
         _ => Ok(()),
     }

@@ -1,10 +1,10 @@
-//! The send queue: an arena for copied bytes, and payloads that the queue only references.
+//! The send queue: an arena for copied bytes, and payloads by reference.
 
 use std::collections::VecDeque;
 
-/// A reference to bytes that are sent from where they lie.
+/// A reference to bytes that are sent in place.
 pub trait Payload {
-    /// Bytes that remain to be sent, at least 1.
+    /// Returns the number of bytes that remain to be sent, at least 1.
     fn remaining(&self) -> usize;
 
     /// Drops the first `sent` bytes, fewer than [`Self::remaining`].
@@ -20,7 +20,7 @@ pub enum Piece<'a, P> {
     Payload(&'a P),
 }
 
-/// A payload and its place among the copied bytes.
+/// A payload and its position among the copied bytes.
 #[derive(Debug)]
 struct Placed<P> {
     /// Copied bytes queued before it, counted from the first byte ever copied.
@@ -31,7 +31,7 @@ struct Placed<P> {
 /// Bytes to send, in order.
 ///
 /// Copied bytes lie one after another in one reusable arena, so any number of headers without
-/// payloads between them is one piece. Payloads are only named; no byte of them is copied.
+/// payloads between them is one piece. Payloads are only referenced, never copied.
 #[derive(Debug)]
 pub struct SendQueue<P> {
     arena: Vec<u8>,
@@ -61,25 +61,25 @@ impl<P> Default for SendQueue<P> {
 }
 
 impl<P: Payload> SendQueue<P> {
-    /// Whether there is nothing to send.
+    /// Returns whether there is nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending == 0
     }
 
-    /// Bytes to send.
+    /// Returns the number of bytes to send.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.pending
     }
 
-    /// Bytes to send that the queue itself holds: all but the payloads.
+    /// Returns the number of copied bytes to send; payloads do not count.
     #[must_use]
     pub fn copied_bytes(&self) -> usize {
         self.arena.len() - self.arena_sent
     }
 
-    /// The pieces in order. The sender passes as many as it likes to one system call, then calls
+    /// Returns the pieces in order. The sender passes any number of them to one system call, then calls
     /// [`Self::advance`].
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_, P>> {
         let mut copied = &self.arena[self.arena_sent..];
@@ -99,14 +99,14 @@ impl<P: Payload> SendQueue<P> {
         })
     }
 
-    /// The payload that comes first, if no copied byte is before it.
+    /// Returns the first payload, if no copied byte comes before it.
     #[must_use]
     pub fn front_payload(&self) -> Option<&P> {
         let first = self.payloads.front()?;
         (first.after == self.place()).then_some(&first.payload)
     }
 
-    /// All payloads in order, also those that are sent in part.
+    /// Returns all payloads in order, including a partly sent one.
     pub fn payloads(&self) -> impl Iterator<Item = &P> {
         self.payloads.iter().map(|placed| &placed.payload)
     }
@@ -138,7 +138,8 @@ impl<P: Payload> SendQueue<P> {
     }
 
     /// Removes the first `sent` bytes. Calls `completed` with each payload that was sent to its
-    /// end, in order. Returns the payload that was cut: the first `sent` bytes end within it.
+    /// end, in order. Returns the payload that was sent in part, if the
+    /// first `sent` bytes end within one.
     ///
     /// # Panics
     /// If fewer bytes are pending.
@@ -187,7 +188,7 @@ impl<P: Payload> SendQueue<P> {
         taken
     }
 
-    /// Copied bytes that were sent over the life of the queue.
+    /// Returns the number of copied bytes sent over the life of the queue.
     fn place(&self) -> u64 {
         self.reclaimed + self.arena_sent as u64
     }

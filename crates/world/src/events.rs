@@ -57,8 +57,8 @@ impl Events {
 pub(crate) struct Timer(Option<Time>);
 
 impl Timer {
-    /// Queues `event` at `deadline`, unless an earlier deadline of the machine is queued already: an
-    /// early call is harmless.
+    /// Queues `event` at `deadline`, unless an earlier deadline of the machine is already queued: a
+    /// call of `handle_timeout` before the deadline has no effect.
     pub(crate) fn schedule(
         &mut self,
         deadline: Option<Time>,

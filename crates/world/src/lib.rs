@@ -31,14 +31,14 @@
 //!
 //! - TCP: there is no slow start and no loss, and sessions share the wire fairly, segment by
 //!   segment.
-//! - Time that the software of hosts and target takes.
+//! - CPU time of the software on hosts and target.
 //! - Framing below iSCSI: the wire's rate is that of TCP payload.
 //! - Switches and their queues. `hakaru-fabric` models them frame by frame, but its frames may be
 //!   dropped and its senders are limited only by TCP. Without a TCP implementation in virtual time,
 //!   a dropped frame would corrupt the byte stream, and a sender without a window would fill any
 //!   queue.
 //!
-//! The origin of numbers from here is `simulated`.
+//! Results from here have the origin `simulated`.
 #![forbid(unsafe_code)]
 
 mod config;

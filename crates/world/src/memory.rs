@@ -1,7 +1,7 @@
 //! Data of an LU in a world.
 use hakaru_store::{ChunkedMemory, LuMemory};
 
-/// Data that is kept, or zeros.
+/// Contents of an LU.
 #[derive(Debug)]
 pub(crate) enum WorldMemory {
     /// Keeps written data, for verification.

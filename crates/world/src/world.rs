@@ -61,7 +61,7 @@ struct Guest {
     vm: IscsiVm,
     /// The target's end of the connection; `None` once the target has closed it.
     connection: Option<ConnectionId>,
-    /// Data that arrived at the target, which does not accept it yet.
+    /// Data that has arrived at the target but that it does not accept yet.
     inbox: VecDeque<Segment>,
     timer: Timer,
     ready: bool,
@@ -78,7 +78,7 @@ pub struct World {
     vm_of: Vec<usize>,
     target: Target,
     target_timer: Timer,
-    /// VMs with data in the inbox that the target does not accept yet.
+    /// VMs with data in the inbox, because the target did not accept it.
     blocked_inboxes: Vec<usize>,
     storage: Storage<WorldMemory>,
     array_timer: Timer,

@@ -50,7 +50,8 @@ impl Job {
         done: &Done,
         latencies: &mut Latencies,
     ) {
-        let Some((at, length, started)) = self.parts[leg.stream()].handle_written(done.tag) else {
+        let Some((offset, length, started)) = self.parts[leg.stream()].handle_written(done.tag)
+        else {
             return;
         };
         let latency_ns = now.ns_since(started);
@@ -62,7 +63,7 @@ impl Job {
                 self.counters.written_bytes += u64::from(length);
             }
             Err(error) => {
-                let offset = at - self.config.destination_offset_bytes;
+                let offset = offset - self.config.destination_offset_bytes;
                 self.fail_after_drain(JobError::of_write(offset, length, error));
             }
         }
@@ -76,7 +77,8 @@ impl Job {
         }
     }
 
-    /// A target without a volatile cache may lack the command; then there is nothing to flush.
+    /// Ends the copy. A target without a volatile cache may lack SYNCHRONIZE CACHE; then there is
+    /// nothing to flush.
     pub(super) fn handle_flushed(&mut self, now: Time, done: &Done) {
         let result = match done.result {
             Err(TaskError::Check(Sense {
@@ -88,7 +90,7 @@ impl Job {
         match result {
             Err(error) => self.fail(JobError::Flush(error)),
             Ok(_) if self.pending_error.is_some() => {
-                let error = self.pending_error.take().expect("looked at above");
+                let error = self.pending_error.take().expect("checked by the guard");
                 self.fail(error);
             }
             Ok(_) => {
@@ -113,7 +115,7 @@ impl Job {
         self.issue_writes(now);
         self.issue_reads(now);
         if !self.parts.iter_mut().all(Part::is_copied) {
-            // Once everything was read, `is_copied` yields the last blocks of a compressed copy.
+            // After the last read, `is_copied` produces the last blocks of a compressed copy.
             return self.issue_writes(now);
         }
         self.stage = Stage::Flushing;

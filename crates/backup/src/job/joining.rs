@@ -38,7 +38,7 @@ impl Job {
         self.submit(now, leg, MODE, cdb, data);
     }
 
-    /// Counts a leg as ready. With the last one, the parts are planned.
+    /// Counts a leg as ready. Plans the parts once all legs are.
     pub(super) fn join(&mut self) {
         let Stage::Joining { answers } = &mut self.stage else {
             return;
@@ -84,8 +84,8 @@ impl Job {
         places.into_iter().map(part).collect()
     }
 
-    /// WP of the device-specific parameter (SBC-3 section 6.5.1). A target that lacks the command
-    /// may be writable or not.
+    /// Fails the job if WP of the device-specific parameter is set (SBC-3 section 6.5.1). If the
+    /// target lacks MODE SENSE, the first write shows whether the LU is writable.
     pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
         let protected = done.result.is_ok()
             && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);

@@ -31,7 +31,8 @@ use crate::pace::Pace;
 use crate::part::{Part, Place, Read};
 use hakaru_contract::backup::{BackupJob, Lu};
 
-/// Tag of SYNCHRONIZE CACHE among a nexus's tasks; blocks count from 0 and never get this far.
+/// Tag of SYNCHRONIZE CACHE among a nexus's tasks. The tags of reads and writes count from 0 and
+/// stay below it.
 const FLUSH: u32 = u32::MAX;
 /// Tag of MODE SENSE.
 const MODE: u32 = u32::MAX - 1;
@@ -130,13 +131,13 @@ pub struct Job {
     /// Result of the verification, once it has ended.
     verified: (u64, u64, Option<u64>),
     events: VecDeque<JobEvent>,
-    /// Legs that may have data to send, since `poll_transmit` last returned them.
+    /// Legs that may have data to send and that `poll_transmit` has not returned yet.
     touched: VecDeque<Leg>,
 }
 
 impl Job {
-    /// Creates the job that `config` describes, the `index`th of the engine. Its sessions are
-    /// numbered from `session` on.
+    /// Creates the job that `config` describes, the `index`th of the engine. Its first session has
+    /// the number `session`.
     #[must_use]
     pub fn new(config: Arc<BackupJob>, settings: &Settings, index: usize, session: usize) -> Job {
         let count = 2 * config.streams as usize;
@@ -172,7 +173,7 @@ impl Job {
         self.touch(leg);
     }
 
-    /// Accepts data that a leg received. Other legs may have data to send afterwards.
+    /// Processes data that a leg received. Other legs may have data to send afterwards.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -184,19 +185,19 @@ impl Job {
         self.advance(now, leg, latencies);
     }
 
-    /// The connection of a leg was closed; `why` completes "connection lost …".
+    /// The connection of a leg was closed; `cause` completes "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
         leg: Leg,
-        why: &'static str,
+        cause: &'static str,
         latencies: &mut Latencies,
     ) {
-        self.legs[leg.0].handle_closed(now, why);
+        self.legs[leg.0].handle_closed(now, cause);
         self.advance(now, leg, latencies);
     }
 
-    /// Handles the deadlines of a leg that have passed. Harmless if none has.
+    /// Handles the deadlines of a leg that have passed. A call before any deadline has no effect.
     pub fn handle_timeout(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
         self.legs[leg.0].handle_timeout(now);
         self.advance(now, leg, latencies);
@@ -207,10 +208,10 @@ impl Job {
     #[must_use]
     pub fn poll_timeout(&self, leg: Leg) -> Option<Time> {
         let session = self.legs[leg.0].session().poll_timeout();
-        let waits = leg.0 == 0
+        let has_pace = leg.0 == 0
             && matches!(self.stage, Stage::Copying)
             && self.parts.iter().any(|part| part.wants().is_some());
-        let pace = self.pace.filter(|_| waits).map(|pace| pace.due());
+        let pace = self.pace.filter(|_| has_pace).map(|pace| pace.due());
         session.into_iter().chain(pace).min()
     }
 
@@ -378,7 +379,7 @@ impl Job {
     fn issue_commands(&mut self, now: Time) {
         match self.stage {
             Stage::Copying => self.continue_copy(now),
-            Stage::Verifying(_) => self.read_back_on(now),
+            Stage::Verifying(_) => self.continue_read_back(now),
             _ => {}
         }
     }

@@ -25,7 +25,7 @@ impl Job {
         }
     }
 
-    pub(super) fn read_back_on(&mut self, now: Time) {
+    pub(super) fn continue_read_back(&mut self, now: Time) {
         let Stage::Verifying(checks) = &mut self.stage else {
             return;
         };
