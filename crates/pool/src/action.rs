@@ -61,7 +61,7 @@ pub enum ActionKind {
     Commit(Box<Batch>),
 }
 
-/// Reason for which an action failed.
+/// Reason why an action failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionFailure {
     /// The file system behind a group is full.

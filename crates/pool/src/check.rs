@@ -95,8 +95,8 @@ impl Pool {
                     findings.push(Finding::new(Object::Entry { volume: *id, page }, fault));
                 }
             }
-            let object = Object::Volume(*id);
-            check_count(findings, object, "pages", volume.map.mapped(), mapped);
+            let fault = Fault::of_count("pages", volume.map.mapped(), mapped);
+            findings.extend(fault.map(|fault| Finding::new(Object::Volume(*id), fault)));
         }
         for copy in self.copies_in_progress() {
             references[copy.group.index()][copy.page as usize] += 1;
@@ -122,54 +122,26 @@ impl Pool {
 fn check_group(id: GroupId, group: &Group, references: &[u32], findings: &mut Vec<Finding>) {
     let (mut used, mut free) = (0, 0);
     for page in 1..group.pages() {
-        let kept = group.references(page);
-        let object = Object::Page(PageId { group: id, page });
+        let stored = group.references(page);
         let counted = references[page as usize].into();
-        check_count(findings, object, "references", kept.live.into(), counted);
-        used += u64::from(kept.live > 0);
-        free += u64::from(group.is_free(page));
-        if group.is_free(page) && (kept.live > 0 || kept.dropping > 0) {
-            let fault = Fault::Count {
-                what: "references of a free page",
-                kept: kept.live.into(),
+        let is_free = group.is_free(page);
+        used += u64::from(stored.live > 0);
+        free += u64::from(is_free);
+        let object = Object::Page(PageId { group: id, page });
+        let mut report = |fault: Fault| findings.push(Finding::new(object, fault));
+        if let Some(fault) = Fault::of_count("references", stored.live.into(), counted) {
+            report(fault);
+        }
+        if is_free && (stored.live > 0 || stored.dropping > 0) {
+            report(Fault::Count {
+                name: "references of a free page",
+                stored: stored.live.into(),
                 counted,
-            };
-            findings.push(Finding::new(object, fault));
+            });
         }
     }
-    let object = Object::Group(id);
-    check_count(
-        findings,
-        object,
-        "pages in use",
-        group.used_pages().into(),
-        used,
-    );
-    check_count(
-        findings,
-        object,
-        "free pages",
-        group.free_pages().into(),
-        free,
-    );
-}
-
-/// Reports a stored count that differs from the counted value.
-fn check_count(
-    findings: &mut Vec<Finding>,
-    object: Object,
-    what: &'static str,
-    kept: u64,
-    counted: u64,
-) {
-    if kept != counted {
-        findings.push(Finding::new(
-            object,
-            Fault::Count {
-                what,
-                kept,
-                counted,
-            },
-        ));
-    }
+    let used = Fault::of_count("pages in use", group.used_pages().into(), used);
+    let free = Fault::of_count("free pages", group.free_pages().into(), free);
+    let faults = used.into_iter().chain(free);
+    findings.extend(faults.map(|fault| Finding::new(Object::Group(id), fault)));
 }

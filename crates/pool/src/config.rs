@@ -9,10 +9,10 @@ pub const PAGE_BYTES_MIN: u32 = 64 << 10;
 pub const PAGE_BYTES_DEFAULT: u32 = 256 << 10;
 /// Largest page: 16 MiB.
 pub const PAGE_BYTES_MAX: u32 = 16 << 20;
-/// Most groups of a pool: limits the size of the superblock's record and the cost of a round over
-/// all groups.
+/// Maximum number of groups: limits the size of the superblock's record and the cost of a round
+/// over all groups.
 pub const GROUPS_MAX: usize = 256;
-/// Most volumes of a pool, including snapshots.
+/// Maximum number of volumes, including snapshots.
 pub const VOLUMES_MAX: usize = 4096;
 /// Longest name of a group or volume, bytes.
 pub const NAME_BYTES_MAX: usize = 64;

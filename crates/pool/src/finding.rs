@@ -56,9 +56,9 @@ pub enum Fault {
     /// A stored count differs from the counted value.
     Count {
         /// Name of the count.
-        what: &'static str,
+        name: &'static str,
         /// Stored value.
-        kept: u64,
+        stored: u64,
         /// Counted value.
         counted: u64,
     },
@@ -82,6 +82,17 @@ pub enum Fault {
     },
     /// The file cannot be read.
     Unreadable(io::ErrorKind),
+}
+
+impl Fault {
+    /// Compares a stored count with the counted value.
+    pub(crate) fn of_count(name: &'static str, stored: u64, counted: u64) -> Option<Fault> {
+        (stored != counted).then_some(Fault::Count {
+            name,
+            stored,
+            counted,
+        })
+    }
 }
 
 impl From<RecordError> for Fault {
@@ -131,10 +142,10 @@ impl fmt::Display for Fault {
                 page.page, page.group.0, other.1, other.0.0
             ),
             Fault::Count {
-                what,
-                kept,
+                name,
+                stored,
                 counted,
-            } => write!(f, "{what}: {kept} stored, {counted} counted"),
+            } => write!(f, "{name}: {stored} stored, {counted} counted"),
             Fault::NameTaken => write!(f, "its name is used twice"),
             Fault::Foreign => write!(f, "it belongs to another group or pool"),
             Fault::Short {

@@ -148,7 +148,7 @@ impl Pool {
         if deleted.writes_in_flight > 0 {
             return Attempt::Wait(WaitFor::Others);
         }
-        let deleted = self.volumes.remove(&volume).expect("seen above");
+        let deleted = self.volumes.remove(&volume).expect("checked above");
         for (_, page) in deleted.map.iter() {
             self.drop_page(page);
         }

@@ -224,25 +224,31 @@ impl Pool {
         let mut pool = Pool::empty(config, superblock.uuid, superblock.page_bytes);
         pool.generation = superblock.generation;
         pool.volume_next = superblock.volume_next;
-        let mut find = |object, fault| findings.push(Finding::new(object, fault));
-        for (what, kept, counted) in [
-            ("groups", superblock.groups.into(), loaded.groups.len()),
-            ("volumes", superblock.volumes, loaded.volumes.len()),
-        ] {
-            find_count(
-                &mut find,
-                Object::Superblock,
-                what,
-                kept.into(),
-                counted as u64,
-            );
+        let mut report = |object, fault| findings.push(Finding::new(object, fault));
+        for fault in [
+            Fault::of_count(
+                "groups",
+                superblock.groups.into(),
+                loaded.groups.len() as u64,
+            ),
+            Fault::of_count(
+                "volumes",
+                superblock.volumes.into(),
+                loaded.volumes.len() as u64,
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            report(Object::Superblock, fault);
         }
-        pool.load_groups(loaded.groups, &mut find);
-        let mapped = pool.load_volumes(loaded.volumes, &mut find);
-        pool.load_leaves(loaded.leaves, &mut find);
+        pool.load_groups(loaded.groups, &mut report);
+        let mapped = pool.load_volumes(loaded.volumes, &mut report);
+        pool.load_leaves(loaded.leaves, &mut report);
         for (id, volume) in &pool.volumes {
-            let counted = volume.map.mapped();
-            find_count(&mut find, Object::Volume(*id), "pages", mapped[id], counted);
+            if let Some(fault) = Fault::of_count("pages", mapped[id], volume.map.mapped()) {
+                report(Object::Volume(*id), fault);
+            }
         }
         for (index, group) in pool.alloc.groups.iter().enumerate() {
             pool.alloc
@@ -252,11 +258,11 @@ impl Pool {
         pool
     }
 
-    fn load_groups(&mut self, records: Vec<GroupRecord>, find: &mut dyn FnMut(Object, Fault)) {
+    fn load_groups(&mut self, records: Vec<GroupRecord>, report: &mut dyn FnMut(Object, Fault)) {
         for (index, record) in records.into_iter().enumerate() {
             let groups = &mut self.alloc.groups;
             if groups.iter().any(|other| other.name == record.name) {
-                find(Object::Group(GroupId(index as u16)), Fault::NameTaken);
+                report(Object::Group(GroupId(index as u16)), Fault::NameTaken);
             }
             groups.push(Group::new(record.name, record.pages, self.page_bytes));
         }
@@ -266,15 +272,15 @@ impl Pool {
     fn load_volumes(
         &mut self,
         records: BTreeMap<VolumeId, VolumeRecord>,
-        find: &mut dyn FnMut(Object, Fault),
+        report: &mut dyn FnMut(Object, Fault),
     ) -> BTreeMap<VolumeId, u64> {
         let mut mapped = BTreeMap::new();
         for (id, record) in records {
             if id.0 >= self.volume_next {
-                find(Object::Volume(id), Fault::OutOfRange);
+                report(Object::Volume(id), Fault::OutOfRange);
             }
             if self.volume_named(&record.name).is_some() {
-                find(Object::Volume(id), Fault::NameTaken);
+                report(Object::Volume(id), Fault::NameTaken);
             }
             mapped.insert(id, record.mapped);
             let volume = Volume {
@@ -291,7 +297,7 @@ impl Pool {
     fn load_leaves(
         &mut self,
         leaves: Vec<(VolumeId, u32, Arc<crate::Leaf>)>,
-        find: &mut dyn FnMut(Object, Fault),
+        report: &mut dyn FnMut(Object, Fault),
     ) {
         let mut owners = Owners::new(self.alloc.groups.iter().map(|group| group.pages()));
         let page_bytes = u64::from(self.page_bytes);
@@ -301,13 +307,13 @@ impl Pool {
                 leaf: index,
             };
             let Some(volume) = self.volumes.get_mut(&id) else {
-                find(object, Fault::OutOfRange);
+                report(object, Fault::OutOfRange);
                 continue;
             };
             let pages = volume.size_bytes.div_ceil(page_bytes);
             let first = u64::from(index) * LEAF_ENTRIES as u64;
             if first >= pages {
-                find(object, Fault::OutOfRange);
+                report(object, Fault::OutOfRange);
                 continue;
             }
             for (slot, at) in leaf.iter() {
@@ -320,28 +326,10 @@ impl Pool {
                     _ => Some(Fault::OutOfRange),
                 };
                 if let Some(fault) = fault {
-                    find(Object::Entry { volume: id, page }, fault);
+                    report(Object::Entry { volume: id, page }, fault);
                 }
             }
             volume.map.put_leaf(index, leaf);
         }
-    }
-}
-
-/// Reports a stored count that differs from the counted value.
-fn find_count(
-    find: &mut dyn FnMut(Object, Fault),
-    object: Object,
-    what: &'static str,
-    kept: u64,
-    counted: u64,
-) {
-    if kept != counted {
-        let fault = Fault::Count {
-            what,
-            kept,
-            counted,
-        };
-        find(object, fault);
     }
 }

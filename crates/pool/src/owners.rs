@@ -1,4 +1,4 @@
-//! First entry that references each page, for detecting pages that are referenced twice.
+//! The first entry that references each page, to detect pages that are referenced twice.
 
 use crate::finding::Fault;
 use crate::map::PageId;

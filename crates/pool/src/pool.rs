@@ -188,7 +188,7 @@ impl Pool {
         let waiting = self
             .waiting
             .remove(at)
-            .expect("its position was found above");
+            .expect("`position` returned this index");
         self.release_barrier(&waiting.request);
         self.retry = true;
         self.settle();

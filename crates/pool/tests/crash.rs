@@ -22,8 +22,8 @@ const GROUP_PAGES: u64 = 8;
 /// Limit of unflushed writes up to which every subset is tried.
 const UNITS_MAX: u32 = 12;
 
-/// One in this many recovered pools is filled and opened once more, which takes longer than
-/// everything else.
+/// Only one in this many recovered pools is filled and opened once more, because that takes
+/// longest.
 const USE_UP_EACH: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,8 +85,8 @@ fn assert_refused(disks: &[Arc<MemoryDisk>], object: Object, fault: &Fault) {
     assert!(
         findings
             .iter()
-            .any(|found| found.object == object && found.fault == *fault),
-        "found {findings:?}"
+            .any(|finding| finding.object == object && finding.fault == *fault),
+        "findings: {findings:?}"
     );
     assert!(
         before == disks.iter().map(|disk| bytes(disk)).collect::<Vec<_>>(),
@@ -239,7 +239,7 @@ fn every_damaged_byte_of_every_record_is_reported_with_its_object() {
 #[test]
 fn contradictions_are_reported_even_if_every_checksum_is_right() {
     let disks = healthy();
-    let try_it = |change: &dyn Fn(&[Arc<MemoryDisk>]), object: Object, fault: Fault| {
+    let assert_reported = |change: &dyn Fn(&[Arc<MemoryDisk>]), object: Object, fault: Fault| {
         let damaged = copies(&disks);
         change(&damaged);
         assert_refused(&damaged, object, &fault);
@@ -247,7 +247,7 @@ fn contradictions_are_reported_even_if_every_checksum_is_right() {
     // A leaf: 3 bytes of frame, volume, number, 64 bytes of bitmap, then 6 bytes per entry.
     let entry = |n: usize| 3 + 8 + 64 + 6 * n;
     let entry_of_v = |page| Object::Entry { volume: V, page };
-    try_it(
+    assert_reported(
         &|disks| {
             forge(&disks[0], "leaves", LEAF_OF_V, |record| {
                 Some(forged(record, entry(1) + 1, 7))
@@ -256,7 +256,7 @@ fn contradictions_are_reported_even_if_every_checksum_is_right() {
         entry_of_v(1),
         Fault::OutOfRange,
     );
-    try_it(
+    assert_reported(
         &|disks| {
             forge(&disks[0], "leaves", LEAF_OF_V, |record| {
                 Some(forged(record, entry(1) + 2, 1))
@@ -277,35 +277,35 @@ fn contradictions_are_reported_even_if_every_checksum_is_right() {
         Some(forged(record, second + 5, last))
     });
     let findings = check(&damaged).unwrap();
-    let twice = |found: &Finding| {
-        found.object == entry_of_v(2) && matches!(found.fault, Fault::UsedTwice { .. })
+    let twice = |finding: &Finding| {
+        finding.object == entry_of_v(2) && matches!(finding.fault, Fault::UsedTwice { .. })
     };
     assert!(findings.iter().any(twice), "{findings:?} {pages:?}");
-    try_it(
+    assert_reported(
         &|disks| forge(&disks[0], "leaves", LEAF_OF_V, |_| None),
         Object::Volume(V),
         Fault::Count {
-            what: "pages",
-            kept: 3,
+            name: "pages",
+            stored: 3,
             counted: 0,
         },
     );
-    try_it(
+    assert_reported(
         &|disks| forge(&disks[0], "volumes", 0_u32, |_| None),
         Object::Superblock,
         Fault::Count {
-            what: "volumes",
-            kept: 2,
+            name: "volumes",
+            stored: 2,
             counted: 1,
         },
     );
-    try_it(
+    assert_reported(
         &|disks| forge(&disks[0], "groups", 0_u16, |_| None),
         Object::Group(GroupId(0)),
         Fault::Missing,
     );
     // A volume: frame, number, length of the name, name.
-    try_it(
+    assert_reported(
         &|disks| {
             forge(&disks[0], "volumes", 1_u32, |record| {
                 Some(forged(record, 3 + 4 + 1, b'v'))
@@ -314,7 +314,7 @@ fn contradictions_are_reported_even_if_every_checksum_is_right() {
         Object::Volume(VolumeId(1)),
         Fault::NameTaken,
     );
-    try_it(
+    assert_reported(
         &|disks| forge(&disks[0], "superblock", 0_u8, |_| None),
         Object::Superblock,
         Fault::Missing,
@@ -330,12 +330,12 @@ fn a_newer_format_is_refused_with_its_number() {
     assert_refused(
         &disks,
         Object::Superblock,
-        &Fault::Record(RecordError::Format { found: 9 }),
+        &Fault::Record(RecordError::Format { format: 9 }),
     );
     let error = Driver::open(PoolConfig::default(), as_disks(&disks)).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock: it is of format 9; this version reads format 1"
+        "superblock: it has format 9; this version reads format 1"
     );
 }
 
@@ -397,7 +397,7 @@ fn metadata_older_than_at_the_last_opening_are_refused() {
     assert_refused(&lost, Object::GroupFile(GroupId(0)), &fault);
 }
 
-/// Everything that a pool reports and contains, or the reason for which it is refused.
+/// Returns everything that a pool reports and contains, or the reason why it is refused.
 type Report = Result<(Vec<VolumeStatus>, Vec<u8>), String>;
 
 fn report(disks: &[Arc<MemoryDisk>]) -> Report {

@@ -124,7 +124,7 @@ fn growing_a_full_pool_lets_writes_proceed() {
     assert_eq!(
         driver.read(volume, 0, 512).unwrap(),
         [1; 512],
-        "the commit that grew the pool covers what was written before"
+        "the commit that grew the pool covers earlier writes"
     );
 }
 

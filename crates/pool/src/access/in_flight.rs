@@ -1,4 +1,4 @@
-//! Accesses in flight, and the reasons for which requests wait.
+//! Accesses in flight, and the reasons why requests wait.
 
 use crate::access::pieces::{Piece, Pieces};
 use crate::access::request::RequestId;

@@ -145,7 +145,7 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// Reason for which a request failed.
+/// Reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The pool has no page left, not even after all freed pages become available. 07h/27h/07h.
@@ -160,7 +160,7 @@ pub enum Failure {
     /// The volume is a snapshot.
     #[error("the volume is a read-only snapshot")]
     Snapshot,
-    /// The volume does not exist, or no longer.
+    /// The volume does not exist (any more).
     #[error("there is no such volume")]
     NoVolume,
     /// The range exceeds the volume, or is empty.
@@ -183,6 +183,6 @@ pub enum Failure {
     #[error("the size is out of bounds")]
     SizeInvalid,
     /// The pool has the maximum number of groups or volumes.
-    #[error("the pool has as many groups or volumes as it may have")]
+    #[error("the pool has the maximum number of groups or volumes")]
     TooMany,
 }

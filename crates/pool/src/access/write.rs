@@ -90,7 +90,7 @@ impl Pool {
         }
     }
 
-    /// Returns the first and last page of a range, or the reason for which it is not writable.
+    /// Returns the first and last page of a range, or the reason why it is not writable.
     pub(crate) fn writable(
         &self,
         volume: VolumeId,

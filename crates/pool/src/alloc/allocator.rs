@@ -28,7 +28,7 @@ pub(crate) struct Allocator {
     next: usize,
     pub(crate) epochs: Epochs,
     pub(crate) recycler: Recycler,
-    /// A queued request is waiting for space; no other one behind it may allocate.
+    /// A queued request is waiting for space; nothing behind it may allocate.
     pub(crate) is_contended: bool,
     /// The space for metadata is almost exhausted: no page is allocated.
     pub(crate) metadata_is_low: bool,
@@ -98,7 +98,7 @@ impl Allocator {
     }
 
     /// Allocates the next page, from the groups in turn, so that the drives of all groups share the
-    /// load. There must be one: see [`Allocator::space_for`].
+    /// load. Requires that [`Allocator::space_for`] reported space.
     pub(crate) fn take_page(&mut self) -> PageId {
         for _ in 0..self.groups.len() {
             let index = self.next;

@@ -100,7 +100,7 @@ impl Recycler {
         while let Some((epoch, _)) = self.committed.front()
             && epochs.is_over(*epoch)
         {
-            let (_, dropped) = self.committed.pop_front().expect("seen above");
+            let (_, dropped) = self.committed.pop_front().expect("checked above");
             for page in dropped {
                 if groups[page.group.index()].settle(page.page) {
                     self.ready.push(Run {

@@ -16,7 +16,7 @@ use crate::place::GroupId;
 use crate::pool::Pool;
 use crate::volume::{Volume, VolumeId};
 
-/// Most changed leaves in memory before a round starts by itself: 16 MiB.
+/// Number of changed leaves in memory at which a round starts by itself: 16 MiB.
 const DIRTY_LEAVES_MAX: usize = 4096;
 
 impl Pool {

@@ -1,5 +1,5 @@
-//! The disk for a pool's metadata and headers. The real one is a file (`hakaru_runtime`); those
-//! here are for tests and checks.
+//! The disk for a pool's metadata and headers. The real disk is a file (`hakaru_runtime`); the
+//! disks here are for tests and checks.
 //!
 //! Calls block. Data does not go through this trait: the caller's own queue transfers it.
 

@@ -29,23 +29,23 @@ pub(crate) enum Kind {
     GroupHeader = 5,
 }
 
-/// Reason for which a record is refused.
+/// Reason why a record is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The checksum is wrong, or the record is too short for one.
     #[error("its checksum is wrong")]
     Checksum,
-    /// The format is not the one that this version reads.
-    #[error("it is of format {found}; this version reads format {FORMAT}")]
+    /// The format differs from the one that this version reads.
+    #[error("it has format {format}; this version reads format {FORMAT}")]
     Format {
         /// Format of the record.
-        found: u16,
+        format: u16,
     },
     /// The checksum is right, but the record does not belong under this key.
     #[error("it does not belong under this key")]
     Kind,
     /// The checksum is right, but a field has an invalid value.
-    #[error("{field} has a value it cannot have")]
+    #[error("{field} has an invalid value")]
     Field {
         /// Name of the field.
         field: &'static str,
@@ -103,9 +103,9 @@ impl<'a> Reader<'a> {
             return Err(RecordError::Checksum);
         }
         let mut reader = Reader(body);
-        let found = reader.u16()?;
-        if found != FORMAT {
-            return Err(RecordError::Format { found });
+        let format = reader.u16()?;
+        if format != FORMAT {
+            return Err(RecordError::Format { format });
         }
         if reader.u8()? != kind as u8 {
             return Err(RecordError::Kind);
@@ -433,7 +433,7 @@ mod tests {
         bytes.extend_from_slice(&sum.to_be_bytes());
         assert_eq!(
             Superblock::parse(&bytes),
-            Err(RecordError::Format { found: 2 })
+            Err(RecordError::Format { format: 2 })
         );
     }
 }

@@ -31,7 +31,7 @@ pub enum StoreError {
     /// The file is empty, or is not a redb file.
     #[error("the metadata file is not a pool's")]
     NotAPool,
-    /// redb found its own structure damaged.
+    /// redb reports that its own structure is damaged.
     #[error("the metadata are damaged: {0}")]
     Damaged(String),
     /// A record is damaged or has a newer format.
