@@ -1,4 +1,4 @@
-//! Prints what the flash presets give beside their data sheets: the table of
+//! Prints the figures of the flash presets and of their data sheets: the table of
 //! `docs/concepts/drive-model.md`.
 #[path = "../tests/sheet/mod.rs"]
 mod sheet;
@@ -23,7 +23,7 @@ fn main() {
         });
         println!(
             "| `{}` | {} | {unit} | {printed} | {model:.0} | {error} |",
-            line.preset, line.what
+            line.preset, line.name
         );
     }
 }

@@ -1,11 +1,12 @@
-//! Timing models of storage arrays: they say *when* a request completes and never touch its data.
+//! Timing models of storage arrays: they compute *when* a request completes and never touch its
+//! data.
 //!
 //! # Grammar
 //!
 //! [`Array::new`] builds a model from its configuration and a seed. [`Array::handle_request`] takes
 //! a [`Request`] (read, write, unmap or flush of a range of one RAID group),
 //! [`Array::poll_timeout`] returns when [`Array::handle_timeout`] has to be called next, and
-//! [`Array::poll_completion`] returns what has completed. Time is integer nanoseconds handed in by
+//! [`Array::poll_completion`] returns completed requests. Time is integer nanoseconds passed in by
 //! the caller. The only randomness is the angle of each platter at the origin of time and the
 //! earlier content of a flash drive; both are drawn from the seed. A late call does not change the
 //! model: events happen at their own instants.

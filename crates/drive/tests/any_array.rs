@@ -1,6 +1,6 @@
 //! Arrays of every shape under random requests: nothing panics, everything completes once, in order
-//! of time, and no byte is lost. Configurations as they come from outside: defaults are filled in,
-//! what is unknown or impossible is refused.
+//! of time, and no byte is lost. Configurations from outside: defaults are filled in,
+//! unknown or impossible fields are refused.
 use hakaru_contract::drive::{
     ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, Ssd, WritePolicy,
 };

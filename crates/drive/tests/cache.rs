@@ -1,4 +1,4 @@
-//! The cache against what can be worked out with a pencil: known input, known answer, stated error.
+//! The cache against results calculated by hand: known input, known answer, stated tolerance.
 use std::collections::BTreeMap;
 
 use hakaru_contract::drive::{
@@ -519,7 +519,7 @@ fn a_sequential_reader_runs_at_the_media_rate_only_when_it_is_read_ahead_of() {
     let all = counters(&mut array, last);
     assert_eq!(all["cache read_misses"], 3.0);
     assert_eq!(all["cache readahead_hits"], all["cache read_hits"]);
-    // At most two stretches beyond what was read.
+    // At most two stretches beyond the blocks that were read.
     let beyond = all["cache readahead_bytes"] - all["cache read_bytes"];
     assert!(beyond <= 2.0 * MIB as f64, "{beyond}");
 }

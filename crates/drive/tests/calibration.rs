@@ -1,4 +1,4 @@
-//! The model against what can be worked out with a pencil: known input, known answer, stated error.
+//! The model against results calculated by hand: known input, known answer, stated tolerance.
 use std::collections::BTreeMap;
 
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Hdd, Model, Port, Raid};

@@ -296,7 +296,7 @@ fn presets_come_within_ten_percent_of_their_data_sheets() {
                 error.abs() < 0.10,
                 "{} {}: off by {:.0} %",
                 line.preset,
-                line.what,
+                line.name,
                 100.0 * error
             );
         }

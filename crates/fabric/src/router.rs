@@ -256,8 +256,7 @@ impl Router {
     }
 
     fn handle_arp(&mut self, vlan: u16, arp: &Arp) {
-        let on = |own: &Interface| own.vlan == vlan;
-        let Some(own) = self.interfaces.iter().find(|own| on(own)).copied() else {
+        let Some(own) = self.interfaces.iter().find(|own| own.vlan == vlan).copied() else {
             return;
         };
         let for_us = arp.target == own.address;
@@ -289,12 +288,13 @@ impl Router {
         vlan: u16,
         train: &Train,
         ip: &frames::Ipv4,
-        why: (u8, u8),
+        kind_and_code: (u8, u8),
         mtu: u16,
     ) {
         let own = self.interfaces.iter().find(|own| own.vlan == vlan);
-        let bytes =
-            own.and_then(|own| frames::icmp_error(train, ip, self.mac, own.address, why, mtu));
+        let bytes = own.and_then(|own| {
+            frames::icmp_error(train, ip, self.mac, own.address, kind_and_code, mtu)
+        });
         if let Some(bytes) = bytes {
             self.originate(vlan, bytes);
         }

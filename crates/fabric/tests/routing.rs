@@ -267,7 +267,11 @@ fn the_sender_hears_why_a_packet_goes_no_further() {
     let error_to = |net: &mut Net, to: &str, ttl, bytes: usize| {
         let sent = ipv4(ROUTER, to, ttl, 17, &vec![7; bytes]);
         let (kind, code, rest) = complaint(net, sent.clone());
-        assert_eq!(rest[6..34], sent[14..42], "it quotes what was sent");
+        assert_eq!(
+            rest[6..34],
+            sent[14..42],
+            "the error quotes the packet that was sent"
+        );
         (kind, code, u16::from_be_bytes([rest[4], rest[5]]))
     };
     assert_eq!(

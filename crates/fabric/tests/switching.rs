@@ -254,7 +254,7 @@ fn early_detection_drops_or_marks_before_the_queue_is_full() {
             .sum();
         assert_eq!(
             marked as u64, down.marked,
-            "what is counted as marked goes out marked"
+            "every frame counted as marked leaves marked"
         );
         assert_conserved(&mut fabric);
     }

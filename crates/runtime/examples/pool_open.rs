@@ -1,6 +1,6 @@
-//! How long a pool takes to open, and how much its metadata take: 64 GiB mapped in a volume of 1
-//! TiB, on files in a folder (default: the temporary one), which are removed in the end. The data
-//! are not written, only mapped.
+//! Measures the time to open a pool and the size of its metadata: 64 GiB mapped in a volume of 1
+//! TiB, on files in a folder (default: the temporary one), which are removed at the end. Pages are
+//! only mapped; no data is written.
 //!
 //! `cargo run --release -p hakaru-runtime --example pool_open [FOLDER]`
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes, maps, closes and opens one pool.
+/// Creates, maps, closes and opens one pool.
 fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Failure> {
     let metadata_path = folder.join("metadata");
     let group_path = folder.join("group");
@@ -76,7 +76,7 @@ fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Fa
     ask(&mut pool, &mut store, group.as_ref(), Request::Flush)?;
     assert_eq!(pool.status().used_bytes, MAPPED_BYTES);
     let created = began.elapsed();
-    // As a crash leaves it: nothing is closed.
+    // The state after a crash: nothing is closed.
     std::mem::forget(store);
     drop(pool);
 
@@ -116,7 +116,7 @@ fn write(volume: VolumeId, offset_bytes: u64) -> Request {
     }
 }
 
-/// Asks, does what has to be done, and takes the answer.
+/// Submits a request, carries out the pool's actions, and returns the reply.
 fn ask(
     pool: &mut Pool,
     store: &mut Store,

@@ -52,7 +52,7 @@ pub enum Notice {
         /// Number of the pool.
         pool: usize,
         /// The error.
-        why: String,
+        error: String,
     },
 }
 

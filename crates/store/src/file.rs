@@ -189,10 +189,10 @@ impl FileStore {
             *bytes = done.bytes;
         }
         match (done.op, done.result) {
-            (FileOp::Extents { .. }, found) => {
+            (FileOp::Extents { .. }, result) => {
                 let hole = done.extents.first().filter(|(_, mapped)| !mapped);
                 match hole {
-                    Some((extent, _)) if found.is_ok() => sweep.pass(extent.length_bytes),
+                    Some((extent, _)) if result.is_ok() => sweep.pass(extent.length_bytes),
                     _ => {
                         self.punch(id, context, sweeps);
                         return None;

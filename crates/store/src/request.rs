@@ -98,7 +98,7 @@ pub struct Committed {
     pub pool: usize,
     /// Action of the request.
     pub action: ActionId,
-    /// Success if the batch is on stable storage; otherwise its state is unknown, and why.
+    /// Success if the batch is on stable storage; else the error, and the state is unknown.
     pub result: Result<(), String>,
     /// The space for metadata is almost exhausted.
     pub metadata_is_low: bool,

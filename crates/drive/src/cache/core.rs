@@ -64,7 +64,7 @@ pub(super) struct Counts {
     pub(super) dirty_bytes: u64,
 }
 
-/// Segments, groups, and what is in flight between them.
+/// Segments, groups, and the transfers in flight between them.
 #[derive(Clone, Debug)]
 pub(super) struct Core {
     pub(super) config: config::Cache,

@@ -199,7 +199,10 @@ impl Cache {
         for range in missing {
             let on_the_way = self.on_the_way(group, &range, &mut to_fetch);
             for key in on_the_way {
-                let fetch = self.fetches.get_mut(&key).expect("just found");
+                let fetch = self
+                    .fetches
+                    .get_mut(&key)
+                    .expect("on_the_way returns keys of fetches");
                 fetch.waiters.push(request);
                 waits += 1;
                 is_hit &= fetch.ahead;

@@ -109,13 +109,13 @@ pub fn run(drive: Drive, load: Load) -> Outcome {
     }
 }
 
-/// A line of a data sheet: the measured quantity and the published figure.
+/// A line of a data sheet: the load and its published figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     pub preset: &'static str,
-    pub what: &'static str,
+    pub name: &'static str,
     pub load: Load,
-    /// Value printed on the sheet in `unit`, if it prints this one.
+    /// Value on the sheet in `unit`; `None` if the sheet omits it.
     pub sheet: Option<f64>,
     pub unit: Unit,
 }
@@ -169,7 +169,7 @@ const fn sequential(op: Op) -> Load {
     }
 }
 
-/// Few enough to fit into the buffer: what a lone write takes.
+/// Few enough to fit into the buffer, so that they measure the latency of a single write.
 const LONE_WRITES: Load = Load {
     warm: 10,
     count: 1000,
@@ -178,14 +178,14 @@ const LONE_WRITES: Load = Load {
 
 const fn line(
     preset: &'static str,
-    what: &'static str,
+    name: &'static str,
     load: Load,
     sheet: Option<f64>,
     unit: Unit,
 ) -> Line {
     Line {
         preset,
-        what,
+        name,
         load,
         sheet,
         unit,

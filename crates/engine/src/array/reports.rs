@@ -50,9 +50,9 @@ impl PoolReports {
                         "see dmesg; restart the array once the cause is gone",
                     ));
                 }
-                Notice::Broken { pool, why } => {
+                Notice::Broken { pool, error } => {
                     let name = storage.core.pools()[pool].name();
-                    let message = format!("pool {name:?}: {why}");
+                    let message = format!("pool {name:?}: {error}");
                     failures.push(Failure::environment(message, "see dmesg"));
                 }
             }

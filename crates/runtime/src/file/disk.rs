@@ -11,7 +11,7 @@ use hakaru_pool::disk::Disk;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use rustix::io::Errno;
 
-/// Zeros that are written at a time where the file system cannot punch holes.
+/// Length of one write of zeros on file systems without holes.
 const ZEROS_BYTES: u64 = 1 << 20;
 
 /// A regular file.
@@ -19,7 +19,7 @@ const ZEROS_BYTES: u64 = 1 << 20;
 pub struct FileDisk(File);
 
 impl FileDisk {
-    /// Opens a file for reading, and for writing too if `writable`.
+    /// Opens a file for reading, and also for writing if `writable`.
     ///
     /// # Errors
     /// The file does not exist or may not be opened.
@@ -40,7 +40,7 @@ impl FileDisk {
             .create(true)
             .truncate(false)
             .open(path)?;
-        // A file outlives a crash only once the folder that names it is synced.
+        // A new file survives a crash only after its folder is synced.
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
@@ -106,7 +106,7 @@ impl Disk for FileDisk {
             offset_bytes,
             length_bytes,
         ) {
-            // This file system allocates space only when it is written.
+            // This file system cannot reserve space.
             Err(Errno::OPNOTSUPP) => Ok(()),
             other => Ok(other?),
         }
@@ -181,7 +181,7 @@ impl PoolLock {
 mod tests {
     use super::*;
 
-    /// A folder of its own under the target folder's temporary one, removed in the end.
+    /// A folder in the target folder's temporary folder, removed at the end.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -229,7 +229,7 @@ mod tests {
         disk.write_zeros(1 << 20, 2 << 20).unwrap();
         let mut bytes = [0; 4096];
         disk.read_at(3 << 20, &mut bytes).unwrap();
-        assert_eq!(bytes, [7; 4096], "what lies behind the range stays");
+        assert_eq!(bytes, [7; 4096], "bytes after the range are unchanged");
         disk.write_zeros(3 << 20, 1 << 20).unwrap();
         disk.read_at(3 << 20, &mut bytes).unwrap();
         assert_eq!(bytes, [0; 4096]);

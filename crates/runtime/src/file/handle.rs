@@ -16,7 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 #[derive(Clone, Debug)]
 pub struct FileHandle(Arc<File>);
 
-/// A stretch of a file.
+/// An extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// First byte.
@@ -161,9 +161,10 @@ impl FileHandle {
         regular.then_some(status.st_blocks as u64 * 512)
     }
 
-    /// Data and holes of a range, from its start: at most `extents_max` adjacent extents,
-    /// alternately data and hole. A block device, or a file system that does not report holes,
-    /// returns none. Blocks while the file is being changed (a hole of 256 MiB takes some 40 ms).
+    /// Returns the data and holes of a range, from its start: at most `extents_max` adjacent
+    /// extents, alternately data and hole. A block device, or a file system that does not report
+    /// holes, returns none. Blocks while the file is being changed (a hole of 256 MiB takes some 40
+    /// ms).
     ///
     /// # Errors
     /// Errors of the file system.
@@ -189,7 +190,7 @@ impl FileHandle {
         Ok(extents)
     }
 
-    /// Returns whether `at` is allocated, and the offset at which that changes next.
+    /// Returns whether `at` is allocated, and the offset where its extent ends.
     fn extent_at(&self, at: u64) -> io::Result<(bool, u64)> {
         match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(at)) {
             Ok(data) if data > at => Ok((false, data)),

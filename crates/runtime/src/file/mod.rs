@@ -1,5 +1,5 @@
-//! Files and block devices beside a reactor: requests go into a [`FileQueue`], completions come
-//! out, nothing blocks.
+//! Non-blocking files and block devices beside a reactor: requests go into a [`FileQueue`], and
+//! completions come out.
 //!
 //! io_uring does the work if the kernel permits it, a small pool of threads otherwise
 //! (container profiles and `kernel.io_uring_disabled` forbid it). Lists of extents always come from

@@ -17,8 +17,8 @@ pub enum FileOp {
     },
     /// Put all completed writes on stable storage. The buffer is unused.
     Sync,
-    /// Deallocate the range, which then reads as zeros. The buffer is unused.
-    /// `Unsupported` where the file system (or device) has no holes: write zeros then.
+    /// Deallocate the range, which then reads as zeros. The buffer is unused. `Unsupported` if the
+    /// file system (or device) has no holes; the caller then writes zeros.
     Punch {
         /// Bytes, at least 1.
         length_bytes: u64,
@@ -39,7 +39,7 @@ pub enum FileOp {
 }
 
 impl FileOp {
-    /// Flags and length for `fallocate`; none for the operations that are done otherwise.
+    /// Returns the flags and length for `fallocate`; `None` if the operation does not use it.
     pub(super) fn fallocate(self) -> Option<(FallocateFlags, u64)> {
         match self {
             FileOp::Punch { length_bytes } => Some((

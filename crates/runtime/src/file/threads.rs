@@ -11,13 +11,13 @@ use super::request::{FileDone, FileOp, FileRequest};
 use crate::wait::Token;
 use crate::wait::{Reactor, Waker};
 
-/// Most threads; each carries one request at a time. Queues deeper than that wait, as they do in a
-/// device.
+/// Maximum number of threads; each carries out one request at a time. Further requests wait, as in
+/// a device.
 const THREADS_MAX: usize = 32;
-/// They only call the kernel.
+/// Stack of a thread: the threads only call the kernel.
 const STACK_BYTES: usize = 128 << 10;
 
-/// The pool. Threads are started when there is work for one more.
+/// The thread pool. A thread is started when a request finds all others busy.
 pub(super) struct Threads<B: StableBuffer> {
     shared: Arc<Shared<B>>,
     threads: usize,
@@ -39,8 +39,7 @@ struct Work<B> {
 }
 
 impl<B> Shared<B> {
-    /// Threads only move requests while they hold the lock, so one that panicked left nothing half
-    /// done.
+    /// Threads hold the lock only to move requests, so a panic leaves no partial change.
     fn work(&self) -> MutexGuard<'_, Work<B>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,23 +13,24 @@ use super::request::{FileDone, FileOp, FileRequest};
 use crate::wait::Token;
 use crate::wait::{Interest, Reactor};
 
-/// Requests handed to the kernel per call at most.
+/// Maximum number of requests passed to the kernel per call.
 const SUBMISSIONS: u32 = 256;
-/// Requests with the kernel at most, so that completions always find room. More wait here.
+/// Maximum number of requests in the kernel, so that completions always find room. Further requests
+/// wait here.
 const IN_FLIGHT_MAX: usize = 4096;
 
 /// A ring and the requests in flight in the kernel.
 pub(super) struct Uring<B: StableBuffer> {
     ring: IoUring,
     /// Indexed by the `user_data` of an entry. While a slot is taken the kernel may read and write
-    /// its buffer, so it is never dropped nor looked at before its completion; `ManuallyDrop` leaks
-    /// what a dropped queue leaves behind.
+    /// its buffer, so it must be neither dropped nor read before its completion. If the queue is
+    /// dropped first, `ManuallyDrop` leaks the buffer.
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
     /// Slots of partly completed requests, to be submitted again.
     again: Vec<usize>,
     waiting: VecDeque<FileRequest<B>>,
-    /// The kernel took no entries at the last attempt.
+    /// Whether the kernel accepted no entries at the last attempt.
     refused: bool,
 }
 
@@ -81,13 +82,12 @@ impl<B: StableBuffer> Uring<B> {
         self.waiting.push_back(request);
     }
 
-    /// Begins the waiting requests and takes the completed ones, until neither makes progress.
+    /// Starts waiting requests and collects completed ones, until neither makes progress.
     pub(super) fn flush(&mut self, done: &mut VecDeque<FileDone<B>>) {
         loop {
             self.fill();
             let pending = !self.ring.submission().is_empty();
-            // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries stay and go with the next
-            // call.
+            // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries remain for the next call.
             self.refused = pending && self.ring.submit().is_err();
             let reaped = self.reap(done);
             let progress = reaped > 0 || (pending && !self.refused);
@@ -97,8 +97,8 @@ impl<B: StableBuffer> Uring<B> {
         }
     }
 
-    /// Returns whether entries are ready that the kernel did not accept. No completion need follow,
-    /// so nothing but a timer leads to the next [`Uring::flush`].
+    /// Returns whether entries are ready that the kernel did not accept. A completion may never
+    /// follow, so only a timer leads to the next [`Uring::flush`].
     pub(super) fn must_retry(&self) -> bool {
         self.refused
     }
@@ -123,7 +123,7 @@ impl<B: StableBuffer> Uring<B> {
         }
     }
 
-    /// Gives the next waiting request a slot, unless too many are with the kernel.
+    /// Assigns the next waiting request a slot, unless too many are in the kernel.
     fn occupy_slot(&mut self) -> Option<usize> {
         if self.slots.len() - self.free.len() >= IN_FLIGHT_MAX {
             return None;
@@ -137,7 +137,7 @@ impl<B: StableBuffer> Uring<B> {
         Some(slot)
     }
 
-    /// Takes all completions; returns how many.
+    /// Takes all completions. Returns their number.
     fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) -> usize {
         let mut reaped = 0;
         loop {
@@ -248,10 +248,10 @@ mod tests {
         let ring = uring.ring.as_raw_fd();
         // SAFETY: the ring is open.
         let kept = unsafe { libc::dup(ring) };
-        // A descriptor that is not a ring refuses every submission and completes none.
+        // A descriptor that is not a ring refuses every submission.
         let null = File::open("/dev/null").unwrap();
         duplicate(null.as_raw_fd(), ring);
-        // More than the ring has room for.
+        // More requests than the ring has room for.
         for id in 0..600 {
             queue.submit(FileRequest {
                 id,

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 /// Granularity at which loans are counted.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
 
-/// Lent pieces of the memory. A write beside a lent range may replace pages without need, never the
-/// reverse.
+/// Lent pieces of the memory. A write beside a lent range may replace pages unnecessarily; a write
+/// to a lent range always replaces them.
 #[derive(Default)]
 pub(crate) struct Lent(HashMap<u64, LentPiece>);
 
 #[derive(Default)]
 pub(crate) struct LentPiece {
-    /// Number of loans that will be taken back.
+    /// Number of loans that will be returned.
     pub(crate) times: u32,
-    /// Whether the piece also has a loan that will not be taken back.
+    /// Whether the piece also has a loan that will never be returned.
     abandoned: bool,
 }
 

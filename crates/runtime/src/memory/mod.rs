@@ -25,13 +25,13 @@ use self::page_pipe::PagePipe;
 /// the space under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 
-/// Smallest unit that the kernel allocates and frees: a page of every architecture we run on
-/// divides it or is it.
+/// Unit of allocation and deallocation. It is a multiple of the page size of every supported
+/// architecture.
 const PAGE_BYTES: usize = 4096;
 
-/// Most bytes to prefetch: enough for the processor to recognise the sequential read. More does not
-/// help, because a core has only about ten memory requests in flight, and further ones wait for
-/// those.
+/// Maximum number of bytes to prefetch: enough for the processor to recognise the sequential read.
+/// More does not help, because a core has only about ten memory requests in flight, and further
+/// ones wait for those.
 const PREFETCH_BYTES: usize = 256;
 
 /// A cache line of x86-64.
@@ -166,13 +166,12 @@ impl SparseMemory {
         Ok(taken)
     }
 
-    /// Ends one loan of this range: its reader is done.
+    /// Ends one loan of this range, after its reader has finished.
     pub fn take_back(&mut self, offset: u64, length: u64) {
         self.lent.remove(offset, length);
     }
 
-    /// Ends a loan without knowing when its reader is done: the next write to the range replaces
-    /// its pages.
+    /// Ends a loan with an unknown reader: the next write to the range replaces its pages.
     pub fn abandon(&mut self, offset: u64, length: u64) {
         self.lent.abandon(offset, length);
     }
@@ -193,7 +192,7 @@ impl SparseMemory {
             let start = offset.max(piece_start) as usize;
             let end = (offset + length).min(piece_end) as usize;
             if state.times == 0 {
-                // Once and for all.
+                // The loans end with their pages.
                 self.lent.forget(piece);
                 self.renew(piece_start as usize, (start, end), piece_end as usize);
             } else {
@@ -279,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Moves all of a pipe through a connection, over which it may not go at once.
+    /// Moves all bytes of a pipe through a connection, in several steps if necessary.
     fn drain(pipe: &mut PagePipe, from: &Socket, to: &Socket, out: &mut Vec<u8>) {
         let mut buffer = vec![0; 1 << 16];
         let before = out.len();
@@ -299,7 +298,7 @@ mod tests {
     const LENT: u64 = 128 << 10;
 
     /// Sends `LENT` bytes of sevens that are lent, has `change` change the memory while they wait
-    /// in the socket, and returns what arrived.
+    /// in the socket, and returns the bytes that arrived.
     fn sent_while(
         memory: &mut SparseMemory,
         offset: u64,
@@ -314,8 +313,7 @@ mod tests {
             at += memory
                 .lend(offset + at, (LENT - at) as usize, &mut pipe)
                 .unwrap() as u64;
-            // Into the socket, as far as it goes: what the receiver's socket holds are the same
-            // pages.
+            // Fills the socket. The receiver's socket buffer references the same pages.
             let _ = pipe.send(&from, false);
             if !pipe.is_empty() {
                 drain(&mut pipe, &from, &to, &mut out);

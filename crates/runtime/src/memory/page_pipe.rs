@@ -1,9 +1,9 @@
 //! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves
 //! them from there into the socket.
 //!
-//! Of the ways that Linux has to send memory without copying it, this is the only one that also
-//! works over loopback, where `MSG_ZEROCOPY` copies. Per call it costs more than a copy of some 16
-//! KiB, so it is for large pieces.
+//! Of Linux's zero-copy sends, this is the only one that also works over loopback, where
+//! `MSG_ZEROCOPY` copies. Per call it costs more than a copy of some 16 KiB, so it is for large
+//! pieces.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -46,7 +46,8 @@ impl PagePipe {
         self.pending_bytes == 0
     }
 
-    /// Puts the pages of `bytes` in, as far as there is room; returns how many bytes that was.
+    /// Puts the pages of `bytes` into the pipe, as far as there is room. Returns the number of
+    /// bytes.
     ///
     /// # Errors
     /// `WouldBlock` if the pipe is full; a system-call filter forbids it.
@@ -75,8 +76,8 @@ impl PagePipe {
     }
 
     /// Moves the pending bytes into the socket until the pipe is empty or the socket is full;
-    /// returns the number of bytes. `more`: others follow, so a last part of a segment may wait for
-    /// them.
+    /// returns the number of bytes. `more`: further bytes follow, so a partial last segment may
+    /// wait for them.
     ///
     /// # Errors
     /// `WouldBlock` if the socket took nothing: the reactor reports when there is room. Otherwise
@@ -86,8 +87,8 @@ impl PagePipe {
         flags.set(SpliceFlags::MORE, more);
         let mut sent = 0;
         while self.pending_bytes > 0 {
-            // A closed connection raises SIGPIPE here, which Rust's runtime has every program
-            // ignore.
+            // A closed connection raises SIGPIPE here, which Rust's runtime ignores in every
+            // program.
             match splice(
                 &self.read,
                 None,

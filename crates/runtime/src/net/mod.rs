@@ -15,12 +15,11 @@ use rustix::net::{
 
 use hakaru_contract::SocketOptions;
 
-/// Connections that may wait to be accepted. A storm of logins of 10 000 sessions overruns it only
-/// if the shell sleeps; the kernel limits it to `net.core.somaxconn` (4096 by default since Linux
-/// 5.4).
+/// Backlog of connections to accept. A storm of logins of 10 000 sessions overruns it only if the
+/// shell sleeps; the kernel limits it to `net.core.somaxconn` (4096 by default since Linux 5.4).
 const BACKLOG: i32 = 4096;
 
-/// Most slices that one [`Socket::send_vectored`] takes (`IOV_MAX` of Linux).
+/// Maximum number of slices per [`Socket::send_vectored`] (`IOV_MAX` of Linux).
 pub const SLICES_MAX: usize = 1024;
 
 /// A listening socket.
@@ -34,7 +33,8 @@ impl Listener {
     /// Listens on `address` with `SO_REUSEADDR`; port 0 lets the system choose.
     ///
     /// # Errors
-    /// The address is in use, is not of this host (or namespace), or its port needs privilege.
+    /// The address is in use or does not belong to this host (or namespace), or its port requires
+    /// privileges.
     pub fn bind(address: SocketAddr) -> io::Result<Listener> {
         Listener::bind_with(address, &SocketOptions::default())
     }
@@ -73,7 +73,7 @@ impl Listener {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match net::acceptfrom_with(&self.fd, flags) {
-                // It has the listener's other options: Linux copies them (`sk_clone_lock`,
+                // Linux copies the listener's other options (`sk_clone_lock`,
                 // `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
                     socket_options::apply_congestion_control(&self.options, &fd)
@@ -165,7 +165,7 @@ impl Socket {
         }
     }
 
-    /// The error that the socket holds, as after a failed connection attempt; taking it clears it.
+    /// Takes the socket's pending error, for example after a failed connection attempt.
     ///
     /// # Errors
     /// That error.
@@ -220,8 +220,8 @@ impl Socket {
         self.send_flagged(slices, SendFlags::NOSIGNAL)
     }
 
-    /// As [`Socket::send_vectored`], for data that more data follows at once: a partial last
-    /// segment waits for it.
+    /// As [`Socket::send_vectored`], if more data follows at once: a partial last segment waits for
+    /// it.
     ///
     /// # Errors
     /// As [`Socket::send_vectored`].

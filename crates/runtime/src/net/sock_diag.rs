@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 /// Buffer size, above the kernel's largest datagram (32 KiB).
 const DATAGRAM: usize = 65_536;
 
-/// Socket of the network namespace that the thread is in at opening. Needs no privilege.
+/// A socket of the network namespace of the opening thread. It needs no privileges.
 pub struct SockDiag {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -45,7 +45,7 @@ impl SockDiag {
     /// Returns the next datagram of answers, if there is one.
     ///
     /// # Errors
-    /// `ENOBUFS`: more was asked for at a time than the socket's buffer holds; answers are missing.
+    /// `ENOBUFS`: the answers exceeded the socket's buffer, and some are missing.
     pub fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         match rustix::net::recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
             Ok((length, _)) => Ok(Some(&self.buffer[..length])),

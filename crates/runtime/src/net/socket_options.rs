@@ -89,7 +89,7 @@ impl SocketFacts {
             send_buffer_bytes: bytes(libc::SO_SNDBUF)?,
             receive_buffer_bytes: bytes(libc::SO_RCVBUF)?,
             congestion_control: get_algorithm(fd)?,
-            // 0: as net.ipv4.tcp_notsent_lowat has it, which is no limit by default.
+            // 0 selects net.ipv4.tcp_notsent_lowat, which is no limit by default.
             not_sent_low_water_bytes: Some(low_water)
                 .filter(|&bytes| bytes != 0 && bytes != u32::MAX),
             no_delay: get_int(fd, IPPROTO_TCP, libc::TCP_NODELAY)? != 0,
@@ -97,8 +97,8 @@ impl SocketFacts {
     }
 }
 
-/// Sets a buffer to an exact size: beyond the system's limit if this process may, else within it,
-/// else fails.
+/// Sets a buffer to an exact size, above the system's limit if this process is privileged. Fails if
+/// the kernel grants less.
 fn set_buffer(
     fd: c_int,
     (name, option, force, limit): (&str, c_int, c_int, &str),
@@ -145,7 +145,7 @@ fn set_int(fd: c_int, level: c_int, option: c_int, value: c_int) -> io::Result<(
 }
 
 fn set_bytes(fd: c_int, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads `value.len()` bytes from `value`, which has as many.
+    // SAFETY: the kernel reads `value.len()` bytes, all of which are in `value`.
     let result = unsafe {
         libc::setsockopt(
             fd,
@@ -181,8 +181,8 @@ fn get_algorithm(fd: c_int) -> io::Result<String> {
 /// Returns the number of bytes that the kernel wrote.
 fn get_bytes(fd: c_int, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `value`, which has as many, and puts into
-    // `length` how many it wrote.
+    // SAFETY: `value` has `length` bytes. The kernel writes at most that many, and stores their
+    // number in `length`.
     let result = unsafe {
         libc::getsockopt(
             fd,

@@ -15,8 +15,8 @@ const BYTES: usize = 512;
 pub fn of(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0; BYTES];
     let mut length = BYTES as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes to `bytes`, which has that many, and puts
-    // into `length` how many it wrote.
+    // SAFETY: `bytes` has `length` bytes. The kernel writes at most that many, and stores their
+    // number in `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -99,7 +99,7 @@ mod tests {
         let (mut server, _) = listener.accept().unwrap();
         client.write_all(&[7; 10_000]).unwrap();
         server.read_exact(&mut [0; 10_000]).unwrap();
-        // An answer carries the acknowledgement of everything before it.
+        // The answer acknowledges all bytes before it.
         server.write_all(&[1]).unwrap();
         client.read_exact(&mut [0]).unwrap();
         let info = of(&client).unwrap();

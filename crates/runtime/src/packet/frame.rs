@@ -1,4 +1,4 @@
-//! Packets as the socket hands them over and takes them.
+//! Packets as the socket delivers and accepts them.
 use hakaru_units::Time;
 
 /// The longest super-frame: Linux makes none above 64 KiB unless BIG TCP is switched on.
@@ -7,7 +7,7 @@ pub const PACKET_BYTES_MAX: usize = (64 << 10) + 64;
 /// Work left to the sender: a checksum, segmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// First byte that the missing checksum covers, and its place, counted from there.
+    /// First byte that the missing checksum covers, and the offset of the checksum from it.
     pub checksum: Option<(u16, u16)>,
     /// Segmentation of a super-frame; none for a single frame.
     pub segmentation: Option<Cut>,
@@ -41,7 +41,7 @@ pub struct Received {
 pub struct Outgoing<'a> {
     /// Bytes written anew: headers, or nothing.
     pub head: &'a [u8],
-    /// Bytes sent from where they lie.
+    /// Bytes sent in place.
     pub body: &'a [u8],
     /// Work left to do.
     pub offload: Offload,

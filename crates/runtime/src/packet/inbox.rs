@@ -18,7 +18,7 @@ const CLASSES: [(usize, usize); 3] = [
     (PACKET_BYTES_MAX, 1024),
 ];
 
-/// Memory for packets, and the clocks by which they came.
+/// Memory for packets, and the clocks for their time stamps.
 #[derive(Default)]
 pub struct Inbox {
     clocks: Clocks,
@@ -110,7 +110,7 @@ impl Inbox {
             let got = unsafe { libc::readv(socket.as_raw_fd(), slices.as_ptr(), 2) };
             usize::try_from(got).map_err(|_| io::Error::last_os_error())
         };
-        // The first error of the socket may be that its interface was down.
+        // The socket may first report that its interface was down.
         let got = read().or_else(|_| read()).unwrap_or(0);
         if got != HEADER_BYTES + length {
             self.give_back(bytes);
@@ -133,7 +133,7 @@ impl Inbox {
     /// Recycles the buffer of a packet.
     pub fn give_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // The largest class that it is good for.
+        // The largest class whose length the buffer has.
         let class = CLASSES
             .iter()
             .rposition(|(bytes, _)| buffer.capacity() >= *bytes);

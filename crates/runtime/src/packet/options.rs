@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Opens a packet socket that is not bound to an interface.
 pub(crate) fn open_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: makes a descriptor, which has no other owner. Protocol 0: nothing is received before
-    // it is bound.
+    // SAFETY: the call returns a new descriptor, which has no other owner. Protocol 0 receives
+    // nothing before the socket is bound.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, kind, 0);
         if fd < 0 {

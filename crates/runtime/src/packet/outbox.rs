@@ -8,7 +8,7 @@ use super::clocks::Clocks;
 use super::frame::Outgoing;
 use super::virtio::{HEADER_BYTES, VirtioHeader};
 
-/// Packets that one call sends at most.
+/// Maximum number of packets per call.
 pub const BATCH: usize = 64;
 /// Room for the control messages of one packet, in words, so that it is aligned.
 const CONTROL_WORDS: usize = 16;
@@ -39,7 +39,7 @@ impl Outbox {
             };
             match usize::try_from(sent) {
                 Ok(sent) if sent > 0 => done += sent,
-                // The first of them was refused; the others are tried.
+                // The first remaining packet was refused; the others are tried.
                 _ => (done, refused) = (done + 1, refused + 1),
             }
         }
@@ -119,8 +119,8 @@ fn stamp_of_sent(socket: BorrowedFd<'_>) -> Option<Time> {
 
 /// `CLOCK_REALTIME` of a message's stamp, ns.
 fn stamp_in(message: &libc::msghdr) -> Option<i128> {
-    // SAFETY: `message` is as `recvmsg` left it, with its control area in place; the CMSG functions
-    // stay within it, and what is read is as long as the length that was checked.
+    // SAFETY: `recvmsg` filled `message`, and its control area is still in place. The CMSG functions
+    // stay within the area, and no read exceeds the length that was checked.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {
@@ -128,7 +128,7 @@ fn stamp_in(message: &libc::msghdr) -> Option<i128> {
             let is_stamp = (control.cmsg_level, control.cmsg_type)
                 == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING);
             if is_stamp && control.cmsg_len >= long {
-                // It begins with the stamp that the software took.
+                // The first stamp is the software's.
                 let time = libc::CMSG_DATA(at)
                     .cast::<libc::timespec>()
                     .read_unaligned();

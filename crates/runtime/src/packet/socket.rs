@@ -53,7 +53,7 @@ impl PacketSocket {
             libc::PACKET_IGNORE_OUTGOING,
             &1_i32,
         )?;
-        // The driver's stamp, not that of the ring, which has a packet later.
+        // The driver's stamp rather than the ring's, which is taken later.
         set(&receive, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         let (forced, plain) = (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
         set_size(&receive, forced, plain, RECEIVE_BUFFER_BYTES)?;

@@ -86,7 +86,7 @@ impl VirtioHeader {
             } else {
                 packet.head
             };
-            // IPv6 by its ethertype, which stands behind the tag where there is one.
+            // IPv6, by its ethertype, which follows the tag if there is one.
             let kind = if bytes.get(12..14) == Some(&[0x81, 0]) {
                 bytes.get(16..18)
             } else {

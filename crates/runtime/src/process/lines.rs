@@ -102,8 +102,8 @@ pub struct LineWriter<T: Send + 'static> {
 const QUEUE_MAX: usize = 4096;
 
 impl<T: Send + 'static> LineWriter<T> {
-    /// Writes to `fd` what `encode` appends for an item (no newline). `waker` is woken when the
-    /// other side is gone.
+    /// Writes a line to `fd` for each item: `encode` appends its text, without a newline. Wakes
+    /// `waker` when the reader has closed.
     ///
     /// # Errors
     /// No thread can be started.

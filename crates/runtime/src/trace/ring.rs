@@ -1,8 +1,8 @@
 //! Events of tracepoints through `perf_event_open`: one ring in memory per CPU, filled by the
 //! kernel and emptied by this process.
 //!
-//! The kernel removes everything with the last descriptor, so nothing remains after any end of this
-//! process. `hakaru_watch::trace` parses the records. Times are of `CLOCK_MONOTONIC`.
+//! The kernel removes everything with the last descriptor, so nothing remains however this process
+//! ends. `hakaru_watch::trace` parses the records. Times are of `CLOCK_MONOTONIC`.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -202,8 +202,8 @@ fn open_event(id: u16, cpu: u32, ring_bytes: usize) -> io::Result<OwnedFd> {
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    // SAFETY: `attributes` is as long as it says and outlives the call; the result is checked and
-    // owned by nothing else.
+    // SAFETY: `attributes` has the stated length and outlives the call. The result is checked and
+    // has no other owner.
     unsafe {
         let result = libc::syscall(
             libc::SYS_perf_event_open,

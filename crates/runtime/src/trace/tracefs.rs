@@ -1,6 +1,6 @@
 //! The kernel's tracefs, read only: the descriptions of the tracepoints. An existing mount is used
 //! if there is one. Otherwise a detached mount is created, which is visible only through its
-//! descriptor and is removed with it, so nothing remains after any end of this process.
+//! descriptor and is removed with it, so nothing remains however this process ends.
 use std::ffi::CStr;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -20,14 +20,14 @@ pub struct Tracefs {
 
 impl Tracefs {
     /// # Errors
-    /// It is not mounted, and this user may not mount it (`CAP_SYS_ADMIN` of the machine, not of a
-    /// user namespace); the kernel has none.
+    /// Tracefs is not mounted and this user may not mount it (`CAP_SYS_ADMIN` of the machine, not
+    /// of a user namespace), or the kernel lacks it.
     pub fn open() -> io::Result<Tracefs> {
         for path in MOUNTED {
             let folder = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
             if let Ok(root) = rustix::fs::open(path, folder, Mode::empty()) {
                 let tracefs = Tracefs { root };
-                // The folder also exists without the file system.
+                // The folder also exists if the file system is not mounted.
                 if tracefs.read("README").is_ok() {
                     return Ok(tracefs);
                 }
@@ -89,7 +89,7 @@ fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
 }
 
 /// # Safety
-/// `result` is what a system call that opens a descriptor has just returned.
+/// `result` is the fresh return value of a system call that opens a descriptor.
 unsafe fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());

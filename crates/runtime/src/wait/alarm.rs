@@ -1,8 +1,8 @@
 //! A timer that stays armed while a shell waits repeatedly.
 //!
 //! With a deadline passed to the wait, the kernel arms and cancels a timer at every sleep: 2 % of
-//! the time of a lone request. This timer is armed once, fires at the deadline or earlier, and is
-//! armed again afterwards.
+//! the latency of a single request. This timer is armed once, fires at the deadline or earlier, and
+//! is armed again afterwards.
 
 use std::cell::Cell;
 use std::io;

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Now. Costs a vDSO call (some 20 ns), no system call.
+/// Returns the present instant. Costs a vDSO call (some 20 ns), no system call.
 #[must_use]
 pub fn now() -> Time {
     let t = clock_gettime(ClockId::Monotonic);
@@ -14,7 +14,7 @@ pub fn now() -> Time {
     Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Sleeps until the instant, despite signals; not at all if it has passed.
+/// Sleeps until the instant, despite signals. Returns at once if it has passed.
 pub fn sleep_until(until: Time) {
     let until = Timespec {
         tv_sec: (until.0 / 1_000_000_000) as i64,
@@ -44,16 +44,16 @@ pub fn now_and_realtime_ns() -> (Time, u64) {
     (best.1, best.2)
 }
 
-/// CPU time of the calling thread, ns.
+/// Returns the CPU time of the calling thread, ns.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Asks that timers of the calling thread (and of threads it starts) fire at their instant: the
-/// kernel's default lets them lag by 50 µs to save power. A kernel that refuses is left at its
-/// default.
+/// Makes timers of the calling thread (and of threads that it starts) fire at their instant: the
+/// kernel's default delays them by up to 50 µs to save power. If the kernel refuses, its default
+/// remains.
 pub fn set_timers_exact() {
     // 1 ns is the least slack there is; 0 would mean "back to the default".
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -13,13 +13,15 @@ pub struct Coalescing {
 }
 
 impl Coalescing {
-    /// Pauses of up to `longest`, and up to `share` (0 to 1) of the time that a request takes.
+    /// Creates pauses of up to `longest`, and up to `share` (0 to 1) of the time that a request
+    /// takes.
     #[must_use]
     pub fn new(longest: Duration, share: f64) -> Coalescing {
         Coalescing { longest, share }
     }
 
-    /// The pause if requests took `recent_ns` recently; zero if it would be too short to pay off.
+    /// Returns the pause if requests took `recent_ns` recently; zero if it would be too short to
+    /// pay off.
     pub(crate) fn pause(self, recent_ns: u64) -> Duration {
         let share = Duration::from_nanos((recent_ns as f64 * self.share) as u64);
         let pause = self.longest.min(share);

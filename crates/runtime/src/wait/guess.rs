@@ -7,7 +7,8 @@
 
 use super::token::Token;
 
-/// Guesses in a row. After them the reactor is asked, because other descriptors may be ready.
+/// Maximum number of guesses in a row. Then the reactor is asked, because other descriptors may be
+/// ready.
 const RUN_MAX: u32 = 16;
 /// Longest pause, in opportunities.
 const PAUSE_MAX: u32 = 64;
@@ -43,7 +44,7 @@ impl Backoff {
 /// Guesses which socket the reactor will report next.
 #[derive(Debug, Default)]
 pub(crate) struct Guess {
-    /// The only socket that the last wait with events reported, if it was one.
+    /// The socket that the last wait with events reported, if it reported no other.
     lone: Option<Token>,
     /// Guesses in a row.
     run: u32,

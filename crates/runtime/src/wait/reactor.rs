@@ -21,7 +21,7 @@ use super::token::Token;
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
 
-/// Distance beyond which a deadline is left to the timer that stays armed.
+/// Delay above which the permanently armed timer serves a deadline.
 const FAR: Duration = Duration::from_millis(1);
 
 /// Trigger mode of a descriptor.
@@ -29,7 +29,7 @@ const FAR: Duration = Duration::from_millis(1);
 pub enum Interest {
     /// Readable and writable, each reported once per change: for sockets.
     Edge,
-    /// Readable, reported for as long as it is so: for listeners, pipes and wakers.
+    /// Readable, reported while it holds: for listeners, pipes and wakers.
     Level,
 }
 
@@ -52,7 +52,7 @@ pub struct Event {
     pub readable: bool,
     /// A write would not block. Also reported when a connection attempt succeeds or fails.
     pub writable: bool,
-    /// The peer closed its side, or the descriptor failed; what was received before can still be
+    /// The peer closed its side, or the descriptor failed; bytes received before can still be
     /// read.
     pub closed: bool,
 }
@@ -72,7 +72,7 @@ impl Events {
         }
     }
 
-    /// Replaces the events by one: `token` is readable.
+    /// Replaces the events by a single event: `token` is readable.
     pub(super) fn set_readable(&mut self, token: Token) {
         self.reported.clear();
         self.reported.push(epoll::Event {
@@ -183,7 +183,7 @@ impl Reactor {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// A waker registered as `token`: readable until [`Waker::acknowledge`].
+    /// Creates a waker registered as `token`: readable until [`Waker::acknowledge`].
     ///
     /// # Errors
     /// No descriptors left.

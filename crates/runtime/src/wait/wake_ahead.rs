@@ -3,8 +3,8 @@ use hakaru_units::Time;
 
 /// Learns how late the kernel wakes its caller, usually 20 to 100 µs, and wakes up that much ahead.
 ///
-/// A caller that is awake ahead of its deadline polls. It wakes ahead only of sleeps that are
-/// `WakeAhead::LONG` times as long as that: polling costs a tenth of a core at most.
+/// A caller that is awake ahead of its deadline polls. It wakes ahead only for sleeps at least
+/// `WakeAhead::LONG` times as long as that, so polling costs at most a tenth of a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WakeAhead {
     /// About the 95th percentile of the delay of a wake-up, ns.

@@ -104,9 +104,9 @@ impl PoolStore {
 
     /// Handles a completed commit.
     pub(crate) fn handle_committed(&mut self, committed: Committed, context: &mut StoreContext) {
-        let result = committed.result.map_err(|why| {
+        let result = committed.result.map_err(|error| {
             let pool = self.number;
-            self.notices.push_back(Notice::Broken { pool, why });
+            self.notices.push_back(Notice::Broken { pool, error });
             ActionFailure::Io
         });
         self.core

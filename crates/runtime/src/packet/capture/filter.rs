@@ -17,7 +17,7 @@ const TCP: u32 = 6;
 /// Ancillary load of the packet's direction instead of its bytes.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
-/// Instructions of the two ends, as jumps name them while the program is being written.
+/// Placeholders for the two final instructions while jumps are generated.
 const ACCEPT: u8 = 254;
 const REJECT: u8 = 255;
 
@@ -27,8 +27,8 @@ pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> i
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: `filter` names `program`, which lives for the length of the call; the kernel copies
-    // and checks it.
+    // SAFETY: `filter` points to `program`, which outlives the call; the kernel copies and checks
+    // it.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -71,7 +71,8 @@ pub(crate) fn program(
         // One comparison for each port of each of the two fields.
         let compares = 2 * (ports.len() as u8 + 1);
         add(LOAD_HALF, 12, 0, 0);
-        // A tag that the kernel left in: rare enough to be kept whatever it carries.
+        // A packet with a tag that the kernel left in place is rare, and kept without further
+        // checks.
         add(JUMP_IF_EQUAL, 0x8100, ACCEPT, 0);
         add(JUMP_IF_EQUAL, 0x0800, 0, 6 + compares);
         add(LOAD_BYTE, 23, 0, 0);
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     /// Runs the program on a packet by the rules of classic BPF and returns the bytes kept: a load
-    /// beyond the end keeps none.
+    /// beyond the end rejects the packet.
     fn kept(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
         let load = |at: usize, bytes: usize| {
             let field = packet.get(at..at + bytes)?;

@@ -13,6 +13,6 @@ pub struct RingOptions {
 }
 
 impl RingOptions {
-    /// Bound by the reach of jumps in the kernel's filters.
+    /// Limited by the range of jumps in the kernel's filters.
     pub const PORTS_MAX: usize = 32;
 }

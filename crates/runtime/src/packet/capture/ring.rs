@@ -71,7 +71,7 @@ impl CaptureRing {
         let blocks = options.ring_bytes.div_ceil(BLOCK_BYTES).max(2);
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        // The frame size has no meaning in this version but must divide the block.
+        // This version ignores the frame size, but it must divide the block.
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
             tp_block_nr: blocks as libc::c_uint,
@@ -86,7 +86,7 @@ impl CaptureRing {
             .len(blocks * BLOCK_BYTES)
             .map_raw(&socket)?;
         let loopback = bind_to(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
-        // On loopback every packet passes twice, out and in: once is enough.
+        // On loopback every packet passes twice, out and in; only one copy is captured.
         let program = filter::program(&options.ports, options.snap_bytes, loopback)?;
         filter::attach(&socket, program)?;
         bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
@@ -331,7 +331,7 @@ mod tests {
             [(time, 60, 1500), (time, 96, 1500)]
         );
         assert_eq!(walked(&block(0, &[])), []);
-        // More promised than there are; one that reaches beyond the block; a step out of it.
+        // A count above the actual number; a packet that exceeds the block; a step beyond its end.
         assert_eq!(walked(&block(9, &[(48, 60, 0)])), [(time, 60, 1500)]);
         assert_eq!(
             walked(&block(2, &[(48, 5000, 160), (208, 1, 0)])),
