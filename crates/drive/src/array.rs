@@ -1,10 +1,10 @@
 //! The array: port, controller, cache and groups, driven by one queue of events.
 //!
 //! One owner, one loop. Event sources: data arrived through the port; the controller finished a
-//! command; the cache served a request, or a group may have become idle for it; a drive finished a
-//! command; data left through the port. Work per call is bounded by the requests present: a request
-//! causes at most three events and one per drive command. Events of one instant happen in the order
-//! of their creation.
+//! command; the cache served a request, or a group became idle; a drive finished a command; data
+//! left through the port. Work per call is bounded by the requests present: a request causes at
+//! most three events and one per drive command. Events of one instant happen in the order of their
+//! creation.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -67,8 +67,8 @@ pub struct Array {
 }
 
 impl Array {
-    /// Creates an idle array. `model` may still name drive presets. `seed` determines the angle of
-    /// each platter at the origin of time.
+    /// Creates an idle array. `model` may contain names of drive presets. `seed` determines the
+    /// angle of each platter at the origin of time.
     ///
     /// # Errors
     /// A parameter out of bounds or an unknown preset; the message names it.

@@ -18,8 +18,8 @@ pub(crate) enum Drive {
 }
 
 impl Drive {
-    /// Creates idle drives; presets have been resolved. Platters get random angles; flash drives
-    /// are alike.
+    /// Creates idle drives. Their presets must be resolved. Platters get random angles; flash
+    /// drives are identical.
     pub(crate) fn make(drive: &config::Drive, count: u32, rng: &mut Pcg64) -> Vec<Drive> {
         match drive {
             config::Drive::Hdd(hdd) => (0..count)
@@ -32,7 +32,7 @@ impl Drive {
         }
     }
 
-    /// Commands present, waiting or in service.
+    /// Returns the number of commands present, waiting or in service.
     pub(crate) fn present(&self) -> usize {
         match self {
             Drive::Hdd(hdd) => hdd.present(),

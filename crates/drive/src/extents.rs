@@ -28,8 +28,8 @@ impl Extents {
         }
     }
 
-    /// Returns the position of address `offset`, and how many of the `length` bytes from there are
-    /// contiguous.
+    /// Returns the position of address `offset`, and the number of the `length` bytes from there
+    /// that are contiguous.
     pub(crate) fn locate(&self, offset: u64, length: u64) -> (u64, u64) {
         if offset >= self.scattered_end {
             return (offset, length);

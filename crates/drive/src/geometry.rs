@@ -102,7 +102,7 @@ impl Geometry {
     }
 }
 
-/// Bytes on a track of a zone, counted from the outermost: whole sectors.
+/// Returns the bytes on a track of a zone, counted from the outermost: whole sectors.
 fn track_bytes(hdd: &Hdd, zone: u32, revolution_ns: u64) -> u64 {
     let inwards = if hdd.zones < 2 {
         0.0

@@ -80,7 +80,7 @@ struct Group {
     extents: Option<Extents>,
     capacity_bytes: u64,
     drives: Vec<Drive>,
-    /// Whether its drives use unmaps.
+    /// Whether the drives use unmaps.
     trims: bool,
     usage: Usage,
     /// Half of a mirrored pair to read next if both are equally busy.
@@ -88,7 +88,7 @@ struct Group {
 }
 
 impl Groups {
-    /// Creates idle groups; presets have been resolved.
+    /// Creates idle groups. Their presets must be resolved.
     pub(crate) fn new(groups: &[config::Group], rng: &mut Pcg64) -> Groups {
         Groups {
             groups: groups.iter().map(|group| Group::new(group, rng)).collect(),
@@ -100,7 +100,7 @@ impl Groups {
         }
     }
 
-    /// Usable bytes of a group.
+    /// Returns the usable bytes of a group.
     pub(crate) fn capacity_bytes(&self, group: u32) -> Option<u64> {
         self.groups.get(group as usize).map(|g| g.capacity_bytes)
     }

@@ -1,8 +1,8 @@
 //! One rotating drive: a queue of commands, a head at a cylinder, a platter that turns.
 //!
-//! It serves one command at a time. The next one is chosen when the last has ended: the one that
-//! can begin its transfer soonest (shortest access time first), unless the oldest command is
-//! overdue, see `age_limit_ms` and `overdue_every`.
+//! It serves one command at a time. The next one is chosen when the last has ended: the one whose
+//! transfer can start first (shortest access time first), unless the oldest command is overdue, see
+//! `age_limit_ms` and `overdue_every`.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -43,7 +43,7 @@ pub(crate) struct HddDrive {
     phase_ns: u64,
     cylinder: u32,
     head: u32,
-    /// Commands that the drive has taken, at most `queue_depth`, in order of arrival.
+    /// Commands in the drive, at most `queue_depth`, in order of arrival.
     queue: Vec<Queued>,
     /// Commands queued in the array, in order of arrival.
     waiting: VecDeque<Queued>,
@@ -78,13 +78,13 @@ impl HddDrive {
         }
     }
 
-    /// Commands present, waiting or in service.
+    /// Returns the number of commands present, waiting or in service.
     pub(crate) fn present(&self) -> usize {
         self.queue.len() + self.waiting.len() + usize::from(self.in_service.is_some())
     }
 
-    /// Takes a command. If the drive was idle it starts at once, and the instant when it will have
-    /// ended is returned.
+    /// Accepts a command. If the drive was idle, the command starts at once, and its end is
+    /// returned.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         self.usage.arrive(now);
         let queued = Queued {
@@ -103,9 +103,8 @@ impl HddDrive {
         }
     }
 
-    /// Ends the command in service at its instant. Returns it, and when the next one will have
-    /// ended if one was waiting. Called at the instant that `submit` or `end` returned before, and
-    /// only then.
+    /// Ends the command in service at its instant. Returns it, and the end of the next one if one
+    /// was waiting. Called at the instant that `submit` or `end` returned before, and only then.
     pub(crate) fn end(&mut self, now: Time) -> (Command, Option<Time>) {
         let done = self
             .in_service

@@ -9,7 +9,7 @@
 use crate::request::Op;
 use hakaru_contract::drive::{Group, Raid};
 
-/// A stretch of one drive.
+/// A range of one drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) drive: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Layout {
 /// The part of a data unit that a request covers.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    /// Place of the unit among its row's data units.
+    /// Index of the unit among its row's data units.
     index: u64,
     begin: u64,
     end: u64,
@@ -51,17 +51,17 @@ impl Layout {
         }
     }
 
-    /// Bytes of data in a row over all drives.
+    /// Returns the bytes of data in a row over all drives.
     pub(crate) fn stripe_bytes(&self) -> u64 {
         self.unit * self.data_drives()
     }
 
-    /// [`Layout::stripe_bytes`], if a row has parity.
+    /// Returns [`Layout::stripe_bytes`], if a row has parity.
     pub(crate) fn parity_row_bytes(&self) -> Option<u64> {
         (self.raid == Raid::Raid5).then(|| self.stripe_bytes())
     }
 
-    /// Drives' worth of data in the group.
+    /// Returns the number of drives that hold data, without parity and mirrors.
     fn data_drives(&self) -> u64 {
         match self.raid {
             Raid::Raid0 => self.drives,
@@ -70,7 +70,7 @@ impl Layout {
         }
     }
 
-    /// Usable bytes of the group: whole rows.
+    /// Returns the usable bytes of the group: whole rows.
     pub(crate) fn capacity_bytes(&self, drive_bytes: u64) -> u64 {
         drive_bytes / self.unit * self.unit * self.data_drives()
     }
@@ -85,8 +85,8 @@ impl Layout {
         mirror: &mut dyn FnMut(u32) -> u32,
     ) -> Vec<Stage> {
         match (self.raid, op) {
-            // Drives run with their own write caches off, or safe from a power cut: nothing is left
-            // to flush in them.
+            // The drives' own write caches are off or survive a power cut, so there is nothing to
+            // flush.
             (_, Op::Flush) => Vec::new(),
             (_, Op::Unmap) => self.plan_unmap(offset, length),
             (Raid::Raid5, Op::Write) => self.plan_parity_write(offset, length),
@@ -142,8 +142,8 @@ impl Layout {
         vec![stage]
     }
 
-    /// Rows that are covered whole need no reads; the first and last row of the rest are updated
-    /// each on its own.
+    /// Rows that are covered completely need no reads; a partial first or last row is updated
+    /// separately.
     fn plan_parity_write(&self, offset: u64, length: u64) -> Vec<Stage> {
         let mut whole = Stage::default();
         let mut stages = Vec::with_capacity(3);
@@ -291,7 +291,7 @@ impl Layout {
         }
     }
 
-    /// Drive of a row's data unit; in RAID 1, the first of its pair.
+    /// Returns the drive of a row's data unit; in RAID 1, the first of its pair.
     fn data_drive(&self, row: u64, index: u64) -> u32 {
         (match self.raid {
             Raid::Raid0 => index,
@@ -305,7 +305,7 @@ impl Layout {
     }
 }
 
-/// Appends a piece, or lengthens the last piece of the same drive if this one follows it.
+/// Appends a piece, or extends the last piece of the same drive if this one follows it.
 fn push(pieces: &mut Vec<Piece>, piece: Piece) {
     match pieces.iter_mut().rev().find(|p| p.drive == piece.drive) {
         Some(last) if last.offset + last.length == piece.offset => last.length += piece.length,

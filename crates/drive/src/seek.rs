@@ -1,4 +1,4 @@
-//! Seek time against distance, from the three figures of a data sheet.
+//! Seek time as a function of distance, from the three figures of a data sheet.
 //!
 //! `t(d) = track + b·√x + c·x` with `x = (d − 1)/(cylinders − 1)`: the arm accelerates and brakes
 //! over short distances (√), coasts over long ones (linear). `b` and `c` are chosen so that the
@@ -27,8 +27,8 @@ impl SeekCurve {
         }
     }
 
-    /// Time to move over `distance` cylinders, ready to read. Only correctly rounded operations:
-    /// the same everywhere.
+    /// Returns the time to move over `distance` cylinders, ready to read. Only correctly rounded
+    /// operations: the same everywhere.
     pub(crate) fn ns(&self, distance: u32) -> u64 {
         if distance == 0 {
             return 0;
@@ -39,7 +39,7 @@ impl SeekCurve {
 }
 
 /// Coefficients of the square root and of the linear term, milliseconds. Over random pairs `E[x]` =
-/// 1/3, `E[√x]` = 8/15. Both must not be negative for the curve to rise; `validate.rs` holds that.
+/// 1/3, `E[√x]` = 8/15. The curve rises only if neither is negative; `validate.rs` checks that.
 pub(crate) fn coefficients_ms(hdd: &Hdd) -> (f64, f64) {
     let average = hdd.seek_average_ms - hdd.seek_track_ms;
     let full = hdd.seek_full_ms - hdd.seek_track_ms;

@@ -55,7 +55,7 @@ impl Usage {
         }
     }
 
-    /// One resource with two directions that work side by side: as busy as the busier one.
+    /// A resource with two concurrent directions: as busy as the busier one.
     pub(crate) fn both_directions(&self, other: &Usage) -> Usage {
         Usage {
             busy_ns: self.busy_ns.max(other.busy_ns),

@@ -1,4 +1,4 @@
-//! Turns presets into parameters and checks every bound, so that the model itself can rely on them.
+//! Replaces presets by their parameters and checks every bound, so that the model can rely on them.
 use std::ops::RangeInclusive;
 
 use hakaru_units::{KIB, MIB};
@@ -50,7 +50,7 @@ pub fn resolve(model: &Model) -> Result<Option<ArrayModel>, ModelError> {
     }
 }
 
-/// `model` with its drives' presets replaced, every parameter within bounds.
+/// Returns `model` with its drives' presets replaced and every parameter within bounds.
 pub(crate) fn resolve_array(model: &ArrayModel) -> Result<ArrayModel, ModelError> {
     let mut model = model.clone();
     float(
@@ -165,7 +165,7 @@ fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
             check_ssd(&drive_path, ssd)?;
             ssd.capacity_bytes
         }
-        Drive::Preset { .. } => unreachable!("replaced above"),
+        Drive::Preset { .. } => unreachable!("presets were replaced above"),
     };
     match &group.extents {
         Some(extents) => check_extents(
@@ -308,7 +308,7 @@ fn check_ssd(path: &str, ssd: &Ssd) -> Result<(), ModelError> {
     whole("queue_depth", ssd.queue_depth.into(), 1..=65_536)
 }
 
-/// The curve through the three seek times must rise all the way.
+/// The curve through the three seek times must rise monotonically.
 fn check_seek_average(parameter: &str, hdd: &Hdd) -> Result<(), ModelError> {
     let (root, linear) = seek::coefficients_ms(hdd);
     let stroke = hdd.seek_full_ms - hdd.seek_track_ms;

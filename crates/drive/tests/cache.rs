@@ -30,7 +30,7 @@ fn cache(segments: u64) -> Cache {
     }
 }
 
-/// Drives of one zone at 128 MB/s; a turn takes 4 ms, a switch of tracks 0.7 ms.
+/// Drives of one zone at 128 MB/s; a revolution takes 4 ms, a track switch 0.7 ms.
 fn array_of(raid: Raid, drives: u32, cache: Option<Cache>) -> ArrayModel {
     ArrayModel {
         controller: Controller {
@@ -362,7 +362,7 @@ fn a_volatile_cache_answers_a_flush_when_what_was_written_before_is_on_drives() 
     assert!(half > 1_000_000);
 }
 
-/// Nanoseconds that a flush took, the completions of writes before it left aside.
+/// Returns the time of a flush in nanoseconds, without the completions of earlier writes.
 fn time_of_flush(array: &mut Array, now: Time, offset: u64, length: u64) -> u64 {
     array.handle_timeout(now);
     while array.poll_completion().is_some() {}
@@ -511,8 +511,8 @@ fn a_sequential_reader_runs_at_the_media_rate_only_when_it_is_read_ahead_of() {
         (4000.0 * 65_536.0 / last.as_secs_f64(), array, last)
     };
     let (without, ..) = rate(0);
-    // When the next one gets to the drive its first sector has just gone by: a turn for each, and
-    // the switch of tracks between.
+    // When the next read reaches the drive, its first sector has just passed: each read costs a
+    // revolution, and the track switches.
     assert_within(without, 65_536.0 / (4e-3 + 0.7e-3 * 65_536.0 / 512e3), 0.15);
     let (with, mut array, last) = rate(MIB as u32);
     assert_within(with, 128e6 * 4.0 / 4.7, 0.02);

@@ -90,7 +90,8 @@ fn total(counters: &BTreeMap<(String, String), f64>, prefix: &str, name: &str) -
         .sum()
 }
 
-/// Keeps `depth` requests outstanding until `count` have completed; returns when the last did.
+/// Keeps `depth` requests outstanding until `count` have completed. Returns the completion of the
+/// last.
 fn closed_loop(
     array: &mut Array,
     depth: u64,

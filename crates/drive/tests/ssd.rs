@@ -171,11 +171,11 @@ fn steady_random_writes_run_at_what_published_write_amplification_leaves() {
         let amplification = published_amplification(spare);
         let across_us = 32_768.0 / 1e3;
         let moves = amplification - 1.0;
-        // Of an emptied block this share is of worth.
-        let worth = moves / amplification;
+        // Share of valid data in an emptied block.
+        let valid_share = moves / amplification;
         let page_us = 600.0
             + across_us
-            + moves * (50.0 / worth + 2.0 * across_us + 600.0)
+            + moves * (50.0 / valid_share + 2.0 * across_us + 600.0)
             + amplification * 3000.0 / 256.0;
         let outcome = run(
             Drive::Ssd(drive),

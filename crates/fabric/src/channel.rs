@@ -31,8 +31,7 @@ pub(crate) struct Channel {
     sending_bytes: Option<u64>,
     /// Instant at which the last transmission ended.
     freed_at: Time,
-    /// Part of a nanosecond that was owed at the end of the last transmission, in bits × 10⁹ /
-    /// rate.
+    /// Fraction of a nanosecond carried over from the last transmission, in bits × 10⁹ / rate.
     owed: u64,
     /// Queues that have paused this channel.
     stops: u32,
@@ -82,9 +81,9 @@ impl Channel {
         self.line.delay_ns()
     }
 
-    /// Bounds the trains of this channel. A train leaves this queue and enters the next as a lump.
-    /// In a queue that is short or marks early, a lump of similar size would fill it where frames
-    /// on a real wire, with others leaving between them, would not.
+    /// Bounds the trains of this channel. A train leaves this queue and enters the next at once. It
+    /// could fill a queue that is short or marks early, although single frames on a real wire, with
+    /// others leaving in between, would not.
     pub(crate) fn bound_train(&mut self, bytes: u64) {
         self.train_bytes_max = self.train_bytes_max.min(bytes);
     }
@@ -93,7 +92,7 @@ impl Channel {
         &self.queue
     }
 
-    /// Offers a train to the queue, which may take as much as `room` allows.
+    /// Offers a train to the queue, which admits as much as `room` allows.
     pub(crate) fn offer(&mut self, now: Time, mut train: Train, room: Room, rng: &mut Pcg64) {
         // A frame from an interface is unchanged (VLAN 0); switches insert and remove tags.
         if train.vlan != 0 {
@@ -211,8 +210,8 @@ impl Channel {
         self.queue.depths()
     }
 
-    /// Returns how long these bytes take, ns. The remainder is carried over, so that the rate is
-    /// exact in the long run.
+    /// Returns the transmission time of these bytes, ns. The remainder is carried over, so that the
+    /// rate is exact in the long run.
     fn serialise(&mut self, wire_bytes: u64) -> u64 {
         let Some(rate) = self.rate_bits_per_s else {
             return 0;

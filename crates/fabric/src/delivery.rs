@@ -1,5 +1,4 @@
-//! Frames leaving for an interface: neighbours of one super-frame are joined and get headers of
-//! their own.
+//! Frames that leave for an interface: neighbours of one super-frame are joined under new headers.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -142,7 +141,7 @@ impl OutFrame {
     /// Flips one bit of the payload; `draw` selects it.
     fn corrupt(&self, frame: &mut [u8], draw: u32) {
         let packet = &self.train.packet;
-        // A checksum that is computed later would hide it.
+        // A checksum that is computed later would hide the flipped bit.
         if let Some((start, offset)) = packet.checksum() {
             headers::fill_checksum(frame, start.into(), offset.into());
         }

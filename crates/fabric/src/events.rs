@@ -1,5 +1,4 @@
-//! Pending events in the order of time; events of one instant happen in the order of their
-//! creation.
+//! Pending events in order of time, and in order of creation at the same instant.
 //!
 //! Most events of one source are created in order: frames on a channel arrive in the order in which
 //! they were sent. Each source therefore has a lane, a queue in order of time, and the heap has
@@ -14,18 +13,18 @@ use crate::packet::Train;
 /// An event of the fabric.
 #[derive(Debug)]
 pub(crate) enum EventKind {
-    /// An interface has handed over a train.
+    /// A train from an interface reaches its channel.
     Enter { port: usize, train: Train },
     /// The serialiser of a channel is idle again.
     Free { channel: usize },
-    /// A train reaches the end of a channel. Into a cut-through switch, its first bytes do, and the
-    /// rest follows until `complete_at`.
+    /// A train reaches the end of a channel. In front of a cut-through switch only its first bytes
+    /// have arrived; the rest follows until `complete_at`.
     Arrive {
         channel: usize,
         train: Train,
         complete_at: Time,
     },
-    /// A train that had to arrive completely before it may be sent on.
+    /// A train is complete and may be forwarded.
     Offer {
         from: usize,
         egress: usize,

@@ -19,7 +19,7 @@ use hakaru_contract::fabric::{End, FabricConfig};
 mod forwarding;
 mod sending;
 
-/// A train is at most this part of any queue it leaves or enters.
+/// A train is at most one part in this many of any queue that it leaves or enters.
 const TRAINS_PER_QUEUE: u64 = 8;
 
 /// Switches and links.
@@ -33,7 +33,7 @@ const TRAINS_PER_QUEUE: u64 = 8;
 ///     sleep until          poll_timeout
 /// }
 /// ```
-/// A late call does not change what happens inside: events and arrivals keep their own instants.
+/// A late call does not change the result: events and arrivals keep their own instants.
 #[derive(Debug)]
 pub struct Fabric {
     /// Link `n` has channels `2n` (a to b) and `2n + 1`.
@@ -86,7 +86,7 @@ struct Port {
     name: String,
     /// The channel that leads into the fabric.
     ingress: usize,
-    /// Bytes of frames handed over that have not reached the channel's queue yet.
+    /// Bytes of accepted frames that have not reached the channel's queue yet.
     entering_bytes: u64,
     /// Instant at which the last of those frames reaches the queue: an interface keeps its order.
     entering_at: Time,
@@ -176,7 +176,7 @@ impl Fabric {
         }
     }
 
-    /// An end of a link, out of which `egress` leads.
+    /// Returns an end of a link, from which the channel `egress` leads.
     fn attach(&mut self, config: &FabricConfig, end: &End, egress: usize) -> Sink {
         match end {
             End::Interface { name } => {
@@ -239,8 +239,8 @@ impl Fabric {
     /// Handles a packet that came from interface `port` at `at`. It is accepted even if it is not
     /// wanted.
     ///
-    /// A packet whose instant has been handled already still enters at that instant, if only its
-    /// own link could have noticed it by now: kernels deliver a packet 5 to 30 µs after its
+    /// A packet whose instant has been handled already still enters at that instant, if it could
+    /// have affected only its own link by now: kernels deliver a packet 5 to 30 µs after its
     /// timestamp. If the link is shorter than that, or its other end has paused it, the packet
     /// enters now and counts as late.
     pub fn handle_frame(&mut self, at: Time, port: usize, packet: Packet) {

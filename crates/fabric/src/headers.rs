@@ -1,4 +1,4 @@
-//! Ethernet, IP, TCP and UDP headers, as far as segmentation, marking and tagging need them.
+//! The fields of Ethernet, IP, TCP and UDP headers that segmentation, marking and tagging need.
 //!
 //! All functions accept arbitrary bytes; bytes that do not parse stay unchanged.
 
@@ -26,7 +26,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
         .map(u16::from_be_bytes)
 }
 
-/// Returns the Ethertype, behind a tag if there is one, and the offset of the payload.
+/// Returns the Ethertype, after the tag if there is one, and the offset of the payload.
 pub(crate) fn ethertype(bytes: &[u8]) -> Option<(u16, usize)> {
     match u16_at(bytes, 12)? {
         ETHERTYPE_VLAN => Some((u16_at(bytes, 16)?, 18)),

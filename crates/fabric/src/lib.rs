@@ -7,15 +7,16 @@
 //! # Grammar
 //!
 //! - [`Fabric::handle_frame`] takes a packet from an interface with the instant at which the
-//!   interface had it. The packet begins its way then, however late the call is, if its link takes
-//!   longer than that. While [`Fabric::wants_frame`] is false the packet stays in the interface.
+//!   interface had it. The packet enters at that instant, however late the call is, if its link's
+//!   delay is longer than the lateness. While [`Fabric::wants_frame`] is false the packet stays in
+//!   the interface.
 //! - [`Fabric::poll_timeout`] returns when [`Fabric::handle_timeout`] has to be called next. Its
 //!   `now` is read before the interfaces are.
 //! - [`Fabric::poll_frame`] returns the next frame for an interface. [`OutFrame::emit`] writes its
 //!   headers and returns the body, which is not copied if it is unchanged.
 //! - [`Fabric::report_ahead`] makes the fabric report frames before they arrive, for a shell whose
 //!   writing takes time.
-//! - Packets made by [`Packet::reuse`] give their memory back to a [`Bin`] of the shell.
+//! - Packets created by [`Packet::reuse`] return their memory to a [`Bin`] of the shell.
 //!
 //! # Path of one frame from a host through a switch to another host
 //!

@@ -18,7 +18,7 @@ pub(crate) struct Line {
     corrupt: f64,
     reorder: f64,
     reorder_ns: u64,
-    /// Earliest arrival of the next frame: frames arrive in order.
+    /// Earliest arrival of the next frame, so that frames arrive in order.
     last: Time,
     /// Whether any impairment other than a delay is configured, so that each frame is sent
     /// separately.

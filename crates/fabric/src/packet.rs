@@ -85,13 +85,13 @@ pub enum PacketError {
     #[error("a packet of {0} bytes is shorter than its headers")]
     Short(usize),
     /// The declared checksum field is not in the headers.
-    #[error("a checksum that is missing outside of the headers")]
+    #[error("the missing checksum is not in the headers")]
     Checksum,
     /// A frame has no payload.
-    #[error("a super-frame with frames of no payload")]
+    #[error("the frames of a super-frame have no payload")]
     NoPayload,
     /// The super-frame is neither TCP nor UDP.
-    #[error("a super-frame of neither TCP nor UDP")]
+    #[error("a super-frame is neither TCP nor UDP")]
     NotCut,
 }
 
@@ -122,7 +122,7 @@ impl Packet {
             }
             frames = payload.div_ceil(usize::from(cut.payload_bytes)).max(1) as u32;
         }
-        // Every frame of a super-frame has the header, the shortest too. A tag may be inserted or
+        // Every frame of a super-frame has the header, even the shortest. A tag may be inserted or
         // removed before it.
         let places = ETHERNET_BYTES..=headers;
         if checksum.is_some_and(|(start, offset)| {
@@ -172,25 +172,25 @@ impl Packet {
         )
     }
 
-    /// Bytes as received from the interface.
+    /// Returns the bytes as received from the interface.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Number of frames that the packet represents on a wire.
+    /// Returns the number of frames that the packet represents on a wire.
     #[must_use]
     pub const fn frames(&self) -> u32 {
         self.frames
     }
 
-    /// Segmentation of the packet.
+    /// Returns the segmentation of the packet.
     #[must_use]
     pub const fn segmentation(&self) -> Option<Segmentation> {
         self.segmentation
     }
 
-    /// Position of the missing L4 checksum.
+    /// Returns the position of the missing L4 checksum.
     #[must_use]
     pub const fn checksum(&self) -> Option<(u16, u16)> {
         self.checksum
@@ -234,7 +234,7 @@ impl Packet {
         crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
     }
 
-    /// VLAN of an 802.1Q tag; 0 (a priority tag) counts as none.
+    /// Returns the VLAN of an 802.1Q tag; 0 (a priority tag) counts as none.
     pub(crate) const fn tag(&self) -> Option<u16> {
         self.tag
     }
@@ -249,7 +249,7 @@ fn tag(bytes: &[u8]) -> Option<u16> {
     }
 }
 
-/// Consecutive frames of one packet, which travel together.
+/// Consecutive frames of one packet that travel together.
 #[derive(Clone, Debug)]
 pub(crate) struct Train {
     pub(crate) packet: Arc<Packet>,
@@ -331,14 +331,14 @@ impl Train {
         let bytes = self.packet.frame_bytes(index);
         match (self.packet.tag().is_some(), self.tagged) {
             (false, true) => bytes + TAG_BYTES,
-            // A frame that was padded with its tag is padded without it.
+            // A frame that was padded with its tag needs more padding without it.
             (true, false) if bytes >= FRAME_BYTES_MIN + TAG_BYTES => bytes - TAG_BYTES,
             (true, false) => FRAME_BYTES_MIN,
             _ => bytes,
         }
     }
 
-    /// Bytes on the wire, with preambles and gaps.
+    /// Returns the bytes on the wire, with preambles and gaps.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.bytes() + u64::from(GAP_BYTES) * u64::from(self.count)
     }

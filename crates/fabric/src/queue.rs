@@ -1,4 +1,4 @@
-//! An egress queue: which frames of a train have room, which are dropped or marked early.
+//! An egress queue: admits the frames of a train that fit, and drops or marks some of them early.
 use std::collections::VecDeque;
 
 use hakaru_stats::{Histogram, Latency};
@@ -32,7 +32,7 @@ struct Average {
     bytes: f64,
     /// Instant at which the queue became empty, while it is.
     empty_since: Option<Time>,
-    /// Frames since the last drop or mark.
+    /// Number of frames since the last drop or mark.
     spared: u32,
 }
 
@@ -56,7 +56,7 @@ impl Room {
             Room::Own => own_bytes,
             Room::Shared { alpha, left_bytes } => {
                 let free = left_bytes.saturating_sub(bytes);
-                // The free memory is a bound too: alpha may be above 1.
+                // The free memory is a limit too, because alpha may be above 1.
                 own_bytes
                     .min((alpha * free as f64) as u64)
                     .min(bytes + free)
@@ -134,7 +134,7 @@ impl EgressQueue {
 
     /// Records the depth that a frame meets on arrival.
     fn record_depth(&mut self, depth_bytes: u64) {
-        // The histogram has no unit of its own; these are bytes. An empty queue counts as its least
+        // The histogram has no unit; its values are bytes. An empty queue counts as its smallest
         // value, 1.
         self.depths.get_or_insert_default().record_ns(depth_bytes);
     }
@@ -289,7 +289,7 @@ impl Average {
         }
         self.spared += 1;
         let base = probability * (self.bytes - min) / (max - min).max(1.0);
-        // Spreads the hits evenly between frames.
+        // Spreads drops and marks evenly over the frames.
         let spread = base / (1.0 - (f64::from(self.spared) * base).min(1.0 - 1e-9));
         let hit = self.bytes >= max || rng.random::<f64>() < spread;
         if hit {

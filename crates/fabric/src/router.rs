@@ -2,7 +2,7 @@
 //! and the ICMP messages that users expect.
 //!
 //! The router sees every train that a switch received before the switch looks up its receiver. A
-//! forwarded train stays as it is, super-frame or not. Its changes (addresses, time to live) are
+//! forwarded train is not changed, super-frame or not. Its changes (addresses, time to live) are
 //! noted beside it ([`Hop`]) and written when it leaves the fabric.
 //!
 //! **Not supported**: IPv6 (bridged within its VLAN), fragmentation (packets that are too long are
@@ -89,7 +89,7 @@ enum Neighbour {
 /// Returns the network mask of a prefix length.
 pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
     let host_bits = 32 - u32::from(prefix_length.min(32));
-    // A shift by all 32 bits leaves nothing.
+    // A shift by all 32 bits gives 0.
     address
         .to_bits()
         .checked_shr(host_bits)
@@ -143,7 +143,7 @@ impl Router {
         let for_router = train.destination() == self.mac;
         if let Some(arp) = frames::parse_arp(train.packet.bytes()) {
             self.handle_arp(vlan, &arp);
-            // A broadcast also concerns others in the VLAN.
+            // A broadcast is also forwarded to the other ports of the VLAN.
             if for_router {
                 self.counters.taken += u64::from(train.count);
             }
@@ -357,7 +357,7 @@ impl Router {
         for train in waiting {
             self.counters.waiting -= u64::from(train.count);
             self.counters.unresolved += u64::from(train.count);
-            // The train came in the VLAN of its sender's network.
+            // The train arrived in the VLAN of its sender's network.
             if let Some(ip) = frames::parse_ipv4(&train) {
                 let back = self
                     .routes

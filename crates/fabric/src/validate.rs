@@ -34,7 +34,7 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
         check_switch(&place, switch)?;
     }
     let (mut names, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
-    // Switches that are joined already have the same number.
+    // Switches that are already connected have the same number.
     let mut joined: Vec<usize> = (0..config.switches.len()).collect();
     for link in &config.links {
         let place = format!("link {:?}", link.name);
@@ -77,8 +77,8 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
             if a == b {
                 return Err(error(
                     &place,
-                    "it closes a loop, in which frames would circle for ever".into(),
-                    "join switches as a tree",
+                    "the link closes a loop, in which frames would circulate forever".into(),
+                    "connect the switches as a tree",
                 ));
             }
             joined
@@ -134,7 +134,11 @@ fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), 
     }
     if allowed.is_empty() {
         let problem = "a trunk that allows no VLAN".to_owned();
-        return Err(error(place, problem, "name one, or leave `allowed` out"));
+        return Err(error(
+            place,
+            problem,
+            "list at least one, or omit `allowed`",
+        ));
     }
     for vlan in allowed {
         within(&format!("{place}: allowed"), f64::from(*vlan), 1.0, 4094.0)?;
@@ -368,7 +372,7 @@ fn check_queue(place: &str, link: &LinkConfig, direction: &Direction) -> Result<
             return Err(error(
                 &format!("{place}.queue.discipline"),
                 format!("min_bytes is {min_bytes}, max_bytes {max_bytes}"),
-                "min_bytes is the smaller",
+                "min_bytes must be below max_bytes",
             ));
         }
     }
@@ -393,8 +397,8 @@ fn unique(names: &mut BTreeSet<String>, place: &str, name: &str) -> Result<(), C
     }
     Err(error(
         place,
-        format!("the name {name:?} is given twice"),
-        "name each differently",
+        format!("the name {name:?} is used twice"),
+        "names must be unique",
     ))
 }
 

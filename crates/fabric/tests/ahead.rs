@@ -10,7 +10,7 @@ use net::*;
 use proptest::prelude::*;
 
 const AHEAD: Duration = Duration::from_micros(20);
-/// When the frame in question is sent, ns.
+/// Instant at which the observed frame is sent, ns.
 const SENT: u64 = 1_000_000_000;
 
 /// Hosts `1`, `2`, … on one switch, each with the delay of its link to the switch (µs) and the rate
@@ -128,8 +128,8 @@ fn arrivals(
     let mut fabric = Fabric::new(config).unwrap();
     fabric.report_ahead(ahead);
     let mut seen: Arrivals = vec![Vec::new(); config.links.len()];
-    // Works as a shell does: up to each instant at which a frame comes or an event happens, and
-    // takes no frame before it is due.
+    // Works like a shell: advances to each instant of a frame or an event, and takes no frame
+    // before it is due.
     let mut pass = |fabric: &mut Fabric, until: Time| loop {
         for (port, seen) in seen.iter_mut().enumerate() {
             while fabric.frame_due(port).is_some_and(|due| due <= until) {

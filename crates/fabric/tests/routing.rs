@@ -9,7 +9,7 @@ use hakaru_fabric::{Fabric, Packet, Segmentation, SwitchCounters};
 use hakaru_units::Time;
 use net::*;
 
-/// Of the first switch's router.
+/// Ethernet address of the first switch's router.
 const ROUTER: [u8; 6] = [2, b'h', b'k', b'r', 0, 0];
 const UNKNOWN: [u8; 6] = [0xff; 6];
 

@@ -56,7 +56,7 @@ pub enum Notice {
     },
 }
 
-/// The reason for a request to a file.
+/// Purpose of a request to a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     /// An access to an LU in a file.

@@ -83,7 +83,7 @@ impl<M> Lu<M> {
             IoOp::Flush => (Op::Flush, false, 0, self.size_bytes),
             // The pieces that it writes to a pool are held one by one.
             IoOp::WriteSame { .. } if self.is_thin() => (Op::Flush, false, 0, 0),
-            // The drives write as much as if the blocks had come from the initiator.
+            // The drives write as much as for data from the initiator.
             IoOp::WriteSame {
                 range, unmap, fua, ..
             } => {

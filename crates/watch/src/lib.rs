@@ -4,14 +4,14 @@
 //!
 //! - Each parser of procfs takes the text of one file and reports its counters to a visitor as
 //!   entity, name and cumulative value, named as in `docs/reference/metrics.md`. The shell reads
-//!   the files. A line that is not understood is left out: kernels add lines and columns, and a
-//!   missing counter is visible where a wrong one is not.
+//!   the files. An unknown line is left out: kernels add lines and columns, and a missing counter
+//!   is noticed, unlike a wrong one.
 //! - Single TCP connections: [`sock_diag`] emits requests to the kernel and parses its answers.
 //!   [`trace`] parses records of tracepoints by the layout that the kernel describes
 //!   ([`trace::Layouts`]).
 //! - [`tcp_sockets::TcpSockets`] attributes events to sockets.
-//!   [`unknown`](tcp_sockets::TcpSockets::unknown) returns the sockets that the shell has to ask
-//!   the kernel about; [`handle_socket`](tcp_sockets::TcpSockets::handle_socket),
+//!   [`unknown`](tcp_sockets::TcpSockets::unknown) returns the sockets that the shell must look up;
+//!   [`handle_socket`](tcp_sockets::TcpSockets::handle_socket),
 //!   [`handle_event`](tcp_sockets::TcpSockets::handle_event) and
 //!   [`handle_gone`](tcp_sockets::TcpSockets::handle_gone) take the answers and the events.
 //! - Records of watched sockets are collected in a [`series::Series`]. The shell appends its bytes

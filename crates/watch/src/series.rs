@@ -249,7 +249,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// Names the socket `number` from now on.
+    /// Records the socket under `number`.
     pub fn add_socket(&mut self, number: u32, socket: &Socket) {
         let name = socket.congestion_control.clone().unwrap_or_default();
         let record = SocketRecord {
@@ -372,7 +372,7 @@ fn reading(
         Narrow(socket.memory.as_ref().map(|memory| field(memory).into()))
     };
     let send_queue = u64::from(socket.send_queue_bytes);
-    // Written and not acknowledged, without the part not sent yet.
+    // Bytes written and not acknowledged, without those not sent yet.
     let unacked_bytes = info
         .not_sent_bytes
         .and_then(|waiting| send_queue.checked_sub(waiting));

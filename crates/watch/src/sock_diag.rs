@@ -42,7 +42,7 @@ const SOURCE_EQUALS: u8 = 11;
 const DESTINATION_EQUALS: u8 = 12;
 const JUMP: u8 = 1;
 
-/// Largest number of ports in a request. The program could have more; a tracepoint's filter is
+/// Largest number of ports in a request. The program allows more, but a tracepoint's filter is
 /// limited to a page of text.
 pub const PORTS_MAX: usize = 64;
 
@@ -51,7 +51,7 @@ pub const PORTS_MAX: usize = 64;
 pub enum Family {
     /// IPv4.
     V4,
-    /// IPv6, sockets that reach IPv4 through mapped addresses among them.
+    /// IPv6, including sockets that reach IPv4 through mapped addresses.
     V6,
 }
 
@@ -224,7 +224,7 @@ pub enum Answer {
         /// Whether sockets were added or removed during the dump.
         interrupted: bool,
     },
-    /// Refusal with an errno: 2 (ENOENT) if a single socket no longer exists.
+    /// Refusal with an errno: 2 (ENOENT) if the requested socket no longer exists.
     Refused(i32),
 }
 
@@ -296,7 +296,7 @@ impl Iterator for Answers<'_> {
                 }
                 _ => None,
             };
-            // An answer that is not understood is skipped.
+            // An unknown answer is skipped.
             if let Some(answer) = answer {
                 return Some((sequence, answer));
             }
@@ -494,7 +494,7 @@ mod tests {
         for length in 0..datagram.len() {
             let _ = answers(&datagram[..length]).count();
         }
-        // Sets every byte to the values that are most awkward as lengths.
+        // Sets every byte to the values that are hardest to handle as lengths.
         for at in 0..datagram.len() {
             for value in [0, 1, 3, 0x7f, 0xff] {
                 let mut bad = datagram.clone();

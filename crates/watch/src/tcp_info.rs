@@ -159,7 +159,7 @@ fn app_limited(flags: u64) -> bool {
     flags >> bit & 1 == 1
 }
 
-/// `length` bytes from `at` on in the machine's order, if all of them are there.
+/// Returns `length` bytes from `at` in the machine's order, if all of them exist.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let field = bytes.get(at..at + length)?;
     let mut wide = [0; 8];
@@ -201,7 +201,7 @@ impl Unwrapped {
     }
 }
 
-/// A single unwrapped counter.
+/// One unwrapped counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counted(u64);
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn fields_that_an_older_kernel_lacks_are_none() {
-        // Linux 4.18 knew 200 bytes; a field that is cut off is not there either.
+        // Linux 4.18 returned 200 bytes; a truncated field is missing too.
         let bytes: Vec<u8> = (0..200).map(|i| u8::from(i == 196) * 7).collect();
         let info = TcpInfo::parse(&bytes);
         assert_eq!(info.delivered_ce, Some(7));

@@ -21,11 +21,11 @@ use crate::trace::{EventKind, TcpEvent};
 /// Largest number of watched sockets. A reading takes about 3 µs: 1024 of them every 10 ms are a
 /// third of a CPU.
 pub const SOCKETS_MAX: usize = 1024;
-/// Largest number of cookies remembered as foreign. Beyond it all are forgotten, which costs a
-/// request each.
+/// Largest number of cookies remembered as foreign. Above it all are forgotten, and each costs
+/// another request.
 const FOREIGN_MAX: usize = 65_536;
-/// Largest number of events of one socket that wait for its first probe. A flow that lost all
-/// acknowledgements retransmits a handful of times.
+/// Largest number of events of one socket that wait for its first probe. A flow without any
+/// acknowledgement retransmits only a few times.
 const WAITING_MAX: usize = 256;
 
 /// See above.
@@ -116,10 +116,10 @@ impl TcpSockets {
         if !self.known.contains_key(&cookie) && !self.learn(at, cookie, socket) {
             return;
         }
-        let known = self.known.get_mut(&cookie).expect("learned just now");
+        let known = self.known.get_mut(&cookie).expect("inserted above");
         let named = known.congestion_control.is_some();
         if !named || known.congestion_control != socket.congestion_control {
-            // A kernel that returns no name is asked once.
+            // A kernel that returns no name is not asked again.
             known.congestion_control = Some(socket.congestion_control.clone().unwrap_or_default());
             series.add_socket(known.number, socket);
         }
@@ -171,7 +171,7 @@ impl TcpSockets {
     }
 
     /// Returns the sockets of `events` that are not known yet. The shell looks them up before it
-    /// hands over the events.
+    /// passes the events.
     #[must_use]
     pub fn unknown(&self, events: &[TcpEvent]) -> Vec<SocketId> {
         let mut asked = HashSet::new();
@@ -197,7 +197,10 @@ impl TcpSockets {
             }
             return;
         };
-        let known = self.known.get_mut(&cookie).expect("an owner is watched");
+        let known = self
+            .known
+            .get_mut(&cookie)
+            .expect("owners are watched sockets");
         for waiting in std::mem::take(&mut known.waiting) {
             if waiting.place == known.place {
                 record(&waiting, known, series);
@@ -208,8 +211,8 @@ impl TcpSockets {
         record(event, known, series);
     }
 
-    /// Keeps an event that may belong to a socket without a known place. Returns whether it was
-    /// kept.
+    /// Keeps an event that may belong to a socket without a known place. Returns false if there is
+    /// no such socket.
     fn defer(&mut self, event: &TcpEvent) -> bool {
         if event.cookie.is_some() || event.place.is_none() {
             return false;
@@ -338,8 +341,8 @@ mod tests {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         recorded(&mut series);
-        // The place is not known yet: the event may be of a socket with these addresses in another
-        // namespace.
+        // The place is not known yet: the event may belong to a socket with these addresses in
+        // another namespace.
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         sockets.handle_event(&event(None, 0x2000, LOSS), &mut series);
         assert_eq!((recorded(&mut series), sockets.unattributed()), (0, 0));

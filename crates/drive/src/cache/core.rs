@@ -32,7 +32,7 @@ pub(super) enum Purpose {
     Fetch { range: Range<u64>, group: u32 },
     /// Writes dirty segments, by slot, to drives.
     Destage { group: u32, slots: Vec<u32> },
-    /// A write or unmap that the drives must have done before it is answered.
+    /// A write or unmap that is answered after the drives have completed it.
     Through {
         request: usize,
         group: u32,
@@ -41,7 +41,7 @@ pub(super) enum Purpose {
     },
 }
 
-/// Accesses to a group that belong together.
+/// The accesses to a group for one purpose.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) left: u32,
@@ -72,7 +72,7 @@ pub(super) struct Core {
     pub(super) groups: Vec<Group>,
     pub(super) counts: Counts,
     jobs: Slab<Job>,
-    /// By request: number of accesses or segments that it still waits for.
+    /// Number of accesses or segments that each request still waits for.
     waits: Vec<u32>,
     actions: VecDeque<Action>,
 }
@@ -84,15 +84,15 @@ pub(super) struct Group {
     /// Sectors of a row, if a whole one can be written without reading.
     pub(super) row_sectors: Option<u64>,
     pub(super) last_request: Time,
-    /// Destages under way.
+    /// Destages in progress.
     pub(super) destages: u32,
     /// Segment from which the search for the next destage begins.
     pub(super) cursor: u64,
 }
 
 impl Core {
-    /// An empty cache in front of groups of these capacities, bytes, with the length of their rows
-    /// if they have parity.
+    /// Creates an empty cache in front of groups of these capacities, bytes, with the length of
+    /// their rows if they have parity.
     pub(super) fn new(
         config: &config::Cache,
         groups: impl Iterator<Item = (u64, Option<u64>)>,
@@ -185,7 +185,7 @@ impl Core {
         self.actions.push_back(Action::Ready { request, hit });
     }
 
-    /// Instant from which a group counts as idle unless a request comes.
+    /// Returns the instant from which a group counts as idle if no request comes.
     pub(super) fn idle_from(&self, group: &Group) -> Time {
         Time(group.last_request.0 + (self.config.destage_idle_ms * 1e6) as u64)
     }

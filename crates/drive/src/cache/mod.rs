@@ -26,7 +26,7 @@ use segments::SECTOR_BYTES;
 use streams::Streams;
 use write::WriteBack;
 
-/// Sectors on their way into the cache.
+/// A fetch: sectors that are being read into the cache.
 #[derive(Clone, Debug)]
 struct Fetch {
     end: u64,
@@ -40,14 +40,14 @@ pub(crate) struct Cache {
     core: Core,
     write_back: WriteBack,
     streams: Streams,
-    /// By group and first sector; they do not overlap.
+    /// Fetches in progress, by group and first sector; they do not overlap.
     fetches: BTreeMap<(u32, u64), Fetch>,
     usage: Usage,
 }
 
 impl Cache {
-    /// An empty cache in front of groups of these capacities, bytes, with the length of their rows
-    /// if they have parity.
+    /// Creates an empty cache in front of groups of these capacities, bytes, with the length of
+    /// their rows if they have parity.
     pub(crate) fn new(
         config: &config::Cache,
         groups: impl Iterator<Item = (u64, Option<u64>)>,

@@ -14,7 +14,7 @@ pub(super) type Place = (u32, u64);
 
 const NONE: u32 = u32::MAX;
 
-/// A stretch of a group that has room in the cache. Bit `i` of a mask is its sector `i`.
+/// A segment of a group in the cache. Bit `i` of a mask is its sector `i`.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) place: Place,
@@ -26,7 +26,7 @@ pub(super) struct Segment {
     pub(super) destaging: u128,
     /// Sectors read ahead and not requested yet.
     pub(super) ahead: u128,
-    /// Requests that wait for the destage under way.
+    /// Requests that wait for the destage in progress.
     pub(super) waits_for_destage: Vec<usize>,
     /// Requests that wait for the following destage, the first that includes the sectors dirty now.
     pub(super) waits_for_next: Vec<usize>,
@@ -54,7 +54,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Room for `size_bytes` in segments of `segment_bytes`, a power of two of 4 to 64 KiB.
+    /// Creates `size_bytes` of empty segments of `segment_bytes`, a power of two from 4 to 64 KiB.
     pub(super) fn new(size_bytes: u64, segment_bytes: u32) -> Segments {
         Segments {
             sectors: u64::from(segment_bytes) / SECTOR_BYTES,
@@ -67,12 +67,12 @@ impl Segments {
         }
     }
 
-    /// Segments there is room for.
+    /// Returns the number of segments that fit into the cache.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Sectors of a segment.
+    /// Returns the number of sectors per segment.
     pub(super) fn sectors(&self) -> u64 {
         self.sectors
     }
@@ -89,7 +89,7 @@ impl Segments {
         &mut self.slots[slot as usize]
     }
 
-    /// Places within a range of a group that have a segment, in order.
+    /// Returns the places within a range of a group that have a segment, in order.
     pub(super) fn within(&self, group: u32, sectors: &Range<u64>) -> Vec<(Place, u32)> {
         if sectors.is_empty() {
             return Vec::new();
@@ -102,8 +102,8 @@ impl Segments {
             .collect()
     }
 
-    /// The segment of a place, made of the least recently used one if the cache is full. `None` if
-    /// every one is write-pending.
+    /// Returns the segment of a place. If the cache is full, it reuses the least recently used one.
+    /// `None` if all are write-pending.
     pub(super) fn find_or_make(&mut self, place: Place) -> Option<u32> {
         if let Some(slot) = self.find(place) {
             return Some(slot);
@@ -182,7 +182,7 @@ impl Segments {
         }
     }
 
-    /// A range of a group cut at segments: each place, and the mask of the sectors within it.
+    /// Divides a range of a group into segments: each place, and the mask of the sectors within it.
     pub(super) fn parts(
         &self,
         group: u32,
@@ -204,8 +204,8 @@ impl Segments {
         })
     }
 
-    /// Appends the runs of set bits of a place's mask as sector ranges of the group, lengthening
-    /// the last range where they follow it.
+    /// Appends the runs of set bits of a place's mask as sector ranges of the group, extending the
+    /// last range where they follow it.
     pub(super) fn push_runs(&self, runs: &mut Vec<Range<u64>>, index: u64, mut bits: u128) {
         let mut base = index * self.sectors;
         while bits != 0 {
@@ -224,19 +224,19 @@ impl Segments {
     }
 }
 
-/// One segment's share of a range.
+/// The part of a range in one segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) place: Place,
     pub(super) mask: u128,
 }
 
-/// Bits `from..to`; `from` is below `to`, `to` at most 128.
+/// Returns the bits `from..to`; `from` is below `to`, `to` at most 128.
 fn mask(from: u64, to: u64) -> u128 {
     (u128::MAX >> (128 - (to - from))) << from
 }
 
-/// Bytes that the set bits of a mask stand for.
+/// Returns the number of bytes that the set bits of a mask represent.
 pub(super) fn bytes(mask: u128) -> u64 {
     u64::from(mask.count_ones()) * SECTOR_BYTES
 }

@@ -25,7 +25,7 @@ struct Stream {
 pub(super) struct Streams {
     /// Sectors read ahead at a time; 0: never.
     chunk: u64,
-    /// Reads in sequence that make a stream.
+    /// Number of reads in sequence that start a stream.
     after: u32,
     streams: Vec<Stream>,
     reads: u64,

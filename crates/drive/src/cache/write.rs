@@ -23,7 +23,7 @@ struct StalledWrite {
     group: u32,
     /// Range of the write.
     whole: Range<u64>,
-    /// Part of the range that has no room yet.
+    /// Part of the range that is not admitted yet.
     rest: Range<u64>,
     fua: bool,
     since: Time,
@@ -32,7 +32,7 @@ struct StalledWrite {
 /// Dirty segments and the writes that wait for room among them.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBack {
-    /// Segments that may be write-pending.
+    /// Maximum number of write-pending segments.
     pending_max: usize,
     /// Segments that are dirty or being destaged.
     pending: BTreeSet<Place>,
@@ -46,7 +46,7 @@ pub(super) struct WriteBack {
     above_mark: bool,
 }
 
-/// Sends a write or unmap to the drives; it is answered when they have done it.
+/// Sends a write or unmap to the drives. It is answered when they have completed it.
 pub(super) fn write_through(
     core: &mut Core,
     request: usize,
@@ -86,12 +86,12 @@ impl WriteBack {
         self.pending.len()
     }
 
-    /// The most segments that may be pending.
+    /// Returns the maximum number of pending segments.
     pub(super) fn pending_segments_max(&self) -> usize {
         self.pending_max
     }
 
-    /// Time that the writes which wait now have waited, together, nanoseconds.
+    /// Returns the total time that the waiting writes have waited so far, nanoseconds.
     pub(super) fn stalled_ns(&self, now: Time) -> u64 {
         self.stalled
             .iter()
@@ -209,7 +209,7 @@ impl WriteBack {
     }
 
     /// Completes `request` when everything dirty in the range now is on drives. `hit`: the outcome
-    /// if it is so already.
+    /// if that is already true.
     pub(super) fn wait_for_destages(
         &mut self,
         core: &mut Core,
@@ -243,14 +243,14 @@ impl WriteBack {
         }
     }
 
-    /// The first segment of a group from `index` on that a destage could take.
+    /// Returns the first segment of a group from `index` on that a destage could take.
     fn next_ready(&self, group: u32, index: u64) -> Option<Place> {
         let from = (group, index)..=(group, u64::MAX);
         self.ready.range(from).next().copied()
     }
 
-    /// Admits waiting writes that fit, and starts destages as far as wanted and allowed. Called
-    /// after everything that may have changed either.
+    /// Admits waiting writes that fit, and starts the destages that are needed and allowed. Called
+    /// after every change that may affect either.
     pub(super) fn destage(&mut self, core: &mut Core, now: Time) {
         while let Some(mut write) = self.stalled.pop_front() {
             if !self.accept(core, &mut write) {
@@ -335,8 +335,8 @@ impl WriteBack {
         run
     }
 
-    /// Whether the dirty sectors of the segment after `index` follow its own without a gap, and
-    /// both can be destaged.
+    /// Returns whether the dirty sectors of the segment after `index` follow its own without a gap,
+    /// and both can be destaged.
     fn follows(&self, core: &Core, group: u32, index: u64) -> bool {
         let of = |index| {
             let place = (group, index);

@@ -6,25 +6,25 @@ use hakaru_units::Time;
 use super::line::Line;
 use hakaru_contract::drive::Ssd;
 
-/// Reads that a die serves in a row while something else waits.
+/// Number of reads that a die serves in a row while other work waits.
 const READS_IN_A_ROW: u32 = 8;
 
 /// Work of a die.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
-    /// A page into the register; `outward`: from there to the host.
+    /// Reads a page into the register; `outward`: it is then transferred to the host.
     Read {
         command: usize,
         bytes: u32,
         outward: bool,
     },
-    /// A page of all planes from the buffer, or of a command that waits for it.
+    /// Programs a page of all planes, from the buffer or from a command that waits for it.
     Program { command: Option<usize> },
     /// Garbage collection: `reads` pages are read to fill one page, transferred for the check and
     /// back, and that page is programmed. The transfer costs the die time, but does not occupy the
     /// channel.
     Move { reads: f64 },
-    /// A block of all planes.
+    /// Erases a block of all planes.
     Erase,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Dies {
     erase_ns: u64,
     channel_ns_per_byte: f64,
     page_bytes: u64,
-    /// Time of all dies on work that has begun.
+    /// Time that all dies spent on work that has started.
     busy_ns: u64,
     /// Part of that time spent on garbage collection.
     pub(super) gc_ns: u64,
@@ -71,7 +71,7 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Submits work to a die; returns its end if it can start at once.
+    /// Submits work to a die. Returns its end if it can start at once.
     pub(super) fn submit(&mut self, now: Time, die: u32, work: Work) -> Option<Time> {
         let state = &mut self.dies[die as usize];
         match work {
@@ -84,7 +84,7 @@ impl Dies {
         }
     }
 
-    /// Ends a die's work at its instant; returns it, and the end of the next queued work.
+    /// Ends a die's work at its instant. Returns it, and the end of the next queued work.
     pub(super) fn end(&mut self, now: Time, die: u32) -> (Work, Option<Time>) {
         let (work, ends) = self.dies[die as usize]
             .now
@@ -94,14 +94,14 @@ impl Dies {
         (work, self.start_next(now, die))
     }
 
-    /// Sends bytes over a die's channel; returns the end of the transfer.
+    /// Sends bytes over a die's channel. Returns the end of the transfer.
     pub(super) fn transfer(&mut self, now: Time, die: u32, bytes: u64) -> Time {
         let ns = (bytes as f64 * self.channel_ns_per_byte) as u64;
         let channel = die as usize % self.channels.len();
         self.channels[channel].serve(now, ns)
     }
 
-    /// Mean time that a die, or a channel, if that is more, was busy until `now`.
+    /// Returns the mean busy time of the dies until `now`, or of the channels if that is longer.
     pub(super) fn busy_until(&self, now: Time) -> u64 {
         let ahead = |(_, ends): &(Work, Time)| ends.ns_since(now);
         let ahead: u64 = self

@@ -15,12 +15,12 @@ use rand_pcg::Pcg64;
 
 /// Largest number of followed units.
 const UNITS_MAX: u64 = 1 << 17;
-/// Units of a block: enough that garbage collection costs the same as with the thousands of a real
-/// block, within 2 %.
+/// Units per block: enough that garbage collection costs the same, within 2 %, as with the
+/// thousands of units of a real block.
 pub(super) const BLOCK_UNITS: u32 = 256;
 /// Blocks kept free as destinations of garbage collection.
 const FREE_MIN: usize = 2;
-/// Times that the drive is overwritten at random to bring it to its steady state.
+/// Number of random overwrites of the whole drive that bring it to its steady state.
 const OVERWRITES: u64 = 3;
 
 const NOWHERE: u32 = u32::MAX;
@@ -122,7 +122,7 @@ impl Ftl {
         }
     }
 
-    /// Returns how many units were moved if a block was emptied.
+    /// Returns the number of units moved, if a block was emptied.
     fn write_one(&mut self, unit: u32) -> Option<u32> {
         self.forget(unit);
         self.host = self.append(self.host, unit);
@@ -151,7 +151,7 @@ impl Ftl {
         (block, filled)
     }
 
-    /// Empties the full block with the fewest valid units; returns their number.
+    /// Empties the full block with the fewest valid units. Returns their number.
     fn collect(&mut self) -> u32 {
         let block = (0..self.valid.len())
             .filter(|&b| self.is_full[b])
@@ -173,7 +173,7 @@ impl Ftl {
     }
 }
 
-/// A number without relation to its neighbours' (the finalizer of SplitMix64).
+/// Returns a hash of the number (the finalizer of SplitMix64).
 fn scatter(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

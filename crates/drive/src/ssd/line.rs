@@ -17,7 +17,7 @@ impl Line {
         self.free_at
     }
 
-    /// Time spent serving until `now`, nanoseconds.
+    /// Returns the time spent serving until `now`, nanoseconds.
     pub(super) fn busy_until(&self, now: Time) -> u64 {
         self.busy_ns - self.free_at.ns_since(now)
     }

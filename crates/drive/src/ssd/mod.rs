@@ -1,5 +1,5 @@
-//! A flash drive: controller and interface, a write buffer, channels, and dies that do one thing at
-//! a time.
+//! A flash drive: controller and interface, a write buffer, channels, and dies that each serve one
+//! operation at a time.
 //!
 //! A read passes the controller, occupies each die it touches, then the channel, then the
 //! interface. A write passes the controller and the interface, and completes when the buffer has
@@ -31,8 +31,8 @@ use hakaru_contract::drive::Ssd;
 use line::Line;
 use slab::Slab;
 
-/// Of [`BLOCK_UNITS`] followed units each: over about so many the write amplification that is shown
-/// is averaged.
+/// The reported write amplification is averaged over about this many steps of [`BLOCK_UNITS`]
+/// followed units.
 const SMOOTHING: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,11 +45,11 @@ enum Event {
     DieDone { die: u32 },
     /// Part of a read has crossed its channel.
     Transferred { command: usize, bytes: u32 },
-    /// Part of a read has left the drive, or an unmap is done.
+    /// Part of a read has left the drive, or an unmap has ended.
     PartDone { command: usize },
 }
 
-/// A command under way.
+/// A command in progress.
 #[derive(Clone, Copy, Debug)]
 struct Active {
     command: Command,
@@ -57,11 +57,11 @@ struct Active {
     /// Parts of a read, reads before a write, or programs of a write without buffer that have not
     /// ended.
     left: u32,
-    /// Bytes of a write that the buffer has no room for yet.
+    /// Bytes of a write that do not fit into the buffer yet.
     unbuffered: u64,
 }
 
-/// Garbage collection that each unit written by the host causes.
+/// Garbage collection per unit written by the host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Units moved.
@@ -93,9 +93,9 @@ pub(crate) struct SsdDrive {
     /// Moves and erasures that are due, in units and blocks.
     moves_due: f64,
     erases_due: f64,
-    /// Die that the next page goes to.
+    /// Die that programs the next page.
     next_die: u32,
-    /// Bytes in the buffer, and of these the ones that no page has taken yet.
+    /// Bytes in the buffer, and the part of them that no page contains yet.
     buffered: u64,
     unpaged: u64,
     /// Writes that wait for room in the buffer.
@@ -115,7 +115,7 @@ pub(crate) struct SsdDrive {
 }
 
 impl SsdDrive {
-    /// An idle drive.
+    /// Creates an idle drive.
     pub(crate) fn new(ssd: &Ssd, rng: &mut Pcg64) -> SsdDrive {
         let mut ftl = Ftl::new(
             ssd.capacity_bytes / u64::from(ssd.mapping_bytes),
@@ -159,12 +159,12 @@ impl SsdDrive {
         drive
     }
 
-    /// Commands present, waiting or in service.
+    /// Returns the number of commands present, waiting or in service.
     pub(crate) fn present(&self) -> usize {
         self.active_count as usize + self.waiting.len()
     }
 
-    /// Takes a command.
+    /// Accepts a command.
     pub(crate) fn submit(&mut self, now: Time, command: Command) {
         self.usage.arrive(now);
         if self.active_count < self.config.queue_depth {
@@ -379,7 +379,7 @@ impl SsdDrive {
         }
     }
 
-    /// A write is whole units now: into the buffer, or straight to flash.
+    /// The write now consists of whole units, which go to the buffer, or directly to flash.
     fn buffer(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
         let Command { offset, length, .. } = self.active[key].command;
@@ -399,7 +399,7 @@ impl SsdDrive {
         self.fill_buffer(now);
     }
 
-    /// Takes as much as there is room for, writes in order of arrival, and sends full pages on.
+    /// Fills the buffer, with writes in order of arrival, and programs full pages.
     fn fill_buffer(&mut self, now: Time) {
         while let Some(&key) = self.unbuffered.front() {
             let active = &mut self.active[key];
@@ -446,7 +446,7 @@ impl SsdDrive {
         };
     }
 
-    /// Programs a page, with the garbage collection that is due.
+    /// Programs a page, together with the garbage collection that is due.
     fn program(&mut self, now: Time, command: Option<usize>) {
         let units = self.page_bytes as f64 / f64::from(self.config.mapping_bytes);
         self.moves_due += self.pace.moves * units;

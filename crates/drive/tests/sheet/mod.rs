@@ -1,6 +1,6 @@
 //! The flash presets against the data sheets that they were fitted to. Used by the test `ssd` and
 //! by the example `ssd_sheet`.
-#![allow(dead_code)] // Each of the two users needs a part.
+#![allow(dead_code)] // Each of the two users needs only a part.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Model, Raid, Ssd};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{KIB, Time};

@@ -3,7 +3,7 @@
 //! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group
 //! `i mod groups`. The images of the VMs of a group follow each other on its LU, 64 GiB each, and
 //! each VM works within a test file of 2 GiB in its image.
-#![allow(dead_code)] // Each of the two users needs a part.
+#![allow(dead_code)] // Each of the two users needs only a part.
 use hakaru_contract::drive::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
@@ -53,7 +53,7 @@ const fn published(vms: usize, iops: f64, mean_latency_ms: f64) -> Published {
     }
 }
 
-/// The preset under calibration.
+/// Returns the preset under calibration.
 pub fn jdsf_2011() -> ArrayModel {
     hakaru_drive::resolve(&Model::Preset {
         name: "jdsf-2011".to_owned(),
@@ -69,7 +69,7 @@ pub enum Pattern {
     Sequential1M,
 }
 
-/// How long to load, and how hard.
+/// Duration and intensity of the load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub pattern: Pattern,
@@ -214,7 +214,7 @@ impl Fleet {
     }
 }
 
-/// Runs the array to `until`, telling of each completion at its instant.
+/// Runs the array to `until` and reports each completion at its instant.
 fn advance(array: &mut Array, until: Time, mut completed: impl FnMut(&mut Array, u64, Time)) {
     while let Some(at) = array.poll_timeout().filter(|at| *at < until) {
         array.handle_timeout(at);

@@ -73,7 +73,7 @@ impl Fabric {
         let Some(vlan) = of.vlan_of(port, tag) else {
             return false;
         };
-        // Nor may others find its sender's address sooner.
+        // Other frames must not find its sender's address sooner either.
         if of.known(at, train.source(), vlan) != Some(port) {
             return false;
         }
@@ -143,7 +143,7 @@ impl Fabric {
         self.routed(now, None, switch, now);
     }
 
-    /// Forwards a train within its VLAN, except to `port`, where it came in.
+    /// Forwards a train within its VLAN, except to its ingress `port`.
     fn forward(
         &mut self,
         now: Time,
@@ -181,7 +181,7 @@ impl Fabric {
         port.and_then(|port| switch.tag_of(port, vlan))
     }
 
-    /// Returns whether `egress` would run out of bytes if it started before `ingress` had delivered
+    /// Returns whether `egress` would run out of bytes if it started before `ingress` has delivered
     /// them all.
     fn is_faster(&self, egress: usize, ingress: usize) -> bool {
         match (

@@ -1,6 +1,6 @@
 //! Shared by the tests: short configurations, frames, and a clock that advances from event to
 //! event.
-#![allow(dead_code)] // Each test binary uses its part.
+#![allow(dead_code)] // Each test binary uses only a part.
 use hakaru_contract::fabric::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
 use hakaru_fabric::{ChannelCounters, Fabric, OutFrame, Packet, Segmentation};
 use hakaru_units::Time;
@@ -98,7 +98,7 @@ pub fn bytes_of(out: &OutFrame) -> Vec<u8> {
     bytes
 }
 
-/// Frames that `out` is.
+/// Returns the number of frames of `out`.
 pub fn frames_of(out: &OutFrame) -> usize {
     let bytes = bytes_of(out);
     match out.segmentation() {

@@ -120,7 +120,7 @@ struct Addresses {
     destination: Field,
     source_port: Field,
     destination_port: Field,
-    /// Of the others, and the family that says which counts.
+    /// Fields of the other tracepoints, and the address family that selects one pair.
     v6: Option<(Field, Field, Option<Field>)>,
 }
 

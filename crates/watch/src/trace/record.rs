@@ -17,7 +17,7 @@ pub enum Record<'a> {
     },
     /// The ring was full, and this many events were not written.
     Lost {
-        /// Instant at which the loss was noticed.
+        /// Instant at which the loss was detected.
         at_ns: u64,
         /// Number of lost events.
         events: u64,
