@@ -42,11 +42,15 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod error;
 mod events;
+mod guest;
 mod lus;
 mod memory;
+mod server;
 mod wire;
 mod world;
 
 pub use config::{LuSetup, Wire, WorldConfig};
-pub use world::{Snapshot, World, WorldError};
+pub use error::WorldError;
+pub use world::{Snapshot, World};

@@ -1,0 +1,85 @@
+//! A VM of a world, and its connection to the target.
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hakaru_iscsi_target::ConnectionId;
+use hakaru_load::{CommandLimits, IscsiVm, Payload, Settings, VmEvent};
+use hakaru_units::Time;
+
+use crate::config::WorldConfig;
+use crate::error::WorldError;
+use crate::events::Timer;
+use crate::wire::Segment;
+
+/// A VM and its connection.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub vm: IscsiVm,
+    /// The target's end of the connection; `None` once the target has closed it.
+    pub connection: Option<ConnectionId>,
+    /// Data that has arrived at the target but that it does not accept yet.
+    pub inbox: VecDeque<Segment>,
+    pub timer: Timer,
+    pub is_ready: bool,
+    pub is_logged_out: bool,
+}
+
+impl Guest {
+    /// Processes the VM's events. Returns the first failure.
+    pub fn handle_events(&mut self) -> Option<WorldError> {
+        let mut failure = None;
+        while let Some(event) = self.vm.poll_event() {
+            match event {
+                VmEvent::Ready(_) => self.is_ready = true,
+                VmEvent::LoggedOut => self.is_logged_out = true,
+                event => {
+                    let name = self.vm.config().name.clone();
+                    failure.get_or_insert(WorldError::Vm {
+                        name,
+                        event: Box::new(event),
+                    });
+                }
+            }
+        }
+        failure
+    }
+
+    /// Appends data that the VM sends to `segment`, up to `length_max` bytes.
+    pub fn fill_segment(&mut self, now: Time, segment: &mut Vec<u8>, length_max: usize) {
+        let transmit = self.vm.transmit(0);
+        for slice in transmit.slices() {
+            let room = length_max - segment.len();
+            segment.extend_from_slice(&slice[..slice.len().min(room)]);
+            if segment.len() == length_max {
+                break;
+            }
+        }
+        transmit.advance(now, segment.len());
+    }
+}
+
+/// Creates the VMs of a configuration, none of them connected.
+pub(crate) fn guests(config: &WorldConfig) -> Vec<Guest> {
+    let sizes = config.vms.iter().flat_map(|vm| &vm.pattern.sizes);
+    let longest = sizes.map(|size| size.bytes).max().unwrap_or(512);
+    let settings = Arc::new(Settings {
+        chap: None,
+        keys: config.keys,
+        timeout: config.timeout,
+        payload: Payload::new(longest, config.seed),
+        verify_run: config.verify_run,
+        commands: CommandLimits {
+            sessions: 1,
+            ..config.commands
+        },
+    });
+    let guest = |(index, vm): (usize, &hakaru_contract::initiator::Vm)| Guest {
+        vm: IscsiVm::new(Arc::new(vm.clone()), Arc::clone(&settings), index),
+        connection: None,
+        inbox: VecDeque::new(),
+        timer: Timer::default(),
+        is_ready: false,
+        is_logged_out: false,
+    };
+    config.vms.iter().enumerate().map(guest).collect()
+}
