@@ -61,23 +61,7 @@ impl Buffers {
 
     /// Returns a buffer to the pool. A buffer of another size, or beyond the pool's limit, is
     /// freed.
-    #[inline]
-    pub fn give(&mut self, buffer: Vec<u8>) {
-        // Most commands have no buffer. The split is kept for `make bench` array_4k_depth32_iops.
-        if buffer.capacity() > 0 {
-            self.keep(buffer);
-        }
-    }
-
-    /// Takes back the buffer of a result whose task has ended.
-    pub fn give_back(&mut self, result: IoResult) {
-        if let IoResult::ReadData(data) | IoResult::Written(data) = result {
-            self.give(data);
-        }
-    }
-
-    #[inline(never)]
-    fn keep(&mut self, mut buffer: Vec<u8>) {
+    pub fn give(&mut self, mut buffer: Vec<u8>) {
         let capacity = buffer.capacity();
         match class_of(capacity) {
             Some(class)
@@ -89,6 +73,13 @@ impl Buffers {
                 self.spare[class].push(buffer);
             }
             _ => {}
+        }
+    }
+
+    /// Takes back the buffer of a result whose task has ended.
+    pub fn give_back(&mut self, result: IoResult) {
+        if let IoResult::ReadData(data) | IoResult::Written(data) = result {
+            self.give(data);
         }
     }
 

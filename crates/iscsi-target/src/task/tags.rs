@@ -51,7 +51,6 @@ impl TaskTags {
     }
 
     /// Inserts a tag that is not in the table.
-    #[inline]
     pub(crate) fn insert(&mut self, itt: Itt, key: Key) {
         debug_assert!(itt != Itt::RESERVED && !self.contains(itt));
         self.len += 1;
@@ -62,7 +61,6 @@ impl TaskTags {
     }
 
     /// Removes a tag, if it is in the table.
-    #[inline]
     pub(crate) fn remove(&mut self, itt: Itt) {
         let Some(mut hole) = self.place(itt) else {
             return;
@@ -82,7 +80,6 @@ impl TaskTags {
     }
 
     /// Returns the slot of a tag.
-    #[inline]
     fn place(&self, itt: Itt) -> Option<usize> {
         let mut place = self.first(itt);
         loop {
@@ -96,17 +93,14 @@ impl TaskTags {
 
     /// Returns the slot at which the search for a tag begins: by multiplication with 2^64 / φ
     /// (Knuth).
-    #[inline]
     fn first(&self, itt: Itt) -> usize {
         (u64::from(itt.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
-    #[inline]
     fn after(&self, place: usize) -> usize {
         (place + 1) & (self.slots.len() - 1)
     }
 
-    #[inline]
     fn put(&mut self, itt: Itt, key: Key) {
         let mut place = self.first(itt);
         while self.slots[place].0 != Itt::RESERVED {
@@ -115,7 +109,6 @@ impl TaskTags {
         self.slots[place] = (itt, key);
     }
 
-    #[cold]
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
         let before = core::mem::replace(&mut self.slots, vec![EMPTY; slots]);

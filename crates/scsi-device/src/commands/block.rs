@@ -44,7 +44,6 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-#[inline]
 pub(super) fn read(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome {
     match check(device, lu, transfer) {
         Ok((_, offset_bytes, length_bytes)) => Outcome::Read {

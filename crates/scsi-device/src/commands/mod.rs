@@ -114,7 +114,6 @@ const fn first() -> [Option<u8>; 256] {
 
 /// The row of a CDB. A service action that has none is refused by the command that has the
 /// operation code.
-#[inline]
 fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
     let opcode = *cdb.first()?;
     let at = usize::from(FIRST[usize::from(opcode)]?);
