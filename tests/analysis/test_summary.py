@@ -129,3 +129,11 @@ def test_study_that_was_changed_after_the_run_is_refused(tmp_path: Path) -> None
     with pytest.raises(UsageError, match=r"study\.json cannot be read") as e:
         summarise(run)
     assert "changed after the run" in e.value.hint
+
+
+def test_recorded_factors_that_do_not_fit_the_study_name_the_directory_and_the_point(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt({"speed": "fast"}, [Rep()])], variables={"speed": {"slow": {"load.image": "1 GiB"}}})
+    with pytest.raises(UsageError, match=r"point p01 .*speed=fast") as e:
+        summarise(run)
+    assert str(run) in e.value.message
+    assert "study.json" in e.value.hint

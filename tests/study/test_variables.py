@@ -11,7 +11,7 @@ import pytest
 from hakaru.errors import UsageError
 from hakaru.kinds.copy.load import load_at
 from hakaru.study import Loaded, expand, load, of_described
-from hakaru.study.variables import Sets, changes_of
+from hakaru.study.variables import LevelError, Sets, changes_of
 
 from tests.study.copying import COPYING, PUBLISHED
 
@@ -88,9 +88,9 @@ def test_table_may_have_text_beside_its_numbers(tmp_path: Path) -> None:
     assert loaded(tmp_path).tables["published"][0] == {"pattern": 1.0, "vm": "vm2_1", "mb_per_s": 5.31}
 
 
-def test_level_that_a_variable_does_not_have_is_a_key_error() -> None:
+def test_level_that_a_variable_lacks_is_an_error_that_lists_its_levels() -> None:
     assert changes_of({"streams": Sets(sets=["load.streams"])}, {"streams": 4})[0].value == 4
-    with pytest.raises(KeyError):
+    with pytest.raises(LevelError, match="case=other is not a level; case has plain"):
         changes_of({"case": {"plain": {}}}, {"case": "other"})
 
 

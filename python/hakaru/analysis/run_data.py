@@ -7,7 +7,7 @@ time and dropped once its numbers are out, so a long run does not have to fit in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from hakaru.caveats import Caveat
 from hakaru.errors import UsageError
 from hakaru.store import RunReader
 from hakaru.study import Study, of_described
+from hakaru.study.part import level_text
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class RunData:
     directory: Path
     run: dict[str, Any]
     study: Study
-    """In the form of the run; its points are `study.at(factors)`."""
+    """In the form of the run; `study_at` returns it with the levels of a point."""
     tables: list[list[dict[str, Any]]]
     """Rows of each published table, in the order of `study.reference`."""
     lab: dict[str, Any]
@@ -86,6 +87,19 @@ class RunData:
     def is_site(self) -> bool:
         """Whether the run used equipment that is there (`--site`) instead of a lab."""
         return bool(self.run.get("site"))
+
+    def study_at(self, point: str, factors: Mapping[str, Any]) -> Study:
+        """The study with the recorded levels of a point. Raises `UsageError` where they do not fit
+        it, as in a directory that another version wrote or that was edited.
+        """
+        try:
+            return self.study.at(factors)
+        except ValueError as e:  # of a level, a place, or a value that validation refuses
+            levels = ", ".join(f"{name}={level_text(level)}" for name, level in factors.items())
+            raise UsageError(
+                f"{self.directory}: point {point} ({levels}) does not fit the study of the run: {e}",
+                "study.json or points.json was edited, or another version of hakaru wrote the run; run it again",
+            ) from e
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
         """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""

@@ -73,6 +73,13 @@ class Change:
         return tuple(self.place.split("."))
 
 
+class LevelError(ValueError):
+    """A variable lacks the level of a point."""
+
+    def __init__(self, variable: str, level: Level, levels: Iterable[str]) -> None:
+        super().__init__(f"{variable}={level_text(level)} is not a level; {variable} has {', '.join(levels)}")
+
+
 class PlaceError(ValueError):
     """A change of a place that does not exist or may not be changed."""
 
@@ -82,21 +89,21 @@ class PlaceError(ValueError):
 
 
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
-    """What the levels of a point change, in the order of its factors; factors that are no variables
-    change nothing.
+    """The changes that the levels of a point make, in the order of its factors. A factor that is no
+    variable changes nothing.
 
-    Raises KeyError (variable, level) where a variable has no such level.
+    Raises LevelError for a level that its variable lacks.
     """
-    problems = []
+    changes: list[Change] = []
     for name, level in factors.items():
         variable = variables.get(name)
         if isinstance(variable, Sets):
-            problems += [Change(place, level, name, level) for place in variable.sets]
+            changes += [Change(place, level, name, level) for place in variable.sets]
         elif variable is not None:
             if level_text(level) not in variable:
-                raise KeyError(name, level)
-            problems += [Change(p, value, name, level) for p, value in variable[level_text(level)].items()]
-    return problems
+                raise LevelError(name, level, variable)
+            changes += [Change(p, value, name, level) for p, value in variable[level_text(level)].items()]
+    return changes
 
 
 KnownKeys = Callable[[tuple[str | int, ...], Any], list[str]]

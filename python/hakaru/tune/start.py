@@ -101,5 +101,5 @@ def _at(study: Study, chosen: dict[str, str], start: str) -> Study:
     factors = {factor: written.get((factor, level), level) for factor, level in chosen.items()}
     try:
         return study.at(factors)
-    except (KeyError, ValueError) as e:
+    except ValueError as e:
         raise UsageError(f"{start}: {e}", "name levels as the study has them") from e

@@ -30,7 +30,8 @@ STUDY: dict[str, Any] = {
 
 
 def setup_at(study: dict[str, Any], factors: dict[str, Any], *, site: bool = False) -> Setup:
-    return setup.setup_at(of_described(complete(study)), factors, site=site)
+    described = of_described(complete(study))
+    return setup.setup_at(described, described.at(factors), site=site)
 
 
 def at(**more: Any) -> Setup:
@@ -126,7 +127,7 @@ def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
         ("optimised", 8),
     ):
         at_point = {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": "20 ms", "queue_depth": depth}
-        lowest = setup.setup_at(loaded.study, at_point).bounds()[0]
+        lowest = setup.setup_at(loaded.study, loaded.study.at(at_point)).bounds()[0]
         found[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
     assert found == {
         ("default-2009", 1): ("turns", 8.1),

@@ -52,7 +52,7 @@ class VmsTune(TuneKind):
         them jumps by one.
         """
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
-        setup = setup_at(run.study, factors, site=run.is_site)
+        setup = setup_at(run.study, run.study_at(repetition.point, factors), site=run.is_site)
         values, _, caveats = points.measured(repetition, setup, latencies, nics_of_lab(run.lab), spins=False)
         if setup.exchange is None:
             values = values | metrics.by_latency(values, repetition.window)

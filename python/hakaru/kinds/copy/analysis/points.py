@@ -60,7 +60,7 @@ class CopyPoint(Point):
 
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
     """All that is computed about one point of the run."""
-    setup = setup_at(run.study, raw["factors"])
+    setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]))
     gathered = _Copies(str(run.run.get("origin")), metrics.UNITS)
     data = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):

@@ -6,7 +6,6 @@ Made from the study alone, never from counters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,9 +69,8 @@ class Setup:
         return min(max(rates), held) if rates and held else max(rates, default=None)
 
 
-def setup_at(study: Study, factors: Mapping[str, Any]) -> Setup:
-    """What holds at a point."""
-    changed = study.at(factors)
+def setup_at(study: Study, changed: Study) -> Setup:
+    """The setup of a point; `changed` is the study with the levels of the point."""
     load, plan = load_at(changed), plan_lab(changed.lab)
     source, destination, hosts = load.source.array, load.destination.array, plan.host_names
     read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))

@@ -77,7 +77,7 @@ class VmsPoint(Point):
 
 def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
     """All that is computed about one point of the run."""
-    setup = setup_at(run.study, raw["factors"], site=run.is_site)
+    setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]), site=run.is_site)
     gathered = _Loads(str(run.run.get("origin")), UNITS, setup)
     spins = bool(run.study.lab.spin)
     for repetition in run.repetitions(str(raw["point"])):

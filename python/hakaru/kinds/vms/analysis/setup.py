@@ -94,11 +94,11 @@ class Setup:
         return bounds(self.path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
 
 
-def setup_at(study: Study, factors: Mapping[str, Any], *, site: bool = False) -> Setup:
-    """What holds at a point. `site`: the run used equipment that is there, so that the study's lab
-    says nothing.
+def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
+    """The setup of a point; `changed` is the study with the levels of the point.
+
+    `site`: the run used existing equipment, so the lab of the study does not apply.
     """
-    changed = study.at(factors)
     load, plan = load_at(changed), None if site else plan_lab(changed.lab)
     vms = load.vms or 1
     hosts, array = (plan.host_names[:vms], plan.array_name) if plan else ((), "array")
