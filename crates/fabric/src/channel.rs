@@ -7,8 +7,8 @@ use rand_pcg::Pcg64;
 
 use crate::counters::ChannelCounters;
 use crate::line::Line;
-use crate::packet::{TAG_BYTES, Train};
 use crate::queue::{EgressQueue, Room};
+use crate::train::{TAG_BYTES, Train};
 use hakaru_contract::fabric::Direction;
 
 /// Longest duration of one train: see [`Channel::bound_train`]. Frames of one train reach the other

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use hakaru_units::Time;
 
 use crate::headers;
-use crate::packet::{ETHERNET_BYTES, OutFrame, Segmentation, Train};
+use crate::packet::{ETHERNET_BYTES, Segmentation};
+use crate::train::{OutFrame, Train};
 
 /// Upper bound of the end of the IP header, options and tag included.
 const IP_BYTES_MAX: usize = 18 + 60;

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use hakaru_units::Time;
 
-use crate::packet::Train;
+use crate::train::Train;
 
 /// An event of the fabric.
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use crate::channel::Channel;
 use crate::counters::{ChannelCounters, SwitchCounters};
 use crate::delivery::Delivery;
 use crate::events::{EventKind, Events};
-use crate::packet::{OutFrame, Packet, Train};
+use crate::packet::Packet;
 use crate::switch::{Switch, SwitchPort};
+use crate::train::{OutFrame, Train};
 use crate::validate::{ConfigError, validate};
 use hakaru_contract::fabric::{End, FabricConfig};
 

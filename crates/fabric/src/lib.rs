@@ -55,9 +55,11 @@ mod queue;
 mod router;
 mod router_frames;
 mod switch;
+mod train;
 mod validate;
 
 pub use counters::{ChannelCounters, Drops, SwitchCounters};
 pub use fabric::{Fabric, Lateness};
-pub use packet::{Bin, OutFrame, Packet, PacketError, Segmentation};
+pub use packet::{Bin, Packet, PacketError, Segmentation};
+pub use train::OutFrame;
 pub use validate::ConfigError;

@@ -5,7 +5,7 @@ use hakaru_units::Time;
 use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
-use crate::packet::Train;
+use crate::train::Train;
 use hakaru_contract::fabric::{Direction, Jitter, Loss};
 
 /// Impairments and delay of a line.

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 use rand_pcg::Pcg64;
 
 use crate::counters::Drops;
-use crate::packet::Train;
+use crate::train::Train;
 use hakaru_contract::fabric::{Discipline, Queue};
 
 /// Frames that wait for a serialiser.

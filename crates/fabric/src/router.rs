@@ -16,8 +16,9 @@ use std::time::Duration;
 use hakaru_units::Time;
 
 use crate::hop::Hop;
-use crate::packet::{Packet, Train};
+use crate::packet::Packet;
 use crate::router_frames::{self as frames, Arp, ArpKind};
+use crate::train::Train;
 use hakaru_contract::fabric::RouterConfig;
 
 /// Frames queued for one unresolved neighbour.

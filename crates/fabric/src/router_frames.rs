@@ -2,7 +2,8 @@
 use std::net::Ipv4Addr;
 
 use crate::headers;
-use crate::packet::{ETHERNET_BYTES, Train};
+use crate::packet::ETHERNET_BYTES;
+use crate::train::Train;
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 const ARP_BYTES: usize = 28;

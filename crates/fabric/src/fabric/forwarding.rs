@@ -3,9 +3,9 @@ use hakaru_units::Time;
 
 use super::{Fabric, Sink};
 use crate::events::EventKind;
-use crate::packet::Train;
 use crate::queue::Room;
 use crate::router::{Router, Verdict};
+use crate::train::Train;
 use hakaru_contract::fabric::Forwarding;
 
 impl Fabric {

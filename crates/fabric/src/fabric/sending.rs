@@ -4,8 +4,8 @@ use hakaru_units::Time;
 use super::{Fabric, Sink};
 use crate::channel::Busy;
 use crate::events::EventKind;
-use crate::packet::Train;
 use crate::queue::Room;
+use crate::train::Train;
 use hakaru_contract::fabric::Forwarding;
 
 /// Trains that follow others more closely than this are not reported ahead through a switch: under
