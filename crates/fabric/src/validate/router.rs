@@ -1,0 +1,89 @@
+//! Checks the router of an L3 switch.
+use hakaru_contract::fabric::{RouterConfig, RouterInterface};
+
+use super::error::{ConfigError, error, within};
+use crate::router::network;
+
+pub(super) fn check_router(place: &str, router: &RouterConfig) -> Result<(), ConfigError> {
+    within(
+        &format!("{place}: interfaces"),
+        router.interfaces.len() as f64,
+        1.0,
+        256.0,
+    )?;
+    within(
+        &format!("{place}: routes"),
+        router.routes.len() as f64,
+        0.0,
+        4096.0,
+    )?;
+    for (index, interface) in router.interfaces.iter().enumerate() {
+        check_router_interface(place, interface, &router.interfaces[..index])?;
+    }
+    for route in &router.routes {
+        let place = format!(
+            "{place}: route to {}/{}",
+            route.destination, route.prefix_length
+        );
+        within(
+            &format!("{place}: prefix_length"),
+            route.prefix_length.into(),
+            0.0,
+            32.0,
+        )?;
+        let near = |of: &&RouterInterface| {
+            network(of.address, of.prefix_length) == network(route.via, of.prefix_length)
+        };
+        if !router.interfaces.iter().any(|of| near(&of)) {
+            let problem = format!("no interface is in the network of {}", route.via);
+            return Err(error(
+                &place,
+                problem,
+                "`via` is in the network of one of `interfaces`",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_router_interface(
+    place: &str,
+    interface: &RouterInterface,
+    earlier: &[RouterInterface],
+) -> Result<(), ConfigError> {
+    let place = format!("{place}: interface {}", interface.address);
+    within(
+        &format!("{place}: vlan"),
+        interface.vlan.into(),
+        1.0,
+        4094.0,
+    )?;
+    within(
+        &format!("{place}: prefix_length"),
+        interface.prefix_length.into(),
+        1.0,
+        31.0,
+    )?;
+    within(
+        &format!("{place}: mtu_bytes"),
+        interface.mtu_bytes.into(),
+        576.0,
+        65_535.0,
+    )?;
+    for other in earlier {
+        let shorter = interface.prefix_length.min(other.prefix_length);
+        if other.vlan == interface.vlan {
+            let problem = format!("{} is in VLAN {} as well", other.address, interface.vlan);
+            return Err(error(&place, problem, "one address in each VLAN"));
+        }
+        if network(interface.address, shorter) == network(other.address, shorter) {
+            let problem = format!("its network overlaps that of {}", other.address);
+            return Err(error(
+                &place,
+                problem,
+                "each interface in a network of its own",
+            ));
+        }
+    }
+    Ok(())
+}
