@@ -6,7 +6,7 @@
 
 use std::io;
 
-use crate::commit::metadata::record::{self, Kind, Reader, RecordError, Writer};
+use crate::commit::metadata::frame::{FRAME_BYTES, Kind, Reader, RecordError, Writer};
 use crate::disk::Disk;
 use crate::place::GroupId;
 
@@ -54,7 +54,7 @@ impl GroupHeader {
     }
 
     const fn record_bytes() -> usize {
-        record::FRAME_BYTES + 16 + 2 + 4 + 8
+        FRAME_BYTES + 16 + 2 + 4 + 8
     }
 
     /// Writes both copies and flushes, for a new group.

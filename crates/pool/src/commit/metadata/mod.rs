@@ -15,12 +15,14 @@
 //! Free pages are not recorded. They follow from the maps, so no crash can leak a page.
 
 mod backend;
-pub(crate) mod record;
+pub(crate) mod frame;
+mod record;
 mod store;
 
 use std::sync::Arc;
 
-pub use record::{FORMAT, GroupRecord, RecordError, Superblock, VolumeRecord};
+pub use frame::{FORMAT, RecordError};
+pub use record::{GroupRecord, Superblock, VolumeRecord};
 pub use store::{Loaded, Store, StoreError};
 
 use crate::map::Leaf;

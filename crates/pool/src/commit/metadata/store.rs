@@ -10,7 +10,8 @@ use redb::{
 
 use super::Batch;
 use super::backend::{Backend, Reserved};
-use super::record::{self, GroupRecord, RecordError, Superblock, VolumeRecord};
+use super::frame::RecordError;
+use super::record::{self, GroupRecord, Superblock, VolumeRecord};
 use crate::disk::Disk;
 use crate::finding::{Fault, Finding, Object};
 use crate::map::Leaf;
