@@ -37,7 +37,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `pool` | the state of a pool; waiting requests |
+//! | `pool` `waiting` `threshold` | the state of a pool; requests that wait; its soft threshold |
 //! | `access/` | reads, writes and unmappings |
 //! | `alloc/` | the pages of groups, and their recycling |
 //! | `commit/` | rounds of sync and commit, the metadata store, headers |
@@ -63,7 +63,9 @@ mod owners;
 mod place;
 mod pool;
 mod status;
+mod threshold;
 mod volume;
+mod waiting;
 
 pub use access::pieces::{Piece, Pieces};
 pub use access::request::{Access, Failure, Outcome, Range, Reply, Request, RequestId};

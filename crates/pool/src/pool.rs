@@ -11,7 +11,6 @@ use hakaru_units::Time;
 use slab::Slab;
 
 use crate::access::in_flight::{AccessKind, Attempt, InFlight, WaitFor};
-use crate::access::pieces::pieces;
 use crate::access::request::{Access, Failure, Outcome, Reply, Request, RequestId};
 use crate::action::{Action, ActionFailure, ActionId, Event};
 use crate::actions::{Actions, Pending};
@@ -19,10 +18,9 @@ use crate::alloc::allocator::Allocator;
 use crate::commit::rounds::Rounds;
 use crate::config::PoolConfig;
 use crate::map::PageId;
+use crate::threshold::SoftThreshold;
 use crate::volume::{Volume, VolumeId};
-
-/// Percentage points below the soft threshold at which it is armed again.
-const HYSTERESIS_PERCENT: u64 = 2;
+use crate::waiting::{Waiting, WaitingQueue};
 
 /// A pool of thin-provisioned volumes. Created by [`crate::create`] or [`crate::open`]. The crate's
 /// documentation gives the grammar.
@@ -40,12 +38,12 @@ pub struct Pool {
     pub(crate) accesses: Slab<InFlight>,
     /// Pages of volumes that are being copied, as (volume, its page). Writes to them wait.
     pub(crate) busy: BTreeSet<(VolumeId, u64)>,
-    waiting: VecDeque<Waiting>,
+    waiting: WaitingQueue,
     /// An event occurred that a waiting request may wait for.
     pub(crate) retry: bool,
 
     pub(crate) rounds: Rounds,
-    pub(crate) threshold_is_reported: bool,
+    threshold: SoftThreshold,
     /// Shared pages that were copied.
     pub(crate) copies_made: u64,
     pub(crate) commits_made: u64,
@@ -54,16 +52,6 @@ pub struct Pool {
     pub(crate) actions: Actions,
     replies: VecDeque<Reply>,
     events: VecDeque<Event>,
-}
-
-#[derive(Debug)]
-struct Waiting {
-    id: RequestId,
-    request: Request,
-    reason: WaitFor,
-    /// Deadline at which it fails if there is still no room; `None`: it has not waited for room
-    /// yet.
-    until: Option<Time>,
 }
 
 impl Pool {
@@ -79,10 +67,10 @@ impl Pool {
             volume_next: 0,
             accesses: Slab::default(),
             busy: BTreeSet::new(),
-            waiting: VecDeque::new(),
+            waiting: WaitingQueue::default(),
             retry: false,
             rounds: Rounds::default(),
-            threshold_is_reported: false,
+            threshold: SoftThreshold::default(),
             copies_made: 0,
             commits_made: 0,
             read_only: false,
@@ -164,7 +152,7 @@ impl Pool {
             self.rounds.deadline = None;
             self.rounds.want();
         }
-        self.retry |= self.room_deadline().is_some_and(|at| at <= now);
+        self.retry |= self.waiting.room_deadline().is_some_and(|at| at <= now);
         self.settle();
     }
 
@@ -182,13 +170,9 @@ impl Pool {
     /// answered and had no effect.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.now = now;
-        let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id) else {
+        let Some(waiting) = self.waiting.remove(id) else {
             return false;
         };
-        let waiting = self
-            .waiting
-            .remove(at)
-            .expect("`position` returned this index");
         self.release_barrier(&waiting.request);
         self.retry = true;
         self.settle();
@@ -213,17 +197,8 @@ impl Pool {
     /// Returns when [`Pool::handle_timeout`] must be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let deadlines = [self.rounds.deadline, self.room_deadline()];
+        let deadlines = [self.rounds.deadline, self.waiting.room_deadline()];
         deadlines.into_iter().flatten().min()
-    }
-
-    /// Returns when the first request that waits for room fails.
-    fn room_deadline(&self) -> Option<Time> {
-        let held = self
-            .waiting
-            .iter()
-            .filter(|waiting| waiting.reason == WaitFor::Room);
-        held.filter_map(|waiting| waiting.until).min()
     }
 
     /// Returns the page size, bytes.
@@ -286,40 +261,6 @@ impl Pool {
         self.retry = true;
     }
 
-    fn start_read(
-        &mut self,
-        id: RequestId,
-        volume_id: VolumeId,
-        offset_bytes: u64,
-        length_bytes: u32,
-    ) {
-        let (volume, epoch_open) = match self.volumes.get(&volume_id) {
-            Some(volume) => (volume, None),
-            None => match self.rounds.volume_being_deleted(volume_id) {
-                Some((volume, epoch)) => (volume, Some(epoch)),
-                None => return self.fail(id, Failure::NoVolume),
-            },
-        };
-        if !volume.contains(offset_bytes, length_bytes.into()) {
-            return self.fail(id, Failure::OutOfRange);
-        }
-        let pieces = pieces(volume, self.page_bytes, offset_bytes, length_bytes);
-        let epoch = match epoch_open {
-            None => self.alloc.epochs.enter(),
-            Some(epoch) => {
-                self.alloc.epochs.join(epoch);
-                epoch
-            }
-        };
-        let access = Access(self.accesses.insert(InFlight {
-            id,
-            epoch,
-            volume: volume_id,
-            kind: AccessKind::Read,
-        }));
-        self.reply(id, Outcome::Ready { access, pieces });
-    }
-
     fn start(&mut self, id: RequestId, request: &Request) -> Attempt {
         if self.read_only && !matches!(request, Request::Read { .. }) {
             self.fail(id, Failure::ReadOnly);
@@ -370,7 +311,7 @@ impl Pool {
     fn run_waiting(&mut self) {
         self.alloc.is_contended = false;
         for _ in 0..self.waiting.len() {
-            let waiting = self.waiting.pop_front().expect("the queue was not empty");
+            let waiting = self.waiting.pop().expect("the queue was not empty");
             self.release_barrier(&waiting.request);
             if let Attempt::Wait(reason) = self.start(waiting.id, &waiting.request) {
                 self.defer(Waiting { reason, ..waiting });
@@ -390,7 +331,7 @@ impl Pool {
             }
         }
         self.take_barrier(&waiting.request);
-        self.waiting.push_back(waiting);
+        self.waiting.push(waiting);
     }
 
     fn take_barrier(&mut self, request: &Request) {
@@ -423,21 +364,10 @@ impl Pool {
                 break;
             }
         }
-        self.check_threshold();
-    }
-
-    /// Reports when use crosses the soft threshold, once each time.
-    pub(crate) fn check_threshold(&mut self) {
         let (total, used) = self.alloc.total_and_used_pages();
-        let threshold = u64::from(self.config.soft_threshold_percent);
-        if !self.threshold_is_reported && total > 0 && used * 100 >= total * threshold {
-            self.threshold_is_reported = true;
-            self.report(Event::ThresholdCrossed);
-        } else if self.threshold_is_reported
-            && used * 100 < total * threshold.saturating_sub(HYSTERESIS_PERCENT)
-        {
-            self.threshold_is_reported = false;
-            self.report(Event::ThresholdCleared);
+        let percent = self.config.soft_threshold_percent.into();
+        if let Some(event) = self.threshold.update(used, total, percent) {
+            self.report(event);
         }
     }
 }
