@@ -4,13 +4,15 @@
 //! A read passes the controller, occupies each die it touches, then the channel, then the
 //! interface. A write passes the controller and the interface, and completes when the buffer has
 //! room for it. From there its data is programmed a page of all planes at a time, to each die in
-//! turn. The work of garbage collection follows from the map (`ftl.rs`) and is done as the host
-//! writes: each page written brings its share of moves and erasures, so that space is freed as fast
-//! as it is used. A die prefers reads, but after eight in a row it serves one other command.
+//! turn. The work of garbage collection (`collector.rs`) follows from the map (`ftl.rs`) and is
+//! done as the host writes: each page written brings its share of moves and erasures, so that space
+//! is freed as fast as it is used. A die prefers reads, but after eight in a row it serves one
+//! other command.
 //!
 //! **Not modelled**: the real position of written data (reads are spread by address, writes in
 //! turn), reads of buffered or unwritten data (they cost a page like any), suspension of a program
 //! or erasure for a read, wear, retries, background scrubbing.
+mod collector;
 mod dies;
 mod ftl;
 mod line;
@@ -25,15 +27,11 @@ use rand_pcg::Pcg64;
 use crate::command::Command;
 use crate::request::Op;
 use crate::usage::Usage;
+use collector::Collector;
 use dies::{Dies, Work};
-use ftl::{BLOCK_UNITS, Cost, Ftl};
 use hakaru_contract::drive::Ssd;
 use line::Line;
 use slab::Slab;
-
-/// The reported write amplification is averaged over about this many steps of [`BLOCK_UNITS`]
-/// followed units.
-const SMOOTHING: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -61,17 +59,6 @@ struct Active {
     unbuffered: u64,
 }
 
-/// Garbage collection per unit written by the host.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pace {
-    /// Units moved.
-    moves: f64,
-    /// Blocks erased.
-    erases: f64,
-    /// Share of valid data in emptied blocks.
-    worth: f64,
-}
-
 /// A flash drive.
 #[derive(Clone, Debug)]
 pub(crate) struct SsdDrive {
@@ -82,17 +69,7 @@ pub(crate) struct SsdDrive {
     inward: Line,
     outward: Line,
     dies: Dies,
-    ftl: Ftl,
-    /// Cost of the last [`BLOCK_UNITS`] followed units, charged to the same number of next ones.
-    pace: Pace,
-    /// Cost of the units written after those.
-    cost: Cost,
-    /// Smoothed write amplification: garbage collection empties whole blocks, so its cost comes in
-    /// steps.
-    amplification: f64,
-    /// Moves and erasures that are due, in units and blocks.
-    moves_due: f64,
-    erases_due: f64,
+    collector: Collector,
     /// Die that programs the next page.
     next_die: u32,
     /// Bytes in the buffer, and the part of them that no page contains yet.
@@ -117,27 +94,13 @@ pub(crate) struct SsdDrive {
 impl SsdDrive {
     /// Creates an idle drive.
     pub(crate) fn new(ssd: &Ssd, rng: &mut Pcg64) -> SsdDrive {
-        let mut ftl = Ftl::new(
-            ssd.capacity_bytes / u64::from(ssd.mapping_bytes),
-            ssd.over_provisioning_percent / 100.0,
-        );
-        let cost = if ssd.preconditioned {
-            ftl.precondition(rng)
-        } else {
-            Cost::default()
-        };
-        let mut drive = SsdDrive {
+        SsdDrive {
             page_bytes: u64::from(ssd.page_bytes) * u64::from(ssd.planes),
             controller: Line::default(),
             inward: Line::default(),
             outward: Line::default(),
             dies: Dies::new(ssd),
-            ftl,
-            pace: Pace::default(),
-            cost: Cost::default(),
-            amplification: 1.0,
-            moves_due: 0.0,
-            erases_due: 0.0,
+            collector: Collector::new(ssd, rng),
             next_die: 0,
             buffered: 0,
             unpaged: 0,
@@ -153,10 +116,7 @@ impl SsdDrive {
             moved_bytes: 0.0,
             usage: Usage::default(),
             config: ssd.clone(),
-        };
-        drive.set_pace(cost);
-        drive.amplification = 1.0 + drive.pace.moves;
-        drive
+        }
     }
 
     /// Returns the number of commands present, waiting or in service.
@@ -228,7 +188,11 @@ impl SsdDrive {
             "flash_write_bytes",
             self.programmed_bytes as f64 + self.moved_bytes,
         );
-        visit(entity, "write_amplification_now", self.amplification);
+        visit(
+            entity,
+            "write_amplification_now",
+            self.collector.write_amplification(),
+        );
     }
 
     fn schedule(&mut self, at: Time, event: Event) {
@@ -284,7 +248,7 @@ impl SsdDrive {
                 let unit = u64::from(self.config.mapping_bytes);
                 let units = offset.div_ceil(unit)..(offset + length) / unit;
                 if op == Op::Unmap && !units.is_empty() {
-                    self.ftl.trim(units);
+                    self.collector.trim(units);
                 }
                 self.active[key].left = 1;
                 self.end_part(key);
@@ -385,7 +349,7 @@ impl SsdDrive {
         let Command { offset, length, .. } = self.active[key].command;
         let units = offset / unit..(offset + length).div_ceil(unit);
         let bytes = (units.end - units.start) * unit;
-        self.map(units);
+        self.collector.write(units);
         if self.config.buffer_bytes == 0 {
             let pages = bytes / self.page_bytes;
             self.active[key].left = pages as u32;
@@ -423,44 +387,15 @@ impl SsdDrive {
         }
     }
 
-    /// Maps units written by the host: their old places become invalid, which may require garbage
-    /// collection.
-    fn map(&mut self, units: Range<u64>) {
-        self.ftl.write(units, &mut self.cost);
-        if self.cost.written >= BLOCK_UNITS {
-            let cost = std::mem::take(&mut self.cost);
-            self.set_pace(cost);
-            self.amplification += (1.0 + self.pace.moves - self.amplification) / SMOOTHING;
-        }
-    }
-
-    fn set_pace(&mut self, cost: Cost) {
-        let written = f64::from(cost.written.max(1));
-        let read = f64::from(cost.emptied.max(1) * BLOCK_UNITS);
-        let units_per_block = self.page_bytes as f64 * f64::from(self.config.pages_per_block)
-            / f64::from(self.config.mapping_bytes);
-        self.pace = Pace {
-            moves: f64::from(cost.moved) / written,
-            erases: f64::from(cost.emptied * BLOCK_UNITS) / written / units_per_block,
-            worth: f64::from(cost.moved) / read,
-        };
-    }
-
     /// Programs a page, together with the garbage collection that is due.
     fn program(&mut self, now: Time, command: Option<usize>) {
-        let units = self.page_bytes as f64 / f64::from(self.config.mapping_bytes);
-        self.moves_due += self.pace.moves * units;
-        self.erases_due += self.pace.erases * units;
-        while self.moves_due >= units {
-            self.moves_due -= units;
+        let due = self.collector.charge_page();
+        for _ in 0..due.moves {
             self.moved_bytes += self.page_bytes as f64;
-            // Pages of an emptied block are only partly valid: this many are read to fill one.
-            let reads = 1.0 / self.pace.worth.max(1.0 / units);
             let die = self.take_turn();
-            self.give(now, die, Work::Move { reads });
+            self.give(now, die, Work::Move { reads: due.reads });
         }
-        while self.erases_due >= 1.0 {
-            self.erases_due -= 1.0;
+        for _ in 0..due.erases {
             let die = self.take_turn();
             self.give(now, die, Work::Erase);
         }
