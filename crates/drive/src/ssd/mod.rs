@@ -12,6 +12,7 @@
 //! **Not modelled**: the real position of written data (reads are spread by address, writes in
 //! turn), reads of buffered or unwritten data (they cost a page like any), suspension of a program
 //! or erasure for a read, wear, retries, background scrubbing.
+mod buffer;
 mod collector;
 mod dies;
 mod ftl;
@@ -27,6 +28,7 @@ use rand_pcg::Pcg64;
 use crate::command::Command;
 use crate::request::Op;
 use crate::usage::Usage;
+use buffer::WriteBuffer;
 use collector::Collector;
 use dies::{Dies, Work};
 use hakaru_contract::drive::Ssd;
@@ -55,8 +57,6 @@ struct Active {
     /// Parts of a read, reads before a write, or programs of a write without buffer that have not
     /// ended.
     left: u32,
-    /// Bytes of a write that do not fit into the buffer yet.
-    unbuffered: u64,
 }
 
 /// A flash drive.
@@ -72,11 +72,7 @@ pub(crate) struct SsdDrive {
     collector: Collector,
     /// Die that programs the next page.
     next_die: u32,
-    /// Bytes in the buffer, and the part of them that no page contains yet.
-    buffered: u64,
-    unpaged: u64,
-    /// Writes that wait for room in the buffer.
-    unbuffered: VecDeque<usize>,
+    buffer: WriteBuffer,
     active: Slab<Active>,
     active_count: u32,
     waiting: VecDeque<Command>,
@@ -102,9 +98,7 @@ impl SsdDrive {
             dies: Dies::new(ssd),
             collector: Collector::new(ssd, rng),
             next_die: 0,
-            buffered: 0,
-            unpaged: 0,
-            unbuffered: VecDeque::new(),
+            buffer: WriteBuffer::new(ssd),
             active: Slab::default(),
             active_count: 0,
             waiting: VecDeque::new(),
@@ -206,7 +200,6 @@ impl SsdDrive {
             command,
             started: now,
             left: 0,
-            unbuffered: 0,
         });
         let dealt_with = self
             .controller
@@ -297,7 +290,7 @@ impl SsdDrive {
                 let active = &mut self.active[command];
                 active.left -= 1;
                 if active.left == 0 {
-                    self.buffer(now, command);
+                    self.store(now, command);
                 }
             }
             Work::Program { command } => {
@@ -305,7 +298,7 @@ impl SsdDrive {
                 match command {
                     Some(command) => self.end_part(command),
                     None => {
-                        self.buffered -= self.page_bytes;
+                        self.buffer.release_page();
                         self.fill_buffer(now);
                     }
                 }
@@ -332,7 +325,7 @@ impl SsdDrive {
         let tail = !end.is_multiple_of(unit) && last > first;
         let page_of = |index: u64| index * unit / self.page_bytes;
         match (head, tail) {
-            (false, false) => self.buffer(now, key),
+            (false, false) => self.store(now, key),
             (true, true) if page_of(first) != page_of(last) => {
                 self.read_pages(now, key, first * unit..(first + 1) * unit, false);
                 self.read_pages(now, key, last * unit..(last + 1) * unit, false);
@@ -344,7 +337,7 @@ impl SsdDrive {
     }
 
     /// The write now consists of whole units, which go to the buffer, or directly to flash.
-    fn buffer(&mut self, now: Time, key: usize) {
+    fn store(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
         let Command { offset, length, .. } = self.active[key].command;
         let units = offset / unit..(offset + length).div_ceil(unit);
@@ -358,30 +351,15 @@ impl SsdDrive {
             }
             return;
         }
-        self.active[key].unbuffered = bytes;
-        self.unbuffered.push_back(key);
+        self.buffer.push(key, bytes);
         self.fill_buffer(now);
     }
 
-    /// Fills the buffer, with writes in order of arrival, and programs full pages.
+    /// Fills the buffer, and programs full pages.
     fn fill_buffer(&mut self, now: Time) {
-        while let Some(&key) = self.unbuffered.front() {
-            let active = &mut self.active[key];
-            let taken = active
-                .unbuffered
-                .min(self.config.buffer_bytes - self.buffered);
-            if taken == 0 {
-                break;
-            }
-            active.unbuffered -= taken;
-            self.buffered += taken;
-            self.unpaged += taken;
-            if active.unbuffered == 0 {
-                self.unbuffered.pop_front();
-                self.done.push(key);
-            }
-            while self.unpaged >= self.page_bytes {
-                self.unpaged -= self.page_bytes;
+        while let Some(admitted) = self.buffer.admit() {
+            self.done.extend(admitted.completed);
+            for _ in 0..admitted.pages {
                 self.program(now, None);
             }
         }

@@ -1,0 +1,69 @@
+//! The write buffer of a flash drive: admits writes in order of arrival, and fills pages.
+use std::collections::VecDeque;
+
+use hakaru_contract::drive::Ssd;
+
+/// A write buffer. Timing only: it knows the number of bytes, not the data.
+#[derive(Clone, Debug)]
+pub(super) struct WriteBuffer {
+    size_bytes: u64,
+    /// A page of all planes.
+    page_bytes: u64,
+    /// Bytes in the buffer, and the part of them that no page contains yet.
+    buffered: u64,
+    unpaged: u64,
+    /// Writes that wait for room: the key of the command, and the bytes that do not fit yet.
+    waiting: VecDeque<(usize, u64)>,
+}
+
+/// Result of [`WriteBuffer::admit`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Admitted {
+    /// The command whose last byte was admitted.
+    pub(super) completed: Option<usize>,
+    /// Number of pages that are full now.
+    pub(super) pages: u64,
+}
+
+impl WriteBuffer {
+    /// Creates an empty buffer.
+    pub(super) fn new(ssd: &Ssd) -> WriteBuffer {
+        WriteBuffer {
+            size_bytes: ssd.buffer_bytes,
+            page_bytes: u64::from(ssd.page_bytes) * u64::from(ssd.planes),
+            buffered: 0,
+            unpaged: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Queues the write of a command.
+    pub(super) fn push(&mut self, command: usize, bytes: u64) {
+        self.waiting.push_back((command, bytes));
+    }
+
+    /// Admits bytes of the oldest waiting write, as far as there is room. Returns `None` if no
+    /// write waits or the buffer is full.
+    pub(super) fn admit(&mut self) -> Option<Admitted> {
+        let (command, waiting_bytes) = self.waiting.front_mut()?;
+        let bytes = (*waiting_bytes).min(self.size_bytes - self.buffered);
+        if bytes == 0 {
+            return None;
+        }
+        *waiting_bytes -= bytes;
+        let completed = (*waiting_bytes == 0).then_some(*command);
+        if completed.is_some() {
+            self.waiting.pop_front();
+        }
+        self.buffered += bytes;
+        self.unpaged += bytes;
+        let pages = self.unpaged / self.page_bytes;
+        self.unpaged %= self.page_bytes;
+        Some(Admitted { completed, pages })
+    }
+
+    /// Frees the room of a page that was programmed.
+    pub(super) fn release_page(&mut self) {
+        self.buffered -= self.page_bytes;
+    }
+}
