@@ -12,7 +12,7 @@ use rand_pcg::Pcg64;
 use crate::command::Command;
 use crate::drive::Drive;
 use crate::extents::Extents;
-use crate::raid::{Layout, Piece, Stage};
+use crate::raid::{Layout, Piece, Stage, plan};
 use crate::request::Op;
 use crate::usage::Usage;
 use hakaru_contract::drive as config;
@@ -261,7 +261,7 @@ impl Group {
             let rest = (offset + done, length - done);
             let (start, together) = self.extents.map_or(rest, |e| e.locate(rest.0, rest.1));
             let (drives, turn) = (&self.drives, &mut self.mirror_turn);
-            stages.extend(self.layout.plan(op, start, together, &mut |pair| {
+            stages.extend(plan(&self.layout, op, start, together, &mut |pair| {
                 less_busy_half(drives, turn, pair)
             }));
             done += together;
