@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.run_data import RunData
 from hakaru.kinds.copy import figures as backup_figures
 from hakaru.kinds.copy import parts as backup
+from hakaru.lab.plan import LabPlan
+from hakaru.lab.plan.limits import Backend
 from hakaru.report import charts, figure, render
 from hakaru.report.charts import NARROW, WIDE, Bar, Cell
 from hakaru.wording import LANGUAGES, number
@@ -143,5 +146,7 @@ def test_run_that_copied_nothing_has_a_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("backend", "words"), [("fabric", "emulated frame by frame"), ("kernel", "queueing disciplines")]
 )
-def test_method_says_how_the_network_of_copies_was_made(backend: str, words: str) -> None:
-    assert any(words in sentence for sentence in backup.method({}, {"backend": {"name": backend}}, "en"))
+def test_method_says_how_the_network_of_copies_was_made(run: Path, backend: Backend, words: str) -> None:
+    study = RunData.read(run).study
+    plan = LabPlan((), (), backend=backend)
+    assert any(words in sentence for sentence in backup.method(study, plan, "en"))

@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.analysis.run_data import RunData
 from hakaru.report import capture_files, charts, environment, kind, link_checks
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
-from hakaru.report.lab import describe_lab
+from hakaru.report.lab import describe_lab, plan_of
 from hakaru.report.sweep import Sweep
+from hakaru.study import Study
+from hakaru.study.model import PresetModel
+from hakaru.units import format_duration
 from hakaru.wording import say, tenths
 
 Json = dict[str, Any]
@@ -33,15 +37,12 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a report is made from: the summary, and files of the run directory."""
+    """Everything that a report is made from."""
 
     summary: Json
-    run: Json
-    study: Json
-    lab: Json
-    machine: Json
+    run: RunData
     to_run: str = ".."
-    """From where the report lies to the run directory."""
+    """Relative path from the folder of the report to the run directory."""
 
 
 def clean(text: object) -> str:
@@ -53,8 +54,8 @@ def clean(text: object) -> str:
 
 def build(inputs: Inputs, language: str) -> Json:
     """All that the template needs."""
-    summary = _clean_all(inputs.summary)
-    own, study = kind.of(summary["run"]["kind"]), _clean_all(inputs.study)
+    summary, study, lab = _clean_all(inputs.summary), inputs.run.study, inputs.run.lab
+    own = kind.of(summary["run"]["kind"])
     letters = _letters(summary)
     groups = [_group(group) for group in own.groups(summary, study, language)]
     for n, figure in enumerate((figure for group in groups for figure in group["figures"]), 1):
@@ -75,16 +76,16 @@ def build(inputs: Inputs, language: str) -> Json:
         "tables": own.tables(summary, letters, language),
         "about_tables": own.about_tables(summary, language),
         "sections": own.sections(summary, language),
-        "lab": describe_lab(inputs.lab, clean, language),
-        "method": _method(inputs, summary, language),
+        "lab": describe_lab(lab, clean, language),
+        "method": _method(inputs.run, summary, language),
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
         "links": link_checks.groups(summary["links"], factors, language),
         "captures": capture_files.rows(summary, inputs.to_run, language),
         "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
-        "environment": environment.rows(summary["run"], _clean_all(inputs.machine), language),
-        "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run)),
+        "environment": environment.rows(summary["run"], _clean_all(inputs.run.machine), language),
+        "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run.run)),
         "say": lambda message, **values: say(language, message, values),
     }
 
@@ -106,17 +107,17 @@ def _in(text: Any, language: str) -> str:
     return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
 
 
-def _numbers(summary: Json, study: Json, language: str) -> list[str]:
-    """Where the numbers come from and how long each point was measured, for the cover."""
+def _numbers(summary: Json, study: Study, language: str) -> list[str]:
+    """Origin of the numbers and measuring time of each point, for the cover."""
     origins = dict.fromkeys(point["origin"] for point in summary["points"])
     words = [say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins)]
     words.append(say(language, "cover.quick" if summary["run"].get("quick") else "cover.full"))
     counts = sorted({repetitions for point in summary["points"] if (repetitions := _repetitions(point))})
     if counts:
         n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        time = (study.get("measure") or {}).get("time")
+        time = study.measure.time
         message = "cover.repetitions" if time else "cover.repetitions.alone"
-        words.append(say(language, message, {"n": n, "time": time}))
+        words.append(say(language, message, {"n": n, "time": format_duration(time) if time else ""}))
     return [word for word in words if word]
 
 
@@ -144,28 +145,26 @@ def _answer(summary: Json, language: str) -> list[Json]:
     return [{"name": n if several else "", "text": sentences.sentences(language, *texts)} for n, texts in found.items()]
 
 
-def _method(inputs: Inputs, summary: Json, language: str) -> list[str]:
-    study, run = _clean_all(inputs.study), summary["run"]
-    measure = study.get("measure") or {}
-    points = len(summary["points"])
-    texts = []
-    if measure:
-        counts = {"points": points, "repetitions": measure.get("repetitions", "–"), "seed": str(study.get("seed"))}
-        texts.append(say(language, "method.points", counts))
-    texts += kind.of(run["kind"]).method(summary, study, _clean_all(inputs.lab), language)
-    # The arrays of a site are what they are; the study's own are not part of such a run.
-    arrays = {} if inputs.lab.get("site") else study.get("arrays") or {"": study.get("array") or {}}
-    for array in arrays.values():
-        model = array.get("model") or {}
-        if model:
-            name = model.get("name") or model.get("kind")
-            texts.append(say(language, "method.array", {"model": name, "lus": len(array.get("lus") or [])}))
+def _method(run: RunData, summary: Json, language: str) -> list[str]:
+    study, plan = run.study, plan_of(run.lab)
+    counts = {
+        "points": len(summary["points"]),
+        "repetitions": study.measure.repetitions,
+        "seed": str(study.seed),
+    }
+    texts = [say(language, "method.points", counts)]
+    own = kind.of(run.kind).method(summary, study, plan, language)
+    texts += [clean(text) for text in own]
+    # A run on a site has the arrays of the site; those of the study were not used.
+    for array in () if run.is_site else study.storage.values():
+        name = array.model.name if isinstance(array.model, PresetModel) else array.model.kind
+        texts.append(say(language, "method.array", {"model": name, "lus": len(array.lus)}))
     texts.append(say(language, "method.statistics"))
     origins = dict.fromkeys(p["origin"] for p in summary["points"])
     texts += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
-    if run.get("quick"):
+    if run.run.get("quick"):
         texts.append(say(language, "method.quick"))
-    took = _minutes(run)
+    took = _minutes(run.run)
     return [*texts, say(language, "method.took", {"minutes": tenths(took, language)})] if took else texts
 
 
@@ -178,7 +177,11 @@ def _minutes(run: Json) -> float | None:
 
 
 def _group(group: Group) -> Json:
-    return {"name": group.name, "about": group.about, "figures": [_figure(figure) for figure in group.figures]}
+    return {
+        "name": clean(group.name),
+        "about": clean(group.about),
+        "figures": [_figure(figure) for figure in group.figures],
+    }
 
 
 def _figure(figure: Figure) -> Json:
@@ -262,16 +265,8 @@ def _redo(kind_name: str, run: Json) -> list[str]:
 
 
 def load(run_dir: Path, summary: Json, folder: Path) -> Inputs:
-    """The rest of what a report in `folder` needs from the run directory."""
-    from hakaru.store import RunReader
-
-    reader = RunReader(run_dir)
+    """The inputs of a report that is written into `folder`. Raises `UsageError` as
+    `RunData.read`.
+    """
     to_run = Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
-    return Inputs(
-        summary,
-        reader.read("run.json"),
-        reader.read("study.json"),
-        reader.read("lab.json"),
-        reader.read("machine.json"),
-        to_run,
-    )
+    return Inputs(summary, RunData.read(run_dir), to_run)

@@ -13,7 +13,9 @@ from typing import Any, cast
 
 from hakaru import kind
 from hakaru.analysis import sentences
+from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Section, Table
+from hakaru.study import Study
 
 Json = dict[str, Any]
 
@@ -46,13 +48,14 @@ class ReportKind(ABC):
         """The numbers at the head of the report: `{title, value, small}`. Default: none."""
         return []
 
-    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
-        """Sentences about how it was measured, besides those that all reports have. Default:
-        none.
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
+        """Sentences about the method beside those that all reports have. Default: none.
+
+        `study` is the study in the form of the run. `plan` is the lab of the run; None on a site.
         """
         return []
 
-    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Figures of the section "Results". Default: none."""
         return []
 

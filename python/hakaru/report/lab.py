@@ -170,15 +170,18 @@ def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[
     return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 
 
-def draw_lab(lab: dict[str, Any], language: str) -> str:
-    """An `<svg>` element; empty for a run on equipment that was not ours to build, where only the
-    site is known.
-    """
+def plan_of(lab: Json) -> LabPlan | None:
+    """The plan of the lab of a run, from its lab.json; None for a run on a site."""
     try:
-        plan = LabPlan.from_description(lab)
-    except (KeyError, TypeError, ValueError):  # another version's lab, or none
-        return ""
-    if not plan.links or {node.kind for node in plan.nodes} != {"host", "switch", "array"}:
+        return LabPlan.from_description(lab)
+    except (KeyError, TypeError, ValueError):  # a site, or the lab of another version
+        return None
+
+
+def draw_lab(lab: dict[str, Any], language: str) -> str:
+    """An `<svg>` element; empty for a run on a site."""
+    plan = plan_of(lab)
+    if plan is None or not plan.links or {node.kind for node in plan.nodes} != {"host", "switch", "array"}:
         return ""
     drawn = draw(plan, language)
     return re.sub(r'font-family="[^"]*"', f'font-family="{FAMILY}"', drawn)

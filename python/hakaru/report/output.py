@@ -13,10 +13,11 @@ import jinja2
 from markupsafe import Markup
 
 from hakaru.analysis import summarise
+from hakaru.analysis.run_data import RunData
 from hakaru.errors import UsageError
 from hakaru.report import charts, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
-from hakaru.store import RunReader, write_atomic
+from hakaru.store import write_atomic
 from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
@@ -70,8 +71,7 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     `UsageError` for a figure that the run does not have.
     """
     summary = summarise(run_dir)
-    study = RunReader(run_dir).read("study.json")
-    groups = kind.of(summary["run"]["kind"]).groups(summary, study, language)
+    groups = kind.of(summary["run"]["kind"]).groups(summary, RunData.read(run_dir).study, language)
     figures = {f.name: f for group in groups[series : series + 1] for f in group.figures}
     if name not in figures:
         raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(figures) or 'none'}")

@@ -7,8 +7,12 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.copy.figures import plain_points, slow_point
+from hakaru.kinds.copy.load import load_at
+from hakaru.lab.plan import LabPlan
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.study import Study
+from hakaru.units import format_duration, format_size
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
@@ -118,13 +122,18 @@ def _span(first: str, last: str) -> str:
     return last if first == last else f"{first}–{'…' if last == MISSING else last}"
 
 
-def method(study: Json, lab: Json, language: str) -> list[str]:
-    """How images were copied, and over what network."""
-    copy = study.get("load") or {}
-    values = {k: copy.get(k, "–") for k in ("jobs", "image", "block", "depth", "streams", "time_limit")}
-    ends = {k: (copy.get(n) or {}).get("array", "–") for k, n in (("source", "from"), ("target", "to"))}
-    texts = [say(language, "method.backup", values | ends)]
-    backend = (lab.get("backend") or {}).get("name")
-    if backend in ("fabric", "kernel"):
-        texts.append(say(language, f"method.network.{backend}"))
-    return texts
+def method(study: Study, plan: LabPlan | None, language: str) -> list[str]:
+    """Sentences about the copy and the backend of the network."""
+    load = load_at(study)
+    values = {
+        "jobs": load.jobs,
+        "image": format_size(load.image),
+        "block": format_size(load.block),
+        "depth": load.depth,
+        "streams": load.streams,
+        "time_limit": format_duration(load.time_limit),
+        "source": load.source.array,
+        "target": load.destination.array,
+    }
+    texts = [say(language, "method.backup", values)]
+    return [*texts, say(language, f"method.network.{plan.backend}")] if plan else texts

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.kinds.copy import figures, parts
+from hakaru.lab.plan import LabPlan
 from hakaru.report import hops
 from hakaru.report.blocks import Group, Section, Table
 from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.study import Study
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
@@ -30,11 +32,11 @@ class CopyReport(ReportKind):
         """The slow copy beside the fast one."""
         return parts.tiles(summary, language)
 
-    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """The copy and its path."""
-        return parts.method(study, lab, language)
+        return parts.method(study, plan, language)
 
-    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Bars, maps and the course of the slow copy."""
         return [Group(figures.of_run(summary, language))]
 

@@ -8,8 +8,10 @@ from typing import Any
 
 from hakaru.kinds.tuning import parts
 from hakaru.kinds.vms.report import REPORT as VMS
+from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Section, Table
 from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.study import Study
 
 Json = dict[str, Any]
 
@@ -29,11 +31,11 @@ class TuningReport(ReportKind):
         """Best, default, what could be reached, memory."""
         return parts.tiles(summary, language)
 
-    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """As for any load by VMs."""
-        return VMS.method(summary, study, lab, language)
+        return VMS.method(summary, study, plan, language)
 
-    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Course of the search, and loss of each setting when reverted."""
         return [Group(parts.figures(summary, language))]
 

@@ -7,10 +7,14 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.vms import figures, path, path_figures, tables
+from hakaru.kinds.vms.load import Open, Pattern, load_at
+from hakaru.lab.plan import LabPlan
 from hakaru.report import hops
 from hakaru.report.blocks import Group, Section, Table
 from hakaru.report.kind import ReportKind, TerminalTable
 from hakaru.report.sweep import Sweep
+from hakaru.study import Study
+from hakaru.units import format_duration, format_size
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
@@ -40,23 +44,20 @@ class VmsReport(ReportKind):
         """The four numbers of the first curve."""
         return path.tiles(summary, language) if path.is_distance(summary) else _tiles(summary, language)
 
-    def method(self, summary: Json, study: Json, lab: Json, language: str) -> list[str]:
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """Times, patterns, bounds."""
-        measure = study.get("measure") or {}
-        found = []
-        if measure:
-            times = {
-                "warmup": measure.get("warmup"),
-                "time": measure.get("time"),
-                "interval": measure.get("sample_interval"),
-            }
-            found.append(say(language, "method.time", times))
+        times = {
+            "warmup": format_duration(study.measure.warmup_ns),
+            "time": format_duration(study.measure.time_ns),
+            "interval": format_duration(study.measure.sample_interval),
+        }
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
-        patterns = (study.get("load") or {}).get("patterns") or {}
-        found += [pattern(name, patterns[name], language) for name in patterns if name in used]
-        return [*found, *(path.method(language) if path.is_distance(summary) else [])]
+        patterns = load_at(study).patterns
+        sentences_of = [pattern(name, each, language) for name, each in patterns.items() if name in used]
+        bounds = path.method(language) if path.is_distance(summary) else []
+        return [say(language, "method.time", times), *sentences_of, *bounds]
 
-    def groups(self, summary: Json, study: Json, language: str) -> list[Group]:
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Curves of each sweep; of a lab link by link also bounds and shares."""
         sweeps = [Sweep(summary, i) for i in range(len(summary["sweeps"]))]
         groups = [
@@ -85,25 +86,23 @@ class VmsReport(ReportKind):
         return hops.section([(self.point_name(p, language), p) for p in summary["points"][:HOP_TABLES_MAX]], language)
 
 
-def _about_sweep(study: Json, where: Mapping[str, Any], language: str) -> str:
+def _about_sweep(study: Study, where: Mapping[str, Any], language: str) -> str:
     """The pattern of a sweep."""
-    name, patterns = where.get("pattern"), (study.get("load") or {}).get("patterns") or {}
+    name, patterns = where.get("pattern"), load_at(study).patterns
     return pattern(str(name), patterns[name], language) if name in patterns else ""
 
 
-def pattern(name: str, described: Json, language: str) -> str:
+def pattern(name: str, described: Pattern, language: str) -> str:
     """A pattern in a sentence."""
-    sizes = ", ".join(str(s.get("size")) for s in described.get("sizes") or [])
-    load = described.get("load") or {}
     values = {
         "name": name,
-        "sizes": sizes,
-        "read": described.get("read_percent"),
-        "random": described.get("random_percent"),
+        "sizes": ", ".join(format_size(each.size) for each in described.sizes),
+        "read": described.read_percent,
+        "random": described.random_percent,
     }
-    if load.get("kind") == "open":
-        return say(language, "method.pattern.open", values | {"rate": load.get("rate_per_s")})
-    return say(language, "method.pattern.closed", values | {"depth": load.get("queue_depth")})
+    if isinstance(described.load, Open):
+        return say(language, "method.pattern.open", values | {"rate": described.load.rate_per_s})
+    return say(language, "method.pattern.closed", values | {"depth": described.load.queue_depth})
 
 
 def _tiles(summary: Json, language: str) -> list[Json]:
