@@ -22,13 +22,13 @@ WATCH = contract.WatchConfig()
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """A program that misbehaves in the manner asked for."""
+    """A program that misbehaves in a given manner. It leaves its process id in `tmp_path/pid`."""
 
     def make(manner: str) -> Path:
         monkeypatch.setenv("FAKE_ENGINE", manner)
         program = tmp_path / "hakaru-engine"
         source = Path(__file__).with_name("fake_engine.py")
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {source} "$@"\n')
+        program.write_text(f'#!/bin/sh\necho $$ > {tmp_path}/pid\nexec {sys.executable} {source} "$@"\n')
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         return program
 
@@ -165,7 +165,9 @@ def test_an_engine_that_is_lost_tells_all_who_wait_with_its_last_words(
     run(work())
 
 
-def test_a_silent_program_is_given_up_and_ended(fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_program_is_given_up_and_ended(
+    fake: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("hakaru.engine.process.HELLO_TIMEOUT_S", 0.3)
     monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
 
@@ -174,7 +176,7 @@ def test_a_silent_program_is_given_up_and_ended(fake: Callable[[str], Path], mon
             await EngineProcess.spawn("host-1", WATCH, binary=fake("silent"))
 
     run(work())
-    assert not children()
+    assert not alive(int((tmp_path / "pid").read_text()))
 
 
 def test_an_engine_that_never_gets_ready_is_given_up(
@@ -228,10 +230,6 @@ def test_a_cancelled_run_leaves_no_engine(fake: Callable[[str], Path], monkeypat
 
     run(work())
     assert not any(alive(pid) for pid in pids)
-
-
-def children() -> list[str]:
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
 
 def test_gang_start_is_ahead_of_everyone_who_is_told(fake: Callable[[str], Path]) -> None:
