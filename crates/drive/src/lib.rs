@@ -18,7 +18,7 @@
 //! 3. The cache, if there is one, answers it, queues it, or accesses the groups on its behalf
 //!    (`cache/`).
 //! 4. The RAID group maps the range (`extents.rs`) and turns it into drive commands
-//!    (`raid.rs`), which the group runs (`groups.rs`): at most two rounds, reads of old data and
+//!    (`raid/`), which the group runs (`groups.rs`): at most two rounds, reads of old data and
 //!    parity, then writes.
 //! 5. A hard disk picks the command that it reaches soonest, unless one has waited too long
 //!    (`hdd.rs`); seek (`seek.rs`), rotation and transfer (`geometry.rs`) follow from where the
