@@ -18,10 +18,31 @@ pub struct Check {
     reading: BTreeSet<u32>,
     digests: Vec<Digest>,
     packed: Option<Packed>,
-    verified_bytes: u64,
-    mismatches: u64,
-    /// Offset in the image of the first differing block.
-    first_mismatch: Option<u64>,
+    outcome: Outcome,
+}
+
+/// Result of a verification, of one part or of all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes of the image compared.
+    pub verified_bytes: u64,
+    /// Number of differing blocks.
+    pub mismatches: u64,
+    /// Offset in the image of the first differing block, bytes.
+    pub first_mismatch: Option<u64>,
+}
+
+impl Outcome {
+    /// Returns the sum of two parts' results.
+    #[must_use]
+    pub fn plus(self, other: Outcome) -> Outcome {
+        let offsets = self.first_mismatch.into_iter().chain(other.first_mismatch);
+        Outcome {
+            verified_bytes: self.verified_bytes + other.verified_bytes,
+            mismatches: self.mismatches + other.mismatches,
+            first_mismatch: offsets.min(),
+        }
+    }
 }
 
 /// State of unpacking a compressed copy. Its pieces are concatenated in order.
@@ -65,9 +86,7 @@ impl Check {
             reading: BTreeSet::new(),
             digests: evidence.digests,
             packed,
-            verified_bytes: 0,
-            mismatches: 0,
-            first_mismatch: None,
+            outcome: Outcome::default(),
         })
     }
 
@@ -137,22 +156,21 @@ impl Check {
         self.reading.len()
     }
 
-    /// Returns the number of bytes of the image compared, the number of differing blocks, and the
-    /// offset in the image of the first of them.
+    /// Returns the result so far.
     #[must_use]
-    pub fn outcome(&self) -> (u64, u64, Option<u64>) {
-        (self.verified_bytes, self.mismatches, self.first_mismatch)
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
     }
 
     fn compare(&mut self, block: u32, data: &[u8]) {
         let (begin, length) = self.image.block(block);
-        self.verified_bytes += u64::from(length);
         let read = self.digests.get(block as usize).copied();
-        if data.len() != length as usize || read != Some(Digest::of(data)) {
-            self.mismatches += 1;
-            let at = self.image.image_offset + begin;
-            self.first_mismatch = Some(self.first_mismatch.map_or(at, |first| first.min(at)));
-        }
+        let is_equal = data.len() == length as usize && read == Some(Digest::of(data));
+        self.outcome = self.outcome.plus(Outcome {
+            verified_bytes: length.into(),
+            mismatches: u64::from(!is_equal),
+            first_mismatch: (!is_equal).then_some(self.image.image_offset + begin),
+        });
     }
 }
 
@@ -197,7 +215,7 @@ mod tests {
     }
 
     /// Verifies the copy, reading the last piece first.
-    fn outcome(part: &mut Part, destination: &[u8]) -> (u64, u64, Option<u64>) {
+    fn outcome(part: &mut Part, destination: &[u8]) -> Outcome {
         let mut check = Check::new(part, 64).unwrap();
         let mut reads: Vec<Read> = std::iter::from_fn(|| check.poll_read()).collect();
         reads.reverse();
@@ -215,17 +233,18 @@ mod tests {
         for packed in [false, true] {
             let packer = || packed.then(|| Packer::new(3, 4096).unwrap());
             let (mut part, destination) = copied(packer());
-            assert_eq!(outcome(&mut part, &destination), (PLACE.length, 0, None));
+            let intact = Outcome {
+                verified_bytes: PLACE.length,
+                ..Outcome::default()
+            };
+            assert_eq!(outcome(&mut part, &destination), intact);
             let (mut part, mut destination) = copied(packer());
             destination[512 + 9 * 4096 + 77] ^= 0x10;
-            let (verified, mismatches, first) = outcome(&mut part, &destination);
-            assert_eq!(
-                (verified, mismatches),
-                (PLACE.length, 1),
-                "packed: {packed}"
-            );
+            let damaged = outcome(&mut part, &destination);
+            let counts = (damaged.verified_bytes, damaged.mismatches);
+            assert_eq!(counts, (PLACE.length, 1), "packed: {packed}");
             if !packed {
-                assert_eq!(first, Some((1 << 30) + 9 * 4096));
+                assert_eq!(damaged.first_mismatch, Some((1 << 30) + 9 * 4096));
             }
         }
     }
@@ -237,7 +256,11 @@ mod tests {
         a[512..].swap_with_slice(&mut b[..4096]);
         assert_eq!(
             outcome(&mut part, &destination),
-            (PLACE.length, 2, Some(1 << 30))
+            Outcome {
+                verified_bytes: PLACE.length,
+                mismatches: 2,
+                first_mismatch: Some(1 << 30),
+            }
         );
     }
 }

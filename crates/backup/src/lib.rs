@@ -46,7 +46,7 @@ mod pack;
 mod part;
 mod plan;
 
-pub use check::Check;
+pub use check::{Check, Outcome};
 pub use counters::Counters;
 pub use digest::Digest;
 pub use error::{JobError, Side};

@@ -24,7 +24,7 @@ use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
-use crate::check::Check;
+use crate::check::{Check, Outcome};
 use crate::counters::Counters;
 use crate::error::{JobError, Side};
 use crate::pace::Pace;
@@ -129,7 +129,7 @@ pub struct Job {
     /// Error of a failed read or write, reported once the commands in flight are drained.
     pending_error: Option<JobError>,
     /// Result of the verification, once it has ended.
-    verified: (u64, u64, Option<u64>),
+    verified: Outcome,
     events: VecDeque<JobEvent>,
     /// Legs that may have data to send and that `poll_transmit` has not returned yet.
     touched: VecDeque<Leg>,
@@ -160,7 +160,7 @@ impl Job {
             copied: None,
             counters: Counters::default(),
             pending_error: None,
-            verified: (0, 0, None),
+            verified: Outcome::default(),
             events: VecDeque::new(),
             touched: VecDeque::new(),
             config,
@@ -317,10 +317,10 @@ impl Job {
     /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        let (verified_bytes, mismatches, _) = self.verified();
+        let verified = self.verified();
         Counters {
-            verified_bytes,
-            mismatches,
+            verified_bytes: verified.verified_bytes,
+            mismatches: verified.mismatches,
             done_now: u64::from(self.is_done()),
             in_flight_now: self.parts.iter().map(|part| part.in_flight() as u64).sum(),
             ..self.counters

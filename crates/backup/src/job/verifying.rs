@@ -3,7 +3,7 @@ use hakaru_iscsi_session::Done;
 use hakaru_units::Time;
 
 use super::{Job, JobEvent, Leg, Stage, check_length};
-use crate::check::Check;
+use crate::check::{Check, Outcome};
 use crate::error::JobError;
 
 impl Job {
@@ -37,7 +37,8 @@ impl Job {
             self.verified = outcome(checks);
             self.stage = Stage::Verified;
             self.events.push_back(JobEvent::Verified);
-            if let (_, blocks, Some(offset_bytes)) = self.verified {
+            if let Some(offset_bytes) = self.verified.first_mismatch {
+                let blocks = self.verified.mismatches;
                 self.fail(JobError::Mismatch {
                     offset_bytes,
                     blocks,
@@ -49,9 +50,8 @@ impl Job {
         }
     }
 
-    /// Returns the bytes compared so far, the number of differing blocks, and the offset in the
-    /// image of the first of them.
-    pub(super) fn verified(&self) -> (u64, u64, Option<u64>) {
+    /// Returns the result of the verification so far.
+    pub(super) fn verified(&self) -> Outcome {
         match &self.stage {
             Stage::Verifying(checks) => outcome(checks),
             _ => self.verified,
@@ -59,11 +59,8 @@ impl Job {
     }
 }
 
-/// Sums up the results of all parts.
-fn outcome(checks: &[Check]) -> (u64, u64, Option<u64>) {
+/// Returns the sum of the results of all parts.
+fn outcome(checks: &[Check]) -> Outcome {
     let outcomes = checks.iter().map(Check::outcome);
-    outcomes.fold((0, 0, None), |sum, part| {
-        let first = sum.2.into_iter().chain(part.2).min();
-        (sum.0 + part.0, sum.1 + part.1, first)
-    })
+    outcomes.fold(Outcome::default(), Outcome::plus)
 }
