@@ -73,7 +73,7 @@ impl Job {
     /// Hands buffers that are no longer used back to the stream's nexus for further reads.
     fn recycle(&mut self, stream: usize) {
         while let Some(buffer) = self.parts[stream].poll_spare() {
-            self.legs[2 * stream].recycle(buffer);
+            self.legs.nexus(Leg(2 * stream)).recycle(buffer);
         }
     }
 
@@ -124,7 +124,7 @@ impl Job {
             blocks: 0,
             immediate: false,
         };
-        self.submit(now, Leg(1), FLUSH, flush, TaskData::None);
+        self.legs.submit(now, Leg(1), FLUSH, flush, TaskData::None);
     }
 
     pub(super) fn issue_reads(&mut self, now: Time) {
@@ -140,7 +140,7 @@ impl Job {
             if let Some(pace) = &mut self.pace
                 && !pace.take(now, length.into())
             {
-                return self.touch(Leg(0));
+                return self.legs.touch(Leg(0));
             }
             idle = 0;
             self.turn = (stream + 1) % streams;
@@ -160,7 +160,8 @@ impl Job {
                     begin: 0,
                     length,
                 };
-                self.submit(now, leg, write.tag, Cdb::Write(transfer), data);
+                self.legs
+                    .submit(now, leg, write.tag, Cdb::Write(transfer), data);
             }
         }
     }

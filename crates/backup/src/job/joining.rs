@@ -35,7 +35,7 @@ impl Job {
             allocation_length: MODE_BYTES,
         });
         let data = TaskData::In { length, keep: true };
-        self.submit(now, leg, MODE, cdb, data);
+        self.legs.submit(now, leg, MODE, cdb, data);
     }
 
     /// Counts a leg as ready. Plans the parts once all legs are.
@@ -44,7 +44,7 @@ impl Job {
             return;
         };
         *answers += 1;
-        if *answers < self.legs.len() {
+        if *answers < self.legs.all().count() {
             return;
         }
         match self.plan() {
@@ -89,7 +89,7 @@ impl Job {
     pub(super) fn handle_mode(&mut self, leg: Leg, done: Done) {
         let protected = done.result.is_ok()
             && ModeData::parse(&done.data, false).is_ok_and(|mode| mode.write_protected);
-        self.legs[leg.0].recycle(done.data);
+        self.legs.nexus(leg).recycle(done.data);
         if protected {
             self.fail(JobError::ReadOnly);
         } else {

@@ -8,20 +8,21 @@
 //! ```
 mod copying;
 mod joining;
+mod legs;
 mod verifying;
+
+use legs::Legs;
+pub use legs::{Leg, Settings};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_contract::LoginKeys;
 use hakaru_iscsi_session::{
-    Chap, Done, LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Task, TaskData,
-    TaskError, Transmit, Volume,
+    Done, LuFacts, NexusEvent, Session, TaskData, TaskError, Transmit, Volume,
 };
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
-use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::check::{Check, Outcome};
@@ -29,49 +30,13 @@ use crate::counters::Counters;
 use crate::error::{JobError, Side};
 use crate::pace::Pace;
 use crate::part::{Part, Place, Read};
-use hakaru_contract::backup::{BackupJob, Lu};
+use hakaru_contract::backup::BackupJob;
 
 /// Tag of SYNCHRONIZE CACHE among a nexus's tasks. The tags of reads and writes count from 0 and
 /// stay below it.
 const FLUSH: u32 = u32::MAX;
 /// Tag of MODE SENSE.
 const MODE: u32 = u32::MAX - 1;
-
-/// Settings shared by all jobs of an engine.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Login keys.
-    pub keys: LoginKeys,
-    /// Authentication of the sessions.
-    pub chap: Option<Chap>,
-    /// Limit for a login, a command, a ping and a logout.
-    pub timeout: Duration,
-    /// Distinguishes this engine's sessions from those of another engine with the same initiator
-    /// name.
-    pub seed: u64,
-}
-
-/// One of a job's nexuses: `2 × stream` to the source, `2 × stream + 1` to the destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Leg(pub usize);
-
-impl Leg {
-    /// Returns the index of the leg's stream.
-    #[must_use]
-    pub fn stream(self) -> usize {
-        self.0 / 2
-    }
-
-    /// Returns the side of the leg's LU.
-    #[must_use]
-    pub fn side(self) -> Side {
-        if self.0.is_multiple_of(2) {
-            Side::Source
-        } else {
-            Side::Destination
-        }
-    }
-}
 
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +80,7 @@ enum Stage {
 pub struct Job {
     config: Arc<BackupJob>,
     field: String,
-    legs: Vec<Nexus>,
+    legs: Legs,
     /// Facts about the first stream's LUs, by side.
     facts: [Option<LuFacts>; 2],
     stage: Stage,
@@ -131,8 +96,6 @@ pub struct Job {
     /// Result of the verification, once it has ended.
     verified: Outcome,
     events: VecDeque<JobEvent>,
-    /// Legs that may have data to send and that `poll_transmit` has not returned yet.
-    touched: VecDeque<Leg>,
 }
 
 impl Job {
@@ -140,17 +103,9 @@ impl Job {
     /// the number `session`.
     #[must_use]
     pub fn new(config: Arc<BackupJob>, settings: &Settings, index: usize, session: usize) -> Job {
-        let count = 2 * config.streams as usize;
-        let legs = (0..count).map(|leg| {
-            let lu = match Leg(leg).side() {
-                Side::Source => &config.source,
-                Side::Destination => &config.destination,
-            };
-            Nexus::new(lu.lun, session_config(lu, settings, session + leg))
-        });
         Job {
             field: format!("jobs[{index}]"),
-            legs: legs.collect(),
+            legs: Legs::new(&config, settings, session),
             facts: [None, None],
             stage: Stage::Joining { answers: 0 },
             parts: Vec::new(),
@@ -162,15 +117,14 @@ impl Job {
             pending_error: None,
             verified: Outcome::default(),
             events: VecDeque::new(),
-            touched: VecDeque::new(),
             config,
         }
     }
 
     /// The connection of a leg is established.
     pub fn handle_connected(&mut self, now: Time, leg: Leg) {
-        self.legs[leg.0].handle_connected(now);
-        self.touch(leg);
+        self.legs.nexus(leg).handle_connected(now);
+        self.legs.touch(leg);
     }
 
     /// Processes data that a leg received. Other legs may have data to send afterwards.
@@ -181,7 +135,7 @@ impl Job {
         bytes: &[u8],
         latencies: &mut Latencies,
     ) {
-        self.legs[leg.0].handle_received(now, bytes);
+        self.legs.nexus(leg).handle_received(now, bytes);
         self.advance(now, leg, latencies);
     }
 
@@ -193,13 +147,13 @@ impl Job {
         cause: &'static str,
         latencies: &mut Latencies,
     ) {
-        self.legs[leg.0].handle_closed(now, cause);
+        self.legs.nexus(leg).handle_closed(now, cause);
         self.advance(now, leg, latencies);
     }
 
     /// Handles the deadlines of a leg that have passed. A call before any deadline has no effect.
     pub fn handle_timeout(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
-        self.legs[leg.0].handle_timeout(now);
+        self.legs.nexus(leg).handle_timeout(now);
         self.advance(now, leg, latencies);
     }
 
@@ -207,7 +161,7 @@ impl Job {
     /// deadline belongs to the first leg.
     #[must_use]
     pub fn poll_timeout(&self, leg: Leg) -> Option<Time> {
-        let session = self.legs[leg.0].session().poll_timeout();
+        let session = self.legs.session(leg).poll_timeout();
         let has_pace = leg.0 == 0
             && matches!(self.stage, Stage::Copying)
             && self.parts.iter().any(|part| part.wants().is_some());
@@ -251,8 +205,8 @@ impl Job {
 
     /// Ends every session; a [`JobEvent::LoggedOut`] follows for each.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
-        for leg in (0..self.legs.len()).map(Leg) {
-            self.legs[leg.0].log_out(now);
+        for leg in self.legs.all() {
+            self.legs.nexus(leg).log_out(now);
             self.advance(now, leg, latencies);
         }
     }
@@ -264,23 +218,23 @@ impl Job {
 
     /// Returns the next leg that may have data to send, or an earlier deadline.
     pub fn poll_transmit(&mut self) -> Option<Leg> {
-        self.touched.pop_front()
+        self.legs.poll_touched()
     }
 
     /// Returns the outgoing data of a leg.
     pub fn transmit(&mut self, leg: Leg) -> &mut Transmit {
-        self.legs[leg.0].transmit()
+        self.legs.nexus(leg).transmit()
     }
 
     /// Returns the session of a leg.
     #[must_use]
     pub fn session(&self, leg: Leg) -> &Session {
-        self.legs[leg.0].session()
+        self.legs.session(leg)
     }
 
     /// Returns all legs.
     pub fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
-        (0..self.legs.len()).map(Leg)
+        self.legs.all()
     }
 
     /// Returns the job's configuration.
@@ -327,19 +281,13 @@ impl Job {
         }
     }
 
-    fn touch(&mut self, leg: Leg) {
-        if !self.touched.contains(&leg) {
-            self.touched.push_back(leg);
-        }
-    }
-
     /// Processes a leg's completions and events.
     fn advance(&mut self, now: Time, leg: Leg, latencies: &mut Latencies) {
-        self.touch(leg);
-        while let Some(done) = self.legs[leg.0].poll_done() {
+        self.legs.touch(leg);
+        while let Some(done) = self.legs.nexus(leg).poll_done() {
             self.handle_done(now, leg, done, latencies);
         }
-        while let Some(event) = self.legs[leg.0].poll_event() {
+        while let Some(event) = self.legs.nexus(leg).poll_event() {
             match event {
                 NexusEvent::Ready(facts) => self.handle_joined(now, leg, facts),
                 NexusEvent::Redirected { address } => {
@@ -390,7 +338,8 @@ impl Job {
             length: read.length_bytes,
             keep: true,
         };
-        self.submit(now, leg, read.block, Cdb::Read(transfer), data);
+        self.legs
+            .submit(now, leg, read.block, Cdb::Read(transfer), data);
     }
 
     fn transfer(&self, side: Side, offset_bytes: u64, length_bytes: u32) -> Transfer {
@@ -405,21 +354,6 @@ impl Job {
     fn volume(&self, side: Side) -> Option<Volume> {
         self.facts(side).map(|facts| facts.volume)
     }
-
-    fn submit(&mut self, now: Time, leg: Leg, tag: u32, cdb: Cdb, data: TaskData) {
-        let lu = match leg.side() {
-            Side::Source => &self.config.source,
-            Side::Destination => &self.config.destination,
-        };
-        let task = Task {
-            tag,
-            lun: Lun::new(lu.lun.into()),
-            cdb: cdb.emit(),
-            data,
-        };
-        self.legs[leg.0].submit(now, task);
-        self.touch(leg);
-    }
 }
 
 /// A task that moved fewer bytes than requested counts as failed.
@@ -428,18 +362,5 @@ fn check_length(result: Result<u32, TaskError>, expected: u32) -> Result<(), Tas
         Ok(moved) if moved == expected => Ok(()),
         Ok(moved) => Err(TaskError::Short { moved, expected }),
         Err(error) => Err(error),
-    }
-}
-
-fn session_config(lu: &Lu, settings: &Settings, session: usize) -> SessionConfig {
-    SessionConfig {
-        initiator_name: lu.initiator_name.clone(),
-        isid: Nexus::isid(settings.seed, session),
-        purpose: Purpose::Normal {
-            target_name: lu.target_name.clone(),
-        },
-        keys: settings.keys,
-        chap: settings.chap.clone(),
-        timeout: settings.timeout,
     }
 }

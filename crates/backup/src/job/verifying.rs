@@ -16,7 +16,7 @@ impl Job {
         match check_length(done.result, length) {
             Ok(()) => {
                 let spare = check.handle_read(done.tag, done.data);
-                self.legs[leg.0].recycle(spare);
+                self.legs.nexus(leg).recycle(spare);
             }
             Err(error) => self.fail(JobError::ReadBack {
                 offset_bytes: at - self.config.destination_offset_bytes,

@@ -1,0 +1,130 @@
+//! The sessions of a job, and the queue of those that may have data to send.
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use hakaru_contract::LoginKeys;
+use hakaru_contract::backup::{BackupJob, Lu};
+use hakaru_iscsi_session::{Chap, Nexus, Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_units::Time;
+use hakaru_wire::iscsi::Lun;
+use hakaru_wire::scsi::Cdb;
+
+use crate::error::Side;
+
+/// Settings shared by all jobs of an engine.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Login keys.
+    pub keys: LoginKeys,
+    /// Authentication of the sessions.
+    pub chap: Option<Chap>,
+    /// Limit for a login, a command, a ping and a logout.
+    pub timeout: Duration,
+    /// Distinguishes this engine's sessions from those of another engine with the same initiator
+    /// name.
+    pub seed: u64,
+}
+
+/// One of a job's nexuses: `2 × stream` to the source, `2 × stream + 1` to the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leg(pub usize);
+
+impl Leg {
+    /// Returns the index of the leg's stream.
+    #[must_use]
+    pub fn stream(self) -> usize {
+        self.0 / 2
+    }
+
+    /// Returns the side of the leg's LU.
+    #[must_use]
+    pub fn side(self) -> Side {
+        if self.0.is_multiple_of(2) {
+            Side::Source
+        } else {
+            Side::Destination
+        }
+    }
+}
+
+/// All legs of a job.
+#[derive(Debug)]
+pub(super) struct Legs {
+    nexuses: Vec<Nexus>,
+    /// LUN of each side.
+    luns: [u8; 2],
+    /// Legs that may have data to send and that `poll_touched` has not returned yet.
+    touched: VecDeque<Leg>,
+}
+
+impl Legs {
+    /// Creates the legs of a job, not connected. The first session has the number `session`.
+    pub(super) fn new(config: &BackupJob, settings: &Settings, session: usize) -> Legs {
+        let count = 2 * config.streams as usize;
+        let nexuses = (0..count).map(|leg| {
+            let lu = match Leg(leg).side() {
+                Side::Source => &config.source,
+                Side::Destination => &config.destination,
+            };
+            Nexus::new(lu.lun, session_config(lu, settings, session + leg))
+        });
+        Legs {
+            nexuses: nexuses.collect(),
+            luns: [config.source.lun, config.destination.lun],
+            touched: VecDeque::new(),
+        }
+    }
+
+    /// Returns all legs.
+    pub(super) fn all(&self) -> impl Iterator<Item = Leg> + use<> {
+        (0..self.nexuses.len()).map(Leg)
+    }
+
+    /// Returns the nexus of a leg.
+    pub(super) fn nexus(&mut self, leg: Leg) -> &mut Nexus {
+        &mut self.nexuses[leg.0]
+    }
+
+    /// Returns the session of a leg.
+    pub(super) fn session(&self, leg: Leg) -> &Session {
+        self.nexuses[leg.0].session()
+    }
+
+    /// Records that a leg may have data to send, or an earlier deadline.
+    pub(super) fn touch(&mut self, leg: Leg) {
+        if !self.touched.contains(&leg) {
+            self.touched.push_back(leg);
+        }
+    }
+
+    /// Returns the next leg that may have data to send.
+    pub(super) fn poll_touched(&mut self) -> Option<Leg> {
+        self.touched.pop_front()
+    }
+
+    /// Submits a task to the LU of a leg.
+    pub(super) fn submit(&mut self, now: Time, leg: Leg, tag: u32, cdb: Cdb, data: TaskData) {
+        let lun = self.luns[leg.side() as usize];
+        let task = Task {
+            tag,
+            lun: Lun::new(lun.into()),
+            cdb: cdb.emit(),
+            data,
+        };
+        self.nexuses[leg.0].submit(now, task);
+        self.touch(leg);
+    }
+}
+
+fn session_config(lu: &Lu, settings: &Settings, session: usize) -> SessionConfig {
+    SessionConfig {
+        initiator_name: lu.initiator_name.clone(),
+        isid: Nexus::isid(settings.seed, session),
+        purpose: Purpose::Normal {
+            target_name: lu.target_name.clone(),
+        },
+        keys: settings.keys,
+        chap: settings.chap.clone(),
+        timeout: settings.timeout,
+    }
+}
