@@ -17,7 +17,7 @@
 //! - [`Job::poll_transmit`] returns the legs that may have data to send, because an event of one
 //!   leg gives work to others. [`Job::transmit`] returns the data, and [`Job::poll_timeout`] the
 //!   leg's next deadline.
-//! - [`Job::counters`], [`Job::facts`], [`Job::places`] and [`Job::took`] are the results.
+//! - [`Job::counters`], [`Job::facts`], [`Job::places`] and [`Job::copy_duration`] are the results.
 //!
 //! Latencies belong to the engine: calls that complete commands take its `Latencies`.
 //!

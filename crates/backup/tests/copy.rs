@@ -78,7 +78,7 @@ fn all_streams_together_keep_the_rate_limit_to_within_a_block() {
             ..job(LENGTH as u64)
         });
         scene.copy();
-        let took = scene.job.took().unwrap().as_secs_f64();
+        let took = scene.job.copy_duration().unwrap().as_secs_f64();
         // The last read may start once all others have had their time, of which 10 ms may be caught
         // up; nothing else takes noticeable time. One block is 512 bytes long, and with several
         // streams it is not the last.
@@ -101,12 +101,12 @@ fn at_most_depth_is_in_flight_and_a_lower_depth_takes_longer() {
         scene.run_until(|event| *event == JobEvent::Ready);
         scene.begin();
         let mut most = 0;
-        while scene.job.took().is_none() {
+        while scene.job.copy_duration().is_none() {
             scene.run_for(Duration::from_millis(1));
             most = most.max(scene.job.counters().in_flight_now);
         }
         assert_eq!(most, u64::from(depth));
-        times.push(scene.job.took().unwrap().as_millis());
+        times.push(scene.job.copy_duration().unwrap().as_millis());
     }
     // A block takes a round trip to read and one to write, 20 ms, and the flush takes one. There
     // are 41 blocks.

@@ -1,18 +1,26 @@
 //! One job: the nexuses of its streams, and the parts of the image that they carry, as one machine.
 //!
 //! ```text
-//!  Joining ──all logged in and surveyed──→ Ready ──begin──→ Copying ──last write acknowledged──→ Flushing ──→ Copied
-//!     │                                                       │ end: no more reads                          │ verify
-//!     │                                                       │ a read or write fails: no new commands      v
-//!     └── any failure: Failed(JobError) ←── after the flush ──┘ commands in flight are drained          Verifying ──→ Verified
+//!  Joining ── every session logged in, every LU surveyed
+//!     ↓
+//!   Ready ── begin
+//!     ↓
+//!  Copying ── last write acknowledged (end: no more reads)
+//!     ↓
+//! Flushing ── SYNCHRONIZE CACHE completed
+//!     ↓
+//!  Copied ── verify
+//!     ↓
+//! Verifying ── copy read back
+//!     ↓
+//! Verified
 //! ```
+//! Any failure leads to Failed. If a read or write of the copy fails, no new commands are issued,
+//! those in flight are drained, and acknowledged writes are flushed first.
 mod copying;
 mod joining;
 mod legs;
 mod verifying;
-
-use legs::Legs;
-pub use legs::{Leg, Settings};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,6 +39,8 @@ use crate::error::{JobError, Side};
 use crate::pace::Pace;
 use crate::part::{Part, Place, Read};
 use hakaru_contract::backup::BackupJob;
+use legs::Legs;
+pub use legs::{Leg, Settings};
 
 /// Tag of SYNCHRONIZE CACHE among a nexus's tasks. The tags of reads and writes count from 0 and
 /// stay below it.
@@ -257,7 +267,7 @@ impl Job {
     /// Returns the time from the start of the copy to the acknowledgement of the last write and of
     /// the flush; `None` until then.
     #[must_use]
-    pub fn took(&self) -> Option<Duration> {
+    pub fn copy_duration(&self) -> Option<Duration> {
         let copied = self.copied?;
         Some(Duration::from_nanos(copied.ns_since(self.begun)))
     }

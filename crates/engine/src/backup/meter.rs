@@ -73,7 +73,7 @@ impl Meter {
         for job in jobs.jobs() {
             visit_job(job, &mut put);
         }
-        let seconds = |job: &Job| job.took().map(|took| took.as_secs_f64());
+        let seconds = |job: &Job| job.copy_duration().map(|duration| duration.as_secs_f64());
         let done: Vec<f64> = jobs
             .jobs()
             .filter(|job| job.is_done())
@@ -112,8 +112,8 @@ fn visit_job(job: &Job, put: &mut dyn FnMut(&str, f64)) {
             counters.written_bytes as f64,
         );
     }
-    if let Some(took) = job.took() {
-        put(&format!("seconds/{name}"), took.as_secs_f64());
+    if let Some(duration) = job.copy_duration() {
+        put(&format!("seconds/{name}"), duration.as_secs_f64());
     }
     if config.verify {
         put("verified_bytes", counters.verified_bytes as f64);
