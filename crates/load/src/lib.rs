@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod commands;
+mod corruption;
 mod counters;
 mod load;
 mod pacing;
@@ -37,11 +38,12 @@ mod verify;
 mod vm;
 mod work;
 
+pub use corruption::{Corruption, Fault};
 pub use counters::Counters;
 pub use load::{LATE_NS, Load, Request, RequestId};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
 pub use region::resolve_region;
 pub use settings::{CommandLimits, Settings};
-pub use verify::{Corruption, Fault, Verifier, volume_id};
+pub use verify::{Verifier, volume_id};
 pub use vm::{IscsiVm, VmError, VmEvent};

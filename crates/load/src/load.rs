@@ -11,10 +11,11 @@
 //! schedule, and each request due during the stall carries its share of the wait.
 use hakaru_units::Time;
 
+use crate::corruption::Corruption;
 use crate::counters::Counters;
 use crate::pacing::Pacing;
 use crate::pattern::{Access, Accesses, Extent, Op};
-use crate::verify::{Corruption, Verifier};
+use crate::verify::Verifier;
 use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::Phases;
 use hakaru_stats::Latencies;

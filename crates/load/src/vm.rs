@@ -17,12 +17,13 @@ use hakaru_iscsi_session::{
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
+use crate::corruption::Corruption;
 use crate::counters::Counters;
 use crate::load::Load;
 use crate::pattern::Op;
 use crate::region::resolve_region;
 use crate::settings::{CommandLimits, Settings};
-use crate::verify::{Corruption, Verifier, volume_id};
+use crate::verify::{Verifier, volume_id};
 use crate::work::Work;
 
 /// An event of a VM.

@@ -10,10 +10,10 @@ use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::commands::{Command, Commands};
+use crate::corruption::Corruption;
 use crate::load::{Load, Request};
 use crate::pattern::{Access, Op};
 use crate::payload::Payload;
-use crate::verify::Corruption;
 
 /// See the module's documentation.
 #[derive(Debug)]
