@@ -1,19 +1,17 @@
 //! An initiator's access to a volume: requested from the pool, transferred piece by piece,
 //! answered.
-use std::io::{self, ErrorKind};
+use std::io;
 
 use hakaru_drive::Op;
-use hakaru_pool::{Failure, Outcome, Piece, Pieces, Range, Request, RequestId, VolumeId};
+use hakaru_pool::{Outcome, Piece, Pieces, Range, Request, RequestId, VolumeId};
 use hakaru_scsi_device::{Extent, IoFailure, IoId, IoOp, IoResult};
 
+use super::failure::{io_failure, write_failure};
 use super::store::{GroupFile, PoolStore};
 use super::transfer::{Moving, PoolAccess, Requester, WriteSame};
 use crate::context::{Held, Purpose, StoreContext, Transfer};
 use crate::gate::{DriveWork, Stretch};
 use crate::request::{FileDone, FileOp};
-
-/// Bytes of a WRITE SAME that are written before other accesses proceed.
-const SAME_BYTES: u64 = 1 << 20;
 
 impl PoolStore {
     /// Starts an access to a volume. Its result is appended to `context.done`, often at once.
@@ -68,11 +66,10 @@ impl PoolStore {
                 if unmap && block.iter().all(|byte| *byte == 0) {
                     return self.unmap(volume, io, &[range], fua, context);
                 }
-                let left = range;
                 let same = WriteSame {
                     io,
                     volume,
-                    left,
+                    left: range,
                     fua,
                 };
                 return self.start_write_same(same, &block, context);
@@ -87,12 +84,6 @@ impl PoolStore {
             }
         };
         self.ask(requester, bytes, request, context);
-    }
-
-    /// Starts a WRITE SAME of `block`, in steps of at most [`SAME_BYTES`].
-    fn start_write_same(&mut self, same: WriteSame, block: &[u8], context: &mut StoreContext) {
-        let count = SAME_BYTES.min(same.left.length_bytes) / block.len() as u64;
-        self.write_same(same, block.repeat(count as usize), context);
     }
 
     fn unmap(
@@ -147,7 +138,7 @@ impl PoolStore {
         true
     }
 
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         requester: Requester,
         bytes: Vec<u8>,
@@ -162,36 +153,6 @@ impl PoolStore {
         self.core
             .handle_request(context.now, RequestId(id as u64), request);
         self.settle(context);
-    }
-
-    /// Requests the next step of a WRITE SAME; `bytes` contains the blocks of one step.
-    fn write_same(&mut self, same: WriteSame, bytes: Vec<u8>, context: &mut StoreContext) {
-        let WriteSame {
-            io,
-            volume,
-            left,
-            fua,
-        } = same;
-        if left.length_bytes == 0 {
-            if fua {
-                let requester = Requester::Plain(io, IoResult::Done);
-                return self.ask(requester, Vec::new(), Request::Flush, context);
-            }
-            return context.done.push_back((io, IoResult::Done));
-        }
-        let length_bytes = left.length_bytes.min(bytes.len() as u64);
-        let request = Request::Write {
-            volume,
-            offset_bytes: left.offset_bytes,
-            length_bytes: length_bytes as u32,
-            fua: false,
-        };
-        let left = Extent {
-            offset_bytes: left.offset_bytes + length_bytes,
-            length_bytes: left.length_bytes - length_bytes,
-        };
-        let requester = Requester::WriteSame(WriteSame { left, ..same });
-        self.ask(requester, bytes, request, context);
     }
 
     /// Handles the pool's answer to a request.
@@ -364,24 +325,6 @@ fn stretches<'a>(
             length_bytes: 0,
         },
     })
-}
-
-/// Maps the pool's refusal of an access to its failure.
-fn io_failure(failure: Failure) -> IoFailure {
-    match failure {
-        Failure::Full | Failure::Quota => IoFailure::Space,
-        Failure::ReadOnly | Failure::Snapshot => IoFailure::Protected,
-        Failure::Io => IoFailure::Write,
-        _ => IoFailure::Internal,
-    }
-}
-
-/// Maps the error of a write to a file to the failure of the access.
-fn write_failure(error: &io::Error) -> IoFailure {
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => IoFailure::Space,
-        _ => IoFailure::Write,
-    }
 }
 
 fn range_of(extent: &Extent) -> Range {
