@@ -45,7 +45,11 @@ class Bench:
 
     async def serve(self, name: str, unit: contract.LuConfig, **settings: Any) -> EngineProcess:
         config = contract.ArrayConfig(
-            target_name=NAME + name, portals=["127.0.0.1:0"], lus=[unit], model=contract.NoModel(), **settings
+            target_name=NAME + name,
+            portals=["127.0.0.1:0"],
+            lus=[unit],
+            model=contract.NoModel(kind="none"),
+            **settings,
         )
         engine = await self._stack.enter_async_context(await EngineProcess.spawn(name, config))
         await engine.ready()

@@ -14,8 +14,7 @@ import jsonschema
 import pytest
 from hakaru.engine import contract
 from hakaru.engine.binary import find_engine
-from hakaru.engine.contract.array import ARRAY_PRESETS
-from hakaru.engine.contract.drive import DRIVE_PRESETS
+from hakaru.engine.contract.presets import ARRAY_PRESETS, DRIVE_PRESETS
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -183,13 +182,13 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
                 placement=contract.Placement(group=0, offset_bytes=0),
             ),
         ],
-        model=contract.PresetModel(name="jdsf-2011"),
+        model=contract.PresetModel(kind="preset", name="jdsf-2011"),
     ),
     contract.ArrayConfig(
         target_name="iqn.2011-10.example.hakaru:array",
         portals=["192.0.2.1:3260"],
         lus=[contract.LuConfig(lun=0, size_bytes=1 << 30, store=contract.MemoryStore())],
-        model=contract.NoModel(),
+        model=contract.NoModel(kind="none"),
         access=contract.AccessConfig(
             users=[contract.ChapUser(name="vm", secret=contract.SecretFile(path="/run/secret"))],
             rules=[contract.AccessRule(user="vm", address="10.1.0.0/16", lus=[contract.LuAccess(lun=0)])],

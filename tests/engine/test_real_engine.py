@@ -25,7 +25,7 @@ def array(portal: str = "127.0.0.1:0", *, spin_us: int = 0) -> contract.ArrayCon
         target_name=TARGET,
         portals=[portal],
         lus=[contract.LuConfig(lun=0, size_bytes=64 * MIB, store=contract.MemoryStore())],
-        model=contract.NoModel(),
+        model=contract.NoModel(kind="none"),
         spin_us=spin_us,
         sample_interval_ms=100,
     )

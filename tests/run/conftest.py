@@ -150,7 +150,7 @@ def loopback_array(lus: int) -> Iterator[LoopbackArray]:
         target_name="iqn.2011-10.example.vendor:existing",
         portals=["127.0.0.1:0"],
         lus=[contract.LuConfig(lun=n, size_bytes=64 << 20, store=contract.MemoryStore()) for n in range(lus)],
-        model=contract.NoModel(),
+        model=contract.NoModel(kind="none"),
     )
     with subprocess.Popen([find_engine(), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None and process.stdout is not None

@@ -11,9 +11,9 @@ import pytest
 from hakaru.engine import contract
 from hakaru.kinds.vms.configure import initiator_configs, lab_units
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import array_configs, engine_model, seed_of
+from hakaru.run.configure import array_configs, seed_of
 from hakaru.study import expand, load
-from hakaru.study.model import Factors, InlineModel
+from hakaru.study.model import Factors
 
 STUDY = load("vm-sweep").study
 LAB = plan_lab(STUDY.lab)
@@ -68,7 +68,7 @@ def test_seeds_differ_by_vm_and_repetition_and_come_back() -> None:
 
 def test_array_has_the_studys_lus_and_model() -> None:
     (config,) = array_configs(EXPANDED, EXPANDED.repetitions[0], LAB).values()
-    assert config.model == contract.PresetModel(name="jdsf-2011")
+    assert config.model == contract.PresetModel(kind="preset", name="jdsf-2011")
     assert [(lu.lun, lu.size_bytes) for lu in config.lus] == [(lu.lun, lu.size) for lu in STUDY.storage["array"].lus]
     assert config.portals == list(LAB.portals())
 
@@ -95,7 +95,7 @@ def test_a_study_may_describe_a_cache_and_flash_drives_as_the_contract_takes_the
             }
         ],
     }
-    given = engine_model(InlineModel.model_validate(model)).model_dump(mode="json")
+    given = contract.ArrayModel.model_validate(model).model_dump(mode="json")
     schema = json.loads((Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json").read_text())
     one = {"$ref": "#/definitions/Model", "definitions": schema["definitions"]}
     jsonschema.validate(given, one)

@@ -20,7 +20,7 @@ from hakaru.array.load import Loaded
 from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
-from hakaru.run.configure import engine_model, seed_of
+from hakaru.run.configure import seed_of
 from hakaru.study.model import Placement
 
 
@@ -43,7 +43,7 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
         access=_access(loaded),
         allow_external=file.allow_external,
         state_directory=str(loaded.state / RESERVATIONS),
-        model=contract.NoModel() if file.model is None else engine_model(file.model),
+        model=contract.NoModel(kind="none") if file.model is None else file.model,
         seed=seed_of(file.target_name),
         sample_interval_ms=file.sample_interval // MS_NS,
         sessions_max=file.sessions,

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from hakaru.study.model import Part, Placement, TimingModel
+from hakaru.engine.contract import Model
+from hakaru.study.model import Part, Placement
 from hakaru.text import Form
 from hakaru.units import Duration, Size
 
@@ -211,7 +212,7 @@ class ArrayFile(Part):
     )
     pools: list[Pool] = Field(default=[], max_length=16, description="thin-provisioned pools")
     lus: list[Lu] = Field(min_length=1, max_length=256)
-    model: TimingModel | None = Field(
+    model: Model | None = Field(
         default=None, description="how long requests take; default: as fast as the machine ({kind: none})"
     )
     sample_interval: Duration = Field(

@@ -17,6 +17,7 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
+from hakaru.engine.contract import PresetModel
 from hakaru.report import capture_files, charts, environment, kind, link_checks
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
@@ -24,7 +25,6 @@ from hakaru.report.kind import ReportKind
 from hakaru.report.lab import describe_lab, plan_of
 from hakaru.report.sweep import Sweep
 from hakaru.study import Study
-from hakaru.study.model import PresetModel
 from hakaru.units import format_duration
 from hakaru.wording import say, tenths
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from hakaru.engine import contract
 from hakaru.lab.plan import LabPlan
 from hakaru.study import Expanded, Repetition
-from hakaru.study.model import ArraySpec, InlineModel, Lu, NoModel, PresetModel
+from hakaru.study.model import ArraySpec, Lu
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
@@ -56,19 +56,10 @@ def _array_config(
         portals=list(portals),
         isolated_network=True,
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
-        model=engine_model(array.model),
+        model=array.model,
         seed=seed_of(expanded.seed, turn.name, name),
         sample_interval_ms=expanded.measure.sample_interval // MS,
     )
-
-
-def engine_model(model: NoModel | PresetModel | InlineModel) -> contract.Model:
-    """A timing model as the engine takes it."""
-    if isinstance(model, PresetModel):
-        return contract.PresetModel(name=model.name)
-    if isinstance(model, NoModel):
-        return contract.NoModel()
-    return model
 
 
 def _lu(lu: Lu, fill_seed: int) -> contract.LuConfig:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from hakaru.study import kind
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.expectations import Where
-from hakaru.study.model import POINTS_MAX, ArraySpec, InlineModel, NoModel, Study
+from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets
 from hakaru.suggest import did_you_mean, listed
@@ -84,7 +85,7 @@ def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
             yield (*place, "lus", i), "placement is missing", "say on which RAID group the LU lies"
     yield from _overlaps(place, array)
     model = array.model
-    groups = len(model.groups) if isinstance(model, InlineModel) else None
+    groups = len(model.groups) if isinstance(model, ArrayModel) else None
     for i, lu in enumerate(array.lus):
         if groups is not None and lu.placement and lu.placement.group >= groups:
             yield (*place, "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""

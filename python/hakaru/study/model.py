@@ -15,7 +15,6 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from hakaru import kind
-from hakaru.engine.contract.drive import ArrayModel as InlineModel
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.study.any_load import AnyLoad, Load
@@ -23,7 +22,7 @@ from hakaru.study.expectations import Expect, Reference
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
-from hakaru.study.storage import ArraySpec, Lu, NoModel, Placement, PresetModel, TimingModel
+from hakaru.study.storage import ArraySpec, Lu, Placement
 from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
 from hakaru.units import Duration
@@ -157,20 +156,16 @@ __all__ = [
     "Expect",
     "Factors",
     "Id",
-    "InlineModel",
     "Line",
     "Load",
     "Lu",
     "Measure",
-    "NoModel",
     "Part",
     "Placement",
-    "PresetModel",
     "Quick",
     "Reference",
     "Study",
     "Text",
-    "TimingModel",
     "Watch",
     "quick_form",
 ]

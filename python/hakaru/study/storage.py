@@ -8,36 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from hakaru.engine.contract.array import ARRAY_PRESETS
-from hakaru.engine.contract.drive import ArrayModel as InlineModel
-from hakaru.study.part import Id, Part
-from hakaru.suggest import did_you_mean
+from hakaru.engine.contract import Model
+from hakaru.study.part import Part
 from hakaru.units import Size
-
-
-class NoModel(Part):
-    """Every request completes as fast as the machine can."""
-
-    kind: Literal["none"]
-
-
-class PresetModel(Part):
-    """A timing model that the engine knows by name."""
-
-    kind: Literal["preset"]
-    name: Id
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in ARRAY_PRESETS:
-            raise ValueError(f"there is no preset {name!r}; {did_you_mean(name, ARRAY_PRESETS)}")
-        return name
-
-
-TimingModel = Annotated[NoModel | PresetModel | InlineModel, Field(discriminator="kind")]
 
 
 class Placement(Part):
@@ -70,7 +45,7 @@ class ArraySpec(Part):
     target_name: Annotated[
         str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
     ]
-    model: TimingModel
+    model: Model
     lus: list[Lu] = Field(min_length=1, max_length=256)
 
     @model_validator(mode="after")

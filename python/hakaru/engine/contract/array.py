@@ -10,6 +10,7 @@ from hakaru.engine.contract.access import AccessConfig
 from hakaru.engine.contract.drive import ArrayModel
 from hakaru.engine.contract.initiator import LoginKeys, SocketOptions
 from hakaru.engine.contract.part import Message
+from hakaru.engine.contract.presets import ArrayPreset
 from hakaru.login_defaults import TARGET
 
 
@@ -86,22 +87,16 @@ class PoolConfig(Message):
 
 
 class NoModel(Message):
-    """Every request completes at once."""
+    """Every request completes as fast as the machine can."""
 
-    kind: Literal["none"] = "none"
-
-
-ARRAY_PRESETS = ("jdsf-2011",)
-"""Names of the models that the engine knows (`array_presets` of the crate hakaru-drive; a test
-holds them equal).
-"""
+    kind: Literal["none"]
 
 
 class PresetModel(Message):
     """A timing model that the engine knows by name."""
 
-    kind: Literal["preset"] = "preset"
-    name: str
+    kind: Literal["preset"]
+    name: ArrayPreset
 
 
 Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]

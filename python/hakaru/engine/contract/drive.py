@@ -10,14 +10,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hakaru.suggest import did_you_mean
-
-DRIVE_PRESETS = ("sas-15k-146", "sas-15k-300", "sata-ssd-960", "nvme-ssd-2000")
-"""Names of the drives that the engine knows (`drive_presets` of the crate hakaru-drive; a test
-holds them equal).
-"""
+from hakaru.engine.contract.presets import DrivePreset
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -81,14 +76,7 @@ class PresetDrive(Parameters):
     """A drive that the engine knows by name."""
 
     kind: Literal["preset"]
-    name: str
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in DRIVE_PRESETS:
-            raise ValueError(f"there is no drive {name!r}; {did_you_mean(name, DRIVE_PRESETS)}")
-        return name
+    name: DrivePreset
 
 
 class Hdd(Parameters):
