@@ -358,7 +358,7 @@ impl Pool {
             }
             self.run_rounds();
             if !self.read_only {
-                self.alloc.recycle(&mut self.actions);
+                self.retry |= self.alloc.recycle(&mut self.actions);
             }
             if !self.retry || self.waiting.is_empty() {
                 break;

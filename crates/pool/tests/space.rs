@@ -275,3 +275,39 @@ fn provisioning_reports_allocated_extents() {
         .unwrap();
     assert_eq!(extents, [(range(3 * PAGE + 512, 512), true)]);
 }
+
+#[test]
+fn a_full_pool_still_changes_a_page_in_place_once_only_one_volume_maps_it() {
+    let mut driver = pool(&[2]);
+    let volume = driver.create_volume("v", PAGE, None).unwrap();
+    fill(&mut driver, volume, 0..1);
+    let writable = driver.copy_volume(volume, "k", false).unwrap();
+    // The write copies the page. Only `k` maps the original then, but a crash would restore the
+    // map of `v` until the next commit.
+    driver.write(volume, 0, &[9; 512], false).unwrap();
+    assert_eq!(driver.pool.status().free_bytes, 0);
+    driver.write(writable, 512, &[8; 512], false).unwrap();
+    driver.write(volume, 512, &[7; 512], false).unwrap();
+    assert_eq!(
+        driver.read(writable, 0, 1024).unwrap(),
+        [[1; 512], [8; 512]].concat()
+    );
+    assert_eq!(
+        driver.read(volume, 0, 1024).unwrap(),
+        [[9; 512], [7; 512]].concat()
+    );
+    driver.assert_clean();
+}
+
+#[test]
+fn a_full_pool_still_zeroes_a_part_of_a_page_once_only_one_volume_maps_it() {
+    let mut driver = pool(&[2]);
+    let volume = driver.create_volume("v", PAGE, None).unwrap();
+    fill(&mut driver, volume, 0..1);
+    let writable = driver.copy_volume(volume, "k", false).unwrap();
+    driver.write(volume, 0, &[9; 512], false).unwrap();
+    driver.unmap(writable, &[(0, 512)], false).unwrap();
+    assert_eq!(driver.read(writable, 0, 512).unwrap(), [0; 512]);
+    assert_eq!(driver.read(volume, 0, 512).unwrap(), [9; 512]);
+    driver.assert_clean();
+}

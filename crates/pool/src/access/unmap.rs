@@ -42,7 +42,12 @@ impl Pool {
         };
         let plan = self.plan_unmap(volume_id, &merged);
         let shared = self.shared_pages(volume_id, &plan.parts);
-        match self.alloc.space_for(shared.len() as u64) {
+        let settling = shared.iter().filter(|page| {
+            let at = self.volumes[&volume_id].map.get(**page);
+            at.is_some_and(|at| self.alloc.is_settling(at))
+        });
+        let settling = settling.count() as u64;
+        match self.alloc.space_for(shared.len() as u64, settling) {
             Space::Available => {}
             Space::Coming => return Attempt::Wait(WaitFor::Space),
             Space::Full => return Attempt::Wait(WaitFor::Room),

@@ -13,6 +13,17 @@ use crate::place::Place;
 use crate::pool::Pool;
 use crate::volume::VolumeId;
 
+/// Pages that a write needs.
+#[derive(Clone, Copy, Debug, Default)]
+struct PagesNeeded {
+    /// For unmapped pages of the volume.
+    fresh: u64,
+    /// For copies of shared pages.
+    shared: u64,
+    /// Part of `shared`: for pages that become exclusive without a copy.
+    settling: u64,
+}
+
 impl Pool {
     pub(crate) fn start_write(
         &mut self,
@@ -32,12 +43,16 @@ impl Pool {
         if self.must_wait(volume_id, first, last) {
             return Attempt::Wait(WaitFor::Others);
         }
-        let (fresh, shared) = self.count_pages_needed(volume_id, first, last);
+        let PagesNeeded {
+            fresh,
+            shared,
+            settling,
+        } = self.count_pages_needed(volume_id, first, last);
         if fresh > 0 && self.exceeds_quota(volume_id, fresh) {
             self.fail(id, Failure::Quota);
             return Attempt::Begun;
         }
-        match self.alloc.space_for(fresh + shared) {
+        match self.alloc.space_for(fresh + shared, settling) {
             Space::Available => {}
             Space::Coming => return Attempt::Wait(WaitFor::Space),
             Space::Full => return Attempt::Wait(WaitFor::Room),
@@ -66,18 +81,21 @@ impl Pool {
         Attempt::Begun
     }
 
-    /// Returns how many of the pages `first` to `last` are unmapped, and how many are shared.
-    fn count_pages_needed(&self, volume_id: VolumeId, first: u64, last: u64) -> (u64, u64) {
+    /// Counts the pages that a write to the pages `first` to `last` needs.
+    fn count_pages_needed(&self, volume_id: VolumeId, first: u64, last: u64) -> PagesNeeded {
         let map = &self.volumes[&volume_id].map;
-        let (mut fresh, mut shared) = (0, 0);
+        let mut needed = PagesNeeded::default();
         for page in first..=last {
             match map.get(page) {
-                None => fresh += 1,
-                Some(at) if !self.alloc.is_exclusive(at) => shared += 1,
+                None => needed.fresh += 1,
+                Some(at) if !self.alloc.is_exclusive(at) => {
+                    needed.shared += 1;
+                    needed.settling += u64::from(self.alloc.is_settling(at));
+                }
                 Some(_) => {}
             }
         }
-        (fresh, shared)
+        needed
     }
 
     /// Allocates a page for each unmapped one of `first` to `last`.

@@ -12,10 +12,10 @@ use crate::place::GroupId;
 pub(crate) enum Space {
     /// Pages can be allocated now.
     Available,
-    /// Pages become available when freed pages are recycled, or after earlier requests in the
-    /// queue.
+    /// Enough pages become available when freed pages are recycled, when dropped references end,
+    /// or after earlier requests in the queue.
     Coming,
-    /// Pages become available only if others are deallocated or added.
+    /// Enough pages become available only if others are deallocated or added.
     Full,
 }
 
@@ -60,10 +60,17 @@ impl Allocator {
         references.live == 1 && references.dropping == 0
     }
 
-    /// Recycles dropped pages that no access can touch any longer.
-    pub(crate) fn recycle(&mut self, actions: &mut Actions) {
+    /// Returns whether the page becomes exclusive once its dropped references have ended.
+    pub(crate) fn is_settling(&self, page: PageId) -> bool {
+        let references = self.groups[page.group.index()].references(page.page);
+        references.live == 1 && references.dropping > 0
+    }
+
+    /// Recycles dropped pages that no access can touch any longer. Returns whether a page became
+    /// exclusive.
+    pub(crate) fn recycle(&mut self, actions: &mut Actions) -> bool {
         self.recycler
-            .run(&mut self.groups, &self.epochs, self.page_bytes, actions);
+            .run(&mut self.groups, &self.epochs, self.page_bytes, actions)
     }
 
     /// Frees the pages of a batch of discards, which is on stable storage.
@@ -71,12 +78,19 @@ impl Allocator {
         self.recycler.end_batch(&mut self.groups);
     }
 
-    pub(crate) fn space_for(&self, pages: u64) -> Space {
+    /// Returns whether `pages` can be allocated. `settling` of them replace pages that become
+    /// exclusive, and are no longer needed then.
+    pub(crate) fn space_for(&self, pages: u64, settling: u64) -> Space {
         if pages == 0 {
             return Space::Available;
         }
+        let lasting = pages - settling;
         if self.metadata_is_low {
-            return Space::Full;
+            return if lasting > 0 {
+                Space::Full
+            } else {
+                Space::Coming
+            };
         }
         let free: u64 = self
             .groups
@@ -88,7 +102,7 @@ impl Allocator {
             .iter()
             .map(|group| u64::from(group.freeing_pages()))
             .sum();
-        if pages > free + freeing {
+        if lasting > free + freeing {
             Space::Full
         } else if pages > free || self.is_contended {
             Space::Coming

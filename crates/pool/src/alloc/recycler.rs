@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::action::{ActionFailure, ActionKind};
 use crate::actions::{Actions, Pending};
 use crate::alloc::epoch::Epochs;
-use crate::alloc::group::{Group, Run};
+use crate::alloc::group::{Group, References, Run};
 use crate::map::PageId;
 use crate::place::{GroupId, Place};
 
@@ -89,20 +89,23 @@ impl Recycler {
     }
 
     /// Collects pages that no access in flight can touch, and discards a batch of them if none is
-    /// in progress.
+    /// in progress. Returns whether a page has exactly one reference left.
     pub(super) fn run(
         &mut self,
         groups: &mut [Group],
         epochs: &Epochs,
         page_bytes: u32,
         actions: &mut Actions,
-    ) {
+    ) -> bool {
+        let mut is_exclusive = false;
         while let Some((epoch, _)) = self.committed.front()
             && epochs.is_over(*epoch)
         {
             let (_, dropped) = self.committed.pop_front().expect("checked above");
             for page in dropped {
-                if groups[page.group.index()].settle(page.page) {
+                let left = groups[page.group.index()].settle(page.page);
+                is_exclusive |= (left.live, left.dropping) == (1, 0);
+                if left == References::default() {
                     self.ready.push(Run {
                         group: page.group,
                         first: page.page,
@@ -120,6 +123,7 @@ impl Recycler {
             });
         }
         self.begin_discards(page_bytes, actions);
+        is_exclusive
     }
 
     fn begin_discards(&mut self, page_bytes: u32, actions: &mut Actions) {

@@ -2,7 +2,9 @@
 #![allow(dead_code)]
 
 pub mod oracle;
+pub mod pages;
 pub mod recovery;
+pub mod workload;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
