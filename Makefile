@@ -74,8 +74,8 @@ test-guests: $(VENV)/.package $(TEST_ENGINE)
 
 # The long forms of checks that the gate runs in a short form: `crash` and `storms`; crates/pool with sixteen times the
 # images per power cut, twenty times the simulated seeds and fifty times the damages; all damages at all packets in
-# crates/dissect; property tests with CASES cases (gate: 256), in Python with 5000 (gate: 100). Reckon with hours on two
-# processors. Stops at the first failure; HAKARU_LONG=1 gives a single test its long form.
+# crates/dissect; property tests with CASES cases (gate: 256), in Python with 5000 (gate: 100). Takes several hours
+# on two processors. Stops at the first failure; HAKARU_LONG=1 gives a single test its long form.
 CASES ?= 8192
 test-long: crash storms $(TEST_ENGINE)
 	HAKARU_LONG=1 cargo test --quiet --package hakaru-pool --tests
