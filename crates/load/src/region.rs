@@ -17,6 +17,20 @@ pub fn resolve_region(
     pattern: &Pattern,
     volume: &Volume,
 ) -> Result<Extent, ConfigError> {
+    let extent = extent_of(field, region, volume)?;
+    let block = u64::from(volume.block_bytes);
+    for (i, size) in pattern.sizes.iter().enumerate() {
+        let field = format!("{field}.pattern.sizes[{i}].bytes");
+        check_size(field, size.bytes.into(), block, extent.length_bytes)?;
+    }
+    if let Some(align) = pattern.align_bytes {
+        check_multiple(format!("{field}.pattern.align_bytes"), align.into(), block)?;
+    }
+    Ok(extent)
+}
+
+/// Returns the extent of `region`; its length 0 reaches to the end of the volume.
+fn extent_of(field: &str, region: &Region, volume: &Volume) -> Result<Extent, ConfigError> {
     let block = u64::from(volume.block_bytes);
     let capacity = volume.capacity_bytes;
     let room = capacity.saturating_sub(region.offset_bytes);
@@ -25,54 +39,37 @@ pub fn resolve_region(
     } else {
         region.length_bytes
     };
+    let field = format!("{field}.region");
     if length_bytes > room || length_bytes == 0 {
         let problem = format!("reaches beyond the volume, which has {capacity} bytes");
-        return refuse(
-            format!("{field}.region"),
-            problem,
-            "shrink the region or enlarge the volume",
-        );
+        return refuse(field, problem, "shrink the region or enlarge the volume");
     }
     if !region.offset_bytes.is_multiple_of(block) || !length_bytes.is_multiple_of(block) {
         let problem = format!("is not a multiple of the volume's block, {block} bytes");
-        return refuse(
-            format!("{field}.region"),
-            problem,
-            format!("use multiples of {block} for offset and length"),
-        );
+        let hint = format!("use multiples of {block} for offset and length");
+        return refuse(field, problem, hint);
     }
-    for (i, size) in pattern.sizes.iter().enumerate() {
-        let bytes = u64::from(size.bytes);
-        let field = format!("{field}.pattern.sizes[{i}].bytes");
-        if bytes % block != 0 {
-            return refuse(
-                field,
-                format!("{bytes} is not a multiple of the volume's block, {block} bytes"),
-                format!("use a multiple of {block}"),
-            );
-        }
-        if bytes > length_bytes {
-            return refuse(
-                field,
-                format!("{bytes} does not fit the region of {length_bytes} bytes"),
-                "enlarge the region",
-            );
-        }
+    Ok(Extent {
+        offset_bytes: region.offset_bytes,
+        length_bytes,
+    })
+}
+
+fn check_size(field: String, bytes: u64, block: u64, region_bytes: u64) -> Result<(), ConfigError> {
+    check_multiple(field.clone(), bytes, block)?;
+    if bytes > region_bytes {
+        let problem = format!("{bytes} does not fit the region of {region_bytes} bytes");
+        return refuse(field, problem, "enlarge the region");
     }
-    match pattern.align_bytes {
-        Some(align) if u64::from(align) % block != 0 => {
-            let problem = format!("{align} is not a multiple of the volume's block, {block} bytes");
-            refuse(
-                format!("{field}.pattern.align_bytes"),
-                problem,
-                format!("use a multiple of {block}"),
-            )
-        }
-        _ => Ok(Extent {
-            offset_bytes: region.offset_bytes,
-            length_bytes,
-        }),
+    Ok(())
+}
+
+fn check_multiple(field: String, bytes: u64, block: u64) -> Result<(), ConfigError> {
+    if bytes.is_multiple_of(block) {
+        return Ok(());
     }
+    let problem = format!("{bytes} is not a multiple of the volume's block, {block} bytes");
+    refuse(field, problem, format!("use a multiple of {block}"))
 }
 
 #[cfg(test)]

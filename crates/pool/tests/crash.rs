@@ -1,6 +1,6 @@
 //! power cuts. Every workload of one and two operations is cut off just before
-//! every flush, with every subset of the unflushed operations. The remaining disks must open as a
-//! pool and contain all durable data.
+//! every flush, with every subset of the unflushed operations, in a pool with space to spare and in
+//! full ones. The remaining disks must open as a pool and contain all durable data.
 
 mod support;
 

@@ -23,58 +23,62 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
     }
     let (mut names, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
     // Switches that are already connected have the same number.
-    let mut joined: Vec<usize> = (0..config.switches.len()).collect();
+    let mut trees: Vec<usize> = (0..config.switches.len()).collect();
     for link in &config.links {
         let place = format!("link {:?}", link.name);
         unique(&mut names, &place, &link.name)?;
         check_link(&place, link)?;
-        let mut ends = Vec::new();
-        for end in [&link.a, &link.b] {
-            match end {
-                End::Interface { name } => unique(&mut interfaces, &place, name)?,
-                End::Switch {
-                    name,
-                    vlan,
-                    allowed,
-                } => {
-                    let known = config
-                        .switches
-                        .iter()
-                        .position(|switch| switch.name == *name);
-                    ends.push(known.ok_or_else(|| {
-                        error(
-                            &place,
-                            format!("there is no switch {name:?}"),
-                            "name one of `switches`",
-                        )
-                    })?);
-                    within(
-                        &format!("{place}: vlan"),
-                        vlan.unwrap_or(1).into(),
-                        1.0,
-                        4094.0,
-                    )?;
-                    if let Some(allowed) = allowed {
-                        check_allowed(&place, *vlan, allowed)?;
-                    }
-                }
-            }
-        }
-        if let [a, b] = ends[..] {
-            let (a, b) = (joined[a], joined[b]);
-            if a == b {
-                return Err(error(
-                    &place,
-                    "the link closes a loop, in which frames would circulate forever".into(),
-                    "connect the switches as a tree",
-                ));
-            }
-            joined
-                .iter_mut()
-                .filter(|of| **of == b)
-                .for_each(|of| *of = a);
+        let a = check_end(&place, &link.a, config, &mut interfaces)?;
+        let b = check_end(&place, &link.b, config, &mut interfaces)?;
+        if let Some((a, b)) = a.zip(b) {
+            connect(&place, &mut trees, a, b)?;
         }
     }
+    Ok(())
+}
+
+/// Checks an end of a link. Returns the index of its switch; `None` for an interface, whose name is
+/// added to `interfaces`.
+fn check_end(
+    place: &str,
+    end: &End,
+    config: &FabricConfig,
+    interfaces: &mut BTreeSet<String>,
+) -> Result<Option<usize>, ConfigError> {
+    let (name, vlan, allowed) = match end {
+        End::Interface { name } => return unique(interfaces, place, name).map(|()| None),
+        End::Switch {
+            name,
+            vlan,
+            allowed,
+        } => (name, vlan, allowed),
+    };
+    let mut switches = config.switches.iter();
+    let index = switches.position(|switch| switch.name == *name);
+    if index.is_none() {
+        let problem = format!("there is no switch {name:?}");
+        return Err(error(place, problem, "name one of `switches`"));
+    }
+    let vlan_or_default = vlan.unwrap_or(1).into();
+    within(&format!("{place}: vlan"), vlan_or_default, 1.0, 4094.0)?;
+    if let Some(allowed) = allowed {
+        check_allowed(place, *vlan, allowed)?;
+    }
+    Ok(index)
+}
+
+/// Connects two switches, which must not be connected already.
+fn connect(place: &str, trees: &mut [usize], a: usize, b: usize) -> Result<(), ConfigError> {
+    let (a, b) = (trees[a], trees[b]);
+    if a == b {
+        return Err(error(
+            place,
+            "the link closes a loop, in which frames would circulate forever".into(),
+            "connect the switches as a tree",
+        ));
+    }
+    let joined = trees.iter_mut().filter(|tree| **tree == b);
+    joined.for_each(|tree| *tree = a);
     Ok(())
 }
 

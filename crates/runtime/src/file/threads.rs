@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
 use super::buffer::StableBuffer;
-use super::handle::Extent;
+use super::handle::{Extent, FileHandle};
 use super::request::{FileDone, FileOp, FileRequest};
 use crate::wait::Token;
 use crate::wait::{Reactor, Waker};
@@ -175,7 +175,7 @@ fn list_extents<B>(request: &FileRequest<B>) -> io::Result<Vec<Extent>> {
     }
 }
 
-/// Transfers all bytes; short reads and writes are continued.
+/// Carries out a request, except for a list of extents. Short reads and writes are continued.
 fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
     let FileRequest {
         file,
@@ -184,40 +184,21 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
         buffer,
         ..
     } = request;
-    let mut bytes = buffer.bytes_mut();
-    let mut at = *offset_bytes;
     if *op == FileOp::Sync {
         return Ok(rustix::fs::fdatasync(&*file)?);
     }
     if let Some((flags, length_bytes)) = op.fallocate() {
         loop {
-            match rustix::fs::fallocate(&*file, flags, at, length_bytes) {
+            match rustix::fs::fallocate(&*file, flags, *offset_bytes, length_bytes) {
                 Err(Errno::INTR) => {}
                 other => return Ok(other?),
             }
         }
     }
+    let mut bytes = buffer.bytes_mut();
+    let mut at = *offset_bytes;
     while !bytes.is_empty() {
-        let moved = match op {
-            FileOp::Read => preadv2(
-                &*file,
-                &mut [IoSliceMut::new(bytes)],
-                at,
-                ReadWriteFlags::empty(),
-            ),
-            FileOp::Write { durable } => {
-                let flags = if *durable {
-                    ReadWriteFlags::DSYNC
-                } else {
-                    ReadWriteFlags::empty()
-                };
-                pwritev2(&*file, &[IoSlice::new(bytes)], at, flags)
-            }
-            FileOp::Sync | FileOp::Punch { .. } | FileOp::Zero { .. } | FileOp::Extents { .. } => {
-                unreachable!("done above")
-            }
-        };
-        match moved {
+        match transfer(file, *op, at, bytes) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => {
                 bytes = &mut bytes[n..];
@@ -228,4 +209,25 @@ fn perform<B: StableBuffer>(request: &mut FileRequest<B>) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Reads or writes once. Returns the number of bytes transferred.
+fn transfer(file: &FileHandle, op: FileOp, at: u64, bytes: &mut [u8]) -> Result<usize, Errno> {
+    match op {
+        FileOp::Read => {
+            let slices = &mut [IoSliceMut::new(bytes)];
+            preadv2(file, slices, at, ReadWriteFlags::empty())
+        }
+        FileOp::Write { durable } => {
+            let flags = if durable {
+                ReadWriteFlags::DSYNC
+            } else {
+                ReadWriteFlags::empty()
+            };
+            pwritev2(file, &[IoSlice::new(bytes)], at, flags)
+        }
+        FileOp::Sync | FileOp::Punch { .. } | FileOp::Zero { .. } | FileOp::Extents { .. } => {
+            unreachable!("the operation transfers no bytes")
+        }
+    }
 }
