@@ -51,7 +51,7 @@ struct Active {
 struct ActiveStage {
     access: usize,
     left: u32,
-    then: Vec<Piece>,
+    second: Vec<Piece>,
 }
 
 /// Deadline of a drive.
@@ -130,11 +130,11 @@ impl Groups {
             access,
             stages_left: stages.len() as u32,
         });
-        for Stage { first, then } in stages {
+        for Stage { first, second } in stages {
             let stage = self.stages.insert(ActiveStage {
                 access: key,
                 left: first.len() as u32,
-                then,
+                second,
             });
             self.submit_pieces(now, group, stage, &first);
         }
@@ -199,12 +199,12 @@ impl Groups {
         if stage.left > 0 {
             return;
         }
-        let then = std::mem::take(&mut stage.then);
-        if then.is_empty() {
+        let second = std::mem::take(&mut stage.second);
+        if second.is_empty() {
             self.end_stage(now, key);
         } else {
-            stage.left = then.len() as u32;
-            self.submit_pieces(now, group, key, &then);
+            stage.left = second.len() as u32;
+            self.submit_pieces(now, group, key, &second);
         }
     }
 

@@ -102,12 +102,12 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Option<usize> {
         UDP => UDP_HEADER_BYTES,
         _ => return None,
     };
-    let least = if protocol == TCP {
+    let header_bytes_min = if protocol == TCP {
         20
     } else {
         UDP_HEADER_BYTES
     };
-    (header >= least && bytes.len() >= at + header).then_some(at + header)
+    (header >= header_bytes_min && bytes.len() >= at + header).then_some(at + header)
 }
 
 /// Returns whether the frame is UDP.

@@ -72,17 +72,19 @@ struct Route {
     network: u32,
     prefix_length: u8,
     interface: usize,
-    /// `None`: the receiver itself is a neighbour.
+    /// Next hop; `None`: the receiver itself is a neighbour.
     via: Option<Ipv4Addr>,
 }
 
 #[derive(Debug)]
 enum Neighbour {
+    /// Its Ethernet address.
     Known([u8; 6]),
-    Asked {
+    /// ARP requests were sent, and not answered yet.
+    Resolving {
         interface: usize,
         requests: u32,
-        again_at: Time,
+        retry_at: Time,
         waiting: Vec<Train>,
     },
 }
@@ -217,7 +219,7 @@ impl Router {
                 let mac = *mac;
                 self.forward(mac, interface, train);
             }
-            Some(Neighbour::Asked { waiting, .. }) => {
+            Some(Neighbour::Resolving { waiting, .. }) => {
                 let frames: u32 = waiting.iter().map(|train| train.count).sum();
                 if frames + train.count > WAITING_FRAMES_MAX {
                     self.counters.unresolved += u64::from(train.count);
@@ -228,14 +230,14 @@ impl Router {
             }
             None => {
                 self.counters.waiting += u64::from(train.count);
-                let asked = Neighbour::Asked {
+                let neighbour = Neighbour::Resolving {
                     interface,
                     requests: 1,
-                    again_at: now + ARP_INTERVAL,
+                    retry_at: now + ARP_INTERVAL,
                     waiting: vec![train],
                 };
-                self.neighbours.insert(next, asked);
-                self.ask(next, interface);
+                self.neighbours.insert(next, neighbour);
+                self.request_address(next, interface);
             }
         }
     }
@@ -250,7 +252,7 @@ impl Router {
             .push_back((self.interfaces[interface].vlan, train));
     }
 
-    fn ask(&mut self, next: Ipv4Addr, interface: usize) {
+    fn request_address(&mut self, next: Ipv4Addr, interface: usize) {
         let own = self.interfaces[interface];
         let request = frames::arp_request(self.mac, own.address, next);
         self.originate(own.vlan, request);
@@ -262,12 +264,12 @@ impl Router {
         };
         let for_us = arp.target == own.address;
         // RFC 826: updates a known sender, and learns a sender that requests the router's address.
-        let known = self.neighbours.contains_key(&arp.sender);
-        if (for_us || known) && !arp.sender.is_unspecified() && arp.sender != own.address {
+        let is_known = self.neighbours.contains_key(&arp.sender);
+        if (for_us || is_known) && !arp.sender.is_unspecified() && arp.sender != own.address {
             let before = self
                 .neighbours
                 .insert(arp.sender, Neighbour::Known(arp.sender_mac));
-            if let Some(Neighbour::Asked {
+            if let Some(Neighbour::Resolving {
                 interface, waiting, ..
             }) = before
             {
@@ -316,38 +318,39 @@ impl Router {
 
     /// Returns the instant of the next call of [`Router::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let again = |neighbour: &Neighbour| match neighbour {
+        let retry_at = |neighbour: &Neighbour| match neighbour {
             Neighbour::Known(_) => None,
-            Neighbour::Asked { again_at, .. } => Some(*again_at),
+            Neighbour::Resolving { retry_at, .. } => Some(*retry_at),
         };
-        self.neighbours.values().filter_map(again).min()
+        self.neighbours.values().filter_map(retry_at).min()
     }
 
     /// Repeats requests to neighbours that did not answer, and drops the frames of neighbours that
     /// never answer.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Asked { again_at, .. } if *again_at <= now);
-        let late: Vec<Ipv4Addr> = self
+        let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Resolving { retry_at, .. } if *retry_at <= now);
+        let unanswered: Vec<Ipv4Addr> = self
             .neighbours
             .iter()
             .filter(|(_, n)| due(n))
             .map(|(address, _)| *address)
             .collect();
-        for address in late {
-            let Some(Neighbour::Asked {
+        for address in unanswered {
+            let Some(Neighbour::Resolving {
                 interface,
                 requests,
-                again_at,
+                retry_at,
                 ..
             }) = self.neighbours.get_mut(&address)
             else {
                 continue;
             };
             if *requests < ARP_REQUESTS {
-                (*requests, *again_at) = (*requests + 1, now + ARP_INTERVAL);
+                (*requests, *retry_at) = (*requests + 1, now + ARP_INTERVAL);
                 let interface = *interface;
-                self.ask(address, interface);
-            } else if let Some(Neighbour::Asked { waiting, .. }) = self.neighbours.remove(&address)
+                self.request_address(address, interface);
+            } else if let Some(Neighbour::Resolving { waiting, .. }) =
+                self.neighbours.remove(&address)
             {
                 self.give_up(waiting);
             }
@@ -360,11 +363,11 @@ impl Router {
             self.counters.unresolved += u64::from(train.count);
             // The train arrived in the VLAN of its sender's network.
             if let Some(ip) = frames::parse_ipv4(&train) {
-                let back = self
+                let route_back = self
                     .routes
                     .iter()
                     .find(|r| network(ip.source, r.prefix_length) == r.network);
-                if let Some(vlan) = back.map(|route| self.interfaces[route.interface].vlan) {
+                if let Some(vlan) = route_back.map(|route| self.interfaces[route.interface].vlan) {
                     self.send_icmp_error(vlan, &train, &ip, frames::HOST_UNREACHABLE, 0);
                 }
             }

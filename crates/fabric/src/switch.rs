@@ -87,7 +87,7 @@ impl SwitchPort {
 #[derive(Clone, Copy, Debug)]
 struct Learned {
     port: usize,
-    seen: Time,
+    seen_at: Time,
 }
 
 impl Switch {
@@ -128,44 +128,44 @@ impl Switch {
         if source[0] & MULTICAST != 0 {
             return;
         }
-        let seen = Learned { port, seen: now };
+        let learned = Learned { port, seen_at: now };
         let address = Address::new(source, vlan);
-        if let Some(known) = self.learned.get_mut(&address) {
-            *known = seen;
+        if let Some(entry) = self.learned.get_mut(&address) {
+            *entry = learned;
         } else {
             if self.learned.len() >= self.addresses_max {
                 self.learned
-                    .retain(|_, known| now.ns_since(known.seen) < self.age_ns);
+                    .retain(|_, entry| now.ns_since(entry.seen_at) < self.age_ns);
             }
             if self.learned.len() < self.addresses_max {
-                self.learned.insert(address, seen);
+                self.learned.insert(address, learned);
             }
         }
     }
 
     /// Returns the counters of the switch and its router.
     pub(crate) fn counters(&self) -> SwitchCounters {
-        let of = self
+        let router = self
             .router
             .as_ref()
             .map(|router| router.counters)
             .unwrap_or_default();
         SwitchCounters {
-            taken: of.taken,
-            originated: of.originated,
-            dropped_ttl: of.ttl,
-            dropped_no_route: of.no_route,
-            dropped_unresolved: of.unresolved,
-            dropped_mtu: of.mtu,
-            frames_now: of.waiting,
+            taken: router.taken,
+            originated: router.originated,
+            dropped_ttl: router.ttl,
+            dropped_no_route: router.no_route,
+            dropped_unresolved: router.unresolved,
+            dropped_mtu: router.mtu,
+            frames_now: router.waiting,
             ..self.counters
         }
     }
 
     /// Returns the port learned for an address.
-    pub(crate) fn known(&self, now: Time, address: [u8; 6], vlan: u16) -> Option<usize> {
+    pub(crate) fn port_of(&self, now: Time, address: [u8; 6], vlan: u16) -> Option<usize> {
         let learned = self.learned.get(&Address::new(address, vlan))?;
-        (now.ns_since(learned.seen) < self.age_ns).then_some(learned.port)
+        (now.ns_since(learned.seen_at) < self.age_ns).then_some(learned.port)
     }
 
     /// Finds the ports through which a frame leaves. There is none if the receiver is behind the
@@ -183,7 +183,7 @@ impl Switch {
         if destination[..5] == [0x01, 0x80, 0xc2, 0, 0] && destination[5] < 0x10 {
             return;
         }
-        match self.known(now, destination, vlan) {
+        match self.port_of(now, destination, vlan) {
             Some(known) => out.extend((Some(known) != from).then_some(known)),
             None => {
                 let carries = |port: &usize| self.ports[*port].carries(vlan);

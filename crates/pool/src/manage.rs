@@ -25,7 +25,7 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Attempt::Begun;
+            return Attempt::Started;
         }
         let group = GroupId(self.alloc.groups.len() as u16);
         self.alloc
@@ -39,7 +39,7 @@ impl Pool {
         self.rounds.dirty_groups.insert(group);
         self.mark_metadata_changed();
         self.await_stable(id, Outcome::Grown(group));
-        Attempt::Begun
+        Attempt::Started
     }
 
     pub(crate) fn create_volume(
@@ -56,14 +56,14 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Attempt::Begun;
+            return Attempt::Started;
         }
         let volume = VolumeId(self.volume_next);
         self.put_volume(
             id,
             Volume::new(volume, name.to_owned(), size_bytes, quota_bytes),
         );
-        Attempt::Begun
+        Attempt::Started
     }
 
     pub(crate) fn copy_volume(
@@ -81,7 +81,7 @@ impl Pool {
         };
         if let Some(failure) = refused {
             self.fail(id, failure);
-            return Attempt::Begun;
+            return Attempt::Started;
         }
         let origin = &self.volumes[&of];
         if origin.writes_in_flight > 0 {
@@ -107,7 +107,7 @@ impl Pool {
             .dirty_leaves
             .extend(copy.map.leaves().map(|(index, _)| (volume, index)));
         self.put_volume(id, copy);
-        Attempt::Begun
+        Attempt::Started
     }
 
     pub(crate) fn resize_volume(
@@ -143,7 +143,7 @@ impl Pool {
     pub(crate) fn delete_volume(&mut self, id: RequestId, volume: VolumeId) -> Attempt {
         let Some(deleted) = self.volumes.get(&volume) else {
             self.fail(id, Failure::NoVolume);
-            return Attempt::Begun;
+            return Attempt::Started;
         };
         if deleted.writes_in_flight > 0 {
             return Attempt::Wait(WaitFor::Others);
@@ -155,7 +155,7 @@ impl Pool {
         self.commit_deletion(volume, deleted);
         self.retry = true;
         self.await_stable(id, Outcome::Done);
-        Attempt::Begun
+        Attempt::Started
     }
 
     fn refuse_volume(&self, name: &str) -> Option<Failure> {
@@ -198,6 +198,6 @@ impl Pool {
             }
             Err(failure) => self.fail(id, failure),
         }
-        Attempt::Begun
+        Attempt::Started
     }
 }

@@ -264,7 +264,7 @@ impl Pool {
     fn start(&mut self, id: RequestId, request: &Request) -> Attempt {
         if self.read_only && !matches!(request, Request::Read { .. }) {
             self.fail(id, Failure::ReadOnly);
-            return Attempt::Begun;
+            return Attempt::Started;
         }
         match request {
             Request::Read { .. } => unreachable!("a read never waits"),

@@ -28,10 +28,10 @@ const FOREIGN_MAX: usize = 65_536;
 /// acknowledgement retransmits only a few times.
 const WAITING_MAX: usize = 256;
 
-/// See above.
+/// The watched sockets of a namespace. See the module's documentation.
 #[derive(Default)]
 pub struct TcpSockets {
-    known: HashMap<u64, Known>,
+    watched: HashMap<u64, WatchedSocket>,
     /// Cookies in the order in which sockets are read.
     order: Vec<u64>,
     /// Place in the kernel's memory → cookie.
@@ -44,7 +44,7 @@ pub struct TcpSockets {
     unattributed: u64,
 }
 
-struct Known {
+struct WatchedSocket {
     id: SocketId,
     number: u32,
     unwrapped: Unwrapped,
@@ -53,7 +53,7 @@ struct Known {
     place: Option<u64>,
     /// Earliest instant at which the socket is known to exist.
     since_ns: u64,
-    /// See above.
+    /// Events that wait for the first probe.
     waiting: Vec<TcpEvent>,
 }
 
@@ -63,14 +63,14 @@ impl TcpSockets {
     pub fn ids(&self) -> Vec<SocketId> {
         self.order
             .iter()
-            .map(|cookie| self.known[cookie].id)
+            .map(|cookie| self.watched[cookie].id)
             .collect()
     }
 
     /// Returns whether the socket is watched.
     #[must_use]
     pub fn knows(&self, cookie: u64) -> bool {
-        self.known.contains_key(&cookie)
+        self.watched.contains_key(&cookie)
     }
 
     /// Returns the number of watched sockets.
@@ -113,19 +113,20 @@ impl TcpSockets {
             self.handle_gone(cookie);
             return;
         }
-        if !self.known.contains_key(&cookie) && !self.learn(at, cookie, socket) {
+        if !self.watched.contains_key(&cookie) && !self.learn(at, cookie, socket) {
             return;
         }
-        let known = self.known.get_mut(&cookie).expect("inserted above");
-        let named = known.congestion_control.is_some();
-        if !named || known.congestion_control != socket.congestion_control {
+        let watched = self.watched.get_mut(&cookie).expect("inserted above");
+        let has_name = watched.congestion_control.is_some();
+        if !has_name || watched.congestion_control != socket.congestion_control {
             // A kernel that returns no name is not asked again.
-            known.congestion_control = Some(socket.congestion_control.clone().unwrap_or_default());
-            series.add_socket(known.number, socket);
+            watched.congestion_control =
+                Some(socket.congestion_control.clone().unwrap_or_default());
+            series.add_socket(watched.number, socket);
         }
-        let info: TcpInfo = known.unwrapped.follow(socket.info);
-        known.segment_bytes = info.segment_bytes;
-        series.add_reading(at, known.number, socket, &info);
+        let info: TcpInfo = watched.unwrapped.follow(socket.info);
+        watched.segment_bytes = info.segment_bytes;
+        series.add_reading(at, watched.number, socket, &info);
     }
 
     /// Starts watching a socket. Returns `false` if too many are watched already.
@@ -139,7 +140,7 @@ impl TcpSockets {
         self.last_number += 1;
         self.order.push(cookie);
         self.foreign.remove(&cookie);
-        let known = Known {
+        let watched = WatchedSocket {
             id: socket.id,
             number: self.last_number,
             unwrapped: Unwrapped::default(),
@@ -150,19 +151,19 @@ impl TcpSockets {
             waiting: Vec::new(),
         };
         self.placeless.insert(ends(&socket.id), cookie);
-        self.known.insert(cookie, known);
+        self.watched.insert(cookie, watched);
         true
     }
 
     /// Records that the namespace has no socket with that cookie (any more).
     pub fn handle_gone(&mut self, cookie: u64) {
-        if let Some(known) = self.known.remove(&cookie) {
+        if let Some(watched) = self.watched.remove(&cookie) {
             self.order.retain(|of| *of != cookie);
-            match known.place {
+            match watched.place {
                 Some(place) => self.places.remove(&place),
-                None => self.placeless.remove(&ends(&known.id)),
+                None => self.placeless.remove(&ends(&watched.id)),
             };
-            self.unattributed += known.waiting.len() as u64;
+            self.unattributed += watched.waiting.len() as u64;
         }
         if self.foreign.len() >= FOREIGN_MAX {
             self.foreign.clear();
@@ -174,14 +175,14 @@ impl TcpSockets {
     /// passes the events.
     #[must_use]
     pub fn unknown(&self, events: &[TcpEvent]) -> Vec<SocketId> {
-        let mut asked = HashSet::new();
+        let mut requested = HashSet::new();
         let mut unknown = Vec::new();
         for event in events {
             let Some(cookie) = event.cookie else { continue };
-            let is_new = !self.known.contains_key(&cookie)
+            let is_new = !self.watched.contains_key(&cookie)
                 && !self.foreign.contains(&cookie)
                 && !self.refused.contains(&cookie);
-            if is_new && asked.insert(cookie) {
+            if is_new && requested.insert(cookie) {
                 unknown.push(SocketId::new(event.local, event.peer, 0, cookie));
             }
         }
@@ -197,18 +198,18 @@ impl TcpSockets {
             }
             return;
         };
-        let known = self
-            .known
+        let watched = self
+            .watched
             .get_mut(&cookie)
             .expect("owners are watched sockets");
-        for waiting in std::mem::take(&mut known.waiting) {
-            if waiting.place == known.place {
-                record(&waiting, known, series);
+        for waiting in std::mem::take(&mut watched.waiting) {
+            if waiting.place == watched.place {
+                record(&waiting, watched, series);
             } else {
                 self.unattributed += 1;
             }
         }
-        record(event, known, series);
+        record(event, watched, series);
     }
 
     /// Keeps an event that may belong to a socket without a known place. Returns false if there is
@@ -218,43 +219,43 @@ impl TcpSockets {
             return false;
         }
         let cookie = self.placeless.get(&(event.local, event.peer));
-        let Some(known) = cookie.and_then(|cookie| self.known.get_mut(cookie)) else {
+        let Some(watched) = cookie.and_then(|cookie| self.watched.get_mut(cookie)) else {
             return false;
         };
-        let keeps = event.at_ns >= known.since_ns && known.waiting.len() < WAITING_MAX;
-        if keeps {
-            known.waiting.push(*event);
+        let has_room = event.at_ns >= watched.since_ns && watched.waiting.len() < WAITING_MAX;
+        if has_room {
+            watched.waiting.push(*event);
         }
-        keeps
+        has_room
     }
 
     /// Ends the watch: events still waiting are counted as unattributed.
     pub fn finish(&mut self) {
-        for known in self.known.values_mut() {
-            self.unattributed += std::mem::take(&mut known.waiting).len() as u64;
+        for watched in self.watched.values_mut() {
+            self.unattributed += std::mem::take(&mut watched.waiting).len() as u64;
         }
     }
 
     fn owner(&mut self, event: &TcpEvent) -> Option<u64> {
         if let Some(cookie) = event.cookie {
-            let known = self.known.get_mut(&cookie);
+            let watched = self.watched.get_mut(&cookie);
             if let Some(place) = event.place {
-                match &known {
+                match &watched {
                     Some(_) => self.places.insert(place, cookie),
                     // The former socket of this place has ended.
                     None => self.places.remove(&place),
                 };
             }
-            let known = known?;
-            if known.place.is_none() && event.place.is_some() {
-                self.placeless.remove(&ends(&known.id));
+            let watched = watched?;
+            if watched.place.is_none() && event.place.is_some() {
+                self.placeless.remove(&ends(&watched.id));
             }
-            known.place = event.place;
+            watched.place = event.place;
             return Some(cookie);
         }
         let cookie = *self.places.get(&event.place?)?;
-        let known = self.known.get(&cookie)?;
-        (ends(&known.id) == (event.local, event.peer)).then_some(cookie)
+        let watched = self.watched.get(&cookie)?;
+        (ends(&watched.id) == (event.local, event.peer)).then_some(cookie)
     }
 }
 
@@ -262,13 +263,13 @@ fn ends(id: &SocketId) -> (SocketAddr, SocketAddr) {
     (id.local(), id.peer())
 }
 
-fn record(event: &TcpEvent, of: &Known, series: &mut Series) {
+fn record(event: &TcpEvent, socket: &WatchedSocket, series: &mut Series) {
     match &event.kind {
         EventKind::Probe(probe) => {
-            series.add_probe(event.at_ns, of.number, probe, of.segment_bytes);
+            series.add_probe(event.at_ns, socket.number, probe, socket.segment_bytes);
         }
-        EventKind::Retransmit => series.add_retransmit(event.at_ns, of.number),
-        EventKind::State(state) => series.add_state(event.at_ns, of.number, state.0),
+        EventKind::Retransmit => series.add_retransmit(event.at_ns, socket.number),
+        EventKind::State(state) => series.add_state(event.at_ns, socket.number, state.0),
     }
 }
 

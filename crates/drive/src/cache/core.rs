@@ -174,9 +174,9 @@ impl Core {
     }
 
     pub(super) fn end_wait(&mut self, request: usize) {
-        let left = &mut self.waits[request];
-        *left -= 1;
-        if *left == 0 {
+        let waits_left = &mut self.waits[request];
+        *waits_left -= 1;
+        if *waits_left == 0 {
             self.ready_now(request, false);
         }
     }

@@ -13,11 +13,11 @@ pub(crate) struct Piece {
     pub(crate) length: u64,
 }
 
-/// Drive commands in two rounds: `then` starts when every one of `first` has ended.
+/// Drive commands in two rounds: `second` starts when every one of `first` has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) first: Vec<Piece>,
-    pub(crate) then: Vec<Piece>,
+    pub(crate) second: Vec<Piece>,
 }
 
 /// Returns the drive commands for a request. `mirror(pair)` selects the half of a mirrored pair
@@ -150,7 +150,7 @@ fn partial_row(layout: &Layout, row: u64, spans: &[Span]) -> Stage {
     };
     Stage {
         first: reads,
-        then: writes,
+        second: writes,
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
             stages,
             [Stage {
                 first: reads.to_vec(),
-                then: vec![data, parity]
+                second: vec![data, parity]
             }]
         );
     }
@@ -275,7 +275,7 @@ mod tests {
             stages,
             [Stage {
                 first: writes,
-                then: vec![]
+                second: vec![]
             }]
         );
     }
@@ -284,13 +284,13 @@ mod tests {
     fn raid5_write_of_most_of_a_row_reads_the_rest_instead() {
         let stages = planned(layout(Raid::Raid5, 5), Op::Write, 0, 192 * K);
         assert_eq!(stages[0].first, [piece(3, Op::Read, 0, 64 * K)]);
-        assert_eq!(stages[0].then.len(), 4);
+        assert_eq!(stages[0].second.len(), 4);
     }
 
     #[test]
     fn raid5_write_with_ragged_ends_updates_first_and_last_row_apart_from_whole_ones() {
         let stages = planned(layout(Raid::Raid5, 5), Op::Write, 250 * K, 256 * K + 12 * K);
-        let reads: Vec<usize> = stages.iter().map(|s| s.then.len()).collect();
+        let reads: Vec<usize> = stages.iter().map(|s| s.second.len()).collect();
         assert_eq!(reads, [2, 2, 0]);
     }
 
@@ -305,7 +305,7 @@ mod tests {
             stages,
             [Stage {
                 first: reads,
-                then: vec![]
+                second: vec![]
             }]
         );
     }

@@ -117,8 +117,8 @@ impl Dies {
 
     fn start_next(&mut self, now: Time, die: u32) -> Option<Time> {
         let state = &mut self.dies[die as usize];
-        let turn_of_others = state.reads_in_a_row >= READS_IN_A_ROW && !state.others.is_empty();
-        let work = if turn_of_others || state.reads.is_empty() {
+        let must_serve_others = state.reads_in_a_row >= READS_IN_A_ROW && !state.others.is_empty();
+        let work = if must_serve_others || state.reads.is_empty() {
             state.reads_in_a_row = 0;
             state.others.pop_front()?
         } else {
@@ -137,10 +137,10 @@ impl Dies {
             }
             Work::Erase => Time(now.0 + self.erase_ns),
         };
-        let took = ends.ns_since(now);
-        self.busy_ns += took;
+        let service_ns = ends.ns_since(now);
+        self.busy_ns += service_ns;
         if matches!(work, Work::Move { .. } | Work::Erase) {
-            self.gc_ns += took;
+            self.gc_ns += service_ns;
         }
         self.dies[die as usize].now = Some((work, ends));
         Some(ends)

@@ -58,37 +58,39 @@ impl Fabric {
         &self,
         (now, at): (Time, Time),
         channel: usize,
-        (switch, port): (usize, usize),
+        (switch_index, port): (usize, usize),
         train: &Train,
     ) -> bool {
-        let of = &self.switches[switch];
+        let switch = &self.switches[switch_index];
         if self.events.next().is_some_and(|next| next < at)
             || self.channels[channel].pause
-            || of.shared.is_some()
-            || of.router.is_some()
+            || switch.shared.is_some()
+            || switch.router.is_some()
         {
             return false;
         }
         let tag = self.tag_at_end(channel, train);
-        let Some(vlan) = of.vlan_of(port, tag) else {
+        let Some(vlan) = switch.vlan_of(port, tag) else {
             return false;
         };
         // Other frames must not find its sender's address sooner either.
-        if of.known(at, train.source(), vlan) != Some(port) {
+        if switch.port_of(at, train.source(), vlan) != Some(port) {
             return false;
         }
-        let Some(out) = of.known(at, train.destination(), vlan) else {
+        let Some(egress_port) = switch.port_of(at, train.destination(), vlan) else {
             return false;
         };
         // A channel without a rate has no queue.
-        let others = of.ports.iter().enumerate();
-        self.channels[of.ports[out].egress]
+        let ports = switch.ports.iter().enumerate();
+        self.channels[switch.ports[egress_port].egress]
             .rate_bits_per_s()
             .is_none()
-            || others.filter(|(other, _)| *other != out).all(|(_, other)| {
-                // The other direction of the same link.
-                self.channels[other.egress ^ 1].delay_ns() >= at.ns_since(now)
-            })
+            || ports
+                .filter(|(index, _)| *index != egress_port)
+                .all(|(_, port)| {
+                    // The other direction of the same link.
+                    self.channels[port.egress ^ 1].delay_ns() >= at.ns_since(now)
+                })
     }
 
     /// Returns the tag of a train at the end of a channel. Between two switches the VLAN travels
@@ -128,9 +130,9 @@ impl Fabric {
             train.vlan = vlan;
             self.forward(now, from, (switch, None), train, complete_at);
         }
-        let again = self.switches[switch].router.as_ref();
-        let again = again.and_then(Router::poll_timeout);
-        if let Some(at) = again.filter(|at| self.switches[switch].router_at != Some(*at)) {
+        let router = self.switches[switch].router.as_ref();
+        let deadline = router.and_then(Router::poll_timeout);
+        if let Some(at) = deadline.filter(|at| self.switches[switch].router_at != Some(*at)) {
             self.switches[switch].router_at = Some(at);
             self.schedule(at, EventKind::Router { switch });
         }

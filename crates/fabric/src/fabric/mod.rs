@@ -137,10 +137,10 @@ impl Fabric {
                     .push(Channel::new(direction, link.mtu_bytes, &mut rng));
                 fabric.names.push(format!("link/{}/{way}", link.name));
             }
-            let there = fabric.channels.len() - 2;
+            let a_to_b = fabric.channels.len() - 2;
             let (near, far) = (
-                fabric.attach(config, &link.a, there),
-                fabric.attach(config, &link.b, there + 1),
+                fabric.attach(config, &link.a, a_to_b),
+                fabric.attach(config, &link.b, a_to_b + 1),
             );
             // The channel that leaves `a` ends at `b`.
             fabric.sinks.extend([far, near]);
@@ -161,7 +161,9 @@ impl Fabric {
                 let Some(switch) = self.sources[channel] else {
                     return u64::MAX;
                 };
-                let shared = self.switches[switch].shared.map_or(u64::MAX, |of| of.bytes);
+                let shared = self.switches[switch]
+                    .shared
+                    .map_or(u64::MAX, |shared| shared.bytes);
                 let queue = self.channels[channel].queue();
                 queue.threshold_bytes().min(shared) / TRAINS_PER_QUEUE
             })
@@ -172,8 +174,8 @@ impl Fabric {
                 Sink::Port(_) => &[],
             };
             let entered = entered.iter().map(|port| bounds[port.egress]);
-            let least = entered.chain([bounds[channel]]).min();
-            self.channels[channel].bound_train(least.unwrap_or(u64::MAX));
+            let bound = entered.chain([bounds[channel]]).min();
+            self.channels[channel].bound_train(bound.unwrap_or(u64::MAX));
         }
     }
 

@@ -95,9 +95,9 @@ pub(crate) struct Zeroing {
 /// Outcome of an attempt to start a request.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// Started, and perhaps complete.
-    Begun,
-    /// Must wait; it is tried again later.
+    /// It has started, and may be complete.
+    Started,
+    /// It must wait, and is tried again later.
     Wait(WaitFor),
 }
 

@@ -37,7 +37,7 @@ impl Pool {
             Err(Refusal::Wait) => return Attempt::Wait(WaitFor::Others),
             Err(Refusal::Failure(failure)) => {
                 self.fail(id, failure);
-                return Attempt::Begun;
+                return Attempt::Started;
             }
         };
         let plan = self.plan_unmap(volume_id, &merged);
@@ -58,7 +58,7 @@ impl Pool {
         } else {
             self.start_zeroing(id, volume_id, fua, plan.parts, shared);
         }
-        Attempt::Begun
+        Attempt::Started
     }
 
     /// Sorts and merges the ranges of an unmapping, all of which must be writable now.
@@ -151,29 +151,29 @@ impl Pool {
             let begin = range.offset_bytes;
             let end = begin + range.length_bytes;
             let first = begin.div_ceil(page_bytes);
-            let behind = if end == volume.size_bytes {
+            let whole_end = if end == volume.size_bytes {
                 end.div_ceil(page_bytes)
             } else {
                 end / page_bytes
             };
-            if first > behind {
+            if first > whole_end {
                 // The range lies within one page.
                 part(begin / page_bytes, begin, end);
                 continue;
             }
             part(begin / page_bytes, begin, first * page_bytes);
-            if first < behind {
-                plan.whole.push((first, behind));
+            if first < whole_end {
+                plan.whole.push((first, whole_end));
             }
-            part(behind, behind * page_bytes, end);
+            part(whole_end, whole_end * page_bytes, end);
         }
         plan
     }
 
     fn free_pages(&mut self, volume: VolumeId, whole: &[(u64, u64)]) {
-        for &(first, behind) in whole {
+        for &(first, whole_end) in whole {
             let mut from = first;
-            while let Some(page) = self.volumes[&volume].map.next_mapped(from, behind) {
+            while let Some(page) = self.volumes[&volume].map.next_mapped(from, whole_end) {
                 self.set_mapping(volume, page, None);
                 from = page + 1;
             }

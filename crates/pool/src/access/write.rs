@@ -37,7 +37,7 @@ impl Pool {
             Ok(pages) => pages,
             Err(failure) => {
                 self.fail(id, failure);
-                return Attempt::Begun;
+                return Attempt::Started;
             }
         };
         if self.must_wait(volume_id, first, last) {
@@ -50,7 +50,7 @@ impl Pool {
         } = self.count_pages_needed(volume_id, first, last);
         if fresh > 0 && self.exceeds_quota(volume_id, fresh) {
             self.fail(id, Failure::Quota);
-            return Attempt::Begun;
+            return Attempt::Started;
         }
         match self.alloc.space_for(fresh + shared, settling) {
             Space::Available => {}
@@ -78,7 +78,7 @@ impl Pool {
             };
             writing.copies = copies;
         }
-        Attempt::Begun
+        Attempt::Started
     }
 
     /// Counts the pages that a write to the pages `first` to `last` needs.

@@ -35,7 +35,7 @@ pub(crate) struct Recycler {
 struct Batch {
     runs: Vec<Run>,
     /// Number of `runs` that were started.
-    begun: usize,
+    started: usize,
     in_flight: usize,
     failed: BTreeSet<usize>,
 }
@@ -117,7 +117,7 @@ impl Recycler {
         if self.running.is_none() && !self.ready.is_empty() {
             self.running = Some(Batch {
                 runs: self.take_batch(page_bytes),
-                begun: 0,
+                started: 0,
                 in_flight: 0,
                 failed: BTreeSet::new(),
             });
@@ -128,12 +128,12 @@ impl Recycler {
 
     fn begin_discards(&mut self, page_bytes: u32, actions: &mut Actions) {
         while let Some(batch) = &mut self.running
-            && batch.begun < batch.runs.len()
+            && batch.started < batch.runs.len()
             && batch.in_flight < DISCARDS_MAX
         {
-            let index = batch.begun;
+            let index = batch.started;
             let run = batch.runs[index];
-            batch.begun += 1;
+            batch.started += 1;
             batch.in_flight += 1;
             let action = ActionKind::Discard {
                 place: Place::of_page(run.group, run.first, page_bytes),
@@ -156,7 +156,7 @@ impl Recycler {
         if result.is_err() {
             batch.failed.insert(index);
         }
-        if batch.in_flight > 0 || batch.begun < batch.runs.len() {
+        if batch.in_flight > 0 || batch.started < batch.runs.len() {
             return;
         }
         let groups: BTreeSet<GroupId> = batch.runs.iter().map(|run| run.group).collect();

@@ -54,7 +54,7 @@ impl Pool {
 
     pub(crate) fn start_flush(&mut self, id: RequestId) -> Attempt {
         self.await_stable(id, Outcome::Done);
-        Attempt::Begun
+        Attempt::Started
     }
 
     /// Answers `id` with `outcome` once all changes up to now are on stable storage.

@@ -52,9 +52,9 @@ impl<D: Disk> OverlayDisk<D> {
         }
         let mut chunk = vec![0; CHUNK_BYTES as usize];
         let begin = number * CHUNK_BYTES;
-        let there = changed.below_bytes.saturating_sub(begin).min(CHUNK_BYTES) as usize;
+        let length = changed.below_bytes.saturating_sub(begin).min(CHUNK_BYTES) as usize;
         self.below
-            .read_at(begin.min(changed.below_bytes), &mut chunk[..there])?;
+            .read_at(begin.min(changed.below_bytes), &mut chunk[..length])?;
         Ok(chunk)
     }
 }

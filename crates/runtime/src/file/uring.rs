@@ -28,7 +28,7 @@ pub(super) struct Uring<B: StableBuffer> {
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
     /// Slots of partly completed requests, to be submitted again.
-    again: Vec<usize>,
+    partial: Vec<usize>,
     waiting: VecDeque<FileRequest<B>>,
     /// Whether the kernel accepted no entries at the last attempt.
     refused: bool,
@@ -72,7 +72,7 @@ impl<B: StableBuffer> Uring<B> {
             ring,
             slots: Vec::new(),
             free: Vec::new(),
-            again: Vec::new(),
+            partial: Vec::new(),
             waiting: VecDeque::new(),
             refused: false,
         })
@@ -104,13 +104,13 @@ impl<B: StableBuffer> Uring<B> {
     }
 
     fn has_more(&mut self) -> bool {
-        !self.waiting.is_empty() || !self.again.is_empty() || !self.ring.submission().is_empty()
+        !self.waiting.is_empty() || !self.partial.is_empty() || !self.ring.submission().is_empty()
     }
 
     /// Moves requests into the submission queue, as far as there is room.
     fn fill(&mut self) {
         while !self.ring.submission().is_full() {
-            let Some(slot) = self.again.pop().or_else(|| self.occupy_slot()) else {
+            let Some(slot) = self.partial.pop().or_else(|| self.occupy_slot()) else {
                 return;
             };
             let in_flight = self.slots[slot].as_mut().expect("the slot is occupied");
@@ -150,7 +150,7 @@ impl<B: StableBuffer> Uring<B> {
                 .as_mut()
                 .expect("only occupied slots complete");
             let Some(result) = in_flight.ended(result) else {
-                self.again.push(slot);
+                self.partial.push(slot);
                 continue;
             };
             let in_flight = self.slots[slot].take().expect("looked at just now");

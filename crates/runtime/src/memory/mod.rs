@@ -129,13 +129,13 @@ impl SparseMemory {
         self.zero(last, end);
         // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it
         // reads as zeros, as the caller requested, and there is no reference into it.
-        let given = last == first
+        let is_freed = last == first
             || unsafe {
                 self.map
                     .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
             }
             .is_ok();
-        if !given {
+        if !is_freed {
             // Larger or locked pages are not freed, but must read as zeros.
             self.zero(first, last);
         }
@@ -161,9 +161,9 @@ impl SparseMemory {
         }
         // SAFETY: lent bytes are not changed in place before they are taken back; the next line
         // records the loan.
-        let taken = unsafe { pipe.give(self.bytes(offset, length)) }?;
-        self.lent.add(offset, taken as u64);
-        Ok(taken)
+        let lent = unsafe { pipe.give(self.bytes(offset, length)) }?;
+        self.lent.add(offset, lent as u64);
+        Ok(lent)
     }
 
     /// Ends one loan of this range, after its reader has finished.
@@ -211,11 +211,11 @@ impl SparseMemory {
         );
         // SAFETY: the memory is anonymous and private, and borrowed for writing, so this process
         // has no other reference into it.
-        let given = unsafe {
+        let result = unsafe {
             self.map
                 .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
         };
-        given.expect("memory that was lent is not locked");
+        result.expect("memory that was lent is not locked");
         self.map[first..start].copy_from_slice(&head);
         self.map[end..last].copy_from_slice(&tail);
     }

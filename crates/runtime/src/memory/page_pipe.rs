@@ -62,7 +62,7 @@ impl PagePipe {
         };
         // SAFETY: one piece, of memory that is borrowed for the call; the kernel takes references
         // to its pages and only reads them.
-        let taken = unsafe {
+        let result = unsafe {
             libc::vmsplice(
                 self.write.as_raw_fd(),
                 &raw const piece,
@@ -70,9 +70,9 @@ impl PagePipe {
                 libc::SPLICE_F_NONBLOCK,
             )
         };
-        let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
-        self.pending_bytes += taken;
-        Ok(taken)
+        let bytes = usize::try_from(result).map_err(|_| io::Error::last_os_error())?;
+        self.pending_bytes += bytes;
+        Ok(bytes)
     }
 
     /// Moves the pending bytes into the socket until the pipe is empty or the socket is full;

@@ -220,8 +220,8 @@ mod tests {
         let mut buffer = [9; 700];
         let mut left = 1000;
         while left > 0 {
-            let most = buffer.len().min(left);
-            match b.discard(&mut buffer[..most]) {
+            let length = buffer.len().min(left);
+            match b.discard(&mut buffer[..length]) {
                 Ok(n) => left -= n,
                 Err(e) => assert_eq!(e.kind(), io::ErrorKind::WouldBlock),
             }

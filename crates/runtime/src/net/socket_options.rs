@@ -104,10 +104,10 @@ fn set_buffer(
     (name, option, force, limit): (&str, c_int, c_int, &str),
     bytes: u32,
 ) -> io::Result<()> {
-    let asked = c_int::try_from(bytes).unwrap_or(c_int::MAX);
-    match set_int(fd, SOL_SOCKET, force, asked) {
+    let requested = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+    match set_int(fd, SOL_SOCKET, force, requested) {
         Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-            set_int(fd, SOL_SOCKET, option, asked)?;
+            set_int(fd, SOL_SOCKET, option, requested)?;
         }
         other => other?,
     }
@@ -116,7 +116,7 @@ fn set_buffer(
         return Err(io::Error::new(
             ErrorKind::PermissionDenied,
             format!(
-                "{name} of {bytes} bytes was asked for and {granted} granted: raise {limit} (sysctl) to as much, or be root"
+                "{name} of {bytes} bytes was requested and {granted} granted: raise {limit} (sysctl), or run as root"
             ),
         ));
     }
@@ -132,7 +132,7 @@ fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
         }
         ErrorKind::PermissionDenied => {
             format!(
-                "congestion control `{name}` is restricted to privileged users: add it to net.ipv4.tcp_allowed_congestion_control, or be root"
+                "congestion control `{name}` is restricted to privileged users: add it to net.ipv4.tcp_allowed_congestion_control, or run as root"
             )
         }
         _ => format!("congestion control `{name}`: {error}"),

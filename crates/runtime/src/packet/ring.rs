@@ -87,10 +87,10 @@ impl ReceiveRing {
         let rest = unsafe {
             std::slice::from_raw_parts(start.wrapping_add(4).cast_const(), SLOT_BYTES - 4)
         };
-        let taken = take(slot_of(flags, rest));
+        let result = take(slot_of(flags, rest));
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % SLOTS;
-        Some(taken)
+        Some(result)
     }
 }
 
@@ -99,7 +99,7 @@ fn slot_of(status: u32, rest: &[u8]) -> Option<Slot<'_>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));
     let begin = usize::from(half(offset_of!(libc::tpacket2_hdr, tp_mac))?).checked_sub(4)?;
-    let here = word(offset_of!(libc::tpacket2_hdr, tp_snaplen))? as usize;
+    let length = word(offset_of!(libc::tpacket2_hdr, tp_snaplen))? as usize;
     let seconds = u64::from(word(offset_of!(libc::tpacket2_hdr, tp_sec))?);
     let content = half(offset_of!(libc::tpacket2_hdr, tp_vlan_tci))?;
     let kind = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 {
@@ -109,7 +109,7 @@ fn slot_of(status: u32, rest: &[u8]) -> Option<Slot<'_>> {
     };
     let ([a, b], [c, d]) = (kind.to_be_bytes(), content.to_be_bytes());
     Some(Slot {
-        bytes: rest.get(begin..begin.checked_add(here)?)?,
+        bytes: rest.get(begin..begin.checked_add(length)?)?,
         length: word(offset_of!(libc::tpacket2_hdr, tp_len))? as usize,
         is_queued: status & libc::TP_STATUS_COPY != 0,
         virtio: rest

@@ -58,8 +58,8 @@ pub(crate) fn program(
     loopback: bool,
 ) -> io::Result<Vec<libc::sock_filter>> {
     if ports.len() > RingOptions::PORTS_MAX {
-        let most = format!("at most {} ports", RingOptions::PORTS_MAX);
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, most));
+        let message = format!("at most {} ports", RingOptions::PORTS_MAX);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let mut program = Vec::new();
     let mut add = |code, k: u32, jt, jf| program.push(libc::sock_filter { code, jt, jf, k });

@@ -228,7 +228,7 @@ fn packet_at(block: &[u8], at: usize) -> Option<Captured<'_>> {
     let content = field(more + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tci))? as u16;
     let kind = at + more + offset_of!(libc::tpacket_hdr_variant1, tp_vlan_tpid);
     let kind = half(block, kind)?;
-    let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let has_kind = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
     let seconds = u64::from(field(offset_of!(libc::tpacket3_hdr, tp_sec))?);
     Some(Captured {
         realtime_ns: seconds * 1_000_000_000
@@ -236,7 +236,7 @@ fn packet_at(block: &[u8], at: usize) -> Option<Captured<'_>> {
         bytes: block.get(begin..begin + length)?,
         original_length: field(offset_of!(libc::tpacket3_hdr, tp_len))?,
         tag: (status & libc::TP_STATUS_VLAN_VALID != 0)
-            .then_some((if known { kind } else { 0x8100 }, content)),
+            .then_some((if has_kind { kind } else { 0x8100 }, content)),
     })
 }
 
