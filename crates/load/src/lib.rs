@@ -36,6 +36,7 @@ mod region;
 mod settings;
 mod verify;
 mod vm;
+mod vm_event;
 mod work;
 
 pub use corruption::{Corruption, Fault};
@@ -46,4 +47,5 @@ pub use payload::Payload;
 pub use region::resolve_region;
 pub use settings::{CommandLimits, Settings};
 pub use verify::{Verifier, volume_id};
-pub use vm::{IscsiVm, VmError, VmEvent};
+pub use vm::IscsiVm;
+pub use vm_event::{VmError, VmEvent};

@@ -10,71 +10,17 @@ use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_contract::{ConfigError, refuse};
-use hakaru_iscsi_session::{
-    LuFacts, Nexus, NexusError, NexusEvent, Purpose, Session, SessionConfig, SessionError,
-    SurveyError, TaskError, Transmit,
-};
+use hakaru_iscsi_session::{LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Transmit};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
-use crate::corruption::Corruption;
 use crate::counters::Counters;
 use crate::load::Load;
-use crate::pattern::Op;
 use crate::region::resolve_region;
 use crate::settings::{CommandLimits, Settings};
 use crate::verify::{Verifier, volume_id};
+use crate::vm_event::{VmError, VmEvent};
 use crate::work::Work;
-
-/// An event of a VM.
-#[derive(Clone, Debug, PartialEq)]
-pub enum VmEvent {
-    /// Every leg is logged in and has surveyed the LU: [`IscsiVm::begin`] may be called.
-    Ready(LuFacts),
-    /// Connect the leg to this address instead, then call [`IscsiVm::handle_connected`].
-    Redirected {
-        /// The leg.
-        leg: usize,
-        /// `address:port`.
-        address: String,
-    },
-    /// A request failed; the load continues.
-    RequestFailed {
-        /// Read or write.
-        op: Op,
-        /// The error.
-        error: TaskError,
-    },
-    /// A read returned corrupt data: the run has failed.
-    Corrupt(Corruption),
-    /// The VM failed; its requests in flight were counted as errors.
-    Failed(VmError),
-    /// Every session has logged out.
-    LoggedOut,
-}
-
-/// Reason why a VM failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VmError {
-    /// Its session ended.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// Its LU is unusable.
-    #[error(transparent)]
-    Survey(#[from] SurveyError),
-    /// Its LU does not fit its configuration.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-}
-
-impl From<NexusError> for VmError {
-    fn from(error: NexusError) -> VmError {
-        match error {
-            NexusError::Session(error) => error.into(),
-            NexusError::Survey(error) => error.into(),
-        }
-    }
-}
 
 #[derive(Debug)]
 enum Stage {

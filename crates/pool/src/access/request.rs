@@ -155,7 +155,7 @@ pub enum Failure {
     #[error("the volume has reached its quota")]
     Quota,
     /// A sync or a commit has failed; the pool refuses changes until it is opened again.
-    #[error("the pool is read-only since a sync or a commit failed")]
+    #[error("the pool is read-only because a sync or a commit failed")]
     ReadOnly,
     /// The volume is a snapshot.
     #[error("the volume is a read-only snapshot")]
