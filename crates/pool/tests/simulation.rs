@@ -22,7 +22,7 @@ const GROUP_PAGES: u64 = 12;
 
 /// A request in progress.
 #[derive(Debug)]
-enum Doing {
+enum InProgress {
     Read {
         name: String,
         first: u64,
@@ -58,7 +58,7 @@ struct Simulation {
     recorder: Recorder,
     random: Pcg64,
     model: Model,
-    doing: BTreeMap<RequestId, Doing>,
+    in_progress: BTreeMap<RequestId, InProgress>,
     ready: Vec<(RequestId, Access, Pieces)>,
     actions: Vec<Action>,
     value: u64,
@@ -92,7 +92,7 @@ impl Simulation {
             recorder,
             random: Pcg64::seed_from_u64(seed),
             model,
-            doing: BTreeMap::new(),
+            in_progress: BTreeMap::new(),
             ready: Vec::new(),
             actions: Vec::new(),
             value: 0,
@@ -103,67 +103,73 @@ impl Simulation {
 
     fn step(&mut self) {
         match self.random.random_range(0..100) {
-            0..30 if self.doing.len() < 12 => self.ask(),
-            0..60 => self.move_some(),
+            0..30 if self.in_progress.len() < 12 => self.submit_random(),
+            0..60 => self.transfer_random(),
             60..70 => self.driver.pool.handle_timeout(self.driver.now),
-            _ => self.act(),
+            _ => self.perform_random_action(),
         }
-        self.take_everything();
+        self.drain();
     }
 
     /// Returns a random volume of the model.
-    fn any_volume(&mut self) -> Option<String> {
-        let there = self
+    fn random_volume(&mut self) -> Option<String> {
+        let usable = self
             .model
             .volumes
             .iter()
-            .filter(|(_, volume)| volume.id.is_some() && !volume.going);
-        let names: Vec<String> = there.map(|(name, _)| name.clone()).collect();
+            .filter(|(_, volume)| volume.id.is_some() && !volume.is_deleting);
+        let names: Vec<String> = usable.map(|(name, _)| name.clone()).collect();
         (!names.is_empty()).then(|| names[self.random.random_range(0..names.len())].clone())
     }
 
     /// Returns whether no change of these blocks is in progress: the result of two concurrent ones
     /// is undefined.
     fn is_quiet(&self, of: &str, from: u64, length: u64) -> bool {
-        self.doing.values().all(|doing| match doing {
-            Doing::Write {
-                name,
-                first,
-                blocks,
-                ..
-            }
-            | Doing::Unmap {
-                name,
-                first,
-                blocks,
-                ..
-            }
-            | Doing::Read {
-                name,
-                first,
-                blocks,
-            } => name != of || first + blocks <= from || from + length <= *first,
-            Doing::Copy { .. } | Doing::Delete { .. } | Doing::Flush { .. } => true,
-        })
+        self.in_progress
+            .values()
+            .all(|in_progress| match in_progress {
+                InProgress::Write {
+                    name,
+                    first,
+                    blocks,
+                    ..
+                }
+                | InProgress::Unmap {
+                    name,
+                    first,
+                    blocks,
+                    ..
+                }
+                | InProgress::Read {
+                    name,
+                    first,
+                    blocks,
+                } => name != of || first + blocks <= from || from + length <= *first,
+                InProgress::Copy { .. } | InProgress::Delete { .. } | InProgress::Flush { .. } => {
+                    true
+                }
+            })
     }
 
     /// Returns whether no change of the volume is in progress, so that a snapshot has exactly one
     /// valid content.
     fn is_unchanging(&self, of: &str) -> bool {
-        self.doing.values().all(|doing| match doing {
-            Doing::Write { name, .. } | Doing::Unmap { name, .. } => name != of,
-            _ => true,
-        })
+        self.in_progress
+            .values()
+            .all(|in_progress| match in_progress {
+                InProgress::Write { name, .. } | InProgress::Unmap { name, .. } => name != of,
+                _ => true,
+            })
     }
 
-    fn ask(&mut self) {
-        let Some(name) = self.any_volume() else {
+    fn submit_random(&mut self) {
+        let Some(name) = self.random_volume() else {
             return;
         };
         let volume = self.model.volumes[&name].id.unwrap();
         // Half of all accesses at the start of the volume, where copies and their origins overlap.
-        let among = [VOLUME_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..2)];
-        let first = self.random.random_range(0..among);
+        let blocks_used = [VOLUME_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..2)];
+        let first = self.random.random_range(0..blocks_used);
         let longest = [4, PAGE_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..3)];
         let blocks = self
             .random
@@ -182,9 +188,9 @@ impl Simulation {
                     length_bytes: length_bytes as u32,
                     fua,
                 });
-                self.doing.insert(
+                self.in_progress.insert(
                     id,
-                    Doing::Write {
+                    InProgress::Write {
                         name,
                         first,
                         blocks,
@@ -199,9 +205,9 @@ impl Simulation {
                     offset_bytes,
                     length_bytes: length_bytes as u32,
                 });
-                self.doing.insert(
+                self.in_progress.insert(
                     id,
-                    Doing::Read {
+                    InProgress::Read {
                         name,
                         first,
                         blocks,
@@ -219,9 +225,9 @@ impl Simulation {
                     ranges,
                     fua,
                 });
-                self.doing.insert(
+                self.in_progress.insert(
                     id,
-                    Doing::Unmap {
+                    InProgress::Unmap {
                         name,
                         first,
                         blocks,
@@ -230,9 +236,9 @@ impl Simulation {
                 );
             }
             75..81 => {
-                let covers = self.done();
+                let covers = self.without_requests_in_progress();
                 let id = self.driver.submit(Request::Flush);
-                self.doing.insert(id, Doing::Flush { covers });
+                self.in_progress.insert(id, InProgress::Flush { covers });
             }
             81..92 if self.is_unchanging(&name) && self.model.volumes.len() < 6 => {
                 self.names += 1;
@@ -247,19 +253,19 @@ impl Simulation {
                     quota_bytes: None,
                 };
                 let id = self.driver.submit(request);
-                self.doing.insert(id, Doing::Copy { name: copy });
+                self.in_progress.insert(id, InProgress::Copy { name: copy });
             }
             92..97 if name.len() > 1 && self.is_quiet(&name, 0, VOLUME_BLOCKS) => {
-                self.model.volumes.get_mut(&name).unwrap().going = true;
+                self.model.volumes.get_mut(&name).unwrap().is_deleting = true;
                 let id = self.driver.submit(Request::Delete { volume });
-                self.doing.insert(id, Doing::Delete { name });
+                self.in_progress.insert(id, InProgress::Delete { name });
             }
             _ => {}
         }
     }
 
     /// Carries out a random pending action.
-    fn act(&mut self) {
+    fn perform_random_action(&mut self) {
         if !self.actions.is_empty() {
             let at = self.random.random_range(0..self.actions.len());
             let action = self.actions.swap_remove(at);
@@ -268,14 +274,14 @@ impl Simulation {
     }
 
     /// Transfers the data of a random access that is ready.
-    fn move_some(&mut self) {
+    fn transfer_random(&mut self) {
         if self.ready.is_empty() {
             return;
         }
         let at = self.random.random_range(0..self.ready.len());
         let (id, access, pieces) = self.ready.swap_remove(at);
-        let over = match &self.doing[&id] {
-            Doing::Write {
+        let is_complete = match &self.in_progress[&id] {
+            InProgress::Write {
                 name,
                 first,
                 blocks,
@@ -302,7 +308,7 @@ impl Simulation {
                 }
                 !*fua
             }
-            Doing::Read {
+            InProgress::Read {
                 name,
                 first,
                 blocks,
@@ -334,17 +340,17 @@ impl Simulation {
             other => panic!("{other:?} has no data"),
         };
         self.driver.moved(access, true);
-        if over {
-            self.doing.remove(&id);
+        if is_complete {
+            self.in_progress.remove(&id);
         }
     }
 
     /// Drains replies and actions, and compares the pool's counts with a walk.
-    fn take_everything(&mut self) {
-        let ids: Vec<RequestId> = self.doing.keys().copied().collect();
+    fn drain(&mut self) {
+        let ids: Vec<RequestId> = self.in_progress.keys().copied().collect();
         for id in ids {
             while let Some(outcome) = self.driver.take_reply(id) {
-                self.answered(id, outcome);
+                self.handle_reply(id, outcome);
             }
         }
         while let Some(action) = self.driver.pool.poll_action() {
@@ -355,22 +361,22 @@ impl Simulation {
         }
     }
 
-    fn answered(&mut self, id: RequestId, outcome: Outcome) {
+    fn handle_reply(&mut self, id: RequestId, outcome: Outcome) {
         if let Outcome::Ready { access, pieces } = outcome {
             self.ready.push((id, access, pieces));
             return;
         }
-        let done = self.doing.remove(&id).unwrap();
+        let done = self.in_progress.remove(&id).unwrap();
         match (done, outcome) {
             (
-                Doing::Write {
+                InProgress::Write {
                     name,
                     first,
                     blocks,
                     fua: true,
                     ..
                 }
-                | Doing::Unmap {
+                | InProgress::Unmap {
                     name,
                     first,
                     blocks,
@@ -380,16 +386,18 @@ impl Simulation {
             ) => {
                 self.model.settle(&name, first, blocks);
             }
-            (Doing::Unmap { fua: false, .. }, Outcome::Done) => {}
-            (Doing::Flush { covers }, Outcome::Done) => self.flushed(&covers),
-            (Doing::Copy { name }, Outcome::Created(volume)) => self.model.created(&name, volume),
-            (Doing::Delete { name }, Outcome::Done) => {
+            (InProgress::Unmap { fua: false, .. }, Outcome::Done) => {}
+            (InProgress::Flush { covers }, Outcome::Done) => self.check_flush(&covers),
+            (InProgress::Copy { name }, Outcome::Created(volume)) => {
+                self.model.created(&name, volume)
+            }
+            (InProgress::Delete { name }, Outcome::Done) => {
                 self.model.volumes.remove(&name);
             }
-            (Doing::Write { .. }, Outcome::Failed(Failure::Full)) => self.full += 1,
+            (InProgress::Write { .. }, Outcome::Failed(Failure::Full)) => self.full += 1,
             // The request had no effect.
             (
-                Doing::Unmap {
+                InProgress::Unmap {
                     name,
                     first,
                     blocks,
@@ -409,15 +417,15 @@ impl Simulation {
 
     /// Returns the model without the requests in progress. (Writes enter it when their data is
     /// transferred.)
-    fn done(&self) -> Model {
+    fn without_requests_in_progress(&self) -> Model {
         let mut model = self.model.clone();
-        for doing in self.doing.values() {
-            if let Doing::Unmap {
+        for in_progress in self.in_progress.values() {
+            if let InProgress::Unmap {
                 name,
                 first,
                 blocks,
                 ..
-            } = doing
+            } = in_progress
             {
                 let volume = model.volumes.get_mut(name).unwrap();
                 for values in &mut volume.blocks[*first as usize..(first + blocks) as usize] {
@@ -429,7 +437,7 @@ impl Simulation {
     }
 
     /// Checks that the blocks are as they were at the flush's request, or newer.
-    fn flushed(&mut self, covers: &Model) {
+    fn check_flush(&mut self, covers: &Model) {
         for (name, then) in &covers.volumes {
             let Some(now) = self.model.volumes.get_mut(name) else {
                 continue;
@@ -482,7 +490,7 @@ fn concurrent_requests_in_any_order_lose_and_mix_nothing() {
     }
     assert!(
         full > 0 && waited > 0,
-        "the pool was never full ({full}) or had nothing coming back ({waited})"
+        "the pool was never full ({full}), or never had pages to recycle ({waited})"
     );
 }
 
@@ -494,17 +502,17 @@ fn every_request_completes_once_all_actions_are_done() {
             simulation.step();
         }
         for _ in 0..10_000 {
-            if simulation.doing.is_empty() && simulation.actions.is_empty() {
+            if simulation.in_progress.is_empty() && simulation.actions.is_empty() {
                 break;
             }
-            simulation.move_some();
-            simulation.act();
-            simulation.take_everything();
+            simulation.transfer_random();
+            simulation.perform_random_action();
+            simulation.drain();
         }
         assert!(
-            simulation.doing.is_empty(),
-            "seed {seed}: {:?} never ended",
-            simulation.doing
+            simulation.in_progress.is_empty(),
+            "seed {seed}: {:?} did not end",
+            simulation.in_progress
         );
         simulation.driver.flush().unwrap();
         simulation.driver.settle();

@@ -214,7 +214,7 @@ impl Scene {
     /// Advances the time until an event matches `wanted`. Returns all events so far.
     ///
     /// # Panics
-    /// If no event matches before nothing is pending.
+    /// If nothing is pending before an event matches.
     pub fn run_until(&mut self, wanted: impl Fn(&JobEvent) -> bool) -> &[JobEvent] {
         while !self.events.iter().any(&wanted) {
             assert!(

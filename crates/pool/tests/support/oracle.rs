@@ -42,9 +42,9 @@ pub fn value_of(bytes: &[u8], block: u64) -> Option<Value> {
 pub struct VolumeModel {
     pub id: Option<VolumeId>,
     /// The volume's existence is on stable storage.
-    pub certain: bool,
+    pub is_durable: bool,
     /// The volume's deletion was requested.
-    pub going: bool,
+    pub is_deleting: bool,
     pub read_only: bool,
     /// Valid values per block after a crash; the last is the current one.
     pub blocks: Vec<Vec<Value>>,
@@ -64,8 +64,8 @@ impl Model {
             name.into(),
             VolumeModel {
                 id: None,
-                certain: false,
-                going: false,
+                is_durable: false,
+                is_deleting: false,
                 read_only: false,
                 blocks: vec![vec![0]; blocks as usize],
             },
@@ -76,8 +76,8 @@ impl Model {
     pub fn copy(&mut self, of: &str, name: &str) {
         let mut copy = self.volumes[of].clone();
         copy.id = None;
-        copy.certain = false;
-        copy.going = false;
+        copy.is_durable = false;
+        copy.is_deleting = false;
         if !self.uncertain {
             for values in &mut copy.blocks {
                 values.drain(..values.len() - 1);
@@ -89,7 +89,7 @@ impl Model {
     pub fn created(&mut self, name: &str, id: VolumeId) {
         let volume = self.volumes.get_mut(name).unwrap();
         volume.id = Some(id);
-        volume.certain = true;
+        volume.is_durable = true;
     }
 
     /// Records that the write `value` was issued.
@@ -124,7 +124,7 @@ impl Model {
     }
 
     /// Checks data that was read. `Err` names an invalid block.
-    pub fn judge(&self, name: &str, data: &[u8]) -> Result<Vec<Value>, String> {
+    pub fn check(&self, name: &str, data: &[u8]) -> Result<Vec<Value>, String> {
         let volume = &self.volumes[name];
         let mut values = Vec::with_capacity(volume.blocks.len());
         for (block, (bytes, allowed)) in data.chunks_exact(BLOCK).zip(&volume.blocks).enumerate() {
@@ -137,7 +137,7 @@ impl Model {
                 }
                 None => {
                     return Err(format!(
-                        "block {block} of {name} is torn or another's: {:?}",
+                        "block {block} of {name} is torn or of another block: {:?}",
                         &bytes[..16]
                     ));
                 }

@@ -47,8 +47,8 @@ pub fn recover_planted(
 ) -> Result<(Driver, Content), String> {
     let mut driver = Driver::open_planted(PoolConfig::default(), disks, planted)
         .map_err(|error| format!("refused: {error}"))?;
-    let content = look(&mut driver, model)?;
-    if content != look(&mut driver, model)? {
+    let content = read_all(&mut driver, model)?;
+    if content != read_all(&mut driver, model)? {
         return Err("two reads returned different data".into());
     }
     Ok((driver, content))
@@ -57,7 +57,7 @@ pub fn recover_planted(
 /// Fills a recovered pool and opens it once more: the data read at first must be unchanged.
 pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<(), String> {
     fill(&mut driver)?;
-    if *content != look(&mut driver, model)? {
+    if *content != read_all(&mut driver, model)? {
         return Err("writes to other volumes changed it".into());
     }
     driver.flush().map_err(|error| error.to_string())?;
@@ -71,10 +71,10 @@ pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<()
 }
 
 /// Checks that every required volume exists, no other does, and that their contents are valid.
-fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
+fn read_all(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     let findings = driver.pool.check();
     if !findings.is_empty() {
-        return Err(format!("not clean: {findings:?}"));
+        return Err(format!("the check reports {findings:?}"));
     }
     let volumes: Vec<_> = driver
         .pool
@@ -82,19 +82,22 @@ fn look(driver: &mut Driver, model: &Model) -> Result<Content, String> {
         .filter(|volume| volume.name != "probe")
         .collect();
     for (name, volume) in &model.volumes {
-        if volume.certain && !volume.going && !volumes.iter().any(|there| there.name == *name) {
-            return Err(format!("volume {name} is gone"));
+        if volume.is_durable
+            && !volume.is_deleting
+            && !volumes.iter().any(|existing| existing.name == *name)
+        {
+            return Err(format!("volume {name} is missing"));
         }
     }
     let mut content = Content::new();
     for volume in volumes {
         if !model.volumes.contains_key(&volume.name) {
-            return Err(format!("volume {} is there", volume.name));
+            return Err(format!("volume {} should not exist", volume.name));
         }
         let data = driver
             .read(volume.id, 0, volume.size_bytes as usize)
             .map_err(|error| error.to_string())?;
-        content.insert(volume.name.clone(), model.judge(&volume.name, &data)?);
+        content.insert(volume.name.clone(), model.check(&volume.name, &data)?);
     }
     Ok(content)
 }
@@ -107,12 +110,12 @@ pub fn fill(driver: &mut Driver) -> Result<(), String> {
     let probe = driver
         .create_volume("probe", (capacity + 1) * PAGE, None)
         .map_err(|error| error.to_string())?;
-    let mut taken = 0;
+    let mut allocated = 0;
     loop {
-        match driver.write(probe, taken * PAGE + PAGE / 2, &[0xFF; BLOCK], false) {
+        match driver.write(probe, allocated * PAGE + PAGE / 2, &[0xFF; BLOCK], false) {
             Ok(()) => {
                 let page = driver
-                    .read(probe, taken * PAGE, PAGE as usize)
+                    .read(probe, allocated * PAGE, PAGE as usize)
                     .map_err(|error| error.to_string())?;
                 let written = PAGE as usize / 2..PAGE as usize / 2 + BLOCK;
                 if let Some(at) =
@@ -120,12 +123,12 @@ pub fn fill(driver: &mut Driver) -> Result<(), String> {
                 {
                     return Err(format!("byte {at} of an allocated page is {}", page[at]));
                 }
-                taken += 1;
+                allocated += 1;
             }
-            Err(Failure::Full) if taken + used == capacity => return Ok(()),
+            Err(Failure::Full) if allocated + used == capacity => return Ok(()),
             Err(error) => {
                 return Err(format!(
-                    "{error} after {taken} pages; {used} of {capacity} were used"
+                    "{error} after {allocated} pages; {used} of {capacity} were used"
                 ));
             }
         }

@@ -275,7 +275,7 @@ impl Run {
 
     fn delete(&mut self, name: &str) -> Result<(), String> {
         let volume = self.model.volumes.get_mut(name).unwrap();
-        volume.going = true;
+        volume.is_deleting = true;
         let id = volume.id.unwrap();
         self.mark();
         self.driver.delete(id).map_err(|error| error.to_string())?;
