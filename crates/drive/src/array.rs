@@ -15,7 +15,7 @@ use rand_pcg::Pcg64;
 use crate::cache::{Action, Cache};
 use crate::groups::{Access, Groups, Owner, Wake};
 use crate::request::{Completion, Op, Request};
-use crate::usage::Usage;
+use crate::server::{Port, Server};
 use crate::validate::{self, ModelError};
 use hakaru_contract::drive::{self as config, ArrayModel};
 use slab::Slab;
@@ -30,30 +30,12 @@ enum Event {
     PortSent { request: usize },
 }
 
-/// A server that handles one request at a time in order of arrival: the controller, one direction
-/// of a port.
-#[derive(Clone, Debug, Default)]
-struct Server {
-    free_at: Time,
-    usage: Usage,
-}
-
-impl Server {
-    /// Queues a request that needs `service_ns`. Returns when its service ends.
-    fn submit(&mut self, now: Time, service_ns: u64) -> Time {
-        self.usage.arrive(now);
-        self.free_at = Time(self.free_at.max(now).0 + service_ns);
-        self.free_at
-    }
-}
-
 /// Timing model of a whole array.
 #[derive(Clone, Debug)]
 pub struct Array {
     controller_config: config::Controller,
     controller: Server,
-    /// Nanoseconds per byte, and the two directions.
-    port: Option<(f64, Server, Server)>,
+    port: Option<Port>,
     cache: Option<Cache>,
     hit_ns: u64,
     /// Instant of the cache's next call, at or before its own deadline.
@@ -79,13 +61,9 @@ impl Array {
         Ok(Array {
             controller_config: model.controller,
             controller: Server::default(),
-            port: model.port.map(|p| {
-                (
-                    1e9 / p.rate_bytes_per_s,
-                    Server::default(),
-                    Server::default(),
-                )
-            }),
+            port: model
+                .port
+                .map(|port| Port::new(1e9 / port.rate_bytes_per_s)),
             cache: model.cache.as_ref().map(|c| Cache::new(c, groups.shapes())),
             hit_ns: model.cache.as_ref().map_or(0, |c| (c.hit_us * 1e3) as u64),
             cache_wake: None,
@@ -119,13 +97,11 @@ impl Array {
             "a request lies within its group"
         );
         let active = self.active.insert(request);
-        let bytes = request.length_bytes;
-        match (&mut self.port, request.op) {
-            (Some((ns_per_byte, receive, _)), Op::Write) => {
-                let at = receive.submit(self.now, (bytes as f64 * *ns_per_byte) as u64);
-                self.schedule(at, Event::PortReceived { request: active });
-            }
-            _ => self.enter_controller(active),
+        let (op, bytes) = (request.op, request.length_bytes);
+        let port = self.port.as_mut().filter(|_| op == Op::Write);
+        match port.and_then(|port| port.submit(self.now, op, bytes)) {
+            Some(at) => self.schedule(at, Event::PortReceived { request: active }),
+            None => self.enter_controller(active),
         }
     }
 
@@ -164,13 +140,8 @@ impl Array {
         let now = self.now;
         self.controller.usage.advance(now);
         self.controller.usage.visit("controller", visit);
-        if let Some((_, receive, send)) = &mut self.port {
-            receive.usage.advance(now);
-            send.usage.advance(now);
-            receive
-                .usage
-                .both_directions(&send.usage)
-                .visit("port/0", visit);
+        if let Some(port) = &mut self.port {
+            port.usage(now).visit("port/0", visit);
         }
         if let Some(cache) = &mut self.cache {
             cache.visit_counters(now, visit);
@@ -186,17 +157,7 @@ impl Array {
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::PortReceived { request } => {
-                let &Request {
-                    op, length_bytes, ..
-                } = &self.active[request];
-                if let Some((ns_per_byte, receive, _)) = &mut self.port {
-                    receive.usage.leave(
-                        self.now,
-                        op,
-                        length_bytes,
-                        (length_bytes as f64 * *ns_per_byte) as u64,
-                    );
-                }
+                self.leave_port(request);
                 self.enter_controller(request);
             }
             Event::ControllerDone { request } => {
@@ -222,19 +183,18 @@ impl Array {
                 self.settle();
             }
             Event::PortSent { request } => {
-                let &Request {
-                    op, length_bytes, ..
-                } = &self.active[request];
-                if let Some((ns_per_byte, _, send)) = &mut self.port {
-                    send.usage.leave(
-                        self.now,
-                        op,
-                        length_bytes,
-                        (length_bytes as f64 * *ns_per_byte) as u64,
-                    );
-                }
+                self.leave_port(request);
                 self.complete(request);
             }
+        }
+    }
+
+    fn leave_port(&mut self, request: usize) {
+        let &Request {
+            op, length_bytes, ..
+        } = &self.active[request];
+        if let Some(port) = &mut self.port {
+            port.leave(self.now, op, length_bytes);
         }
     }
 
@@ -339,12 +299,10 @@ impl Array {
         let &Request {
             op, length_bytes, ..
         } = &self.active[request];
-        match (&mut self.port, op) {
-            (Some((ns_per_byte, _, send)), Op::Read) => {
-                let at = send.submit(self.now, (length_bytes as f64 * *ns_per_byte) as u64);
-                self.schedule(at, Event::PortSent { request });
-            }
-            _ => self.complete(request),
+        let port = self.port.as_mut().filter(|_| op == Op::Read);
+        match port.and_then(|port| port.submit(self.now, op, length_bytes)) {
+            Some(at) => self.schedule(at, Event::PortSent { request }),
+            None => self.complete(request),
         }
     }
 

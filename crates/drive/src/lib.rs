@@ -13,7 +13,7 @@
 //!
 //! # Path of one request through [`Array`]
 //!
-//! 1. The data of a write comes in through the port, if there is one (`array.rs`).
+//! 1. The data of a write comes in through the port, if there is one (`server.rs`).
 //! 2. The controller spends its cost on the command, one command at a time (`array.rs`).
 //! 3. The cache, if there is one, answers it, queues it, or accesses the groups on its behalf
 //!    (`cache/`).
@@ -40,6 +40,7 @@ mod preset;
 mod raid;
 mod request;
 mod seek;
+mod server;
 mod ssd;
 mod usage;
 mod validate;

@@ -176,33 +176,16 @@ impl Cache {
     }
 
     fn read(&mut self, request: usize, group: u32, sectors: Range<u64>) {
-        let mut missing = Vec::new();
-        let mut used_ahead = false;
-        for part in self.core.segments.parts(group, sectors.clone()) {
-            let mut valid = 0;
-            if let Some(slot) = self.core.segments.find(part.place) {
-                let segment = self.core.segments.get_mut(slot);
-                valid = segment.valid;
-                used_ahead |= segment.ahead & part.mask != 0;
-                segment.ahead &= !part.mask;
-                if !segment.is_pending() {
-                    self.core.segments.touch(slot);
-                }
-            }
-            self.core
-                .segments
-                .push_runs(&mut missing, part.place.1, part.mask & !valid);
-        }
+        let (missing, mut used_ahead) = self.touch_held(group, sectors.clone());
         let mut waits = 0;
         let mut to_fetch = Vec::new();
         let mut is_hit = true;
         for range in missing {
-            let on_the_way = self.on_the_way(group, &range, &mut to_fetch);
-            for key in on_the_way {
+            for key in self.overlapping_fetches(group, &range, &mut to_fetch) {
                 let fetch = self
                     .fetches
                     .get_mut(&key)
-                    .expect("on_the_way returns keys of fetches");
+                    .expect("overlapping_fetches returns keys of fetches");
                 fetch.waiters.push(request);
                 waits += 1;
                 is_hit &= fetch.ahead;
@@ -229,9 +212,32 @@ impl Cache {
         }
     }
 
+    /// Records the use of the sectors of a read that the cache holds. Returns the others, and
+    /// whether any of those held was read ahead.
+    fn touch_held(&mut self, group: u32, sectors: Range<u64>) -> (Vec<Range<u64>>, bool) {
+        let mut missing = Vec::new();
+        let mut used_ahead = false;
+        for part in self.core.segments.parts(group, sectors) {
+            let mut valid = 0;
+            if let Some(slot) = self.core.segments.find(part.place) {
+                let segment = self.core.segments.get_mut(slot);
+                valid = segment.valid;
+                used_ahead |= segment.ahead & part.mask != 0;
+                segment.ahead &= !part.mask;
+                if !segment.is_pending() {
+                    self.core.segments.touch(slot);
+                }
+            }
+            self.core
+                .segments
+                .push_runs(&mut missing, part.place.1, part.mask & !valid);
+        }
+        (missing, used_ahead)
+    }
+
     /// Returns the fetches that overlap `range`. The parts of it that no fetch brings are appended
     /// to `rest`.
-    fn on_the_way(
+    fn overlapping_fetches(
         &self,
         group: u32,
         range: &Range<u64>,
@@ -278,7 +284,7 @@ impl Cache {
         }
         let mut to_fetch = Vec::new();
         for range in missing {
-            self.on_the_way(group, &range, &mut to_fetch);
+            self.overlapping_fetches(group, &range, &mut to_fetch);
         }
         for range in to_fetch {
             self.core.counts.readahead_bytes += (range.end - range.start) * SECTOR_BYTES;
