@@ -23,7 +23,7 @@ impl PoolStore {
         context: &mut StoreContext,
         take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
     ) {
-        let (requester, bytes, request) = match op {
+        match op {
             IoOp::Read {
                 offset_bytes,
                 length_bytes,
@@ -37,7 +37,7 @@ impl PoolStore {
                     offset_bytes,
                     length_bytes,
                 };
-                (Requester::Read(io), bytes, request)
+                self.send_request(Requester::Read(io), bytes, request, context);
             }
             IoOp::Write {
                 offset_bytes,
@@ -50,40 +50,41 @@ impl PoolStore {
                     length_bytes: data.len() as u32,
                     fua,
                 };
-                (Requester::Write { io, fua }, data, request)
+                self.send_request(Requester::Write { io, fua }, data, request, context);
             }
             IoOp::Flush => {
                 let requester = Requester::Plain(io, IoResult::Flushed);
-                (requester, Vec::new(), Request::Flush)
+                self.send_request(requester, Vec::new(), Request::Flush, context);
             }
-            IoOp::Unmap { ranges } => return self.unmap(volume, io, &ranges, false, context),
+            IoOp::Unmap { ranges } => self.unmap(volume, io, &ranges, false, context),
             IoOp::WriteSame {
                 range,
                 block,
-                unmap,
+                unmap: true,
                 fua,
+            } if block.iter().all(|byte| *byte == 0) => {
+                self.unmap(volume, io, &[range], fua, context);
+            }
+            IoOp::WriteSame {
+                range, block, fua, ..
             } => {
-                if unmap && block.iter().all(|byte| *byte == 0) {
-                    return self.unmap(volume, io, &[range], fua, context);
-                }
                 let same = WriteSame {
                     io,
                     volume,
                     left: range,
                     fua,
                 };
-                return self.start_write_same(same, &block, context);
+                self.start_write_same(same, &block, context);
             }
             IoOp::Status { range, extents_max } => {
                 let result = self.provisioning(volume, range, extents_max);
-                return context.done.push_back((io, result));
+                context.done.push_back((io, result));
             }
             IoOp::Keep { .. } => {
                 let result = IoResult::Failed(IoFailure::Internal);
-                return context.done.push_back((io, result));
+                context.done.push_back((io, result));
             }
-        };
-        self.ask(requester, bytes, request, context);
+        }
     }
 
     fn unmap(
@@ -100,7 +101,7 @@ impl PoolStore {
             fua,
         };
         let requester = Requester::Plain(io, IoResult::Done);
-        self.ask(requester, Vec::new(), request, context);
+        self.send_request(requester, Vec::new(), request, context);
     }
 
     fn provisioning(&self, volume: VolumeId, range: Extent, extents_max: usize) -> IoResult {
@@ -118,7 +119,7 @@ impl PoolStore {
 
     /// Starts a management request; [`PoolStore::poll_ordered`] returns its outcome.
     pub(crate) fn order(&mut self, order: u64, request: Request, context: &mut StoreContext) {
-        self.ask(Requester::Operator(order), Vec::new(), request, context);
+        self.send_request(Requester::Operator(order), Vec::new(), request, context);
     }
 
     /// Ends an access that still waits for space or for a copy. Returns false if there is none.
@@ -138,7 +139,8 @@ impl PoolStore {
         true
     }
 
-    pub(super) fn ask(
+    /// Sends a request to the pool; `bytes` is the data of an access.
+    pub(super) fn send_request(
         &mut self,
         requester: Requester,
         bytes: Vec<u8>,
@@ -156,7 +158,7 @@ impl PoolStore {
     }
 
     /// Handles the pool's answer to a request.
-    pub(super) fn take_reply(&mut self, id: usize, outcome: Outcome, context: &mut StoreContext) {
+    pub(super) fn handle_reply(&mut self, id: usize, outcome: Outcome, context: &mut StoreContext) {
         match outcome {
             Outcome::Ready { access, pieces } => {
                 let request = &mut self.accesses[id];

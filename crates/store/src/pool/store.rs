@@ -168,7 +168,7 @@ impl PoolStore {
             let mut moved = false;
             while let Some(reply) = self.core.poll_reply() {
                 moved = true;
-                self.take_reply(reply.id.0 as usize, reply.outcome, context);
+                self.handle_reply(reply.id.0 as usize, reply.outcome, context);
             }
             while let Some(action) = self.core.poll_action() {
                 moved = true;

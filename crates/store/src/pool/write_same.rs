@@ -37,7 +37,7 @@ impl PoolStore {
         if left.length_bytes == 0 {
             if fua {
                 let requester = Requester::Plain(io, IoResult::Done);
-                return self.ask(requester, Vec::new(), Request::Flush, context);
+                return self.send_request(requester, Vec::new(), Request::Flush, context);
             }
             return context.done.push_back((io, IoResult::Done));
         }
@@ -53,6 +53,6 @@ impl PoolStore {
             length_bytes: left.length_bytes - length_bytes,
         };
         let requester = Requester::WriteSame(WriteSame { left, ..same });
-        self.ask(requester, bytes, request, context);
+        self.send_request(requester, bytes, request, context);
     }
 }
