@@ -173,19 +173,25 @@ class Bench:
         iops = Figure("sessions512_4k_depth4_iops", "1/s", goal={"tgt": 3.0})
         array_memory = Figure("sessions512_array_memory", "MiB", lower_is_better=True)
         initiator_memory = Figure("sessions512_initiator_memory", "MiB", lower_is_better=True)
+        # Without the pages of the program's file, whose number depends on the layout of the binary.
+        array_anonymous = Figure("sessions512_array_anonymous_memory", "MiB", lower_is_better=True)
+        initiator_anonymous = Figure("sessions512_initiator_anonymous_memory", "MiB", lower_is_better=True)
         for _ in range(self.rounds):
             # Fresh targets each round, and no fill: the LU's own memory must not count as the
             # array's.
             with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
                 mine = self.initiator(ours, 4 * KIB, 4, sessions=512)
-                array_memory.add(peers.rss_bytes(ours.pid) / MIB)
-                initiator_memory.add(mine.client_rss_bytes / MIB)
+                array = peers.memory_of(ours.pid)
+                array_memory.add(array.resident / MIB)
+                array_anonymous.add(array.anonymous / MIB)
+                initiator_memory.add(mine.client_memory.resident / MIB)
+                initiator_anonymous.add(mine.client_memory.anonymous / MIB)
             with peers.tgt(TARGET_CPU) as tgt:
                 theirs = self.initiator(tgt, 4 * KIB, 4, sessions=512)
             iops.add(mine.iops, tgt=theirs.iops)
             if mine.errors or theirs.errors:
                 raise RuntimeError(f"512 sessions: {mine.errors} errors with hakaru, {theirs.errors} with tgt")
-        return [iops, array_memory, initiator_memory]
+        return [iops, array_memory, initiator_memory, array_anonymous, initiator_anonymous]
 
     def ten_thousand(self) -> list[Figure]:
         """10 000 sessions at depth 1 for a minute: what counts is that none fails."""

@@ -41,15 +41,25 @@ class Portal:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Resident memory of a process, in bytes."""
+
+    resident: int
+    """With the pages of the program's file that the kernel happened to map."""
+    anonymous: int
+    """What the process itself allocated."""
+
+
+@dataclass(frozen=True)
 class Load:
-    """What one run of a load gave."""
+    """The figures of one run of a load."""
 
     iops: float
     target_cpu_s_per_100k: float
     client_cpu_s_per_100k: float
     errors: int = 0
     latency_us_mean: float = 0.0
-    client_rss_bytes: int = 0
+    client_memory: Memory = Memory(0, 0)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -58,14 +68,13 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
-def rss_bytes(pid: int) -> int:
-    """Resident memory of a process; blocks of an LU that were only read share the kernel's zero
+def memory_of(pid: int) -> Memory:
+    """Resident memory of a process. Blocks of an LU that were only read share the kernel's zero
     page and take none.
     """
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    status = Path(f"/proc/{pid}/status").read_text()
+    resident = {name: int(kib) * 1024 for name, kib in re.findall(r"^(VmRSS|RssAnon):\s+(\d+) kB", status, re.M)}
+    return Memory(resident["VmRSS"], resident["RssAnon"])
 
 
 def pinned(cpu: int) -> list[str]:
@@ -319,7 +328,7 @@ def hakaru_initiator(
             "phase"
         )  # drain: the engine ends by itself after its result, and a process that ended has no memory
         target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
-        memory = rss_bytes(engine.process.pid)
+        memory = memory_of(engine.process.pid)
         values = engine.wait_for("result")["values"]
         done = values["reads"] + values["writes"]
         latency_ns = values["read_latency_ns_sum"] + values["write_latency_ns_sum"]
