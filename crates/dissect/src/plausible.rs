@@ -100,7 +100,16 @@ fn request_fits(bhs: &Bhs, opcode: Opcode) -> bool {
         }
         Opcode::Snack => bytes[1] & 0xf0 == 0x80 && zero(2..4) && length == 0 && zero(32..40),
         Opcode::NopOut => nop_fits(bhs),
-        _ => false,
+        Opcode::NopIn
+        | Opcode::ScsiResponse
+        | Opcode::TaskManagementResponse
+        | Opcode::LoginResponse
+        | Opcode::TextResponse
+        | Opcode::DataIn
+        | Opcode::LogoutResponse
+        | Opcode::R2t
+        | Opcode::AsyncMessage
+        | Opcode::Reject => false,
     }
 }
 
@@ -164,7 +173,14 @@ fn response_fits(bhs: &Bhs, opcode: Opcode) -> bool {
             bytes[1] == 0x80 && bytes[3] == 0 && length >= 48 && bytes[16..20] == [0xff; 4]
         }
         Opcode::NopIn => nop_fits(bhs) && window_fits(numbers(bytes)),
-        _ => false,
+        Opcode::NopOut
+        | Opcode::ScsiCommand
+        | Opcode::TaskManagementRequest
+        | Opcode::LoginRequest
+        | Opcode::TextRequest
+        | Opcode::DataOut
+        | Opcode::LogoutRequest
+        | Opcode::Snack => false,
     }
 }
 
