@@ -8,8 +8,8 @@ const SKIPPABLE: u32 = 0x184D_2A50;
 /// Header of a skippable frame: magic number and length, bytes.
 const SKIPPABLE_HEADER: usize = 8;
 
-/// Returns the maximum number of bytes that the frames of `length_bytes` in blocks of `block_bytes` take,
-/// rounded up to the destination's `sector_bytes`.
+/// Returns the maximum number of bytes that the frames of `length_bytes` in blocks of `block_bytes`
+/// take, rounded up to the destination's `sector_bytes`.
 #[must_use]
 pub fn packed_bytes_max(length_bytes: u64, block_bytes: u32, sector_bytes: u32) -> u64 {
     let block = u64::from(block_bytes);

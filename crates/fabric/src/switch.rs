@@ -53,8 +53,8 @@ impl Hasher for AddressHasher {
         bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
     fn write_u64(&mut self, value: u64) {
-        // Fibonacci hashing (Knuth 6.4); the upper half is mixed into the lower bits, which the map uses
-        // first.
+        // Fibonacci hashing (Knuth 6.4); the upper half is mixed into the lower bits, which the map
+        // uses first.
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }

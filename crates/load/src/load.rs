@@ -6,7 +6,7 @@
 //! 3. [`Load::handle_done`] frees the slot, counts, and records the latency from the *intended*
 //!    instant.
 //!
-//! The reason for the intended instant: a closed loop that waits for a stalled server issues nothing
+//! Reason for the intended instant: a closed loop that waits for a stalled server issues nothing
 //! meanwhile, so most of the stall never shows (coordinated omission). An open loop keeps its
 //! schedule, and each request due during the stall carries its share of the wait.
 use hakaru_units::Time;

@@ -3,8 +3,8 @@
 //!
 //! # A stamped block
 //! ```text
-//!  0        8        16        24         32      36      40                              n-8        n
-//!  | magic  | volume | LBA     | sequence | run   | CRC   | payload (incompressible) …     | sequence |
+//!  0        8        16        24         32      36      40                         n-8        n
+//!  | magic  | volume | LBA     | sequence | run   | CRC   | incompressible payload …  | sequence |
 //! ```
 //! All fields are little-endian. The CRC32C covers the block with its own field zero. The sequence
 //! is stored at both ends, so that a block with halves from different writes is reported as

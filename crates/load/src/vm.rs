@@ -1,7 +1,7 @@
 //! One emulated VM over iSCSI: its sessions with one LU and its load, as one machine.
 //!
 //! ```text
-//!   connected → logged in → surveyed → Ready ──begin──→ load ──end──→ drained ──log_out──→ LoggedOut
+//! connected → logged in → surveyed → Ready ─begin─→ load ─end─→ drained ─log_out─→ LoggedOut
 //! ```
 //! Usually there is one session. With several, each is a *leg*, numbered from 0, with its own
 //! connection, and commands are distributed round-robin. A shell owns the sockets; `world` (virtual

@@ -6,12 +6,16 @@
 //! data; it transfers no data itself:
 //!
 //! ```text
-//! handle_request(now, RequestId, Request)          Read, Write, Unmap, Flush, Create, Snapshot, …
-//! poll_reply() -> Reply                            Ready: transfer these pieces, then handle_moved(now, access, ok)
-//!                                                  Done, Created, Grown, Failed: complete
-//! poll_action() -> Action                          Copy, Zero, Discard, Sync, Commit: carry it out, then handle_action_done(now, id, result)
-//! poll_event() -> Event                            threshold crossed, pool is now read-only
-//! poll_timeout() -> Time                           deadline for handle_timeout(now)
+//! handle_request(now, RequestId, Request)   Read, Write, Unmap, Flush, Create, Snapshot, …
+//! poll_reply() -> Reply
+//!     Ready                                 transfer these pieces, then
+//!                                           handle_moved(now, access, ok)
+//!     Done, Created, Grown, Failed          complete
+//! poll_action() -> Action
+//!     Copy, Zero, Discard, Sync, Commit     carry it out, then
+//!                                           handle_action_done(now, id, result)
+//! poll_event() -> Event                     threshold crossed, pool is now read-only
+//! poll_timeout() -> Time                    deadline for handle_timeout(now)
 //! ```
 //!
 //! A write is answered `Ready` with the pieces of group files for its data. It is complete when the

@@ -79,8 +79,8 @@ impl<P: Payload> SendQueue<P> {
         self.arena.len() - self.arena_sent
     }
 
-    /// Returns the pieces in order. The sender passes any number of them to one system call, then calls
-    /// [`Self::advance`].
+    /// Returns the pieces in order. The sender passes any number of them to one system call, then
+    /// calls [`Self::advance`].
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'_, P>> {
         let mut copied = &self.arena[self.arena_sent..];
         let mut place = self.place();

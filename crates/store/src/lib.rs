@@ -3,16 +3,17 @@
 //! simulated world drive the same ones.
 //!
 //! ```text
-//! submit(now, Io, take_buffer)               an access of the device server
-//! cancel(now, IoId)                          ends an access that a pool still holds
-//! order(now, pool, number, pool::Request)    a management request for a pool
-//! poll_request() -> Request                  File: carry it out, then handle_file_done(now, FileDone)
-//!                                            Commit: carry it out, then handle_committed(now, Committed)
-//!                                            Keep: carry it out, then handle_kept(IoId, ok)
-//! poll_done() -> (IoId, IoResult)            a completed access
-//! poll_ordered(pool)                         a completed management request
-//! poll_notice() -> Notice                    an event to report to operator and initiators
-//! poll_timeout() -> Time                     deadline for handle_timeout(now, take_buffer)
+//! submit(now, Io, take_buffer)              an access of the device server
+//! cancel(now, IoId)                         ends an access that a pool still holds
+//! order(now, pool, number, pool::Request)   a management request for a pool
+//! poll_request() -> Request
+//!     File                                  carry it out, then handle_file_done(now, FileDone)
+//!     Commit                                carry it out, then handle_committed(now, Committed)
+//!     Keep                                  carry it out, then handle_kept(IoId, ok)
+//! poll_done() -> (IoId, IoResult)           a completed access
+//! poll_ordered(pool)                        a completed management request
+//! poll_notice() -> Notice                   an event to report to operator and initiators
+//! poll_timeout() -> Time                    deadline for handle_timeout(now, take_buffer)
 //! ```
 //!
 //! An access passes two stations. The model holds it until its modelled completion (without a model
@@ -26,7 +27,9 @@
 //! | `storage` | the entry points; dispatch of an access to its LU |
 //! | `inventory` | the LUs and pools, and their counters |
 //! | `lu` | an LU: its store, its position on the modelled drives |
-//! | `memory` `written` `contents` `chunked` | an LU in RAM; bitmap of written granules; contents drawn from a seed; memory without system calls |
+//! | `memory` `written` | an LU in RAM, and the bitmap of its written granules |
+//! | `contents` | contents of an LU in RAM that are drawn from a seed |
+//! | `chunked` | memory without system calls |
 //! | `file` | an LU in a file or on a block device |
 //! | `pool/` | LUs that are volumes of a pool: accesses, and the pool's own work |
 //! | `gate` | the timing model |

@@ -268,8 +268,8 @@ impl World {
         }
     }
 
-    /// Handles the consequences of a call to the target or its storage: accesses, then data to send,
-    /// closed connections and deadlines.
+    /// Handles the consequences of a call to the target or its storage: accesses, then data to
+    /// send, closed connections and deadlines.
     fn after_target(&mut self) {
         self.server.settle(self.now);
         while let Some(connection) = self.server.target.poll_transmit() {

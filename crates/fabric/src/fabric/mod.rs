@@ -15,7 +15,7 @@ use crate::packet::Packet;
 use crate::switch::{Switch, SwitchPort};
 use crate::train::{OutFrame, Train};
 use crate::validate::{ConfigError, validate};
-use hakaru_contract::fabric::{End, FabricConfig};
+use hakaru_contract::fabric::{End, FabricConfig, LinkConfig};
 
 mod forwarding;
 mod sending;
@@ -131,27 +131,30 @@ impl Fabric {
             lateness: Lateness::default(),
         };
         for link in &config.links {
-            for (direction, way) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
-                fabric
-                    .channels
-                    .push(Channel::new(direction, link.mtu_bytes, &mut rng));
-                fabric.names.push(format!("link/{}/{way}", link.name));
-            }
-            let a_to_b = fabric.channels.len() - 2;
-            let (near, far) = (
-                fabric.attach(config, &link.a, a_to_b),
-                fabric.attach(config, &link.b, a_to_b + 1),
-            );
-            // The channel that leaves `a` ends at `b`.
-            fabric.sinks.extend([far, near]);
-            let source = |end: Sink| match end {
-                Sink::Switch { switch, .. } => Some(switch),
-                Sink::Port(_) => None,
-            };
-            fabric.sources.extend([source(near), source(far)]);
+            fabric.add_link(config, link, &mut rng);
         }
         fabric.bound_trains();
         Ok(fabric)
+    }
+
+    fn add_link(&mut self, config: &FabricConfig, link: &LinkConfig, rng: &mut Pcg64) {
+        for (direction, way) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
+            self.channels
+                .push(Channel::new(direction, link.mtu_bytes, rng));
+            self.names.push(format!("link/{}/{way}", link.name));
+        }
+        let a_to_b = self.channels.len() - 2;
+        let (near, far) = (
+            self.attach(config, &link.a, a_to_b),
+            self.attach(config, &link.b, a_to_b + 1),
+        );
+        // The channel that leaves `a` ends at `b`.
+        self.sinks.extend([far, near]);
+        let source = |end: Sink| match end {
+            Sink::Switch { switch, .. } => Some(switch),
+            Sink::Port(_) => None,
+        };
+        self.sources.extend([source(near), source(far)]);
     }
 
     /// Keeps trains to a small part of every queue of a switch that they leave or enter.

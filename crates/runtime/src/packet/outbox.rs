@@ -119,8 +119,8 @@ fn stamp_of_sent(socket: BorrowedFd<'_>) -> Option<Time> {
 
 /// `CLOCK_REALTIME` of a message's stamp, ns.
 fn stamp_in(message: &libc::msghdr) -> Option<i128> {
-    // SAFETY: `recvmsg` filled `message`, and its control area is still in place. The CMSG functions
-    // stay within the area, and no read exceeds the length that was checked.
+    // SAFETY: `recvmsg` filled `message`, and its control area is still in place. The CMSG
+    // functions stay within the area, and no read exceeds the length that was checked.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(message);
         while let Some(control) = at.as_ref() {

@@ -44,8 +44,8 @@ impl Family {
     }
 }
 
-/// Appends the request for one socket, answered by one [`Answer::Socket`] or [`Answer::Refused`]
-/// under `sequence`.
+/// Appends the request for one socket, answered by one [`super::Answer::Socket`] or
+/// [`super::Answer::Refused`] under `sequence`.
 pub fn emit_request_of(socket: &SocketId, sequence: u32, out: &mut Vec<u8>) {
     emit_header(HEADER + REQUEST, NLM_F_REQUEST, sequence, out);
     out.extend_from_slice(&[socket.family, IPPROTO_TCP, ATTRIBUTES, 0]);
@@ -54,8 +54,8 @@ pub fn emit_request_of(socket: &SocketId, sequence: u32, out: &mut Vec<u8>) {
 }
 
 /// Appends the request for all sockets of a family that have one of `ports` at either end (all
-/// sockets if `ports` is empty). It is answered by any number of [`Answer::Socket`] and one
-/// [`Answer::Done`] or [`Answer::Refused`].
+/// sockets if `ports` is empty). It is answered by any number of [`super::Answer::Socket`] and one
+/// [`super::Answer::Done`] or [`super::Answer::Refused`].
 ///
 /// # Panics
 /// If there are more than [`PORTS_MAX`] ports.
