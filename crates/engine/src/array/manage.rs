@@ -12,10 +12,9 @@ use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
 use serde_json::{Value, json};
 
-use super::accept::Acceptor;
+use super::connections::Connections;
 use super::descriptors::Descriptors;
 use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
-use super::lending::Lending;
 use super::orders::{Answer, Completion, Orders, Pending, PoolPart};
 use super::reports::report_space;
 use super::storage::{Ordered, Storage};
@@ -59,12 +58,9 @@ pub struct OrderExecutor<'a> {
     pub storage: &'a mut Storage,
     /// Orders that pools work on.
     pub orders: &'a mut Orders,
-    pub acceptor: &'a Acceptor<'a>,
-    pub lending: &'a Lending,
+    pub connections: &'a Connections<'a>,
     /// Connections, sessions and pipes that were possible at start.
     pub descriptors: Descriptors,
-    /// Open connections.
-    pub open: usize,
 }
 
 impl OrderExecutor<'_> {
@@ -188,11 +184,12 @@ impl OrderExecutor<'_> {
     /// Lowers the bounds on connections and sessions, because group files use descriptors too.
     /// Returns `false` if fewer fit now than are open.
     fn reserve_descriptors(&mut self) -> bool {
-        let now = self.descriptors.again(self.open, self.lending);
+        let open = self.connections.open();
+        let now = self.descriptors.again(open, self.connections.lending());
         self.target
             .set_connections_max(now.connections_max.max(1), now.sessions_max.max(1));
         let sessions = self.target.sessions_now();
-        sessions <= now.sessions_max as usize && self.open <= now.connections_max as usize
+        sessions <= now.sessions_max as usize && open <= now.connections_max as usize
     }
 
     /// Closes the file of a group that is not added after all.
@@ -294,7 +291,7 @@ impl OrderExecutor<'_> {
     }
 
     fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
-        if portal >= self.acceptor.portals() {
+        if portal >= self.connections.acceptor().portals() {
             let message = format!("there is no portal {portal}");
             return Err(Failure::usage(message, "portals count from 0"));
         }
@@ -419,8 +416,9 @@ impl OrderExecutor<'_> {
 
     /// The answer to `status`.
     fn status(&self) -> BTreeMap<String, Value> {
-        let addresses = self.acceptor.addresses().unwrap_or_default();
-        let portals: Vec<Value> = (0..self.acceptor.portals())
+        let acceptor = self.connections.acceptor();
+        let addresses = acceptor.addresses().unwrap_or_default();
+        let portals: Vec<Value> = (0..acceptor.portals())
             .map(|portal| {
                 let address = addresses.get(portal);
                 let state = port_state(self.target.port_state(portal));

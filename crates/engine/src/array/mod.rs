@@ -21,6 +21,7 @@
 //! | `figures.rs` | pools, volumes and LUs in figures |
 //! | `accept.rs` | listeners and accept(2) |
 //! | `refusals.rs` | refused logins, for the operator |
+//! | `connections.rs` | all connections: accepting, turns, closing |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `descriptors.rs` | open files divided among sessions, logins and pipes |
 //! | `lending.rs` | zero-copy send of large reads |
@@ -31,6 +32,7 @@ mod accept;
 mod access;
 mod check;
 mod connection;
+mod connections;
 mod descriptors;
 mod figures;
 mod lending;
@@ -47,43 +49,34 @@ mod tcp;
 mod tokens;
 mod validate;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::IoSlice;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use hakaru_contract::{ArrayConfig, ErrorClass};
-use hakaru_iscsi_target::{ConnectionId, Limits, Target, TargetConfig};
+use hakaru_contract::ArrayConfig;
+use hakaru_iscsi_target::{Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
-use hakaru_runtime::net::Socket;
 use hakaru_runtime::process::entropy;
-use hakaru_runtime::{Event, Interest, Reactor, Token, WaitPolicy, Waiter, clock};
+use hakaru_runtime::{Event, Reactor, Token, WaitPolicy, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
 pub use self::check::check_pool;
 
-use self::accept::{Accept, Acceptor};
-use self::connection::{Connection, Turn};
+use self::accept::Acceptor;
+use self::connections::Connections;
 use self::descriptors::Descriptors;
-use self::lending::Lending;
 use self::manage::OrderExecutor;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
 use self::reports::PoolReports;
 use self::storage::Storage;
-use self::tcp::Tcp;
 use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
-use crate::contain::contain;
 use crate::control::{Control, Counters, Order};
 use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
-
-/// Receive buffer of all connections, bytes. It fits the second-level cache, and holds 32 commands
-/// with 4 KiB each.
-const RECEIVE_BYTES: usize = 256 << 10;
 
 /// Rounds of accesses and their answers before the sockets have their turn: some 50 us if every
 /// access completes at once.
@@ -95,10 +88,6 @@ const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
 
 /// Events taken from the reactor at a time.
 const EVENTS: usize = 1024;
-
-/// Connections accepted from one listener before the sessions have their turn: during a login storm
-/// a further one is always pending.
-const ACCEPTS_PER_TURN: usize = 16;
 
 /// How long initiators may take to log out after `stop`.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -134,28 +123,15 @@ struct Shell<'r> {
     reactor: &'r Reactor,
     target: Target,
     storage: Storage,
-    acceptor: Acceptor<'r>,
+    connections: Connections<'r>,
     refusals: RefusalLog,
-    /// Indexed by [`ConnectionId::index`].
-    connections: Vec<Option<Connection>>,
-    open: usize,
     /// The last turn ended before everything had settled.
     unsettled: bool,
-    tcp: Tcp,
-    /// Connections whose turn ended with more to receive.
-    again: VecDeque<ConnectionId>,
-    /// A connection received data in this turn, or has ended.
-    received: bool,
-    buffer: Box<[u8]>,
-    slices: Vec<IoSlice<'static>>,
-    lending: Lending,
     orders: Orders,
     pool_reports: PoolReports,
     samples: Schedule,
     /// Connections, sessions and pipes that were possible at start.
     descriptors: Descriptors,
-    /// Failures of this turn that the operator is to see.
-    failures: Vec<Failure>,
 }
 
 impl<'r> Shell<'r> {
@@ -193,35 +169,27 @@ impl<'r> Shell<'r> {
                 Box::new(entropy::fill),
             ),
             storage,
-            acceptor,
+            connections: Connections::new(acceptor, descriptors.pipes_max, reactor),
             refusals: RefusalLog::default(),
-            connections: Vec::new(),
-            open: 0,
             unsettled: false,
-            tcp: Tcp::default(),
-            again: VecDeque::new(),
-            received: false,
-            buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
-            slices: Vec::new(),
-            lending: Lending::new(descriptors.pipes_max),
             orders: Orders::default(),
             pool_reports: PoolReports::new(config.pools.len()),
             samples: Schedule::new(config.sample_interval_ms)?,
             descriptors,
-            failures: Vec::new(),
         })
     }
 
     /// The figures that `ready` reports.
     fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
-        let addresses = self.acceptor.addresses()?;
+        let acceptor = self.connections.acceptor();
+        let addresses = acceptor.addresses()?;
         let portals: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
         let lus: Vec<Value> = config
             .lus
             .iter()
             .map(|lu| json!({"lun": lu.lun, "size_bytes": lu.size_bytes, "block_bytes": lu.block_bytes, "store": lu.store}))
             .collect();
-        let socket = self.acceptor.socket_facts();
+        let socket = acceptor.socket_facts();
         let pools = figures::pools_figures(&self.storage);
         Ok(BTreeMap::from([
             ("portals".to_owned(), json!(portals)),
@@ -247,36 +215,23 @@ impl<'r> Shell<'r> {
         loop {
             let until = self.deadline(stop_by);
             control.wait(self.reactor, waiter, until)?;
-            self.received = false;
+            self.connections.begin_turn();
             let now = clock::now();
             for event in waiter.events() {
                 if !control.handle_event(event)? {
                     self.handle_event(now, event);
                 }
             }
-            for _ in 0..self.again.len() {
-                if let Some(id) = self.again.pop_front() {
-                    self.receive(now, id.index());
-                }
-            }
-            self.acceptor.resume(now, false);
+            self.connections.receive_again(now, &mut self.target);
+            self.connections.handle_timeout(now);
             self.target.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
-            waiter.end_turn(now, self.received, moved);
+            waiter.end_turn(now, self.connections.received(), moved);
             while self.order_executor().execute(now, control) {
                 self.settle(now);
             }
-            let failures = self
-                .pool_reports
-                .report(&mut self.storage, &mut self.target);
-            self.failures.extend(failures);
-            while let Some(refusal) = self.target.poll_refusal() {
-                self.failures.extend(self.refusals.report(now, &refusal));
-            }
-            for failure in self.failures.drain(..) {
-                control.error(&failure, false);
-            }
+            self.report_failures(now, control);
             while let Some(order) = control.poll_order() {
                 match order {
                     Order::Start(at) => self.samples.start(at.max(now)),
@@ -291,7 +246,8 @@ impl<'r> Shell<'r> {
             if self.samples.due(now) && stop_by.is_none() {
                 self.sample(control);
             }
-            if stop_by.is_some_and(|by| (self.open == 0 && !self.unsettled) || now >= by)
+            if stop_by
+                .is_some_and(|by| (self.connections.open() == 0 && !self.unsettled) || now >= by)
                 && self.orders.is_empty()
             {
                 return self.finish(control);
@@ -304,22 +260,20 @@ impl<'r> Shell<'r> {
             target: &mut self.target,
             storage: &mut self.storage,
             orders: &mut self.orders,
-            acceptor: &self.acceptor,
-            lending: &self.lending,
+            connections: &self.connections,
             descriptors: self.descriptors,
-            open: self.open,
         }
     }
 
     /// When the loop must run again without an event.
     fn deadline(&self, stop_by: Option<Time>) -> Option<Time> {
-        if self.unsettled || !self.again.is_empty() {
+        if self.unsettled {
             return Some(Time::ZERO);
         }
         let deadlines = [
             self.storage.poll_timeout(),
             self.target.poll_timeout(),
-            self.acceptor.poll_timeout(),
+            self.connections.poll_timeout(),
             self.samples.next(),
             stop_by,
         ];
@@ -339,116 +293,27 @@ impl<'r> Shell<'r> {
             return self.storage.handle_store_event(now, pool);
         }
         if token >= LISTENERS {
-            return self.accept(now, (token - LISTENERS) as usize);
+            let portal = (token - LISTENERS) as usize;
+            return self.connections.accept(now, portal, &mut self.target);
         }
         let index = token as usize;
-        // After a close in this turn the index is free, or belongs to a newer connection, whose
-        // read then returns nothing.
-        let Some(Some(connection)) = self.connections.get_mut(index) else {
-            return;
-        };
-        connection.handle_event(event);
-        if connection.unread() {
-            self.receive(now, index);
-        }
-        if event.writable {
-            self.send(now, index);
-        }
-    }
-
-    /// Accepts connections of a portal, up to [`ACCEPTS_PER_TURN`]. The reactor reports the others
-    /// again, because it watches listeners level-triggered.
-    fn accept(&mut self, now: Time, portal: usize) {
-        for _ in 0..ACCEPTS_PER_TURN {
-            match self.acceptor.accept(now, portal, self.open) {
-                Accept::Connection(socket, peer) => self.add_connection(now, portal, socket, peer),
-                Accept::Nothing => return,
-                Accept::Failed(failure) => self.failures.extend(failure),
-            }
-        }
-    }
-
-    fn add_connection(&mut self, now: Time, portal: usize, socket: Socket, peer: SocketAddr) {
-        // A peer that has reset the connection already leaves a socket without an address; dropping
-        // it closes it.
-        let Ok(local) = socket.local_address() else {
-            return;
-        };
-        let Some(id) = self.target.handle_connected(now, portal, local, peer) else {
-            return;
-        };
-        let token = Token(id.index() as u64);
-        if self
-            .reactor
-            .register(&socket, token, Interest::Edge)
-            .is_err()
-        {
-            return self.target.handle_closed(now, id);
-        }
-        if self.connections.len() <= id.index() {
-            self.connections.resize_with(id.index() + 1, || None);
-        }
-        self.connections[id.index()] = Some(Connection::new(id, socket));
-        self.open += 1;
-    }
-
-    fn receive(&mut self, now: Time, index: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(index) else {
-            return;
-        };
-        let id = connection.id;
-        let turn = contain(|| connection.receive(now, &mut self.target, &mut self.buffer));
-        match turn {
-            Ok(Turn::Nothing) => return,
-            Ok(Turn::Over) => {}
-            Ok(Turn::More) => self.again.push_back(id),
-            Ok(Turn::Closed) => {
-                self.target.handle_closed(now, id);
-                self.close(index);
-            }
-            Err(panic) => self.give_up(now, id, &panic),
-        }
-        self.received = true;
-    }
-
-    /// Ends a session whose handling has panicked.
-    fn give_up(&mut self, now: Time, id: ConnectionId, panic: &str) {
-        self.target.handle_panicked(now, id);
-        self.failures.push(Failure::new(
-            ErrorClass::Internal,
-            format_args!("a session was ended by a defect of hakaru: {panic}"),
-            "the other sessions continue, but do not trust this run; please report the defect",
-        ));
-    }
-
-    fn send(&mut self, now: Time, index: usize) {
-        let Some(Some(connection)) = self.connections.get_mut(index) else {
-            return;
-        };
-        let id = connection.id;
         let (target, storage) = (&mut self.target, &mut self.storage);
-        let (slices, lending) = (&mut self.slices, &mut self.lending);
-        match contain(|| connection.send(now, target, storage, slices, lending)) {
-            Ok(Ok(())) => {
-                if connection.unread() && self.target.wants_received(id) {
-                    // The target had stopped reading until its answers were taken.
-                    self.again.push_back(id);
-                }
-            }
-            Ok(Err(_)) => {
-                self.target.handle_closed(now, id);
-                self.close(index);
-            }
-            Err(panic) => self.give_up(now, id, &panic),
-        }
+        self.connections
+            .handle_event(now, index, event, target, storage);
     }
 
-    fn close(&mut self, index: usize) {
-        if let Some(connection) = self.connections[index].take() {
-            self.tcp.forget(index, &connection);
-            connection.close(&mut self.lending);
-            self.open -= 1;
-            self.acceptor.resume(Time::ZERO, true);
+    /// Reports failures of connections, logins and pools to the operator.
+    fn report_failures(&mut self, now: Time, control: &Control) {
+        let mut failures: Vec<Failure> = self.connections.drain_failures().collect();
+        failures.extend(
+            self.pool_reports
+                .report(&mut self.storage, &mut self.target),
+        );
+        while let Some(refusal) = self.target.poll_refusal() {
+            failures.extend(self.refusals.report(now, &refusal));
+        }
+        for failure in failures {
+            control.error(&failure, false);
         }
     }
 
@@ -477,11 +342,12 @@ impl<'r> Shell<'r> {
             }
             while let Some(id) = self.target.poll_transmit() {
                 moved = true;
-                self.send(now, id.index());
+                let (target, storage) = (&mut self.target, &mut self.storage);
+                self.connections.send(now, id.index(), target, storage);
             }
             while let Some(id) = self.target.poll_close() {
                 moved = true;
-                self.close(id.index());
+                self.connections.close(id.index());
             }
             if !moved {
                 self.unsettled = self.target.has_io();
@@ -490,6 +356,7 @@ impl<'r> Shell<'r> {
         }
         true
     }
+
     /// Sends the counters as of now.
     fn sample(&mut self, control: &Control) {
         let now = clock::now();
@@ -497,7 +364,7 @@ impl<'r> Shell<'r> {
     }
 
     fn counters(&mut self, now: Time) -> Counters {
-        let tcp = self.tcp.counters(&self.connections, self.open);
+        let tcp = self.connections.tcp_counters();
         reports::counters(now, &mut self.storage, &self.target, tcp)
     }
 
