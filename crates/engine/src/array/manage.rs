@@ -9,14 +9,15 @@ use hakaru_iscsi_target::Target;
 use hakaru_pool::{Failure as Refusal, Outcome, Request, VolumeId};
 use hakaru_store::{Lu, Place, Store};
 use hakaru_units::Time;
-use hakaru_wire::scsi::AccessState;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::connections::Connections;
 use super::descriptors::Descriptors;
-use super::figures::{lus_figures, pool_figures, pools_figures, volume_figures};
+use super::figures::{pool_figures, volume_figures};
+use super::lookup::{VolumePath, check_blocks, pool_named, volume_named, volume_object};
 use super::orders::{Answer, Completion, Orders, Pending, PoolPart};
 use super::reports::report_space;
+use super::status::{access_state, status};
 use super::storage::{Ordered, Storage};
 use super::{pools, setup, validate};
 use crate::control::Control;
@@ -27,22 +28,6 @@ enum Progress {
     Answered(Answer),
     /// A pool does the request next.
     Ask(Request, PoolPart),
-}
-
-/// A volume by its names.
-struct VolumePath {
-    pool: String,
-    volume: String,
-}
-
-impl VolumePath {
-    fn object(&self) -> String {
-        volume_object(&self.volume)
-    }
-}
-
-fn volume_object(name: &str) -> String {
-    format!("volume {name:?}")
 }
 
 /// A copy of a volume that is to be made.
@@ -103,7 +88,11 @@ impl OrderExecutor<'_> {
 
     fn begin_order(&mut self, now: Time, action: ManageAction) -> Result<Progress, Failure> {
         match action {
-            ManageAction::Status => Ok(Progress::Answered(Ok(self.status()))),
+            ManageAction::Status => Ok(Progress::Answered(Ok(status(
+                self.target,
+                self.storage,
+                self.connections.acceptor(),
+            )))),
             ManageAction::Grow { pool, group } => self.begin_grow(&pool, &group),
             ManageAction::Create { lu } => self.begin_create(lu),
             ManageAction::Snapshot { pool, volume, name } => {
@@ -155,7 +144,7 @@ impl OrderExecutor<'_> {
     }
 
     fn begin_grow(&mut self, name: &str, group: &GroupConfig) -> Result<Progress, Failure> {
-        let pool = self.pool_named(name)?;
+        let pool = pool_named(self.storage, name)?;
         validate::check_group(name, group, self.storage.core.model())?;
         let object = format!("group {:?}", group.name);
         let mut groups = self.storage.core.pools()[pool].core().groups();
@@ -212,7 +201,7 @@ impl OrderExecutor<'_> {
             let message = format!("there is an LU {} already", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));
         }
-        let pool = self.pool_named(pool)?;
+        let pool = pool_named(self.storage, pool)?;
         self.advance_create(pool, lu)
     }
 
@@ -240,7 +229,7 @@ impl OrderExecutor<'_> {
     }
 
     fn begin_copy(&mut self, of: &VolumePath, copy: CopyOrder) -> Result<Progress, Failure> {
-        let (pool, volume) = self.volume_named(of)?;
+        let (pool, volume) = volume_named(self.storage, of)?;
         let part = PoolPart {
             pool,
             object: volume_object(&copy.name),
@@ -256,8 +245,8 @@ impl OrderExecutor<'_> {
     }
 
     fn begin_resize(&mut self, path: &VolumePath, size_bytes: u64) -> Result<Progress, Failure> {
-        let (pool, volume) = self.volume_named(path)?;
-        self.check_blocks(pool, volume, size_bytes)?;
+        let (pool, volume) = volume_named(self.storage, path)?;
+        check_blocks(self.storage, pool, volume, size_bytes)?;
         self.change_volume(path, |volume| {
             let request = Request::Resize { volume, size_bytes };
             (request, Completion::SetCapacity(volume, size_bytes))
@@ -269,7 +258,7 @@ impl OrderExecutor<'_> {
         path: &VolumePath,
         change: impl FnOnce(VolumeId) -> (Request, Completion),
     ) -> Result<Progress, Failure> {
-        let (pool, volume) = self.volume_named(path)?;
+        let (pool, volume) = volume_named(self.storage, path)?;
         let (request, completion) = change(volume);
         let part = PoolPart {
             pool,
@@ -374,82 +363,8 @@ impl OrderExecutor<'_> {
         self.storage.core.luns_of(pool, volume).collect()
     }
 
-    fn check_blocks(&self, pool: usize, volume: VolumeId, size_bytes: u64) -> Result<(), Failure> {
-        for lun in self.storage.core.luns_of(pool, volume) {
-            let block = self.storage.core.lu(lun).map_or(512, |lu| lu.block_bytes);
-            if !size_bytes.is_multiple_of(u64::from(block)) {
-                return Err(Failure::usage(
-                    format_args!("{size_bytes} bytes is not a whole number of LUN {lun}'s blocks"),
-                    format_args!("give a multiple of {block}"),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn pool_named(&self, name: &str) -> Result<usize, Failure> {
-        self.storage.core.pool_named(name).ok_or_else(|| {
-            let names: Vec<&str> = self.storage.core.pools().iter().map(|p| p.name()).collect();
-            Failure::usage(
-                format_args!("there is no pool {name:?}"),
-                format_args!("pools of this array: {}", names.join(", ")),
-            )
-        })
-    }
-
-    fn volume_named(&self, path: &VolumePath) -> Result<(usize, VolumeId), Failure> {
-        let number = self.pool_named(&path.pool)?;
-        match self.storage.core.pools()[number].volume_named(&path.volume) {
-            Some(volume) => Ok((number, volume)),
-            None => Err(pools::refused(
-                &path.pool,
-                &path.object(),
-                Refusal::NoVolume,
-            )),
-        }
-    }
-
     fn volume_answer(&self, pool: usize, volume: VolumeId) -> BTreeMap<String, Value> {
         let figures = volume_figures(self.storage, pool, volume);
         BTreeMap::from([("volume".to_owned(), figures)])
-    }
-
-    /// The answer to `status`.
-    fn status(&self) -> BTreeMap<String, Value> {
-        let acceptor = self.connections.acceptor();
-        let addresses = acceptor.addresses().unwrap_or_default();
-        let portals: Vec<Value> = (0..acceptor.portals())
-            .map(|portal| {
-                let address = addresses.get(portal);
-                let state = port_state(self.target.port_state(portal));
-                json!({"address": address.map(|a| a.to_string()), "state": state})
-            })
-            .collect();
-        BTreeMap::from([
-            ("pools".to_owned(), json!(pools_figures(self.storage))),
-            ("lus".to_owned(), json!(lus_figures(self.storage))),
-            ("portals".to_owned(), json!(portals)),
-            ("sessions_now".to_owned(), json!(self.target.sessions_now())),
-        ])
-    }
-}
-
-fn access_state(state: PortState) -> AccessState {
-    match state {
-        PortState::Optimized => AccessState::ActiveOptimized,
-        PortState::NonOptimized => AccessState::ActiveNonOptimized,
-        PortState::Standby => AccessState::Standby,
-        PortState::Unavailable => AccessState::Unavailable,
-    }
-}
-
-fn port_state(state: AccessState) -> Option<PortState> {
-    match state {
-        AccessState::ActiveOptimized => Some(PortState::Optimized),
-        AccessState::ActiveNonOptimized => Some(PortState::NonOptimized),
-        AccessState::Standby => Some(PortState::Standby),
-        AccessState::Unavailable => Some(PortState::Unavailable),
-        // Ports change state at once.
-        AccessState::Transitioning => None,
     }
 }

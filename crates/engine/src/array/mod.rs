@@ -14,6 +14,8 @@
 //! | `lu_file.rs` | the file or block device behind an LU |
 //! | `path_hint.rs` | advice for each way that a path can fail |
 //! | `manage.rs` | the operator's orders while it serves |
+//! | `lookup.rs` | pools and volumes that an order names |
+//! | `status.rs` | the answer to `status` |
 //! | `orders.rs` | orders that pools work on |
 //! | `tokens.rs` | the sources of events |
 //! | `check.rs` | a pool that no array has open, checked |
@@ -36,6 +38,7 @@ mod connections;
 mod descriptors;
 mod figures;
 mod lending;
+mod lookup;
 mod lu_file;
 mod manage;
 mod orders;
@@ -44,6 +47,7 @@ mod pools;
 mod refusals;
 mod reports;
 mod setup;
+mod status;
 mod storage;
 mod tcp;
 mod tokens;

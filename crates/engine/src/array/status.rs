@@ -1,0 +1,54 @@
+//! The answer to the operator's `status`, and port states as operator and SCSI name them.
+use std::collections::BTreeMap;
+
+use hakaru_contract::PortState;
+use hakaru_iscsi_target::Target;
+use hakaru_wire::scsi::AccessState;
+use serde_json::{Value, json};
+
+use super::accept::Acceptor;
+use super::figures::{lus_figures, pools_figures};
+use super::storage::Storage;
+
+/// Returns the answer to `status`: pools, LUs, portals, and the number of sessions.
+pub fn status(
+    target: &Target,
+    storage: &Storage,
+    acceptor: &Acceptor<'_>,
+) -> BTreeMap<String, Value> {
+    let addresses = acceptor.addresses().unwrap_or_default();
+    let portals: Vec<Value> = (0..acceptor.portals())
+        .map(|portal| {
+            let address = addresses.get(portal);
+            let state = port_state(target.port_state(portal));
+            json!({"address": address.map(|a| a.to_string()), "state": state})
+        })
+        .collect();
+    BTreeMap::from([
+        ("pools".to_owned(), json!(pools_figures(storage))),
+        ("lus".to_owned(), json!(lus_figures(storage))),
+        ("portals".to_owned(), json!(portals)),
+        ("sessions_now".to_owned(), json!(target.sessions_now())),
+    ])
+}
+
+/// Returns the SCSI access state of a configured port state.
+pub fn access_state(state: PortState) -> AccessState {
+    match state {
+        PortState::Optimized => AccessState::ActiveOptimized,
+        PortState::NonOptimized => AccessState::ActiveNonOptimized,
+        PortState::Standby => AccessState::Standby,
+        PortState::Unavailable => AccessState::Unavailable,
+    }
+}
+
+fn port_state(state: AccessState) -> Option<PortState> {
+    match state {
+        AccessState::ActiveOptimized => Some(PortState::Optimized),
+        AccessState::ActiveNonOptimized => Some(PortState::NonOptimized),
+        AccessState::Standby => Some(PortState::Standby),
+        AccessState::Unavailable => Some(PortState::Unavailable),
+        // Ports change state at once.
+        AccessState::Transitioning => None,
+    }
+}
