@@ -71,12 +71,5 @@ def sentences(language: str, *parts: str) -> str:
 
 def caveat(language: str, one: Caveat) -> str:
     """The caveat's text, with what to do."""
-    values = dict(one.values)
-    return say(language, f"caveat.{one.name}", _Blank({"count": values.get("n", values.get("samples")), **values}))
-
-
-class _Blank(dict[str, Any]):
-    """A value that a caveat of an older or newer run does not have is shown as missing."""
-
-    def __missing__(self, key: str) -> str:
-        return "–"
+    count = one.values.get("n", one.values.get("samples"))
+    return say(language, f"caveat.{one.name}", {"count": count, **one.values})

@@ -4,7 +4,7 @@ figures.
     render(run_dir, ["html", "pdf"], ["en", "ja"])   → paths
     figure(run_dir, "iops", Path("iops.png"))        → path
 
-`document` says what a report shows, `figures` which drawings, `charts` how they look, `output`
+`document` defines the contents, `figures` the drawings, `charts` their appearance; `output`
 writes files. All numbers come from the summary that `hakaru.analysis` computes.
 """
 

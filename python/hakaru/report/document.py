@@ -135,7 +135,7 @@ def _notices(summary: Json, language: str) -> list[str]:
 
 
 def _answer(summary: Json, language: str) -> list[Json]:
-    """The chief findings of each sweep, one paragraph a sweep, with its name said once."""
+    """The chief findings of each sweep, one paragraph a sweep, with its name once."""
     found: dict[str, list[str]] = {}
     for finding in kind.of(summary["run"]["kind"]).chief_findings(summary):
         name = sentences.series(finding["where"], language)

@@ -12,7 +12,7 @@ from hakaru.wording import has, say
 
 @dataclass(frozen=True)
 class Figure:
-    """`name` is what `hakaru.report.figure` is asked for; `draw` returns the chart at a size."""
+    """`name` selects the figure in `hakaru.report.figure`; `draw` returns the chart at a size."""
 
     name: str
     title: str

@@ -31,14 +31,14 @@ class TerminalTable:
 
 
 class ReportKind(ABC):
-    """What reports of this kind show. `summary` is as `AnalysisKind.analyse` gave it.
+    """The contents of reports of this kind. `summary` is as `AnalysisKind.analyse` gave it.
 
     Only the table must be written; a report without the rest has the parts that all reports have.
     """
 
     @abstractmethod
     def table(self, summary: Json) -> TerminalTable:
-        """What the terminal shows of each point when the run has ended."""
+        """Cells of each point for the terminal, printed when the run has ended."""
 
     def chief_findings(self, summary: Json) -> list[Json]:
         """Findings that answer the study's question. Default: all."""
@@ -74,7 +74,7 @@ class ReportKind(ABC):
         return []
 
     def point_name(self, point: Json, language: str) -> str:
-        """What a point outside of any sweep is called. Default: its factors."""
+        """Name of a point outside of any sweep. Default: its factors."""
         return sentences.series(point["factors"], language) or str(point["point"])
 
     def redo(self, run: Json) -> str:

@@ -119,7 +119,7 @@ def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
 
 
 def _built(lab: Json, language: str) -> Iterator[tuple[str, str]]:
-    """How the lab was built, or the site that it stands for."""
+    """Backend, check of links and congestion control of a lab that was built."""
     backend = lab.get("backend") or {}
     if not isinstance(backend, dict):
         yield say(language, "lab.built.links"), str(backend)

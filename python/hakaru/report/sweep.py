@@ -37,7 +37,7 @@ class Sweep:
         return [(float(row["level"]), float(row["published"]) * factor, None, None) for row in rows]
 
     def reference_title(self, language: str) -> str:
-        """Whose curve it is."""
+        """Title of the publication that the curve is from."""
         return str(self.references[0]["title"][language]) if self.references else ""
 
 

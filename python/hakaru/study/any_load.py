@@ -18,7 +18,7 @@ from hakaru.suggest import did_you_mean
 
 
 class Load(Part):
-    """What a study does to its lab: `load:`. Each kind derives its own and makes `kind` a Literal
+    """The load of a study on its lab: `load:`. Each kind derives its own and makes `kind` a Literal
     of its name.
     """
 

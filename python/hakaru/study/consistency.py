@@ -1,4 +1,4 @@
-"""What has to fit together in a study beyond the shape of each field.
+"""Checks of a study that concern several fields.
 
 `problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are
 right. Storage and lab are looked at as they are written and as they are at every point
@@ -23,7 +23,7 @@ from hakaru.units import format_size
 
 
 def problems(study: Study) -> list[Problem]:
-    """What does not fit together, in the order in which it is found."""
+    """All problems of a study, in the order of the checks."""
     found = [*_standing_parts(study), *_factors(study), *_variables(study)]
     found = found or [*kind.of(study).problems(study)]
     # Points of a study that does not hold together would only say the same again.
@@ -37,12 +37,12 @@ def problems(study: Study) -> list[Problem]:
 
 
 def one_study(study: Study) -> list[Problem]:
-    """What does not fit together at one point: lab, storage, load."""
+    """Problems at one point: lab, storage, load."""
     return _standing_parts(study) or [*kind.of(study).point_problems(study)]
 
 
 def _standing_parts(study: Study) -> list[Problem]:
-    """What does not fit together in lab and storage."""
+    """Problems of lab and storage."""
     problems = [*_lab(study)]
     written = study.arrays or ({"": study.array} if study.array else {})
     for name, array in written.items():
@@ -231,5 +231,5 @@ def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> It
         fit = [p for p in points if _has(p, getattr(ratio, field))]
         if len(fit) != 1:
             message = "no point matches" if not fit else f"{len(fit)} points match; exactly one is needed"
-            hint = "name a level of every factor that tells them apart" if fit else "`hakaru plan` lists the points"
+            hint = "name a level of every factor that distinguishes them" if fit else "`hakaru plan` lists the points"
             yield (*place, field), message, hint

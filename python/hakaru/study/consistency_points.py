@@ -38,7 +38,7 @@ def blocks_of(study: Study) -> Iterator[tuple[Path_, Factors]]:
 
 
 def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
-    """What does not fit together at points; the first problem of each."""
+    """The first problem of each point."""
     base = study
     if study.quick and study.quick.changes:
         changes = [Change(place, value) for place, value in study.quick.changes.items()]
@@ -109,7 +109,7 @@ def _blamed(
 
 
 def _place_of(study: Study, change: Change, block: Path_) -> Path_:
-    """Where a change is written."""
+    """The place where a change is written."""
     if not change.variable:
         return ("quick", "changes", change.place)
     if isinstance(study.varied[change.variable], Sets):

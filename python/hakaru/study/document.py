@@ -33,7 +33,7 @@ Path_ = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands: 1-based line and column."""
+    """A place in the file: 1-based line and column."""
 
     line: int
     column: int
@@ -49,7 +49,7 @@ class Document:
     keys: dict[Path_, Place] = field(default_factory=dict)
 
     def error(self, place: Place, message: str, hint: str = "") -> UsageError:
-        """An error that says where."""
+        """A UsageError with its place in the file."""
         return UsageError(f"{self.name}:{place.line}:{place.column}: {message}", hint)
 
     def place_of(self, path: Path_, *, key: bool = False) -> Place:

@@ -24,7 +24,7 @@ class Point:
     id: str
     factors: dict[str, Any]
     study: Study | None = field(default=None, compare=False, repr=False)
-    """The study with the changes of these levels made; None where nobody asked for it."""
+    """The study with the changes of these levels made; None if it was not expanded."""
     label: str = field(default="", compare=False)
     """Shown while it runs, instead of its factors."""
 

@@ -1,4 +1,4 @@
-"""What a study is held against: published tables, and what was expected before the run.
+"""Published tables and expectations that results are compared with.
 
 Shapes only; `hakaru.analysis.expectations` judges them.
 """
@@ -35,7 +35,7 @@ class Reference(Part):
 
     @property
     def goes_by(self) -> str:
-        """The table's column that tells which level a row is of."""
+        """The column of the table that holds the level of a row."""
         return self.column or self.over
 
 

@@ -32,7 +32,7 @@ class Factors(Part):
 
     @property
     def size(self) -> int:
-        """How many points, without making them."""
+        """Number of points, without making them."""
         size = 1
         for levels in self.levels().values():
             size *= len(levels)

@@ -1,6 +1,6 @@
 """The part of a kind that studies use: what its `load:` may say, and what must fit together.
 
-Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
+Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hakaru.study.variables import Problem
 
 
 class StudyKind(ABC):
-    """What a study of this kind may say."""
+    """Contents that a study of this kind may have."""
 
     @property
     @abstractmethod
@@ -46,13 +46,13 @@ class StudyKind(ABC):
         return cast(Collection[str], kind.of(study).analysis.verdicts)
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together in the study as it is written, before any level is chosen.
+        """Problems of the study as it is written, before any level is chosen.
         Default: nothing.
         """
         yield from ()
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """What does not fit together at one point, whose levels `study` has. Default: as
+        """Problems at one point; `study` has the levels of the point. Default: as
         `problems`.
         """
         yield from self.problems(study)

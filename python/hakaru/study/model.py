@@ -1,4 +1,4 @@
-"""What a study says: question, lab, storage, load, variables, factors, expectations.
+"""Contents of a study: question, lab, storage, load, variables, factors, expectations.
 
 Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes,
 rates and durations are text with a unit (`hakaru.units`). Unknown fields are refused. The parts
@@ -32,7 +32,7 @@ REPETITIONS_MAX = 100
 
 
 class Measure(Part):
-    """How long and how often. A load that ends by itself (a copy) has no times here."""
+    """Times and number of repetitions. A load that ends by itself (a copy) has no times here."""
 
     warmup: Duration | None = Field(default=None, ge=0, le=3600 * SECOND_NS, description="load that is not measured")
     time: Duration | None = Field(
@@ -57,7 +57,7 @@ class Measure(Part):
 
 
 class Quick(Part):
-    """What `--quick` replaces."""
+    """Parts of the study that `--quick` replaces."""
 
     factors: list[Factors] | None = Field(default=None, min_length=1, max_length=100)
     measure: Measure | None = None

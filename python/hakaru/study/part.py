@@ -1,4 +1,4 @@
-"""What every part of a study file is made of: strictness, names, texts. Knows no field.
+"""Base types of every part of a study file: strictness, names, texts. No fields.
 
 class Placement(Part): …          nothing unknown, nothing coerced, nothing changed afterwards
 """
@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$", max_length=64)]
 FactorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*$", max_length=64)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
-# A comma or `=` in a level could not be told apart on the command line (`--only case=a,b`).
+# A comma or `=` in a level would be ambiguous on the command line (`--only case=a,b`).
 LevelText = Annotated[str, StringConstraints(pattern=r"^[^,=\n]+$", max_length=64)]
 Level = bool | int | float | LevelText
 """A level of a factor as it is written: `7`, `64 KiB`, `throttled`, `true`."""

@@ -16,14 +16,14 @@ from hakaru.units import Size
 
 
 class Placement(Part):
-    """Where an LU lies on the modelled drives."""
+    """Place of an LU on the modelled drives."""
 
     group: int = Field(ge=0, le=63, description="RAID group, counted from 0")
     offset: Size = Field(default=0, description="first byte of the group's usable space")
 
 
 class Fill(Part):
-    """What an LU holds before anything is written to it: bytes that differ block by block."""
+    """Initial contents of an LU: bytes that differ from block to block."""
 
     compressible_percent: int = Field(default=0, ge=0, le=100, description="share of each block that is zeros")
 

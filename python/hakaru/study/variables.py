@@ -24,10 +24,10 @@ from hakaru.study.part import Level, LevelText, Part, level_text
 from hakaru.suggest import did_you_mean
 
 Problem = tuple[tuple[str | int, ...], str, str]
-"""Where in the study file, what, and what would do."""
+"""Place in the study file, message, hint."""
 
 CHANGEABLE = ("lab", "array", "arrays", "load")
-"""What a variable may change. Not how long and how often is measured: that is one thing for a whole
+"""Parts that a variable may change. Not how long and how often is measured: that is one thing for a whole
 run.
 """
 

@@ -1,4 +1,4 @@
-"""What of a study's nodes is watched beyond the counters that always are."""
+"""Recordings of a study's nodes beside the counters, which are always recorded."""
 
 from __future__ import annotations
 

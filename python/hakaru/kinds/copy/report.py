@@ -1,4 +1,4 @@
-"""What the terminal and the report show of copies."""
+"""The report of copies: cells for the terminal, figures, tables, method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report shows of a tuning. Its table on the terminal is that of `hakaru tune`."""
+"""The report of a tuning. Its table on the terminal is that of `hakaru tune`."""
 
 from __future__ import annotations
 

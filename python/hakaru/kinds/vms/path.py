@@ -121,5 +121,5 @@ def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: s
 
 
 def method(language: str) -> list[str]:
-    """How rates and bounds are made."""
+    """Sentences about the definition of rates and bounds."""
     return [say(language, "method.distance"), say(language, "method.distance.bounds")]

@@ -1,4 +1,4 @@
-"""What the terminal and the report show of a load by VMs."""
+"""The report of a load by VMs: cells for the terminal, tiles, figures, tables, method."""
 
 from __future__ import annotations
 

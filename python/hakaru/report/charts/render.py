@@ -12,7 +12,7 @@ import vl_convert
 from hakaru.report.fonts import FOLDER
 
 Chart = alt.LayerChart | alt.VConcatChart
-"""What a chart function returns."""
+"""Any chart that a chart function returns."""
 SVG = "{http://www.w3.org/2000/svg}"
 NOISE = ("role", "aria-roledescription", "aria-hidden", "aria-label", "class", "pointer-events")
 """Attributes of each mark that the one name of the whole replaces."""
