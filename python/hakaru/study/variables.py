@@ -27,8 +27,8 @@ Problem = tuple[tuple[str | int, ...], str, str]
 """Place in the study file, message, hint."""
 
 CHANGEABLE = ("lab", "array", "arrays", "load")
-"""Parts that a variable may change. Not how long and how often is measured: that is one thing for a whole
-run.
+"""Parts of a study that a variable may change. Times and repetitions are the same at all points
+of a study.
 """
 
 Place = Annotated[str, StringConstraints(pattern=r"^[^\s.]+(\.[^\s.]+)+$", max_length=200)]
