@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 
 thread_local! {
-    /// This thread is within `contain`.
+    /// Whether this thread is within `contain`.
     static CONTAINED: Cell<bool> = const { Cell::new(false) };
 }
 

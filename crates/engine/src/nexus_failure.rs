@@ -48,7 +48,7 @@ fn hint_of(error: &SessionError) -> &'static str {
         }
         SessionError::Refused(status) => match (status.class(), status.detail()) {
             (2, 1) => {
-                "the target wants CHAP, or another name or secret: `chap` in the configuration has them"
+                "the target requires CHAP, or another name or secret: set `chap` in the configuration"
             }
             (2, 2) => "let the target's access list admit this initiator name and address",
             (2, 3) => "ask the portal for its targets: `iscsi-ls iscsi://ADDRESS`",

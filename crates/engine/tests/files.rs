@@ -132,7 +132,9 @@ fn small_file_system(scratch: &Scratch, size_bytes: u64) -> Option<Vec<String>> 
     if tried.is_ok_and(|tried| tried.status.success()) {
         return Some(inside);
     }
-    eprintln!("skipped: this machine lets nobody mount a file system in a namespace of its own");
+    eprintln!(
+        "skipped: mounting a file system in a private namespace is not permitted on this machine"
+    );
     None
 }
 
@@ -171,7 +173,7 @@ fn a_full_file_system_under_an_lu_is_space_that_is_missing_and_no_medium_error()
         "{:?}",
         began.elapsed()
     );
-    // What has its space goes on, and nothing that was acknowledged is lost.
+    // Writes to allocated space succeed, and no acknowledged write is lost.
     client.write(1, 0, &page).unwrap();
     client.write(0, 0, &page).unwrap();
     for at in 0..8 {

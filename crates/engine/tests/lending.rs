@@ -1,4 +1,5 @@
-//! Large reads are lent to the kernel: what an initiator was sent stays what it was while another overwrites it.
+//! Large reads are lent to the kernel: data in flight to one initiator does not change while
+//! another initiator overwrites the LU.
 mod support;
 
 use std::thread;

@@ -1,4 +1,4 @@
-//! The binary as a process: how it starts, ends and fails, whoever starts it.
+//! The binary as a process: how it starts, ends and fails.
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -92,7 +92,7 @@ fn array() -> Value {
     })
 }
 
-/// What it says and how it exits when configured with `config`.
+/// Returns its messages and its exit status for the configuration `config`.
 fn refusal(config: &Value) -> (Value, Option<i32>) {
     let mut engine = Engine::start();
     engine.hear();
@@ -297,7 +297,11 @@ fn whoever_stops_reading_ends_no_command_with_a_panic() {
         assert!(!said.contains("panicked"), "{said}");
         assert_eq!(said.starts_with("error: "), status != 0, "{said}");
         let ended = engine.stderr(gone()).stdout(gone()).status().unwrap();
-        assert_eq!(ended.code(), Some(status), "{arguments:?}, nobody listens");
+        assert_eq!(
+            ended.code(),
+            Some(status),
+            "{arguments:?}, with stdout closed"
+        );
     }
     // Data that did not arrive is no success.
     let full = std::fs::OpenOptions::new()

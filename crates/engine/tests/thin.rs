@@ -9,7 +9,7 @@ use support::client::{BLOCK, Client, sense};
 const PAGE: u64 = 64 << 10;
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 
-/// So many blocks, each of which says which it is.
+/// Returns `count` blocks, each filled with its own number.
 fn blocks(first: u64, count: usize) -> Vec<u8> {
     (first..first + count as u64)
         .flat_map(|n| n.to_be_bytes().repeat(BLOCK / 8))
@@ -79,7 +79,7 @@ fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
     ));
     let mut clients = [1, 2, 3].map(|number| Client::login(array.portal(), number));
     for client in &mut clients {
-        // What the login itself is told of.
+        // The unit attention condition that follows a login.
         while client.attention(0) != (0, 0, 0) {}
     }
     for page in 0..13 {
@@ -102,7 +102,7 @@ fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
     for client in &mut clients {
         assert_eq!(client.attention(0), (0, 0, 0));
     }
-    // Counted in threshold sets, whose size VPD page B2h tells; the ratio needs no size.
+    // Counted in threshold sets, whose size VPD page B2h reports; the ratio needs no size.
     let log = clients[1].log_provisioning(0);
     let (available, used) = (log[&1], log[&2]);
     let figures = array.pool();

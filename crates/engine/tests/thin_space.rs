@@ -1,4 +1,5 @@
-//! Thin LUs of the real engine, over real iSCSI: what a pool that is full, or a volume at its quota, refuses and what not.
+//! Thin LUs of the real engine, over real iSCSI: the commands that a full pool or a volume at its
+//! quota refuses, and those that still succeed.
 mod support;
 
 use serde_json::json;
@@ -9,7 +10,7 @@ use support::client::{BLOCK, Client, NO_SPACE, outgoing, sense, write_16};
 const PAGE: u64 = 64 << 10;
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 
-/// So many blocks, each of which says which it is.
+/// Returns `count` blocks, each filled with its own number.
 fn blocks(first: u64, count: usize) -> Vec<u8> {
     (first..first + count as u64)
         .flat_map(|n| n.to_be_bytes().repeat(BLOCK / 8))
@@ -39,7 +40,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
     let across = 16 * PAGE_BLOCKS - 4;
     assert_eq!(sense(client.write(0, across, &blocks(1, 8))), NO_SPACE);
     assert_eq!(client.read(0, across, 8).unwrap(), vec![0; 8 * BLOCK]);
-    // P-03: what has its page goes on.
+    // P-03: writes to allocated pages succeed.
     client.write(0, 3 * PAGE_BLOCKS, &blocks(777, 2)).unwrap();
     client
         .write_fua(0, 4 * PAGE_BLOCKS, &blocks(778, 1))
@@ -189,13 +190,14 @@ fn a_full_pool_that_holds_writes_lets_them_go_on_and_ends_them_with_their_sessio
         &write_16(9 * PAGE_BLOCKS, 1, false),
         outgoing(&blocks(9, 1)),
     );
-    // P-03 holds meanwhile, on the same session and others.
+    // P-03 holds at the same time, on the same session and on others.
     client.write(0, 0, &blocks(7, 1)).unwrap();
     assert!(other.read(0, 0, 1).unwrap() == blocks(7, 1));
     other.unmap(0, PAGE_BLOCKS, PAGE_BLOCKS as u32).unwrap();
     assert!(client.wait(held).unwrap().result.is_ok());
     assert!(other.read(0, 9 * PAGE_BLOCKS, 1).unwrap() == blocks(9, 1));
-    // Two more wait; one of them with a session whose place another takes. It cannot before nothing of the old one is under way.
+    // Two more writes wait, one of them in a session that is reinstated. The new session cannot
+    // start before all commands of the old one have ended.
     let lost = client.submit(
         0,
         &write_16(11 * PAGE_BLOCKS, 1, false),

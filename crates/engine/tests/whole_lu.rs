@@ -1,6 +1,10 @@
-//! M-18 of docs/reference/faults.md: UNMAP of a whole LU of 64 TiB in one command, and WRITE SAME over its written parts as large as it may be,
-//! while another initiator reads another LU of the same pool. What was written is gone after it, what the other reads is right all the while, and its
-//! latency is told, quiet and during each. Absolute speeds are not asserted: they are the machine's.
+//! M-18 of docs/reference/faults.md: UNMAP of a whole LU of 64 TiB in one command, and the longest
+//! possible WRITE SAME over its written parts, while another initiator reads another LU of the same
+//! pool.
+//!
+//! The written data is gone afterwards, and the other initiator reads correct data throughout. Its
+//! latency is printed, idle and during each command. Absolute speeds are not asserted, because they
+//! depend on the machine.
 //!
 //! `cargo test -p hakaru-engine --release --test whole_lu -- --nocapture` prints the figures.
 mod support;
@@ -93,7 +97,7 @@ fn place(page: u64) -> u64 {
     page * (SIZE / BLOCK as u64 / WRITTEN / PAGE_BLOCKS * PAGE_BLOCKS)
 }
 
-/// UNMAP of every block in one command: a descriptor says 2^32-1 of them at most.
+/// UNMAP of every block in one command. A descriptor covers 2^32-1 blocks at most.
 fn unmap_all(client: &mut Client) {
     let blocks = SIZE / BLOCK as u64;
     let mut descriptors = Vec::new();

@@ -96,7 +96,7 @@ impl SessionCounters {
 #[derive(Clone, Debug)]
 pub(crate) struct Counters {
     pub(crate) ports: Vec<PortCounters>,
-    /// By LUN.
+    /// Indexed by LUN.
     pub(crate) lus: [LuCounters; 256],
     pub(crate) sessions: SessionCounters,
 }

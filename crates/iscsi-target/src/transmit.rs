@@ -14,7 +14,7 @@ use hakaru_scsi_device::Lent;
 use hakaru_send_queue::{Payload, Piece, SendQueue};
 use std::collections::VecDeque;
 
-/// One piece to send.
+/// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment<'a> {
     /// These bytes.
@@ -62,7 +62,7 @@ impl Payload for Source {
 /// The queue.
 #[derive(Debug, Default)]
 pub struct Transmit {
-    /// All that is pending but `lent_bytes`.
+    /// Pending bytes other than `lent_bytes`.
     queue: SendQueue<Source>,
     /// Buffers that a `Source::Buffer` refers to, oldest first; the `last` part retires the first.
     buffers: VecDeque<Vec<u8>>,

@@ -1,4 +1,5 @@
-//! `docs/reference/array.md` says what a target tells initiators: its commands, its pages, what it agrees to at login.
+//! `docs/reference/array.md` lists what the target reports to initiators: its commands, its pages,
+//! and the login keys that it negotiates.
 mod pair;
 
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ fn commands(pair: &mut Pair, initiator: &mut Initiator, lun: u8) -> BTreeSet<Str
         timeouts: false,
         allocation_length: 65_536,
     };
-    // A nexus is new to each LU: its first command may be told so.
+    // Each LU may answer the first command of a new nexus with a unit attention condition.
     initiator.run_cdb(pair, lun, Cdb::TestUnitReady, 0);
     let data = initiator.run_cdb(pair, lun, ask, 65_536).good();
     parse_all_commands(&data)

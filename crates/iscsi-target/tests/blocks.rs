@@ -1,4 +1,5 @@
-//! The block commands besides READ and WRITE, one by one: what they change, what they refuse, and that they refuse it whole.
+//! Block commands other than READ and WRITE: the blocks that each changes, the requests that it
+//! refuses, and that a refused request changes nothing.
 
 mod pair;
 
@@ -169,7 +170,7 @@ fn a_miscompare_changes_nothing_and_tells_the_first_byte_that_differs() {
     }
     initiator.run_out(&mut pair, 0, &cdb, &data).good();
     assert!(pair.lus[&0][..1024].iter().all(|byte| *byte == 8));
-    // Twice the blocks, no more and no less, and no more blocks than VPD page B0h says.
+    // Exactly twice the blocks as data, and no more blocks than VPD page B0h permits.
     for wrong in [512, 1024, 1536, 2560] {
         let answer = initiator.run_out(&mut pair, 0, &cdb, &data.repeat(2)[..wrong]);
         assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB, "{wrong} bytes");
@@ -183,7 +184,8 @@ fn a_miscompare_changes_nothing_and_tells_the_first_byte_that_differs() {
 
 #[test]
 fn of_two_that_compare_and_write_the_same_block_exactly_one_wins() {
-    // Whichever the storage answers first, and however the accesses of the two fall between one another.
+    // In any order of the storage's answers, and with any interleaving of the two commands'
+    // accesses.
     for order in 0..64 {
         let mut pair = Pair::with(config_with_thin_lu());
         let mut first = pair.log_in_as("iqn.2026-01.net.example:a", 1, &[]);
@@ -230,7 +232,11 @@ fn a_write_waits_while_another_command_reads_and_writes_its_blocks() {
     let waiting = initiator.begin_out(&mut pair, 0, &inside, &[0xf0; 512]);
     let second = initiator.begin_out(&mut pair, 0, &inside, &[0xf1; 512]);
     let free = initiator.begin_out(&mut pair, 0, &beside, &[3; 512]);
-    assert_eq!(pair.held.len(), 2, "only the write beside goes on");
+    assert_eq!(
+        pair.held.len(),
+        2,
+        "only the write beside the range proceeds"
+    );
     pair.release_one();
     // A read is never held back.
     let read = Cdb::Read(transfer(12, 1)).emit();
@@ -296,7 +302,8 @@ fn write_same_fills_gives_back_and_keeps_to_its_limits() {
         .run_out(&mut pair, THIN, &same(3, 5, false, false), &block)
         .good();
     assert_eq!(pair.lus[&THIN][3 * 512..8 * 512], block.repeat(5));
-    // A block that is not zeros is written whatever UNMAP says: unmapped blocks would read otherwise.
+    // A block that is not all zeros is written even with UNMAP set, because unmapped blocks read as
+    // zeros.
     initiator
         .run_out(&mut pair, THIN, &same(3, 5, true, false), &block)
         .good();
@@ -339,7 +346,7 @@ fn write_same_fills_gives_back_and_keeps_to_its_limits() {
         let answer = initiator.run_out(&mut pair, THIN, &cdb, &vec![1; data]);
         assert_eq!(answer.sense(), sense);
     }
-    // Where blocks cannot be given back, nobody may ask for it.
+    // An LU that cannot unmap blocks refuses UNMAP.
     let answer = initiator.run_out(&mut pair, 0, &same(0, 1, true, false), &[0; 512]);
     assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
 }

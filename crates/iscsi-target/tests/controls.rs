@@ -1,4 +1,5 @@
-//! What initiators set and ask of an LU besides its blocks: mode pages, the medium, logs, lists of commands.
+//! Commands that query or set an LU's state other than its blocks: mode pages, the medium, logs,
+//! and the lists of supported commands.
 
 mod pair;
 
@@ -58,7 +59,7 @@ fn select(initiator: &mut Initiator, pair: &mut Pair, lun: u8, list: &[u8]) -> A
     with_list(initiator, pair, lun, cdb, list)
 }
 
-/// The control page as a parameter list, with SWP and D_SENSE as said.
+/// The control mode page as a parameter list, with these SWP and D_SENSE bits.
 fn control(initiator: &mut Initiator, pair: &mut Pair, swp: bool, d_sense: bool) -> Vec<u8> {
     let mut list = mode_page(initiator, pair, 0, CONTROL);
     list[..4].fill(0);

@@ -287,7 +287,7 @@ fn check(pair: &mut Pair, initiator: &mut Initiator, model: &mut Model, command:
     assert!(pair.lus[&LUN] == model.bytes, "the bytes differ");
 }
 
-/// Neighbours differ, follow one another, and say what the model says.
+/// Neighbouring extents differ, are contiguous, and match the model.
 fn check_status(
     pair: &mut Pair,
     initiator: &mut Initiator,

@@ -1,4 +1,4 @@
-//! Memory of an LU that is lent to the kernel: when it comes back, and what a session's end does to it.
+//! Memory of an LU that is lent to the kernel: when it is returned, also at the end of a session.
 
 mod pair;
 
@@ -54,7 +54,7 @@ fn joined(returned: Vec<Returned>) -> Vec<Lent> {
     let mut whole: Vec<Lent> = Vec::new();
     for part in returned {
         let Returned::Read(part) = part else {
-            panic!("nobody has gone");
+            panic!("no connection was closed");
         };
         match whole.last_mut() {
             Some(last) if last.offset_bytes + last.length_bytes == part.offset_bytes => {
@@ -101,7 +101,7 @@ fn what_cuts_a_block_sends_the_rest_of_it_from_a_copy() {
     let told = returned(&mut pair);
     for part in &told {
         let Returned::Read(part) = part else {
-            panic!("nobody has gone");
+            panic!("no connection was closed");
         };
         assert_eq!(part.offset_bytes % 512, 0, "each piece begins with a block");
     }

@@ -1,4 +1,5 @@
-//! Task management functions: what ends, what is told to whom, and that nothing aborted happens afterwards.
+//! Task management functions: the tasks that they end, the notifications that they cause, and that
+//! an aborted task has no effect afterwards.
 
 mod pair;
 
@@ -269,7 +270,11 @@ fn each_function_ends_the_tasks_of_its_scope_and_tells_those_concerned() {
         );
         for initiator in [&mut mine, &mut other] {
             for lun in [0, 5] {
-                assert_eq!(unit_attention(initiator, &mut pair, lun), None, "told once");
+                assert_eq!(
+                    unit_attention(initiator, &mut pair, lun),
+                    None,
+                    "reported once"
+                );
             }
         }
         assert_eq!(pair.counter("sessions", "task_management"), 1.0);
@@ -302,7 +307,7 @@ fn a_cold_reset_ends_every_session_and_tells_initiators_when_they_come_again() {
 fn a_unit_attention_waits_through_inquiry_and_report_luns_and_ends_with_request_sense() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
-    // The second reset adds nothing to be told.
+    // The second reset adds no unit attention condition.
     for _ in 0..2 {
         let reset = request(&initiator, Function::LogicalUnitReset, 0);
         send(&mut initiator, &mut pair, reset);

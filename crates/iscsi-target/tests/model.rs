@@ -1,4 +1,5 @@
-//! Against models: data against a vector under every combination of what can be negotiated, and any bytes against a neighbour.
+//! Model tests: data against a vector under every combination of negotiated keys, and arbitrary
+//! bytes beside a neighbouring session.
 
 mod pair;
 
@@ -226,7 +227,8 @@ proptest! {
     }
 }
 
-/// Headers that are nearly right: bytes of a real PDU with some changed, and data as long as it says or not.
+/// Headers that are nearly valid: those of a real PDU with some bytes changed, and a data segment of
+/// the stated length or another one.
 fn near_pdu() -> impl Strategy<Value = Vec<u8>> {
     let opcode = prop_oneof![
         Just(0u8),
@@ -330,7 +332,7 @@ proptest! {
         }
         pair.release();
         pair.advance(1.0);
-        // Resets are legal, and told to the neighbour.
+        // Resets are legal, and reported to the neighbour.
         let answer = neighbour.receive(&mut pair);
         prop_assert!(answer.is_empty());
         prop_assert!(!pair.is_closed(neighbour.connection));

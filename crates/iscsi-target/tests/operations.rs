@@ -1,4 +1,5 @@
-//! SANITIZE, EXTENDED COPY, PRE-FETCH, READ DEFECT DATA, and commands so long that others must pass between their accesses.
+//! SANITIZE, EXTENDED COPY, PRE-FETCH, READ DEFECT DATA, and commands so long that other commands'
+//! accesses must pass between theirs.
 
 mod pair;
 
@@ -128,7 +129,7 @@ fn while_it_is_sanitized_an_lu_does_nothing_else_and_says_how_far_it_is() {
     }
     let again = initiator.run_out(&mut pair, THIN, &cdb, &list);
     assert_eq!(again.sense().additional, busy.additional);
-    // These tell of it, or do not touch the medium.
+    // These commands report the operation, or do not access the medium.
     let ask = Cdb::RequestSense {
         descriptor_format: false,
         allocation_length: 18,
@@ -186,7 +187,7 @@ fn neither_abort_nor_reset_nor_the_end_of_its_session_ends_a_sanitize() {
             TaskManagementResult::Complete,
             "{function:?}"
         );
-        assert_eq!(pair.held.len(), 1, "it goes on");
+        assert_eq!(pair.held.len(), 1, "the operation continues");
     }
     pair.target.handle_closed(pair.time, initiator.connection);
     pair.run();

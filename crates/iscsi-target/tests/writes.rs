@@ -256,7 +256,8 @@ fn a_refused_write_lets_its_unsolicited_data_go_by_first() {
     nothing_is_held(&pair);
 }
 
-/// A fault in answer to the first of two R2Ts of 1024 bytes each, after 512 good bytes: what comes of the task when both sequences are ended.
+/// A fault in answer to the first of two R2Ts of 1024 bytes each, after 512 valid bytes. Returns the
+/// outcome of the task when both sequences have ended.
 fn fault(change: impl FnOnce(&mut DataOut, &mut Vec<u8>)) -> (Vec<Pdu>, Pair) {
     let keys = [
         ("InitialR2T", "Yes"),
@@ -445,7 +446,7 @@ fn damaged_immediate_data_is_rejected_and_the_command_may_come_again() {
     command.emit(&mut header);
     let mut damaged = initiator.pdu(&header, &data);
     damaged[100] ^= 0x10;
-    // One that follows is held: its turn has not come.
+    // The next command is held until its CmdSN is due.
     let next = Cdb::Read(Transfer {
         blocks: 2,
         ..Transfer::default()

@@ -34,7 +34,7 @@ fn class_of(capacity: usize) -> Option<usize> {
 }
 
 impl Buffers {
-    /// No buffers yet, and this budget for write data, bytes.
+    /// Starts without buffers, with this budget for write data, bytes.
     pub fn new(reserved_bytes_max: u64) -> Self {
         Self {
             spare: Default::default(),

@@ -72,7 +72,7 @@ pub enum IoOp {
         block: Vec<u8>,
         /// The range may be given back instead, if the block is all zeros.
         unmap: bool,
-        /// On stable storage before it is answered.
+        /// Whether the data must be on stable storage before the answer.
         fua: bool,
     },
     /// Report which blocks take space. Answer [`IoResult::Provisioned`].

@@ -7,7 +7,7 @@ pub(crate) const COPY: CopyLimits = CopyLimits {
     devices_max: 8,
     segments_max: 32,
     list_bytes_max: 8 * 32 + 32 * 28,
-    // As many blocks as a segment can say, of 512 bytes.
+    // The most blocks of 512 bytes that a segment descriptor can name.
     segment_bytes_max: 65_535 * 512,
     copies_max: 32,
 };

@@ -22,7 +22,7 @@ pub struct Nexus {
 /// State of a nexus in the device server.
 #[derive(Debug)]
 pub struct NexusState {
-    /// Its name.
+    /// Name of the initiator.
     pub nexus: Nexus,
     /// LUs that it may see, and write.
     pub rights: Rights,
@@ -88,7 +88,7 @@ impl NexusState {
 pub struct CopyResult {
     /// LIST IDENTIFIER of the copy.
     pub list: u8,
-    /// All of it was copied.
+    /// Every segment was copied.
     pub good: bool,
     /// Segments copied whole.
     pub segments: u16,

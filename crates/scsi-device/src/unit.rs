@@ -183,7 +183,7 @@ impl LogicalUnit {
     }
 }
 
-/// All of them, by number.
+/// All LUs, indexed by LUN.
 #[derive(Debug)]
 pub struct LogicalUnits {
     target_name: String,

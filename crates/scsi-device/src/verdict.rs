@@ -14,7 +14,7 @@ pub enum SenseFormat {
 /// The status that ends a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// This status, without sense data.
+    /// A status without sense data.
     Status(Status),
     /// CHECK CONDITION with this sense data.
     Check(Sense),

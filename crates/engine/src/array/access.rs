@@ -89,7 +89,7 @@ pub fn check_exposure(
     }
     if !access.always_authenticates() {
         return refuse(
-            "and not everybody proves who they are",
+            "and not every initiator must authenticate with CHAP",
             "give `access.users`, and each of `access.rules` its `user`",
         );
     }
@@ -114,7 +114,7 @@ pub fn weakness(config: &AccessConfig) -> Option<Failure> {
         .any(|one| ChapAlgorithm::is_weak(*one));
     weak.then(|| {
         Failure::usage(
-            "access.algorithms: CHAP with SHA-1 or MD5 is taken, whose responses can be broken",
+            "access.algorithms: CHAP with SHA-1 or MD5 is accepted; both can be broken",
             "only for initiators that know no other; SHA3-256 and SHA-256 are the default",
         )
     })

@@ -56,7 +56,7 @@ impl Connection {
         }
     }
 
-    /// Its socket.
+    /// Returns the socket.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -109,7 +109,7 @@ impl Connection {
     /// (mostly one), large pieces of that memory without a copy.
     ///
     /// # Errors
-    /// The connection is gone.
+    /// The connection is lost.
     pub fn send(
         &mut self,
         now: Time,

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// its session, and one that is too many gets an answer.
 const LOGINS_RESERVED: u64 = 8;
 
-/// One pipe for so many connections that the limit of open files allows.
+/// Connections, of those that the limit of open files permits, for each pipe.
 const CONNECTIONS_PER_PIPE: u64 = 16;
 
 /// Descriptors of a pipe.

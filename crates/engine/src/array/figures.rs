@@ -65,7 +65,7 @@ pub fn volume_figures(storage: &Storage, number: usize, volume: VolumeId) -> Val
     })
 }
 
-/// All pools in figures.
+/// Returns the figures of all pools.
 pub fn pools_figures(storage: &Storage) -> Vec<Value> {
     let numbers = 0..storage.core.pools().len();
     numbers
@@ -73,7 +73,7 @@ pub fn pools_figures(storage: &Storage) -> Vec<Value> {
         .collect()
 }
 
-/// All LUs in figures.
+/// Returns the figures of all LUs.
 pub fn lus_figures(storage: &Storage) -> Vec<Value> {
     let lus = storage.core.lus();
     lus.map(|(lun, lu)| lu_figures(storage, lun, lu)).collect()

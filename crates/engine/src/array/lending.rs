@@ -38,7 +38,7 @@ pub enum Attempt {
 }
 
 impl Lending {
-    /// No pipe is made yet; at most `pipes_max` will be.
+    /// Starts without pipes and creates at most `pipes_max`.
     pub fn new(pipes_max: u32) -> Lending {
         Lending {
             spare: Vec::new(),

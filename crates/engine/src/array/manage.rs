@@ -1,7 +1,7 @@
 //! Orders of the operator: checked, done by target and pools, answered.
 //!
-//! An order that changes a pool is answered when the pool has it on stable storage; what follows
-//! then is [`Completion`]. A refused order has no effect. The array serves meanwhile.
+//! An order that changes a pool is answered when the change is on stable storage; [`Completion`] is
+//! its last part. A refused order has no effect. Initiators are served at the same time.
 use std::collections::BTreeMap;
 
 use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};

@@ -183,7 +183,7 @@ impl<'r> Shell<'r> {
         })
     }
 
-    /// The figures that `ready` reports.
+    /// Returns the figures that `ready` reports.
     fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
         let acceptor = self.connections.acceptor();
         let addresses = acceptor.addresses()?;
@@ -213,7 +213,7 @@ impl<'r> Shell<'r> {
         ]))
     }
 
-    /// The loop.
+    /// Runs the loop until the end that `stop` begins.
     fn serve(&mut self, waiter: &mut Waiter, control: &mut Control) -> Result<(), Failure> {
         let mut stop_by = None;
         loop {
@@ -269,7 +269,7 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// When the loop must run again without an event.
+    /// Returns the instant at which the loop must run again without an event.
     fn deadline(&self, stop_by: Option<Time>) -> Option<Time> {
         if self.unsettled {
             return Some(Time::ZERO);

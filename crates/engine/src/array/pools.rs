@@ -148,7 +148,7 @@ pub fn flush(storage: &mut Storage, reactor: &Reactor) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Orders something of a pool and waits for the outcome; nothing else is ordered of it meanwhile.
+/// Sends a request to a pool that has no other pending, and waits for the outcome.
 fn ask(
     storage: &mut Storage,
     number: usize,

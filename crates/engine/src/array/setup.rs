@@ -21,7 +21,7 @@ use crate::failure::{Failure, OrEnvironment};
 /// Longest WRITE ATOMIC of an LU in memory.
 const ATOMIC_BYTES: u32 = 1 << 20;
 
-/// Where to listen.
+/// Returns the addresses to listen on.
 ///
 /// # Errors
 /// Not 1 to 16 portals, or one that is no `address:port`.

@@ -15,7 +15,7 @@ pub enum Phase {
     Warmup,
     /// Load that is measured.
     Measure,
-    /// No new requests.
+    /// Sends no new requests.
     Drain,
 }
 

@@ -1,8 +1,9 @@
 //! P-07: `kill -9` of the array under load, again and again, on one pool.
 //!
-//! Eight initiators write, flush, write with FUA and unmap on one thin LU, while the operator takes and deletes snapshots. At a random
-//! instant (after so many answers) the array is killed. Then the pool is checked, the array started again, and everything
-//! read twice: each block must hold one of the values that it may hold ([`oracle`]), a snapshot what it held before.
+//! Eight initiators write, flush, write with FUA and unmap on one thin LU, while the operator takes
+//! and deletes snapshots. The array is killed after a random number of answers. Then the pool is
+//! checked, the array restarted, and everything read twice: each block must hold one of the values
+//! that [`oracle`] allows, and a snapshot must be unchanged.
 //!
 //! `HAKARU_KILLS` is the number of kills (default 10; 200 where `HAKARU_LONG` is set, as `make crash`
 //! does); `HAKARU_SEED` gives another run.
@@ -47,7 +48,7 @@ struct Trial {
     /// What each snapshot holds, once it has been read.
     snapshots: BTreeMap<String, Option<Vec<u64>>>,
     snapshots_made: u64,
-    /// Ordered just before the kill: nobody knows whether it was done.
+    /// Ordered just before the kill, so the outcome is unknown.
     doubtful: Option<Value>,
     counted: Counted,
     reopened_max: Duration,
@@ -96,7 +97,7 @@ impl Trial {
             .collect();
         drop(told);
         for _ in 0..answers {
-            answered.recv().expect("initiators go on until the kill");
+            answered.recv().expect("initiators run until the kill");
             if self.rng.random_range(0..100) == 0 {
                 self.change_snapshots(&mut array);
             }
@@ -107,7 +108,7 @@ impl Trial {
             self.doubtful = Some(order);
             // As often in the middle of it as before and after.
             for _ in 0..self.rng.random_range(0..20) {
-                answered.recv().expect("initiators go on until the kill");
+                answered.recv().expect("initiators run until the kill");
             }
         }
         array.kill();
@@ -261,7 +262,8 @@ impl Trial {
     }
 }
 
-/// With less space than the initiators want: some writes are refused, and none of those may be there later.
+/// The pool has less space than the initiators write: some writes are refused, and the data of
+/// refused writes must not appear later.
 #[test]
 fn nothing_is_lost_when_the_array_is_killed_with_its_pool_full() {
     kill_again_and_again("full pool", 192 * (64 << 10), 64 << 10);

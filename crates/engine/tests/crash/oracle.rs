@@ -1,7 +1,8 @@
 //! What each block may hold: the rules P1 to P3 as data.
 //!
-//! A write gives a block a value, its stamp; an unmap the value 0. A block may hold, after a crash, the last value that was flushed (by a
-//! flush that was sent after its answer, or by FUA) or any one given to it since, answered or not. What was read once after a crash is from
+//! A write gives a block a value, its stamp; an unmap gives it the value 0. After a crash a block
+//! may hold the last value that was flushed (by FUA, or by a flush that was sent after the write's
+//! answer) or any later one, answered or not. A value that was read after a crash is from
 //! then on the only one.
 use crate::support::client::BLOCK;
 
@@ -15,11 +16,12 @@ pub struct Oracle {
 #[derive(Clone)]
 struct Values {
     may: Vec<(u64, u64)>,
-    /// The last of them has not been answered.
+    /// The last command is unanswered.
     in_flight: bool,
 }
 
-/// What a flush will have made durable: blocks, and the command whose value each held when the flush was sent.
+/// The state that a flush makes durable: each block with the command whose value it held when the
+/// flush was sent.
 pub type Mark = Vec<(usize, u64)>;
 
 impl Oracle {
@@ -105,7 +107,8 @@ impl Oracle {
         }
     }
 
-    /// After a crash: `stamps` of all blocks of the LU from 0 on were read. What may not be is told; what was read is from now on what must be.
+    /// Checks the `stamps` read from all blocks of the LU after a crash, and returns the violations.
+    /// The values read are the only ones allowed from now on.
     pub fn compare(&mut self, stamps: &[u64], lost: &mut Vec<String>) {
         let stamps = &stamps[self.first as usize..][..self.blocks.len()];
         for (at, (block, stamp)) in self.blocks.iter_mut().zip(stamps).enumerate() {

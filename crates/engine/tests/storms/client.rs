@@ -156,7 +156,7 @@ impl Client {
 /// A session of a thread of its own that reads one block after the other.
 pub struct Bystander {
     reads: Arc<AtomicU64>,
-    /// What its reads are told under; [`ENDING`]: no more.
+    /// The period to which its reads are counted; [`ENDING`]: the client ends.
     period: Arc<AtomicUsize>,
     periods: Vec<&'static str>,
     thread: JoinHandle<Vec<(usize, Duration)>>,
@@ -165,7 +165,7 @@ pub struct Bystander {
 const ENDING: usize = usize::MAX;
 
 impl Bystander {
-    /// Its reads are told under `period` until another one begins.
+    /// Counts its reads to `period` until another one begins.
     pub fn start(portal: &str, period: &'static str) -> Bystander {
         let mut client = Client::log_in(portal, 1, &[]);
         let reads = Arc::new(AtomicU64::new(0));
@@ -200,7 +200,7 @@ impl Bystander {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// From now on its reads are told under this name.
+    /// Counts its reads to the period of this name from now on.
     pub fn enter(&mut self, period: &'static str) {
         self.periods.push(period);
         self.period.store(self.periods.len() - 1, Ordering::Relaxed);

@@ -1,5 +1,8 @@
-//! Storms, slow clients and races against the real engine on sockets: of docs/reference/faults.md. A bystander reads all the while; each of
-//! its reads must succeed, and its latency is told. Absolute speeds are not asserted: they are the machine's.
+//! Storms, slow clients and races against the real engine on sockets: of
+//! docs/reference/faults.md.
+//!
+//! A bystander reads throughout. Each of its reads must succeed, and its latency is printed.
+//! Absolute speeds are not asserted, because they depend on the machine.
 //!
 //! `cargo test -p hakaru-engine --test storms -- --nocapture` prints the table. `make storms` runs them as long and as large as the
 //! catalogue asks, which takes minutes (`HAKARU_LONG`).
@@ -70,7 +73,8 @@ fn connect_storm() -> u64 {
     until("the bystander reads", || {
         bystander.reads() > reads + 100 && Instant::now() >= quiet_until
     });
-    // What the storm costs the machine, whoever it is for: the kernel's work and the storm's own, on the CPUs that the bystander needs as well.
+    // The cost of the storm to the machine as a whole: the work of the kernel and of the storm
+    // itself, on CPUs that the bystander needs too.
     bystander.enter("a storm on somebody else");
     let somebody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = somebody.local_addr().expect("bound").to_string();
@@ -102,12 +106,15 @@ fn connect_storm() -> u64 {
         array.descriptors() <= base + 1
     });
     let reads = bystander.reads();
-    until("the bystander goes on", || bystander.reads() > reads + 100);
+    until("the bystander reads again", || {
+        bystander.reads() > reads + 100
+    });
     bystander.stop("R-01");
     opened
 }
 
-/// Opens connections that say nothing, at [`STORM_PER_S`] or as fast as it goes, and keeps up to a thousand. Gives how many were opened.
+/// Opens silent connections, at [`STORM_PER_S`] or as fast as possible, and keeps up to a thousand
+/// open. Returns the number of connections opened.
 fn storm(address: &str, lasts: Duration, mut each_thousand: impl FnMut()) -> u64 {
     let began = Instant::now();
     let (mut opened, mut tried, mut held) = (0_u64, 0_u32, Vec::new());
@@ -194,7 +201,9 @@ fn unread() -> u64 {
         array.sample("sessions_now") == f64::from(clients + 1)
     });
     let reads = bystander.reads();
-    until("the bystander goes on", || bystander.reads() > reads + 500);
+    until("the bystander reads again", || {
+        bystander.reads() > reads + 500
+    });
     let grown = array.resident_bytes().saturating_sub(base);
     let limit = u64::from(clients) * (8 + 2) * MIB + 64 * MIB;
     assert!(
@@ -244,7 +253,8 @@ fn races() -> u64 {
     cycles.load(Ordering::Relaxed)
 }
 
-/// One short life of a connection. Four session names are shared by all threads, so that sessions take each other's place.
+/// Opens a connection and closes it soon after. All threads share four session names, so that
+/// sessions replace each other.
 fn cycle(portal: &str, kind: u32, isid: u32) {
     let Ok(mut socket) = TcpStream::connect(portal) else {
         return;

@@ -23,12 +23,12 @@ pub struct Array {
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     orders: u64,
-    /// What `ready` told.
+    /// The values of the `ready` event.
     pub found: Value,
 }
 
 impl Array {
-    /// Starts one, or tells why it would not be started: its error, and its exit code.
+    /// Starts an array, or returns the error and the exit code of one that refuses to start.
     pub fn try_start(config: &Value) -> Result<Array, (Value, Option<i32>)> {
         Array::try_start_inside(&[], config)
     }

@@ -205,7 +205,7 @@ impl Client {
         self.command(lun, &cdb, outgoing(block)).map(drop)
     }
 
-    /// GET LBA STATUS: (first block, blocks, state of provisioning) of each extent told.
+    /// GET LBA STATUS: (first block, blocks, provisioning state) of each extent returned.
     pub fn lba_status(&mut self, lun: u8, lba: u64) -> Vec<(u64, u32, u8)> {
         let mut cdb = transfer(0x9e, lba, 8 + 16 * 16);
         cdb[1] = 0x12;

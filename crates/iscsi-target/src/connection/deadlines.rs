@@ -21,7 +21,7 @@ pub(crate) enum Due {
     Stall,
     /// Nothing was received for a while: a NOP-In asks whether the initiator is there.
     Ping,
-    /// That NOP-In was not answered.
+    /// The NOP-In was not answered in time.
     Silence,
     /// The target shuts down, and the connection is idle.
     ShutDown,

@@ -22,7 +22,7 @@ pub(crate) fn text_request(
     data: &[u8],
 ) -> Result<(), RejectReason> {
     let request = TextRequest::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
-    // A request that continues nothing begins anew and abandons an exchange in progress (section
+    // A request that continues nothing begins a new exchange and abandons an exchange in progress (section
     // 11.10.4).
     let before = conn.session.text.take();
     let mut exchange = match request.ttt {
@@ -76,7 +76,7 @@ fn take_text(
         return Ok(());
     };
     match wanted.as_str() {
-        // All is for discovery sessions, an empty value for the others (section 4.3).
+        // Discovery sessions request All, other sessions an empty value (section 4.3).
         "All" if discovery => emit_target(config, local, reply),
         "" if !discovery => emit_target(config, local, reply),
         name if name == config.target_name => emit_target(config, local, reply),

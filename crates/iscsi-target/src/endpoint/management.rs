@@ -27,7 +27,7 @@ enum Scope {
     SessionAndUnit(ConnectionId, u8),
     /// Tasks of every session on one LU.
     Unit(u8),
-    /// All tasks.
+    /// Every task.
     Everything,
 }
 

@@ -216,7 +216,7 @@ impl Target {
 
     /// Returns the next access to an LU. One of a long command (WRITE SAME, SANITIZE, UNMAP,
     /// EXTENDED COPY, …) is returned only while `work_left_bytes` is not 0, and its work is
-    /// subtracted: a shell sets it anew whenever it has polled its sockets.
+    /// subtracted: a shell resets it each time it has polled its sockets.
     pub fn poll_io_within(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
         let accesses = &mut self.core.accesses;
         accesses

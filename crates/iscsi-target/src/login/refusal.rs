@@ -44,9 +44,7 @@ impl Refusals {
 /// Returns the reason for a status.
 pub(crate) fn reason_of(status: LoginStatus) -> &'static str {
     match status {
-        LoginStatus::AUTHENTICATION_FAILURE => {
-            "it must log in with CHAP, and has not proved to be a known user"
-        }
+        LoginStatus::AUTHENTICATION_FAILURE => "it must log in with CHAP as a known user",
         LoginStatus::AUTHORIZATION_FAILURE => "no rule of the access list admits it",
         LoginStatus::NOT_FOUND => "it asked for another target name",
         LoginStatus::UNSUPPORTED_VERSION => "it speaks another version of iSCSI",

@@ -44,7 +44,7 @@ pub(crate) struct Outbox {
     pub(crate) to_close: VecDeque<ConnectionId>,
     /// Memory that returns to the storage.
     pub(crate) returned: VecDeque<Returned>,
-    /// No deadline lies before this.
+    /// Lower bound of all deadlines.
     pub(crate) next_check: Time,
 }
 

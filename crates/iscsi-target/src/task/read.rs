@@ -43,7 +43,7 @@ pub(crate) fn start_read(
     }
 }
 
-/// Begins a program whose data is there: makes room for what it will read.
+/// Begins a program that has its data: reserves room for the data that it reads.
 pub(crate) fn begin_program(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;

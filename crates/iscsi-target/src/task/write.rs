@@ -26,7 +26,7 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     if task.verdict.is_none() && task.reserved_bytes < wanted_bytes {
         let limit = core.config.limits.session_write_buffer_bytes_max;
         let missing = wanted_bytes - task.reserved_bytes;
-        // In order: not before those that wait already.
+        // Writes that wait already come first.
         let is_next = task.stage == Stage::Budget || core.budget_queue.is_empty();
         if is_next && conn.session.reserve(&mut core.buffers, limit, missing) {
             task.reserved_bytes = wanted_bytes;

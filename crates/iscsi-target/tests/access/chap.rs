@@ -213,11 +213,11 @@ fn a_target_proves_itself_to_who_asks_and_has_proved_itself() {
     });
     assert_eq!(
         status, DENIED,
-        "an initiator that wants proof does not get in without"
+        "an initiator that requires proof of the target refuses to log in without it"
     );
 }
 
-/// S-06 and S-07. What the values may be is held in `wire`; here, that a login ends on what they may not.
+/// S-06 and S-07: a login ends at an invalid value. Tests in `wire` hold which values are valid.
 #[test]
 fn keys_that_cannot_be_end_the_login() {
     let zeros = |bytes: usize| format!("0x{}", "00".repeat(bytes));

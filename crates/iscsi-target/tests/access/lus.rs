@@ -151,7 +151,7 @@ fn an_lu_shown_read_only_is_write_protected_for_this_one_alone() {
     assert_eq!(pair.lus[&0][..512], [7; 512]);
 }
 
-/// Whatever the command is, and whatever commands will be added: nothing is asked of the storage that the list does not allow.
+/// No command, present or future, makes the target request an access that the list does not allow.
 #[test]
 fn no_command_reaches_storage_beyond_the_list() {
     let mut pair = pair_with(partial());

@@ -1,4 +1,5 @@
-//! Who gets in: CHAP, the access list, and what each initiator finds behind it. Ids (S-02 …) are those of docs/reference/faults.md.
+//! Access control: CHAP, the access list, and the LUs that each initiator sees. Ids (S-02 …) are
+//! those of docs/reference/faults.md.
 
 mod chap;
 mod lus;

@@ -1,4 +1,4 @@
-//! The access list: whom a rule admits, at a login and at discovery.
+//! The access list: initiators that a rule admits, at a login and at discovery.
 use crate::pair::{INITIATOR, Initiator, Pair, TARGET, keys_of, names};
 use crate::scene::{FULL, SECRET, SECURITY, UNAUTHORIZED, log_in, pair_with, text, user};
 use hakaru_iscsi_target::{Access, Rule};
@@ -61,7 +61,8 @@ fn an_empty_list_lets_nobody_in() {
     assert_eq!(status, UNAUTHORIZED);
 }
 
-/// S-02: what SendTargets tells, by whether CHAP is wanted, whether it was done, and whether the list fits.
+/// S-02: the answer to SendTargets, with CHAP required or not, completed or not, and the initiator on
+/// the access list or not.
 #[test]
 fn discovery_is_authenticated_like_a_login() {
     let mut told = Vec::new();
@@ -103,7 +104,7 @@ fn discovery_is_authenticated_like_a_login() {
     }
     assert_eq!(told.len(), 8);
     println!(
-        "S-02: 8 combinations tried, {} told the target",
+        "S-02: 8 combinations tried, {} listed the target",
         told.iter().sum::<usize>()
     );
 }

@@ -1,4 +1,4 @@
-//! Logins, and what a target is told of who may.
+//! Logins, and access lists of the target.
 use crate::pair::{INITIATOR, Initiator, Keys, Pair, config, names, value};
 use hakaru_iscsi_target::Access;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
@@ -51,7 +51,7 @@ pub fn asked(pair: &mut Pair, algorithms: &str) -> (Initiator, Result<Challenge,
     assert_eq!(
         (value(&keys, "AuthMethod"), response.next_stage),
         (Some("CHAP"), None),
-        "nobody passes on before it has proved something"
+        "no initiator leaves the security stage without proof"
     );
     let (response, keys) = initiator.login(pair, SECURITY, None, &text(&[("CHAP_A", algorithms)]));
     if response.status != LoginStatus::SUCCESS {
@@ -64,7 +64,7 @@ pub fn asked(pair: &mut Pair, algorithms: &str) -> (Initiator, Result<Challenge,
     (initiator, Ok(challenge.expect("a challenge")))
 }
 
-/// What comes of a login whose third text is `proof` of the challenge.
+/// Returns the outcome of a login whose third text is `proof` of the challenge.
 pub fn proved(pair: &mut Pair, proof: impl Fn(&Challenge) -> Vec<u8>) -> (LoginStatus, Keys) {
     let (mut initiator, challenge) = asked(pair, "5,6,7,8");
     let text = proof(&challenge.expect("asked"));

@@ -52,7 +52,8 @@ pub fn every_operation_code() -> u64 {
     tried
 }
 
-/// One status; no more data than was asked for; an operation code that nobody knows says so.
+/// Every CDB gets one status and no more data than it requested; an unknown operation code is
+/// refused as such.
 fn check_one_answer(cdb: &[u8], pdus: &[Pdu], expected: u32) {
     let data: usize = pdus
         .iter()
@@ -71,11 +72,14 @@ fn check_one_answer(cdb: &[u8], pdus: &[Pdu], expected: u32) {
         && ScsiResponse::parse(&last.bhs).is_ok_and(|r| r.status == 2)
     {
         let sense = Sense::parse_response_data(&last.data);
-        assert!(sense.is_some(), "{cdb:02x?}: CHECK CONDITION says why");
+        assert!(
+            sense.is_some(),
+            "{cdb:02x?}: CHECK CONDITION carries sense data"
+        );
     }
 }
 
-/// CDBs that answer with parameter data: what, the CDB, where its allocation length is and how many bytes long that is.
+/// CDBs that return parameter data: name, CDB, and offset and size of the allocation length in it.
 const REPORTS: &[(&str, &[u8], usize, usize)] = &[
     ("INQUIRY", &[0x12, 0, 0, 0, 0, 0], 3, 2),
     ("INQUIRY 00h", &[0x12, 1, 0x00, 0, 0, 0], 3, 2),
@@ -197,7 +201,7 @@ pub fn allocation_lengths() -> u64 {
                 "{what} of {length}: {} bytes",
                 answer.data.len()
             );
-            // GET LBA STATUS tells as many extents as there is room for.
+            // GET LBA STATUS returns as many extents as fit.
             if *what != "GET LBA STATUS" {
                 assert_eq!(answer.data, whole.data[..cut], "{what} of {length}");
             }
@@ -312,7 +316,8 @@ fn check_refused(
     assert_eq!(answer.sense().key, SenseKey::IllegalRequest, "{cdb:02x?}");
 }
 
-/// UNMAP parameter lists: what, the bytes, and whether they are right. The right ones name nothing, or blocks that hold zeros.
+/// UNMAP parameter lists: name, bytes, and whether they are valid. The valid ones name no blocks, or
+/// blocks that hold zeros.
 fn unmap_lists(blocks: u64) -> Vec<(&'static str, Vec<u8>, bool)> {
     let list = |said: u16, bytes: u16, ranges: &[(u64, u32)]| {
         let mut list = said.to_be_bytes().to_vec();
@@ -402,7 +407,7 @@ pub fn whole_lu() -> u64 {
             covered += bytes;
             accesses += 1;
             if accesses % 8192 == 1 {
-                // Others are served meanwhile.
+                // Other sessions are served at the same time.
                 scene.pair.stalled = false;
                 scene.undisturbed();
                 scene.pair.stalled = true;
@@ -414,7 +419,7 @@ pub fn whole_lu() -> u64 {
             scene.pair.run();
         }
         let answer = Answer::of(initiator.receive(&mut scene.pair), command.itt);
-        // A limit of WRITE SAME is told in VPD page B0h, and refused in one piece.
+        // VPD page B0h reports the limit of WRITE SAME. A longer command is refused as a whole.
         if answer.status == 0 {
             assert_eq!(covered, SIZE, "{what}");
         } else {

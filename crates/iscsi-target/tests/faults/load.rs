@@ -1,4 +1,5 @@
-//! initiators that take, and give nothing. Time is virtual, so that a minute costs nothing.
+//! initiators that occupy resources and send nothing. Time is virtual, so
+//! a minute takes no time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -243,7 +244,8 @@ pub fn vanished() -> u64 {
     outstanding as u64
 }
 
-/// The panic is planted where the target calls out: in the generator of challenges, and in the reading of an LU.
+/// The panic is planted in the two places where the target calls out: the generator of challenges,
+/// and the function that reads an LU.
 pub fn panicking() -> u64 {
     let mut tried = 0;
     // In a login.
@@ -291,7 +293,7 @@ pub fn panicking() -> u64 {
         assert_eq!(
             bystander.run(&mut scene.pair, 0, &[0; 6], 0).status,
             0,
-            "others go on"
+            "other sessions continue"
         );
         tried += 1;
     }

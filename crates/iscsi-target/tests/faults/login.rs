@@ -1,4 +1,4 @@
-//! M-10 and M-11: who comes when, and as whom.
+//! M-10 and M-11: login requests out of order, and with the identity of another session.
 
 use hakaru_wire::iscsi::{LoginRequest, LoginStatus, Opcode, Stage};
 
@@ -34,7 +34,8 @@ pub fn stages() -> u64 {
             assert_eq!(answers.len(), 1, "{transit} {current} {next}");
             let status =
                 u16::from_be_bytes([answers[0].bhs.as_bytes()[36], answers[0].bhs.as_bytes()[37]]);
-            // Stages are 0, 1 and 3; a login begins in 0 or 1, and goes forward. Without T, NSG says nothing.
+            // Stages are 0, 1 and 3. A login begins in 0 or 1, and only moves forward. Without the T
+            // bit NSG has no meaning.
             let forward = [1, 3].contains(&next) && next > current;
             let possible = [0, 1].contains(&current) && (!transit || forward);
             assert_eq!(

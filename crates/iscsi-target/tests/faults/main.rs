@@ -1,5 +1,6 @@
-//! Bad input, one function per case of docs/reference/faults.md, against the target in virtual time. Each tries its case in many forms, holds what the
-//! table there promises, and that a bystander's session is served as if nothing had happened; it returns how many forms it tried.
+//! Bad input, one function per case of docs/reference/faults.md, against the target in virtual time.
+//! Each function tries its case in many forms and returns their number. It asserts what the table
+//! there promises, and that a bystander's session is not affected.
 //!
 //! `cargo test -p hakaru-iscsi-target --test faults -- --nocapture` prints the table.
 
@@ -44,7 +45,7 @@ const CASES: &[Case] = &[
     ),
     (
         "M-06",
-        "text that goes on without end, or contradicts itself",
+        "text that never ends, or contradicts itself",
         text::continued,
     ),
     ("M-07", "keys that are none", text::malformed_keys),
@@ -65,7 +66,7 @@ const CASES: &[Case] = &[
         "command numbers outside the window",
         tasks::command_numbers,
     ),
-    ("M-13", "Data-Out that nobody asked for", tasks::data_out),
+    ("M-13", "unsolicited Data-Out", tasks::data_out),
     (
         "M-14",
         "transfer lengths that do not fit the command",
@@ -94,7 +95,7 @@ const CASES: &[Case] = &[
     ),
     (
         "M-20",
-        "PDUs that only targets send, tags that nobody gave",
+        "PDUs that only targets send, tags that were never assigned",
         tasks::stray_pdus,
     ),
     (

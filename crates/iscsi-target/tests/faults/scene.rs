@@ -6,7 +6,7 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::pair::{INITIATOR, Initiator, Keys, LU_BYTES, Pair, Pdu, config, names, pattern};
 
-/// Bytes of LU 0's first block, which nobody changes unless allowed to.
+/// Bytes of LU 0's first block, which only permitted writes change.
 const MARK: u8 = 0x5c;
 
 /// See the module.
@@ -67,7 +67,8 @@ impl Scene {
         (answer, closed)
     }
 
-    /// A login in one PDU of the operational stage with these bytes behind the names: status, keys, and whether it was closed.
+    /// Logs in with one PDU of the operational stage that has these bytes after the names. Returns
+    /// the status, the keys, and whether the connection was closed.
     pub fn log_in_with(&mut self, text: &[u8]) -> (LoginStatus, Keys, bool) {
         let connection = self.pair.connect();
         let mut initiator = Initiator::new(connection, 1);

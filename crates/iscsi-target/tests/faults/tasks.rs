@@ -148,7 +148,8 @@ pub fn data_out() -> u64 {
         initiator.send_data_out(&mut scene.pair, pdu, &pattern(length, 1));
         let pdus = initiator.receive(&mut scene.pair);
         if what.ends_with("ITT") {
-            // Data of a task that was aborted meanwhile looks the same: it is passed over, and nobody else's task takes it.
+            // Data of a task that has been aborted looks the same: it is discarded, and no other
+            // task receives it.
             assert!(
                 pdus.is_empty() && !scene.pair.is_closed(initiator.connection),
                 "{what}: {pdus:?}"
@@ -271,7 +272,7 @@ pub fn transfer_lengths() -> u64 {
 pub fn stray_pdus() -> u64 {
     let mut scene = Scene::new();
     let mut tried = 0;
-    // What only a target sends, and what nobody does.
+    // Opcodes that only targets send, and opcodes that do not exist.
     for opcode in (0..64_u8)
         .filter(|code| Opcode::from_code(*code).is_none_or(|known| !known.from_initiator()))
     {
@@ -286,7 +287,7 @@ pub fn stray_pdus() -> u64 {
             assert_eq!(
                 initiator.run(&mut scene.pair, 0, &[0; 6], 0).status,
                 0,
-                "the session goes on"
+                "the session continues"
             );
             scene.hang_up(initiator.connection);
             tried += 1;
@@ -322,7 +323,8 @@ pub fn stray_pdus() -> u64 {
             tried += 1;
         }
     }
-    // NOP-Outs: an answer where one is asked for, none where not, and no answer to tags that nobody gave.
+    // NOP-Outs are answered if they request an answer, and only then. Tags that the target did not
+    // assign get no answer.
     for (itt, ttt, immediate, answers) in [
         (Itt(5), Ttt::RESERVED, true, 1),
         (Itt(5), Ttt::RESERVED, false, 1),
@@ -370,7 +372,7 @@ pub fn stray_pdus() -> u64 {
         assert_eq!(
             initiator.run(&mut scene.pair, 0, &[0; 6], 0).status,
             0,
-            "{reason:?} {cid}: the session goes on"
+            "{reason:?} {cid}: the session continues"
         );
         scene.hang_up(initiator.connection);
         tried += 1;

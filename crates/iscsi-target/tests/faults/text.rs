@@ -9,7 +9,8 @@ use crate::scene::Scene;
 const OPERATIONAL: Stage = Stage::OperationalNegotiation;
 const FULL: Stage = Stage::FullFeaturePhase;
 
-/// A login whose first PDUs are these texts, joined by the C bit; sends as many as are listened to, gives how many those were.
+/// Logs in with these texts as the first PDUs, joined by the C bit. Returns the number of PDUs sent
+/// before the target closed the connection.
 fn joined(scene: &mut Scene, texts: usize, text: &[u8], is_final: bool) -> usize {
     let connection = scene.connect();
     let mut initiator = Initiator::new(connection, 1);
@@ -37,13 +38,13 @@ pub fn continued() -> u64 {
     let mut scene = Scene::new();
     // Sixteen PDUs and 64 KiB are collected, no more.
     assert_eq!(joined(&mut scene, 40, b"A=b\0", false), 16);
-    // To go on from nothing is no going on.
+    // A continuation without a request to continue is refused.
     assert_eq!(joined(&mut scene, 40, b"", false), 0);
     assert_eq!(joined(&mut scene, 40, &[b'A'; 8192], false), 8);
     // C and T contradict each other.
     assert_eq!(joined(&mut scene, 1, &names(INITIATOR), true), 0);
     scene.nothing_left();
-    // The same of Text Requests: the session goes on, or ends, but holds nothing for ever.
+    // The same with Text Requests: the session continues or ends, and its text is freed.
     let mut tried = 4;
     for (more, is_final, text) in [
         (true, false, &b""[..]),
@@ -149,7 +150,7 @@ pub fn values() -> u64 {
             .for_each(|(key, value)| emit_pair(&mut out, key, value));
         out
     };
-    // Twice, whatever the second says.
+    // The same key twice, with any second value.
     for (key, one, two) in [
         ("MaxBurstLength", "65536", "65536"),
         ("MaxBurstLength", "65536", "512"),

@@ -73,7 +73,7 @@ pub fn order(
     with_list(initiator, pair, 0, cdb, &list.emit())
 }
 
-/// Unit attention conditions of an LU, in the order they are told, until there is none.
+/// Returns the unit attention conditions of an LU in the order in which they are reported.
 pub fn attentions(initiator: &mut Initiator, pair: &mut Pair, lun: u8) -> Vec<Sense> {
     let mut told = Vec::new();
     loop {

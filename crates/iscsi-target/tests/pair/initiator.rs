@@ -224,7 +224,8 @@ impl Initiator {
         Answer::of(self.receive(pair), command.itt)
     }
 
-    /// A command with data to the target, to its end: as much of it as may be at once, the rest as it is asked for.
+    /// Runs a command with data to the target: sends as much unsolicited data as permitted, and the
+    /// rest as R2Ts request it.
     pub fn run_out(&mut self, pair: &mut Pair, lun: u8, cdb: &[u8], data: &[u8]) -> Answer {
         let command = self.begin_out(pair, lun, cdb, data);
         self.finish_out(pair, &command, data)

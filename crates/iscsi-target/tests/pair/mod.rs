@@ -182,7 +182,7 @@ impl Pair {
         }
     }
 
-    /// The storage goes on.
+    /// Lets the storage complete accesses again.
     pub fn release(&mut self) {
         self.stalled = false;
         for io in std::mem::take(&mut self.held) {
@@ -299,7 +299,8 @@ impl Pair {
         }
     }
 
-    /// The kernel is lent what comes first, if that is memory of an LU, and the socket takes it at once.
+    /// Lends the first pending segment to the kernel if it is memory of an LU. The socket accepts it
+    /// at once.
     fn take_lent(&mut self, connection: ConnectionId) -> bool {
         let first = self.target.transmit(connection).segments().next();
         let Some(Segment::Lu {

@@ -1,4 +1,4 @@
-//! What the storage under test was told to give back.
+//! Ranges that the target had the storage unmap.
 
 use std::collections::HashSet;
 

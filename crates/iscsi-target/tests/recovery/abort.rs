@@ -77,7 +77,7 @@ fn abort_among(pair: &mut Pair, initiator: &mut Initiator, random: &mut Random, 
                 other => panic!("{other:?}"),
             }
             as_answered.insert(at as u64, block(pair, at as u64));
-            // Whoever is told "complete" has no status to come: taken as answered, a status would be the second.
+            // After "function complete" no status may follow: the initiator counts the task as ended.
             answered.insert(commands[at].itt);
         }
         if !serve_one(pair, random) {
@@ -129,7 +129,7 @@ fn waiting_for_data(n: u64) {
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
 }
 
-/// The target holds as much write data as it may: the next write waits before it is asked for its data.
+/// The target's budget for write data is used up: the next write waits before its first R2T.
 fn waiting_for_space(n: u64) {
     const WHOLE: u32 = 64 << 10;
     let mut config = config();

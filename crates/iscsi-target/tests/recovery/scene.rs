@@ -1,4 +1,5 @@
-//! What the cases have in common: commands on blocks of their own, management functions, a storage that takes its time.
+//! Shared by the cases: commands on separate blocks, management functions, and a storage that delays
+//! its answers.
 
 use hakaru_wire::iscsi::{
     CmdSn, Itt, Lun, Opcode, ScsiCommand, TaskManagementFunction as Function,

@@ -64,7 +64,7 @@ fn each_type_lets_in_whom_it_should() {
         assert_eq!(access, unregistered, "{kind:?}, not registered");
         let key = if kind.all_registrants() { 0 } else { 1 };
         assert_eq!(held(&mut other, &mut pair), Some((key, kind as u8)));
-        // What tells of the LU itself is never refused.
+        // Commands that describe the LU itself are never refused.
         other.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0).good();
         other.run_cdb(&mut pair, 0, Cdb::ReadCapacity10, 8).good();
     }

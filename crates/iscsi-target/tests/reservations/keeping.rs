@@ -1,4 +1,4 @@
-//! Reservations that outlive the array: said only once they are kept.
+//! Reservations that persist over a restart: acknowledged only once they are stored.
 use crate::pair::control::{reserve_out, with_list};
 use crate::pair::{Answer, Pair, config};
 use crate::scene::{OTHER, WRITE_EXCLUSIVE, keys, report, two, writes};
@@ -23,7 +23,7 @@ fn kept_reservations_are_there_again_and_only_then_is_it_said() {
         first.send_command(pair, &command, &list.emit());
         assert!(
             first.receive(pair).is_empty(),
-            "nothing is said before it is kept"
+            "no answer before the reservation is stored"
         );
         let io = pair.held.pop().expect("an access");
         let IoOp::Keep { record } = io.op else {

@@ -1,4 +1,5 @@
-//! PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE: who has access, who is told, and what is kept.
+//! PERSISTENT RESERVE IN and OUT, RESERVE and RELEASE: access rights, notifications of other
+//! initiators, and persistence.
 #[path = "../pair/mod.rs"]
 mod pair;
 

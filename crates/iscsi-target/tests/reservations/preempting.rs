@@ -45,7 +45,7 @@ fn preempting_takes_the_reservation_over_and_tells_whose_it_was() {
         REGISTRANTS_ONLY,
         (2, 77),
     );
-    assert_eq!(gone.status, CONFLICT, "nobody has that key");
+    assert_eq!(gone.status, CONFLICT, "no registration has that key");
 }
 
 #[test]

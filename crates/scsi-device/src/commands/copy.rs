@@ -141,7 +141,7 @@ fn place(
     let bytes = u64::from(segment.blocks) * u64::from(said.block_bytes);
     let blocks_of = |unit: &LogicalUnit| {
         let block_bytes = u64::from(unit.block_bytes);
-        // No part of a block is padded or cut (PAD and CAT are not there).
+        // Partial blocks are neither padded nor cut, because PAD and CAT are not supported.
         bytes
             .is_multiple_of(block_bytes)
             .then_some((bytes / block_bytes) as u32)

@@ -1,4 +1,4 @@
-//! Who is there: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
+//! Identification: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
 //! section 6.6).
 
 use hakaru_wire::scsi::Lun;

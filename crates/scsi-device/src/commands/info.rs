@@ -1,4 +1,4 @@
-//! One row per command: everything that the device server knows of a command besides what it does.
+//! Properties of commands, one row each: everything but their execution.
 
 use hakaru_wire::scsi::{AccessState, Cdb, CommandTimeouts, Sense, SupportedCommand};
 
@@ -14,7 +14,7 @@ pub(super) const X: u8 = 0xff;
 
 /// A command that is being carried out.
 pub(super) struct Request {
-    /// Its LU, which exists unless `without_unit` is called.
+    /// LU of the command. It exists, unless the row has `without_unit`.
     pub(super) lu: u8,
     pub(super) cdb: Cdb,
     /// All commands, ascending by operation code and service action.

@@ -1,7 +1,7 @@
 //! REPORT TARGET PORT GROUPS, and what a port lets through in each asymmetric access state (SPC-4
 //! sections 5.15 and 6.37).
 //!
-//! Each portal is a target port and a group of its own. Their states change by the operator's word
+//! Each portal is a target port and a group of its own. The operator changes their states
 //! only ([`crate::Target::set_port_state`]): access is implicit (TPGS 01b), and there is no SET
 //! TARGET PORT GROUPS.
 

@@ -11,7 +11,7 @@ use crate::io::{Extent, IoOp};
 pub struct Compare {
     /// Bytes left to read.
     rest: Extent,
-    /// Where it began.
+    /// Start of the range.
     begin: u64,
     block_bytes: u32,
     check: ByteCheck,
@@ -155,7 +155,7 @@ pub struct OrWrite {
 }
 
 impl OrWrite {
-    /// As many bytes as `range` has.
+    /// As long as `range`.
     pub fn new(range: Extent, fua: bool) -> Self {
         Self {
             rest: range,

@@ -1,4 +1,4 @@
-//! One block written over and over: WRITE SAME, and the overwrite of SANITIZE.
+//! A range filled with one block: WRITE SAME, and the overwrite of SANITIZE.
 
 use super::{Answer, Step, Workplace, take_front};
 use crate::io::{Extent, IoOp};
@@ -14,7 +14,7 @@ const GIVE_BACK_BYTES: u64 = 1 << 30;
 pub struct Fill {
     whole: Extent,
     rest: Extent,
-    /// The block; `None`: what the initiator sent.
+    /// The block; `None`: the one that the initiator sends.
     block: Option<Vec<u8>>,
     /// Passes over the range that are left, this one among them.
     passes: u32,
@@ -26,7 +26,7 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// With the initiator's block.
+    /// Fills a range with the block that the initiator sends.
     pub fn new(range: Extent, unmap: bool) -> Self {
         Self {
             whole: range,
@@ -40,7 +40,7 @@ impl Fill {
         }
     }
 
-    /// With this block.
+    /// Fills a range with this block.
     pub fn with(range: Extent, block: Vec<u8>, unmap: bool) -> Self {
         Self {
             block: Some(block),
@@ -48,13 +48,13 @@ impl Fill {
         }
     }
 
-    /// Past the cache.
+    /// Sets FUA, for a fill that bypasses the cache.
     pub fn past_cache(mut self, fua: bool) -> Self {
         self.fua = fua;
         self
     }
 
-    /// Several times over.
+    /// Fills the range several times, with every other pass inverted if `invert` is set.
     pub fn repeated(mut self, passes: u32, invert: bool) -> Self {
         (self.passes, self.passes_in_all, self.invert) = (passes, passes, invert);
         self
@@ -101,7 +101,7 @@ impl Fill {
         }
     }
 
-    /// Bytes done and to do, of all passes.
+    /// Returns the bytes done, and the bytes of all passes.
     pub(super) fn progress(&self) -> (u64, u64) {
         let pass = self.whole.length_bytes;
         let before = u64::from(self.passes_in_all - self.passes);

@@ -1,9 +1,9 @@
 //! Commands that take several accesses: small programs. A program gets the answer to its last
 //! access and returns the next one.
 //!
-//! A program knows nothing of sessions, PDUs or other commands. [`crate::steps`] runs it: collects
-//! the initiator's data first, keeps other writes out of its range, asks the storage, and ends the
-//! task.
+//! A program is independent of sessions, PDUs and other commands. The transport runs it: collects the
+//! initiator's data, keeps other writes out of its range, passes its accesses to the storage, and
+//! ends the task.
 
 mod compare;
 mod copy;
@@ -22,8 +22,8 @@ use crate::buffers::Buffers;
 use crate::io::{Extent, IoOp};
 use crate::verdict::Verdict;
 
-/// Bytes that a program reads at a time, at most. Several commands of a session may be at it at
-/// once, and other initiators' accesses pass between.
+/// Bytes that a program reads at a time, at most. Several commands of a session may read
+/// at once, and other initiators' accesses pass between.
 pub const CHUNK_BYTES: u64 = 256 << 10;
 
 /// A program with what its command needs besides.
@@ -59,11 +59,11 @@ pub struct Job {
 /// The consequence for a command whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherLength {
-    /// It does not look: it takes no data.
+    /// The length is ignored, because the command takes no data.
     Ignore,
-    /// It is refused.
+    /// The command is refused.
     Refuse,
-    /// It takes the blocks that are sent whole, as WRITE does; of too much it takes what it needs.
+    /// Whole blocks that are sent are used, as by WRITE; excess data is ignored.
     Cut,
 }
 
@@ -116,7 +116,7 @@ pub enum Program {
 /// The answer to the last access of a program.
 #[derive(Debug)]
 pub enum Answer {
-    /// To begin: the initiator's data is there.
+    /// There was none: the initiator's data is complete, and the program begins.
     Begin,
     /// The data that it requested.
     Read(Vec<u8>),
@@ -155,7 +155,7 @@ pub struct Workplace<'a> {
     pub lu: u8,
     /// The initiator's data.
     pub data: &'a mut Vec<u8>,
-    /// Where buffers come from and go.
+    /// Pool that buffers are taken from and returned to.
     pub buffers: &'a mut Buffers,
 }
 

@@ -25,7 +25,7 @@ impl Unmap {
         }
     }
 
-    /// As many ranges per access as make up a chunk.
+    /// The next ranges, up to a chunk in all, for one access.
     pub(super) fn step(&mut self, at: &mut Workplace<'_>, _answer: Answer) -> Step {
         let mut ranges = Vec::new();
         let mut left = CHUNK_BYTES;

@@ -31,7 +31,7 @@ pub(crate) struct Registration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) kind: ReservationType,
-    /// Who made it. Where every registrant is a holder, this one is no more of one than the others,
+    /// The nexus that made it. If all registrants are holders, it has no more rights than the others,
     /// and may have gone.
     pub(crate) holder: Nexus,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Held {
 pub(crate) struct Reservations {
     /// PRGENERATION. Not kept over a restart (SPC-4 section 6.15.2).
     pub(crate) generation: u32,
-    /// At most one for a nexus.
+    /// Each nexus has at most one.
     pub(crate) registrations: Vec<Registration>,
     pub(crate) held: Option<Held>,
     /// APTPL of the registration that was made last: changes are kept over a restart.

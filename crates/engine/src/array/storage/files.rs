@@ -21,7 +21,7 @@ pub struct OpenFile {
 pub struct Files {
     queue: FileQueue<IoBuffer>,
     pages: PageBuffers,
-    /// By [`FileId`].
+    /// Indexed by [`FileId`].
     open: Vec<Option<OpenFile>>,
     in_flight: usize,
 }

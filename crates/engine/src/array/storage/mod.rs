@@ -44,7 +44,7 @@ pub struct Storage {
     /// The state machines: which LUs and pools there are.
     pub core: hakaru_store::Storage<LuMemory>,
     files: Files,
-    /// By the pool's number.
+    /// Indexed by the pool's number.
     directories: Vec<PoolDirectory>,
     keeper: Option<Keeper>,
     /// When requests that the kernel refused are started again.

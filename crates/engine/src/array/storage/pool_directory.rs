@@ -34,12 +34,12 @@ pub enum PoolFailure {
     /// There is none.
     #[error("there is no pool in {0}")]
     Absent(PathBuf),
-    /// Data are there, and nothing that says whose: a new pool would overwrite them.
+    /// The file holds data of an unknown owner, which a new pool would overwrite.
     #[error(
         "the pool in {0} has lost its metadata: there are files of groups, and no file `metadata`"
     )]
     Lost(PathBuf),
-    /// Its metadata or headers cannot be, or say no.
+    /// Its metadata or headers cannot be read, or do not permit it.
     #[error("the pool in {directory} cannot be opened: {error}")]
     Open {
         /// The directory of the pool.

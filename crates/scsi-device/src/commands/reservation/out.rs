@@ -69,7 +69,7 @@ fn invalid_parameter(byte: u16) -> Verdict {
     Verdict::Check(Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(field))
 }
 
-/// The CDB, before its parameter list is there.
+/// Checks the CDB before its parameter list arrives.
 pub(crate) fn reserve_out(device: &Device<'_>, lu: u8, request: PersistentReserveOut) -> Outcome {
     let Some(unit) = device.units.get(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -91,7 +91,7 @@ pub(crate) fn reserve_out(device: &Device<'_>, lu: u8, request: PersistentReserv
     }
 }
 
-/// The CDB with its parameter list.
+/// Carries out the CDB with its parameter list.
 pub(crate) fn carry_out(
     device: &mut Device<'_>,
     lu: u8,
@@ -103,7 +103,7 @@ pub(crate) fn carry_out(
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    // Both may have changed since the CDB was looked at.
+    // Both may have changed after the CDB was checked.
     if unit.reservations.reserved_by.is_some() {
         return Outcome::End(CONFLICT);
     }
@@ -134,10 +134,10 @@ pub(crate) fn carry_out(
 /// A request under way.
 struct Order<'a> {
     reservations: &'a mut Reservations,
-    /// Its nexus.
+    /// Nexus that sent it.
     nexus: &'a Nexus,
     lu: u8,
-    /// Target ports there are.
+    /// Number of target ports.
     ports: u16,
     can_keep: bool,
     notices: &'a mut Vec<Notice>,
@@ -182,12 +182,12 @@ impl Order<'_> {
         });
     }
 
-    /// Tells every other registrant.
+    /// Notifies every other registrant.
     fn attend_others(&mut self, sense: Sense) {
         let others = self.reservations.registrations.iter();
         let others: Vec<Nexus> = others
-            .filter(|one| one.nexus != *self.nexus)
-            .map(|one| one.nexus.clone())
+            .filter(|registration| registration.nexus != *self.nexus)
+            .map(|registration| registration.nexus.clone())
             .collect();
         others.iter().for_each(|nexus| self.attend(nexus, sense));
     }
@@ -234,8 +234,11 @@ impl Order<'_> {
 
     fn enter(&mut self, nexus: Nexus, key: u64) {
         let registrations = &mut self.reservations.registrations;
-        match registrations.iter_mut().find(|one| one.nexus == nexus) {
-            Some(one) => one.key = key,
+        match registrations
+            .iter_mut()
+            .find(|registration| registration.nexus == nexus)
+        {
+            Some(registration) => registration.key = key,
             None => registrations.push(Registration { nexus, key }),
         }
     }
@@ -245,7 +248,7 @@ impl Order<'_> {
     fn unregister(&mut self, nexus: &Nexus) {
         self.reservations
             .registrations
-            .retain(|one| one.nexus != *nexus);
+            .retain(|registration| registration.nexus != *nexus);
         let Some(held) = &self.reservations.held else {
             return;
         };
@@ -271,7 +274,7 @@ impl Order<'_> {
                 self.reservations.held = Some(Held { kind, holder });
                 Ok(())
             }
-            // Once more by a holder, and the same: nothing to do.
+            // A holder repeats the same reservation, which changes nothing.
             Some(held) if held.kind == kind && self.reservations.holds(&nexus).is_some() => Ok(()),
             Some(_) => Err(CONFLICT),
         }
@@ -307,12 +310,19 @@ impl Order<'_> {
         // Registrations that are removed, and whether the reservation becomes the sender's.
         let (victims, takes_over) = match &self.reservations.held {
             Some(held) if everyone(held) && key == 0 => (self.registered(|_| true), true),
-            Some(held) if everyone(held) => (self.registered(|one| one.key == key), false),
-            Some(held) if self.reservations.key_of(&held.holder) == Some(key) => {
-                (self.registered(|one| one.key == key), true)
-            }
+            Some(held) if everyone(held) => (
+                self.registered(|registration| registration.key == key),
+                false,
+            ),
+            Some(held) if self.reservations.key_of(&held.holder) == Some(key) => (
+                self.registered(|registration| registration.key == key),
+                true,
+            ),
             _ if key == 0 => return Err(invalid_parameter(8)),
-            _ => (self.registered(|one| one.key == key), false),
+            _ => (
+                self.registered(|registration| registration.key == key),
+                false,
+            ),
         };
         if victims.is_empty() && !takes_over {
             return Err(CONFLICT);
@@ -321,18 +331,18 @@ impl Order<'_> {
         for victim in victims.iter().filter(|victim| **victim != *self.nexus) {
             self.reservations
                 .registrations
-                .retain(|one| one.nexus != *victim);
+                .retain(|registration| registration.nexus != *victim);
             self.attend(victim, Sense::REGISTRATIONS_PREEMPTED);
         }
         if takes_over {
             let holder = self.nexus.clone();
             self.reservations.held = Some(Held { kind, holder });
-            // Who stays registered has access by another type now.
+            // Remaining registrants have access by another type now.
             if before != Some(kind) {
                 self.attend_others(Sense::RESERVATIONS_RELEASED);
             }
         } else if victims.contains(self.nexus) {
-            // Its own key, and it holds nothing: it preempts itself.
+            // The sender preempts its own registration, without holding the reservation.
             let nexus = self.nexus.clone();
             self.unregister(&nexus);
         }
@@ -347,10 +357,10 @@ impl Order<'_> {
     }
 
     fn registered(&self, which: impl Fn(&Registration) -> bool) -> Vec<Nexus> {
-        let found = self.reservations.registrations.iter();
-        found
-            .filter(|one| which(one))
-            .map(|one| one.nexus.clone())
+        let registrations = self.reservations.registrations.iter();
+        registrations
+            .filter(|registration| which(registration))
+            .map(|registration| registration.nexus.clone())
             .collect()
     }
 
