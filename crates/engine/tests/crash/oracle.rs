@@ -107,7 +107,7 @@ impl Oracle {
         }
     }
 
-    /// Checks the `stamps` read from all blocks of the LU after a crash, and returns the violations.
+    /// Checks the `stamps` read from all blocks of the LU after a crash; appends violations to `lost`.
     /// The values read are the only ones allowed from now on.
     pub fn compare(&mut self, stamps: &[u64], lost: &mut Vec<String>) {
         let stamps = &stamps[self.first as usize..][..self.blocks.len()];

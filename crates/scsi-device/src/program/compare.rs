@@ -155,7 +155,7 @@ pub struct OrWrite {
 }
 
 impl OrWrite {
-    /// As long as `range`.
+    /// ORs the data of the initiator, which is as long as `range`, into the range.
     pub fn new(range: Extent, fua: bool) -> Self {
         Self {
             rest: range,
