@@ -1,5 +1,5 @@
-//! A capture file, pcap or pcapng, packet by packet: of both byte orders, of any resolution of
-//! time, with several sections and interfaces.
+//! Reader of a capture file, pcap or pcapng, packet by packet. It reads both byte orders, any time
+//! resolution, and several sections and interfaces.
 //!
 //! The bytes come from a reader that the caller opened.
 use std::io::{Cursor, Read};
@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::packet::Link;
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// A block that is longer is taken for damage.
+/// Longest block; a longer one is treated as damage.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -36,12 +36,12 @@ pub enum CaptureFileError {
     Unreadable,
 }
 
-/// A packet of the file.
+/// A packet of a capture file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Capture time as the file has it, mostly counted from 1970.
+    /// Capture time as recorded in the file, usually counted from 1970.
     pub at: Time,
-    /// `None` for a link layer that is not read.
+    /// Link layer; `None` if it is not supported.
     pub link: Option<Link>,
     /// Captured bytes.
     pub bytes: &'a [u8],
@@ -49,16 +49,16 @@ pub struct Packet<'a> {
     pub original_length: u32,
 }
 
-/// An interface of a section.
+/// A capture interface of a section.
 #[derive(Clone, Copy)]
 struct Interface {
     link: Option<Link>,
-    /// Units of time in a second.
+    /// Time units per second.
     units_per_s: u128,
     offset_s: i64,
 }
 
-/// Reads a file from its beginning.
+/// Reader of a capture file, from its beginning.
 pub struct CaptureFile {
     reader: Box<dyn PcapReaderIterator + Send>,
     interfaces: Vec<Interface>,
@@ -72,7 +72,7 @@ pub struct CaptureFile {
     peeked: Option<Peeked>,
 }
 
-/// A packet that was read ahead.
+/// Packet that was read ahead.
 struct Peeked {
     at: Time,
     link: Option<Link>,
@@ -84,9 +84,10 @@ impl CaptureFile {
     /// Checks the header of the file.
     ///
     /// # Errors
-    /// The file is no capture, or cannot be read.
+    /// The file is not a capture, or cannot be read.
     pub fn new(mut file: impl Read + Send + 'static) -> Result<CaptureFile, CaptureFileError> {
-        // The parser below looks for a header in what one read gives, which may be any part of it.
+        // The parser below expects the whole header in the result of one read, which may return
+        // less.
         let mut begin = Vec::new();
         (&mut file)
             .take(BUFFER_BYTES as u64)
@@ -116,7 +117,7 @@ impl CaptureFile {
         })
     }
 
-    /// Time of the next packet, which stays the next one; `None` if there is none.
+    /// Returns the time of the next packet without consuming it; `None` at the end of the file.
     ///
     /// # Errors
     /// See [`CaptureFile::read`].
@@ -141,8 +142,8 @@ impl CaptureFile {
         }
     }
 
-    /// Reads the next block and hands its packet, if it is one, to `handle`. `false`: the file has
-    /// ended, where it should or before.
+    /// Reads the next block. If it is a packet, passes it to `handle`. Returns `false` at the end
+    /// of the file, whether the file is complete or truncated.
     ///
     /// # Errors
     /// The reader fails.
@@ -191,8 +192,8 @@ impl CaptureFile {
                     continue;
                 }
                 Err(PcapError::ReadError) => return Err(CaptureFileError::Unreadable),
-                // Cut off or damaged: without the length of one block the begin of the next is
-                // unknown.
+                // The file is cut off or damaged. Without the length of this block, the beginning
+                // of the next is unknown.
                 Err(_) => {
                     self.truncated = true;
                     return Ok(false);
@@ -210,38 +211,39 @@ impl CaptureFile {
         Ok(())
     }
 
-    /// Bytes read.
+    /// Returns the number of bytes read.
     pub fn position(&self) -> u64 {
         self.reader.consumed() as u64
     }
 
-    /// Packets read.
+    /// Returns the number of packets read.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The file ends within a packet, or cannot be understood from some place on.
+    /// Whether the file ends within a block, or cannot be decoded from some place on.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Packets that the file has no time for; they count as at the one before.
+    /// Returns the number of packets without a time in the file; each gets the time of the packet
+    /// before it.
     pub fn packets_without_time(&self) -> u64 {
         self.without_time
     }
 
-    /// Blocks that are neither packets nor about them as far as is known here.
+    /// Returns the number of blocks of unknown types.
     pub fn blocks_not_read(&self) -> u64 {
         self.not_read
     }
 
-    /// Packets that the capturing program lost, if the file has that count.
+    /// Returns the number of packets that the capturing program lost, if the file records it.
     pub fn dropped(&self) -> Option<u64> {
         self.dropped
     }
 }
 
-/// State that blocks set for those that follow.
+/// State that blocks set for the blocks after them.
 struct Facts<'a> {
     interfaces: &'a mut Vec<Interface>,
     dropped: &'a mut Option<u64>,
@@ -266,7 +268,7 @@ impl Facts<'_> {
                     1_000_000
                 };
                 *self.interfaces = vec![Interface {
-                    // The upper bits are about the FCS.
+                    // The upper bits describe the FCS.
                     link: Link::from_code(header.network.0 as u32 & 0xffff),
                     units_per_s,
                     offset_s: 0,
@@ -316,8 +318,8 @@ impl Facts<'_> {
                 } else {
                     lost.fold(0, u64::saturating_add)
                 };
-                // One block per interface at the end of a capture; a later one of the same
-                // interface would count what it did again, and is not written.
+                // Capturing programs write one statistics block per interface, at the end of a
+                // capture, so the sum counts nothing twice.
                 *self.dropped = Some(self.dropped.unwrap_or(0).saturating_add(lost));
             }
             Block::NameResolution(_) | Block::Custom(_) | Block::DecryptionSecrets(_) => {}
@@ -347,7 +349,7 @@ impl Facts<'_> {
 }
 
 impl Interface {
-    /// An instant in ns; before 1970 is 1970.
+    /// Converts ticks to an instant, ns; instants before 1970 become 1970.
     fn time(&self, ticks: u128) -> Time {
         let ns = ticks.saturating_mul(1_000_000_000) / self.units_per_s;
         let ns = i128::try_from(ns).unwrap_or(i128::MAX);
@@ -356,7 +358,7 @@ impl Interface {
     }
 }
 
-/// Of the option if_tsresol: a power of ten, or of two where the upper bit is set.
+/// Converts the option if_tsresol: a power of ten, or of two if the upper bit is set.
 fn units_per_s(resolution: u8) -> u128 {
     let exponent = u32::from(resolution & 0x7f);
     if resolution & 0x80 == 0 {
@@ -371,7 +373,7 @@ fn units_per_s(resolution: u8) -> u128 {
 mod tests {
     use super::*;
 
-    /// Gives a byte at a time.
+    /// A reader that returns one byte at a time.
     struct Trickle(&'static [u8]);
 
     impl Read for Trickle {
@@ -381,7 +383,7 @@ mod tests {
         }
     }
 
-    /// A capture of one packet, of which four bytes were kept, 2.000005 s after 1970.
+    /// A capture of one packet, with four captured bytes, 2.000005 s after 1970.
     const PCAP: [u8; 44] = [
         0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0, 2, 0,
         0, 0, 5, 0, 0, 0, 4, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4,

@@ -19,10 +19,10 @@ pub(crate) struct Stamp {
     pub(crate) at: Time,
     /// Number of that packet, from 1.
     pub(crate) packet: u64,
-    /// Counts the steps of the clock; times of two epochs cannot be subtracted.
+    /// Number of clock steps so far; times of two epochs cannot be subtracted.
     pub(crate) epoch: u32,
-    /// `at` is the instant of the event. Otherwise it is a bound: the event was in no packet, or
-    /// its packet waited behind a hole.
+    /// Whether `at` is the instant of the event. Otherwise it is a bound: the event was in no
+    /// packet, or its packet waited behind a hole.
     pub(crate) exact: bool,
 }
 
@@ -34,14 +34,14 @@ impl Stamp {
         }
     }
 
-    /// Time from `earlier` to this, ns; `None` where the two cannot be subtracted.
+    /// Returns the time from `earlier` to this, ns; `None` if the two cannot be subtracted.
     pub(crate) fn ns_since(self, earlier: Stamp) -> Option<u64> {
         let comparable = self.exact && earlier.exact && self.epoch == earlier.epoch;
         self.at.0.checked_sub(earlier.at.0).filter(|_| comparable)
     }
 }
 
-/// Times below an earlier peak.
+/// A run of times below an earlier peak.
 #[derive(Clone, Copy, Debug)]
 struct Dip {
     peak: Time,
@@ -51,7 +51,7 @@ struct Dip {
     after_one_ahead: bool,
 }
 
-/// Follows the times of packets.
+/// Tracks the times of packets.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: Stamp,
@@ -62,8 +62,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The stamp of the next packet, and whether the packet before it turned out to carry a wrong
-    /// time.
+    /// Returns the stamp of the next packet, and whether the packet before it proved to carry a
+    /// wrong time.
     pub(crate) fn handle_packet(&mut self, at: Time) -> (Stamp, bool) {
         let packet = self.last.packet + 1;
         let mut epoch = self.last.epoch;
@@ -99,7 +99,7 @@ impl Clock {
         (self.last, last_is_wrong)
     }
 
-    /// The newest packet.
+    /// Returns the stamp of the newest packet.
     pub(crate) fn last(&self) -> Stamp {
         self.last
     }
@@ -109,7 +109,7 @@ impl Clock {
 mod tests {
     use super::*;
 
-    /// Epoch of each packet, and the numbers of the packets found wrong.
+    /// Returns the epoch of each packet, and the numbers of the packets with a wrong time.
     fn follow(times: &[u64]) -> (Vec<u32>, Vec<u64>) {
         let mut clock = Clock::default();
         let (mut epochs, mut wrong) = (Vec::new(), Vec::new());
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_begins_a_new_epoch() {
         assert_eq!(follow(&[7, 8, 2, 3, 4]), (vec![0, 0, 1, 1, 1], vec![]));
-        // And another one where it returns.
+        // Its return begins another epoch.
         assert_eq!(
             follow(&[7, 8, 2, 3, 8, 9]),
             (vec![0, 0, 1, 1, 2, 2], vec![])

@@ -1,4 +1,4 @@
-//! One command, and where its time went.
+//! One command and its phases.
 //!
 //! Every instant from the command's header to the end of its response belongs to one phase, so that
 //! the phases sum to the latency to the nanosecond:
@@ -17,9 +17,9 @@ use hakaru_wire::iscsi::{DataIn, DataOut, Itt, Lun, R2t, Residual, ScsiCommand, 
 use crate::Sender;
 use crate::clock::Stamp;
 
-/// R2Ts of one command that are open at once; further ones are counted only.
+/// Most open R2Ts of one command that are tracked at once; further ones are only counted.
 const OPEN_R2TS_MAX: usize = 64;
-/// Waits for an R2T that are kept of one command.
+/// Most waits for an R2T that are kept of one command.
 const WAITS_MAX: usize = 4096;
 
 /// Direction of a command's data.
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Read,
     /// WRITE or WRITE AND VERIFY (6, 10, 12, 16).
     Write,
-    /// All others.
+    /// Every other command.
     Other,
 }
 
@@ -45,20 +45,20 @@ impl Kind {
     }
 }
 
-/// A phase; the number is its place in [`Command::phases`].
+/// A phase; the number is its index in [`Command::phases`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Write: nothing may be sent before an R2T comes.
     WaitR2t = 0,
-    /// Write: an R2T is here, its first data not yet out. Read: no data has come.
+    /// Write: an R2T has arrived, and its first data has not been sent. Read: no data has arrived.
     BeforeData = 1,
-    /// Data is going out, or coming in.
+    /// Data is being sent or received.
     Transfer = 2,
-    /// All data is there, the response is not.
+    /// All data has been transferred, and the response has not arrived.
     BeforeResponse = 3,
 }
 
-/// An R2T that is not yet answered in full.
+/// An R2T that is not yet fully answered.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     ttt: Ttt,
@@ -73,7 +73,7 @@ pub(crate) struct Ending {
     pub(crate) residual: Residual,
 }
 
-/// A command under way, or just ended.
+/// A command in flight or just ended.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) kind: Kind,
@@ -88,11 +88,12 @@ pub(crate) struct Command {
     /// Packets of its header and of its newest event.
     pub(crate) start: Stamp,
     pub(crate) last: Stamp,
-    /// Nothing of it can have been missed, and every boundary of its phases has an exact instant.
+    /// No part of the command can be missing, and every boundary of its phases has an exact
+    /// instant.
     pub(crate) whole: bool,
-    /// Directions in which a header of it was assumed, and no header seen later has confirmed this.
+    /// Directions in which one of its headers was assumed and not yet confirmed by a later one.
     pub(crate) unconfirmed: [bool; 2],
-    /// A header of it was assumed.
+    /// One of its headers was assumed.
     pub(crate) assumed: bool,
     /// Nanoseconds of each [`Phase`].
     pub(crate) phases: [u64; 4],
@@ -103,7 +104,7 @@ pub(crate) struct Command {
     phase: Phase,
     since: Stamp,
     open: Vec<Open>,
-    /// The command's own burst continues in Data-Out PDUs.
+    /// The unsolicited burst continues in Data-Out PDUs.
     unsolicited: bool,
     data_ended: bool,
 }
@@ -146,13 +147,13 @@ impl Command {
         self.phases.iter().sum()
     }
 
-    /// One of its headers was not seen, and is taken for the one that the session expects.
+    /// Notes that one of its headers was not seen and is assumed to be the expected one.
     pub(crate) fn assume_header(&mut self, sender: Sender) {
         self.assumed = true;
         self.unconfirmed[sender as usize] = true;
     }
 
-    /// Takes the end of the command's PDU, with this much immediate data.
+    /// Handles the end of the command's PDU, with `immediate` bytes of immediate data.
     pub(crate) fn handle_command_end(&mut self, now: Stamp, immediate: u32) {
         self.moved += u64::from(immediate);
         if self.kind == Kind::Write && !self.unsolicited && self.phase == Phase::Transfer {
@@ -160,7 +161,7 @@ impl Command {
         }
     }
 
-    /// Takes an R2T.
+    /// Handles an R2T.
     pub(crate) fn handle_r2t(&mut self, now: Stamp, r2t: &R2t) {
         self.r2ts += 1;
         self.touch(now);
@@ -184,11 +185,11 @@ impl Command {
         self.enter(now, Phase::BeforeData);
     }
 
-    /// Takes the header of a Data-Out.
+    /// Handles the header of a Data-Out.
     pub(crate) fn handle_data_out(&mut self, now: Stamp, data: &DataOut) {
         match self.open.iter_mut().find(|open| open.ttt == data.ttt) {
             Some(open) => open.begun = true,
-            // Its R2T is missing, or is one of too many.
+            // The R2T is missing, or was not tracked because of the limit.
             None => self.whole &= data.ttt == Ttt::RESERVED || self.open.len() == OPEN_R2TS_MAX,
         }
         if self.kind == Kind::Write && self.phase != Phase::Transfer {
@@ -196,7 +197,7 @@ impl Command {
         }
     }
 
-    /// Takes the end of a Data-Out.
+    /// Handles the end of a Data-Out.
     pub(crate) fn handle_data_out_end(&mut self, now: Stamp, data: &DataOut) {
         self.moved += u64::from(data.data_segment_length);
         self.touch(now);
@@ -209,19 +210,19 @@ impl Command {
         }
     }
 
-    /// Takes the header of a Data-In.
+    /// Handles the header of a Data-In.
     pub(crate) fn handle_data_in(&mut self, now: Stamp) {
         if self.kind == Kind::Read && self.phase != Phase::Transfer {
             self.enter(now, Phase::Transfer);
         }
     }
 
-    /// Takes the end of a Data-In.
+    /// Handles the end of a Data-In.
     pub(crate) fn handle_data_in_end(&mut self, now: Stamp, data: &DataIn) {
         self.moved += u64::from(data.data_segment_length);
         self.touch(now);
         if self.kind == Kind::Read {
-            // Only the end of the last one bounds a phase: that of an earlier one need not be
+            // Only the end of the last Data-In bounds a phase; that of an earlier one need not be
             // exact.
             self.add_to_phase(now);
             self.since = now;
@@ -229,7 +230,7 @@ impl Command {
         }
     }
 
-    /// Takes the end of its response: the last phase ends.
+    /// Handles the end of the response, which ends the last phase.
     pub(crate) fn handle_response(&mut self, now: Stamp, ending: Ending) {
         self.whole &= self.since.exact;
         if self.kind == Kind::Read && self.data_ended {
@@ -240,7 +241,7 @@ impl Command {
         self.whole &= self.has_all_data(ending);
     }
 
-    /// As much data was seen as a command with status GOOD moves.
+    /// Whether as much data was seen as a command with status GOOD moves.
     fn has_all_data(&self, ending: Ending) -> bool {
         let short = match ending.residual {
             Residual::Underflow(bytes) => bytes,
@@ -250,7 +251,7 @@ impl Command {
         ending.status != 0 || self.kind == Kind::Other || self.moved == expected
     }
 
-    /// End of the burst to which a Data-Out of this transfer belongs, if an R2T set one.
+    /// Returns the end of the burst to which a Data-Out of this transfer belongs, if an R2T set it.
     pub(crate) fn burst_end(&self, ttt: Ttt) -> Option<u32> {
         self.open
             .iter()
@@ -269,7 +270,7 @@ impl Command {
         self.enter(now, next);
     }
 
-    /// Begins a phase at an instant that has to be exact.
+    /// Begins a phase at an instant that must be exact.
     fn enter(&mut self, now: Stamp, next: Phase) {
         self.touch(now);
         self.whole &= now.exact;
@@ -284,7 +285,7 @@ impl Command {
         }
     }
 
-    /// Notes an event: events of one command are in order, and by one clock.
+    /// Notes an event. The events of one command must be in order and of one clock epoch.
     fn touch(&mut self, now: Stamp) {
         self.whole &= now.at >= self.last.at && now.epoch == self.start.epoch;
         self.last = now;

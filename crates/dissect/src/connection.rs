@@ -1,7 +1,7 @@
 //! One TCP connection: two streams, two readers, one session.
 //!
-//! The SYN shows which end is the initiator, or a port that targets have. Without either, the first
-//! bytes that can only be a PDU's header show it.
+//! The SYN or a target's well-known port shows which end is the initiator. Without either, the
+//! first bytes that can only be a PDU's header show it.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
 
@@ -17,22 +17,22 @@ use crate::stream::{Content, Piece, Stream};
 /// Bytes of a connection that are searched for PDUs before it counts as another protocol.
 const LOOKED_AT_MAX: u64 = 4 << 20;
 
-/// Longest time within which another order on the way explains that a segment came late, ns: half
-/// the round trip if that is known and shorter. The limit is Wireshark's.
+/// Longest delay of a segment that reordering on the path explains, ns. Half the round trip applies
+/// if it is known and shorter. The limit is Wireshark's.
 const OVERTAKING_MAX_NS: u64 = 3_000_000;
 
 /// The ends of a connection, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Roles {
-    /// Not known yet.
+    /// The roles are not known yet.
     Unknown,
-    /// Direction 0 is the initiator's, or direction 1.
+    /// Direction of the initiator, 0 or 1.
     Initiator(usize),
-    /// This is not iSCSI.
+    /// The connection is not iSCSI.
     Neither,
 }
 
-/// A connection between two addresses, of which direction 0 is that of the first packet seen.
+/// A connection between two addresses. Direction 0 is that of the first packet seen.
 #[derive(Debug)]
 pub(crate) struct Connection {
     streams: [Stream; 2],
@@ -40,7 +40,7 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) handshake: Handshake,
     roles: Roles,
-    /// One end has a port that targets have: it is iSCSI until the end.
+    /// One end has a target port, so the connection stays iSCSI until its end.
     expected: bool,
     looked_at: u64,
     pub(crate) first: Time,
@@ -48,8 +48,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Begins with its first packet. `target`: the direction of that packet is known to be (not)
-    /// the target's, by its port.
+    /// Creates a connection from its first packet. `target`: whether that packet came from the
+    /// target, if its ports show it.
     pub(crate) fn new(
         now: Stamp,
         segment: &Segment<'_>,
@@ -84,22 +84,22 @@ impl Connection {
         }
     }
 
-    /// Another connection of the same addresses begins.
+    /// Whether the segment begins another connection of the same addresses.
     pub(crate) fn is_begun_anew_by(&self, direction: usize, segment: &Segment<'_>) -> bool {
         self.streams[direction].is_begun_anew_by(segment)
     }
 
-    /// Captured bytes held behind holes.
+    /// Returns the number of captured bytes held behind holes.
     pub(crate) fn held_bytes(&self) -> usize {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Anything was decoded.
+    /// Whether any PDU was decoded.
     pub(crate) fn is_session(&self) -> bool {
         self.session.has_pdus() && matches!(self.roles, Roles::Initiator(_))
     }
 
-    /// Number of the initiator's direction.
+    /// Returns the number of the initiator's direction.
     pub(crate) fn initiator(&self) -> usize {
         match self.roles {
             Roles::Initiator(direction) => direction,
@@ -112,7 +112,7 @@ impl Connection {
         (&self.streams[direction], &self.readers[direction])
     }
 
-    /// Takes a segment of a direction.
+    /// Handles a segment of a direction.
     pub(crate) fn handle_segment(&mut self, now: Stamp, direction: usize, segment: &Segment<'_>) {
         self.last = now;
         self.handshake.handle_segment(now, segment);
@@ -123,7 +123,7 @@ impl Connection {
         if self.roles == Roles::Neither {
             return;
         }
-        // The bytes that it acknowledges were sent before it.
+        // The acknowledged bytes were sent before this segment.
         if let Some(number) = segment.acknowledged {
             self.pass(1 - direction, |stream, out| {
                 stream.handle_acknowledged(now, number, out);
@@ -134,14 +134,14 @@ impl Connection {
         });
     }
 
-    /// The time of packet `packet`, the newest so far, is wrong.
+    /// Marks the time of packet `packet`, the newest so far, as wrong.
     pub(crate) fn distrust(&mut self, packet: u64) {
         self.handshake.distrust(packet);
         self.session.distrust(packet);
     }
 
-    /// Reads the data that waits behind holes now: the holes will not be filled, or there is no
-    /// room to wait.
+    /// Reads the data that waits behind holes, because the holes will not be filled or memory is
+    /// short.
     pub(crate) fn give_up_holes(&mut self) {
         let now = self.last.inexact();
         for direction in 0..2 {
@@ -149,13 +149,13 @@ impl Connection {
         }
     }
 
-    /// Nothing more comes.
+    /// Handles the end of the capture.
     pub(crate) fn finish(&mut self) {
         self.give_up_holes();
         self.session.finish();
     }
 
-    /// Lets a stream give out the bytes that are in order, to the reader of its direction.
+    /// Passes the in-order bytes of a stream to the reader of its direction.
     fn pass(
         &mut self,
         direction: usize,
@@ -204,7 +204,7 @@ fn length(piece: &Piece<'_>) -> u64 {
     }
 }
 
-/// Who is who, if a PDU begins where the piece does, or at least two follow one another in it.
+/// Identifies the roles if the piece begins with a PDU or contains two consecutive ones.
 fn identify(piece: &Piece<'_>, direction: usize) -> Roles {
     let Content::Bytes(bytes) = piece.content else {
         return Roles::Unknown;
@@ -216,7 +216,7 @@ fn identify(piece: &Piece<'_>, direction: usize) -> Roles {
         let sender = bhs.opcode().map(Sender::of);
         let length = bhs.data_segment_length() as usize;
         let end = at + BHS_LENGTH + bhs.ahs_length() + length.next_multiple_of(4);
-        // With neither, one, or both digests.
+        // The PDU has no digest, one, or both.
         let followed = [0, 4, 8].iter().any(|digests| {
             header_at(bytes, end + digests)
                 .is_some_and(|next| next.opcode().map(Sender::of) == sender)

@@ -1,9 +1,9 @@
-//! Whether the PDUs of a connection carry digests.
+//! Knowledge of whether the PDUs of a connection carry digests.
 //!
-//! A login that was captured whole settles it. Without it, a header digest is recognised by its
-//! value, and a data digest by where the next header is. Where that header was not captured, one of
-//! the two is tried: the next header that is seen confirms it, or the reader falls out of step and
-//! tries the other.
+//! A completely captured login settles it. Without one, a header digest is recognised by its value,
+//! and a data digest by the place of the next header. If that header was not captured, one of the
+//! two possibilities is tried: the next header that is seen confirms it, or the reader falls out of
+//! step and tries the other.
 use crate::login::Digests;
 
 /// Losses of step in a row after which digests that were only detected are detected anew.
@@ -20,38 +20,38 @@ pub(crate) struct DigestKnowledge {
 }
 
 impl DigestKnowledge {
-    /// The login was captured whole, and this is its result.
+    /// Adopts the result of a completely captured login.
     pub(crate) fn agree(&mut self, digests: Digests) {
         (self.header, self.data) = (Some(digests.header), Some(digests.data));
         self.agreed = true;
     }
 
-    /// Headers have digests.
+    /// Whether headers have digests; `None` if unknown.
     pub(crate) fn header(&self) -> Option<bool> {
         self.header
     }
 
-    /// Data segments have digests.
+    /// Whether data segments have digests; `None` if unknown.
     pub(crate) fn data(&self) -> Option<bool> {
         self.data
     }
 
-    /// Data segments are read as if they had digests.
+    /// Whether data segments are read as if they had digests.
     pub(crate) fn data_or_guess(&self) -> bool {
         self.data.unwrap_or(self.guess)
     }
 
-    /// Header digests were detected, or their absence.
+    /// Records that header digests, or their absence, were detected.
     pub(crate) fn detect_header(&mut self, digest: bool) {
         self.header.get_or_insert(digest);
     }
 
-    /// Data digests were detected, or their absence.
+    /// Records that data digests, or their absence, were detected.
     pub(crate) fn detect_data(&mut self, digest: bool) {
         self.data.get_or_insert(digest);
     }
 
-    /// A direction fell out of step.
+    /// Handles a direction that fell out of step.
     pub(crate) fn handle_lost(&mut self) {
         self.guess ^= self.data.is_none();
         self.losses += 1;
@@ -60,12 +60,12 @@ impl DigestKnowledge {
         }
     }
 
-    /// A header was seen in its place.
+    /// Handles a header that was seen in its place.
     pub(crate) fn handle_header(&mut self) {
         self.losses = 0;
     }
 
-    /// Both, if both are known.
+    /// Returns both digests, if both are known.
     pub(crate) fn known(&self) -> Option<Digests> {
         Some(Digests {
             header: self.header?,

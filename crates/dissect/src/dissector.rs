@@ -1,4 +1,4 @@
-//! All connections of a capture.
+//! Dissection of all connections of a capture.
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
@@ -13,19 +13,19 @@ use crate::login::{Digests, Login};
 use crate::packet::{Link, NotSeen, Segment, parse};
 use crate::report::{DirectionReport, NotSeenReport, Report, SessionReport};
 
-/// Connections that are followed at once. Sessions that have ended count, because they are
-/// reported.
+/// Most connections that are tracked. Sessions that have ended count, because they are reported.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// Captured bytes that wait behind holes, over all connections; beyond it every hole is given up.
+/// Most captured bytes that wait behind holes, over all connections; beyond it every hole is given
+/// up.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// A pair of addresses, the lower first.
 type Ends = (SocketAddr, SocketAddr);
 
-/// Slowest commands of each connection that are reported one by one, unless set otherwise.
+/// Default number of slowest commands per connection that are reported individually.
 const SLOWEST: usize = 10;
 
-/// Reads a capture.
+/// Dissector of a capture.
 #[derive(Debug)]
 pub struct Dissector {
     target_ports: Vec<u16>,
@@ -45,8 +45,9 @@ pub struct Dissector {
 }
 
 impl Dissector {
-    /// `target_ports`: connections with one of them are taken for iSCSI, and the end that has it
-    /// for the target. Those on other ports are recognised by their login, or by their PDUs.
+    /// Creates a dissector. `target_ports`: a connection with one of these ports counts as iSCSI,
+    /// and the end that has it as the target. Connections on other ports are recognised by their
+    /// login or their PDUs.
     pub fn new(target_ports: &[u16]) -> Dissector {
         Dissector {
             target_ports: target_ports.to_vec(),
@@ -64,7 +65,7 @@ impl Dissector {
         }
     }
 
-    /// Sets how many of the slowest commands of each connection are reported one by one; default
+    /// Sets how many of the slowest commands of each connection are reported individually; default
     /// 10.
     #[must_use]
     pub fn with_slowest(mut self, commands: usize) -> Dissector {
@@ -72,8 +73,8 @@ impl Dissector {
         self
     }
 
-    /// Takes the next packet. `link`: `None` where it is of a kind that is not read;
-    /// `original_length`: as it was before the snap length cut it, bytes.
+    /// Handles the next packet. `link`: `None` for an unsupported link layer. `original_length`:
+    /// length before the snap length cut it, bytes.
     pub fn handle_packet(
         &mut self,
         at: Time,
@@ -146,7 +147,7 @@ impl Dissector {
         Some(at)
     }
 
-    /// Makes room: connections without a PDU are counted, and looked at no more.
+    /// Makes room by discarding connections without a PDU; they are counted.
     fn forget_others(&mut self) {
         let before = self.connections.len();
         self.connections
@@ -173,7 +174,7 @@ impl Dissector {
         }
     }
 
-    /// The capture has ended.
+    /// Ends the capture and returns the report.
     #[must_use]
     pub fn finish(mut self) -> Report {
         for (_, _, connection) in &mut self.connections {

@@ -1,6 +1,6 @@
-//! The header that must come next in one direction, where a burst or a read leaves no choice.
+//! The header that must come next in one direction, if a burst or a read leaves no choice.
 //!
-//! It stands in for a header that was not captured. A header that is seen later confirms it, or the
+//! It replaces a header that was not captured. A header that is seen later confirms it, or the
 //! reader falls out of step.
 use hakaru_wire::iscsi::keys::Key;
 use hakaru_wire::iscsi::{BHS_LENGTH, DataIn, DataInStatus, DataOut, ScsiResponse, Ttt};
@@ -9,8 +9,8 @@ use crate::Sender;
 use crate::session::{PduKind, Session};
 
 impl Session {
-    /// The next header of this direction, if it is certain enough: the next part of a burst, or the
-    /// response to a read whose data is complete.
+    /// Returns the next header of this direction, if it is certain enough: the next part of a
+    /// burst, or the response to a read whose data is complete.
     pub(crate) fn expected_header(&self, sender: Sender) -> Option<[u8; BHS_LENGTH]> {
         let last = self.last_pdu(sender)?;
         let mut header = [0; BHS_LENGTH];

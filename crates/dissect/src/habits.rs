@@ -1,4 +1,4 @@
-//! Lengths and habits of both sides of a connection, which headers that were not captured share.
+//! Lengths and habits of both sides of a connection, used to assume headers that were not captured.
 use hakaru_wire::iscsi::keys::Key;
 use hakaru_wire::iscsi::{DATA_SEGMENT_LENGTH_MAX, DataIn};
 
@@ -35,9 +35,9 @@ impl Habits {
         }
     }
 
-    /// Length of the next data segment to `receiver`, where a burst continues for so long. A PDU
-    /// that did not end its burst (`last`) was as long as its sender makes them; otherwise it is
-    /// the longest one seen, otherwise what the receiver declared.
+    /// Returns the length of the next data segment to `receiver`, if its burst is not shorter. This
+    /// is the length of the last PDU that did not end its burst (`last`), otherwise the longest one
+    /// seen, otherwise the length that the receiver declared.
     pub(crate) fn data_segment_max(
         &self,
         login: Option<&Login>,

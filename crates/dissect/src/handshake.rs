@@ -1,4 +1,4 @@
-//! TCP's handshake, from which the round trip and the place of the capture follow.
+//! The TCP handshake, which shows the round trip and the place of the capture.
 //!
 //! ```text
 //! initiator      place of capture        target
@@ -11,7 +11,7 @@
 use crate::clock::Stamp;
 use crate::packet::Segment;
 
-/// Shortest time after which TCP sends a SYN again, ns (RFC 6298 section 2): an answer that took
+/// Shortest time after which TCP retransmits a SYN, ns (RFC 6298 section 2). An answer that took
 /// longer may belong to a SYN that is not in the capture.
 const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 
@@ -21,7 +21,7 @@ pub(crate) struct Handshake {
     syn: Option<(Stamp, u32)>,
     syn_ack: Option<(Stamp, u32)>,
     ack: Option<Stamp>,
-    /// Anything but its last segment followed the SYN-ACK.
+    /// The SYN-ACK was followed by a segment other than the final ACK.
     over: bool,
     pub(crate) retransmissions: u64,
 }
@@ -34,7 +34,7 @@ pub(crate) struct RoundTrip {
 }
 
 impl Handshake {
-    /// Takes a segment of the connection.
+    /// Handles a segment of the connection.
     pub(crate) fn handle_segment(&mut self, now: Stamp, segment: &Segment<'_>) {
         match (segment.syn, segment.acknowledged) {
             (true, None) if self.syn.is_none() => self.syn = Some((now, segment.sequence)),
@@ -47,8 +47,8 @@ impl Handshake {
         }
     }
 
-    /// The third segment carries no data, and exactly these numbers. Without it the handshake has
-    /// no known end.
+    /// Recognises the third segment: it carries no data, and exactly these numbers. Without it the
+    /// handshake has no known end.
     fn handle_ack(&mut self, now: Stamp, segment: &Segment<'_>, acknowledged: Option<u32>) {
         let (Some((_, syn)), Some((_, syn_ack))) = (self.syn, self.syn_ack) else {
             return;
@@ -62,7 +62,7 @@ impl Handshake {
         self.over = true;
     }
 
-    /// The time of packet `packet`, the newest so far, is wrong.
+    /// Marks the time of packet `packet`, the newest so far, as wrong.
     pub(crate) fn distrust(&mut self, packet: u64) {
         let stamps = [
             self.syn.as_mut().map(|syn| &mut syn.0),
@@ -74,13 +74,13 @@ impl Handshake {
         }
     }
 
-    /// From the first SYN to the ACK, ns.
+    /// Returns the time from the first SYN to the ACK, ns.
     pub(crate) fn duration_ns(&self) -> Option<u64> {
         self.ack?.ns_since(self.syn?.0)
     }
 
-    /// Both halves of the round trip; `None` where a segment came again: it is unknown which one
-    /// was answered.
+    /// Returns both halves of the round trip. `None` if a segment was retransmitted, because it is
+    /// unknown which copy was answered.
     pub(crate) fn round_trip(&self) -> Option<RoundTrip> {
         let (syn, syn_ack) = (self.syn?.0, self.syn_ack?.0);
         let trip = RoundTrip {

@@ -1,10 +1,10 @@
-//! Commands, and where their time went, out of captured packets of any initiator and target.
+//! Reconstruction of commands and their phases from captured packets of any initiator and target.
 //!
-//! Packets go in one by one, in the order of the capture, as a [`CaptureFile`] gives them. TCP
-//! streams are put in order, PDUs read by the framer of `wire`, commands matched by their tag, and
-//! each split into the phases that the initiator of hakaru counts too. A command is timed only if
-//! all its instants are certain; all others, and everything that cannot be decoded, are counted by
-//! cause. Memory is bounded, per stream and in total; no bytes can cause a panic.
+//! A [`CaptureFile`] supplies the packets one by one, in the order of the capture. TCP streams are
+//! reassembled, the framer of `wire` reads their PDUs, and tags match the PDUs to commands. Each
+//! command is split into the phases that hakaru's own initiator counts too. A command is timed only
+//! if all its instants are certain. All other commands, and everything that cannot be decoded, are
+//! counted by cause. Memory is bounded, per stream and in total. No input can cause a panic.
 //!
 //! ```text
 //! capture_file -> dissector -> connection -> stream -> reader -> session -> command

@@ -1,7 +1,6 @@
-//! The result of a login: names, and the keys that hold.
+//! The result of a login: names and negotiated keys.
 //!
-//! The texts of both sides are combined by each key's rule. Values of an authentication are not
-//! kept.
+//! The texts of both sides are combined by each key's rule. Authentication values are not kept.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::keys::{Key, Kind, parse_number};
@@ -13,12 +12,12 @@ use crate::Sender;
 #[derive(Debug, Default)]
 pub(crate) struct Login {
     texts: [TextBuffer; 2],
-    /// A piece of a text was cut off or malformed: keys may be missing.
+    /// A part of a text was cut off or malformed, so keys may be missing.
     incomplete: bool,
     declared: BTreeMap<Key, [Option<String>; 2]>,
 }
 
-/// Header and data digests are in use.
+/// Use of header and data digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digests {
     pub(crate) header: bool,
@@ -26,22 +25,22 @@ pub(crate) struct Digests {
 }
 
 impl Login {
-    /// A login PDU begins.
+    /// Handles the beginning of a login PDU.
     pub(crate) fn begin_pdu(&mut self, sender: Sender) {
         self.incomplete |= self.texts[sender as usize].begin_pdu().is_err();
     }
 
-    /// Some of its text.
+    /// Handles a part of its text.
     pub(crate) fn text(&mut self, sender: Sender, bytes: &[u8]) {
         self.incomplete |= self.texts[sender as usize].extend(bytes).is_err();
     }
 
-    /// Some of its text is not in the capture.
+    /// Handles text that is not in the capture.
     pub(crate) fn text_missing(&mut self) {
         self.incomplete = true;
     }
 
-    /// The text is complete.
+    /// Handles the end of a complete text.
     pub(crate) fn end_text(&mut self, sender: Sender) {
         let text = self.texts[sender as usize].take();
         for pair in parse_pairs(&text) {
@@ -58,38 +57,38 @@ impl Login {
         }
     }
 
-    /// All keys of the login are known.
+    /// Whether all keys of the login are known.
     pub(crate) fn is_complete(&self) -> bool {
         !self.incomplete
     }
 
-    /// Value that a side declared.
+    /// Returns the value that a side declared.
     pub(crate) fn declared_value(&self, key: Key, sender: Sender) -> Option<&str> {
         self.declared.get(&key)?[sender as usize].as_deref()
     }
 
-    /// The digests that hold; `None` where a part of the login is missing.
+    /// Returns the negotiated digests; `None` if a part of the login is missing.
     pub(crate) fn digests(&self) -> Option<Digests> {
-        let on = |key| self.holds(key).as_deref() == Some("CRC32C");
+        let uses_crc32c = |key| self.negotiated_value(key).as_deref() == Some("CRC32C");
         self.is_complete().then(|| Digests {
-            header: on(Key::HeaderDigest),
-            data: on(Key::DataDigest),
+            header: uses_crc32c(Key::HeaderDigest),
+            data: uses_crc32c(Key::DataDigest),
         })
     }
 
-    /// The number that holds for a negotiated key.
+    /// Returns the negotiated number of a key.
     pub(crate) fn number(&self, key: Key) -> Option<u32> {
-        u32::try_from(parse_number(&self.holds(key)?)?).ok()
+        u32::try_from(parse_number(&self.negotiated_value(key)?)?).ok()
     }
 
-    /// The number that a side declared for itself.
+    /// Returns the number that a side declared for itself.
     pub(crate) fn declared_number(&self, key: Key, sender: Sender) -> Option<u32> {
         u32::try_from(parse_number(self.declared_value(key, sender)?)?).ok()
     }
 
-    /// The value that holds for a negotiated key; `None` if neither side named it, and its default
-    /// holds.
-    fn holds(&self, key: Key) -> Option<String> {
+    /// Returns the negotiated value of a key; `None` unless both sides named it, so that its
+    /// default applies.
+    fn negotiated_value(&self, key: Key) -> Option<String> {
         let [initiator, target] = self.declared.get(&key)?;
         let (Some(a), Some(b)) = (initiator, target) else {
             // An offer that was not answered is not agreed on.
@@ -108,8 +107,8 @@ impl Login {
         }
     }
 
-    /// Every operational key that was agreed on; what each side declared for itself has the side
-    /// behind its name.
+    /// Returns every negotiated operational key. Values that each side declared for itself have the
+    /// side after the key's name.
     pub(crate) fn negotiated(&self) -> BTreeMap<String, String> {
         let mut negotiated = BTreeMap::new();
         for (&key, values) in &self.declared {
@@ -123,7 +122,7 @@ impl Login {
                 }
                 Kind::Text | Kind::Query | Kind::Authentication | Kind::Obsolete => {}
                 _ => {
-                    if let Some(value) = self.holds(key) {
+                    if let Some(value) = self.negotiated_value(key) {
                         negotiated.insert(key.name().to_owned(), value);
                     }
                 }

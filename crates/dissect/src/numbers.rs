@@ -1,16 +1,15 @@
-//! Sequence numbers of one connection, against which a header is checked whose place is not
-//! certain.
+//! Sequence numbers of one connection: a check on headers whose place is not certain.
 //!
-//! StatSN, CmdSN and what acknowledges them (RFC 7143 section 4.2.2) grow by one per PDU. Bytes
-//! that are no header hardly ever continue them.
+//! StatSN, CmdSN and their acknowledgements (RFC 7143 section 4.2.2) grow by one per PDU. Bytes
+//! that are not a header hardly ever continue them.
 use hakaru_wire::iscsi::{Bhs, Itt, Opcode};
 
 use crate::Sender;
 
-/// Farthest from the last known number that a number is believed.
+/// Largest distance from the last known number at which a number is accepted.
 const DISTANCE_MAX: u32 = 1 << 16;
 
-/// The last numbers that were seen.
+/// Last numbers that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     stat_sn: Option<u32>,
@@ -20,8 +19,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The numbers of a header continue those before it; `None` where none are known that it could
-    /// be compared with.
+    /// Whether a header continues the known numbers; `None` if none of its numbers is known.
     pub(crate) fn are_continued_by(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         let checks = match sender {
             Sender::Initiator => [
@@ -42,8 +40,8 @@ impl Numbers {
         Some(known.all(|distance| distance <= DISTANCE_MAX))
     }
 
-    /// Takes a header that was seen. For one with a status: how many such were there between it and
-    /// the one before, if known.
+    /// Records a header that was seen. For a header with a status, returns how many statuses lie
+    /// between it and the previous one, if that is known.
     pub(crate) fn handle_header(&mut self, bhs: &Bhs, sender: Sender) -> Option<u32> {
         match sender {
             Sender::Initiator => {
@@ -66,7 +64,7 @@ impl Numbers {
     }
 }
 
-/// How far two numbers are apart, in either direction.
+/// Returns the distance between two numbers, in either direction.
 fn distance(known: Option<u32>, number: u32) -> Option<u32> {
     let ahead = number.wrapping_sub(known?);
     Some(ahead.min(ahead.wrapping_neg()))

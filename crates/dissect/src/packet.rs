@@ -1,11 +1,11 @@
-//! A captured packet down to its TCP segment: a view, nothing is copied.
+//! View of a captured packet down to its TCP segment; nothing is copied.
 //!
-//! Link layers: Ethernet (with any number of VLAN tags), Linux's cooked ones (SLL, SLL2), BSD's
+//! Link layers: Ethernet (with up to four VLAN tags), Linux cooked captures (SLL, SLL2), BSD
 //! loopback, and none (raw IP). Lengths come from the IP header, so that a snap length hides none.
-//! Super-frames that the kernel hands on whole (segmentation offload) are longer than any MTU, and
-//! above 64 KiB their IP length is 0: then it is what the packet had.
+//! Super-frames of segmentation offload are longer than any MTU. Above 64 KiB their IP length is 0,
+//! and the length of the packet applies.
 //!
-//! Checksums are not looked at: where a packet is captured on its way out, the interface has yet to
+//! Checksums are not verified: if a packet is captured on its way out, the interface has yet to
 //! fill them in.
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,31 +13,31 @@ const VLAN_TAGS_MAX: usize = 4;
 const IPV6_EXTENSIONS_MAX: usize = 8;
 const TCP: u8 = 6;
 
-/// First header of a packet.
+/// Link layer of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// An Ethernet header.
     Ethernet,
-    /// The 16 bytes of Linux's "any" interface.
+    /// The 16-byte header of Linux cooked captures (SLL).
     Cooked,
-    /// The 20 bytes of its second version.
+    /// The 20-byte header of Linux cooked captures, version 2 (SLL2).
     Cooked2,
-    /// An address family in four bytes, of either byte order (BSD's loopback).
+    /// An address family in four bytes, in either byte order (BSD loopback).
     Loopback,
     /// An IP header.
     Ip,
 }
 
 impl Link {
-    /// Of a LINKTYPE_ number as pcap and pcapng files have it
-    /// (<https://www.tcpdump.org/linktypes.html>); `None` for those not read here.
+    /// Returns the link layer of a LINKTYPE_ number in a pcap or pcapng file
+    /// (<https://www.tcpdump.org/linktypes.html>); `None` for unsupported ones.
     pub const fn from_code(code: u32) -> Option<Link> {
         match code {
             1 => Some(Link::Ethernet),
             113 => Some(Link::Cooked),
             276 => Some(Link::Cooked2),
             0 | 108 => Some(Link::Loopback),
-            // LINKTYPE_RAW, the two DLT_RAW that old files have in its place, LINKTYPE_IPV4,
+            // These are LINKTYPE_RAW, the two values of DLT_RAW in old files, LINKTYPE_IPV4 and
             // LINKTYPE_IPV6.
             101 | 12 | 14 | 228 | 229 => Some(Link::Ip),
             _ => None,
@@ -45,14 +45,14 @@ impl Link {
     }
 }
 
-/// Reason why a packet has no TCP segment to read.
+/// Reason why a packet contains no readable TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSeen {
     /// Neither IPv4 nor IPv6 (ARP, say).
     NotIp,
     /// IP without TCP.
     NotTcp,
-    /// A part of an IP datagram: TCP avoids them, and nothing here puts them together.
+    /// A fragment of an IP datagram: TCP avoids fragments, and they are not reassembled here.
     Fragment,
     /// The capture ends before the TCP header does.
     Cut,
@@ -67,29 +67,29 @@ pub struct Segment<'a> {
     pub from: SocketAddr,
     /// Receiver.
     pub to: SocketAddr,
-    /// Number of its first byte (of SYN, if it has one).
+    /// Sequence number of its first byte, or of SYN if it is set.
     pub sequence: u32,
-    /// Number of the next byte that the sender expects, if ACK is set.
+    /// Sequence number of the next byte that the sender expects, if ACK is set.
     pub acknowledged: Option<u32>,
-    /// SYN.
+    /// Whether SYN is set.
     pub syn: bool,
-    /// FIN.
+    /// Whether FIN is set.
     pub fin: bool,
-    /// RST.
+    /// Whether RST is set.
     pub rst: bool,
-    /// Payload as far as it was captured.
+    /// Captured part of the payload.
     pub payload: &'a [u8],
-    /// Payload as it was on the wire, bytes; at least `payload.len()`.
+    /// Length of the payload on the wire, bytes; at least `payload.len()`.
     pub payload_length: u32,
-    /// Hash of the IP identification and of the TCP header without ports and checksum: equal for
-    /// two copies of one packet, and, as good as always, different for a retransmission.
+    /// Hash of the IP identification and of the TCP header without ports and checksum. It is equal
+    /// for two copies of one packet, and almost always different for a retransmission.
     pub fingerprint: u64,
 }
 
-/// Reads a packet; `original_length`: as it was before the snap length cut it, bytes.
+/// Parses a packet. `original_length`: length before the snap length cut it, bytes.
 ///
 /// # Errors
-/// There is no TCP segment in it that can be read.
+/// The packet contains no readable TCP segment.
 pub fn parse(link: Link, bytes: &[u8], original_length: u32) -> Result<Segment<'_>, NotSeen> {
     let at = network_header(link, bytes)?;
     let packet = bytes.get(at..).ok_or(NotSeen::Cut)?;
@@ -103,7 +103,7 @@ pub fn parse(link: Link, bytes: &[u8], original_length: u32) -> Result<Segment<'
     }
 }
 
-/// Place of the IP header.
+/// Returns the offset of the IP header.
 fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
     match link {
         Link::Ethernet => behind_ethertype(bytes, 12),
@@ -114,12 +114,12 @@ fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
     }
 }
 
-/// Place of the IP header behind an ethertype and the VLAN tags that may follow it.
+/// Returns the offset of the IP header after an ethertype and its VLAN tags.
 fn behind_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, NotSeen> {
     for _ in 0..=VLAN_TAGS_MAX {
         match u16_at(bytes, at)? {
             0x0800 | 0x86dd => return Ok(at + 2),
-            // 802.1Q, 802.1ad, and the number that some used before that.
+            // These are 802.1Q, 802.1ad, and the older number of some vendors.
             0x8100 | 0x88a8 | 0x9100 => at += 4,
             _ => return Err(NotSeen::NotIp),
         }
@@ -156,7 +156,7 @@ fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
         return Err(NotSeen::Cut);
     }
     let total = match usize::from(u16_at(packet, 4)?) {
-        // A jumbogram, as super-frames above 64 KiB are.
+        // This is a jumbogram, as super-frames above 64 KiB are.
         0 => original,
         payload => 40 + payload,
     };
@@ -167,8 +167,8 @@ fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
                 let address = |at| IpAddr::from(octets::<16>(packet, at));
                 return parse_tcp(packet, at, total, address(8), address(24));
             }
-            // Hop-by-hop, routing, destination options; authentication counts in words of four
-            // bytes.
+            // These are hop-by-hop, routing and destination options. The authentication header
+            // below counts in words of four bytes.
             0 | 43 | 60 => 8 + 8 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
             51 => 8 + 4 * usize::from(*packet.get(at + 1).ok_or(NotSeen::Cut)?),
             44 => return Err(NotSeen::Fragment),
@@ -198,10 +198,9 @@ fn parse_tcp(
     let payload_length = total
         .checked_sub(at + header)
         .ok_or(NotSeen::Malformed)?
-        // Longer than a window can be: nonsense.
+        // No window is longer than 1 GiB.
         .min(1 << 30);
-    // Options may be cut off; behind the payload there may be what Ethernet fills its shortest
-    // frames with.
+    // Options may be cut off, and Ethernet's padding may follow the payload.
     let payload = tcp.get(header..).unwrap_or(&[]);
     let flags = tcp[13];
     Ok(Segment {
@@ -234,7 +233,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Result<u16, NotSeen> {
     }
 }
 
-/// Bytes whose presence was checked.
+/// Returns bytes whose presence was checked.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut octets = [0; N];
     octets.copy_from_slice(&bytes[at..at + N]);

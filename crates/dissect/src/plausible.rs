@@ -1,5 +1,4 @@
-//! Checks whether 48 bytes can be a PDU's header, where their place in the stream does not prove
-//! it.
+//! Checks whether 48 bytes can be a PDU's header if their place in the stream does not prove it.
 //!
 //! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever
 //! pass. Bytes of zeros, the most frequent data of all, do not: a header without the F bit is a
@@ -12,14 +11,14 @@ use hakaru_wire::iscsi::{
 
 use crate::Sender;
 
-/// Longest text of a login or text PDU that is believed.
+/// Longest text of a login or text PDU that is accepted.
 const TEXT_LENGTH_MAX: u32 = 64 << 10;
-/// Most commands that a target lets in at once, as believed.
+/// Widest command window that is accepted, commands.
 const WINDOW_MAX: u32 = 1 << 16;
-/// Longest additional headers that are believed: an extended CDB and a bidirectional length.
+/// Longest additional headers that are accepted: an extended CDB and a bidirectional length.
 const AHS_LENGTH_MAX: usize = 272;
 
-/// Whether these bytes can be a header in a stream that was read up to here.
+/// Whether these bytes can be the next header of a stream whose PDUs were all read so far.
 pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -30,7 +29,7 @@ pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
             || opcode == Opcode::ScsiCommand && bhs.ahs_length() <= AHS_LENGTH_MAX)
 }
 
-/// Whether every field is as its opcode demands. `sender`: the sender of the stream, if that is
+/// Whether every field has a value that its opcode allows. `sender`: the sender of the stream, if
 /// known.
 pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
     let Some(opcode) = bhs.opcode() else {
@@ -193,8 +192,8 @@ fn nop_fits(bhs: &Bhs) -> bool {
         && is_zero(bhs, 36..48)
 }
 
-/// T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG (RFC 7143
-/// sections 11.12.1 to 11.12.3).
+/// Checks that T and C exclude each other, CSG and NSG are 0, 1 or 3, and without T there is no NSG
+/// (RFC 7143 sections 11.12.1 to 11.12.3).
 fn login_flags_fit(flags: u8) -> bool {
     let (transit, more) = (flags & 0x80 != 0, flags & 0x40 != 0);
     let (current, next) = (flags >> 2 & 3, flags & 3);
@@ -204,8 +203,7 @@ fn login_flags_fit(flags: u8) -> bool {
         && (next == 0 || transit && next != 2 && next > current)
 }
 
-/// F and C exclude each other, and one of F, C or neither is all there is (RFC 7143 section
-/// 11.10.1).
+/// Checks that F and C exclude each other and no other flag is set (RFC 7143 section 11.10.1).
 fn text_flags_fit(flags: u8) -> bool {
     flags & 0x3f == 0 && flags != 0xc0
 }
@@ -214,7 +212,8 @@ fn text_fits(length: u32) -> bool {
     length <= TEXT_LENGTH_MAX
 }
 
-/// ExpCmdSN and MaxCmdSN lie as near as a window is wide; the closed window is one below.
+/// Checks that ExpCmdSN and MaxCmdSN span a plausible window; in a closed window MaxCmdSN is
+/// ExpCmdSN - 1.
 fn window_fits(numbers: TargetNumbers) -> bool {
     let width = numbers
         .max_cmd_sn

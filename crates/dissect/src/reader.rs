@@ -1,13 +1,12 @@
 //! Reads the PDUs of one direction.
 //!
-//! In step, `wire`'s [`Framer`] does the reading. Only headers are needed; where data was cut off
-//! or is in no packet, its length is known and as many zeros are read in its place. Where a
-//! *header* is missing, the session may know what it must have been (the next part of a burst);
-//! otherwise the reader is out of step and looks for the next bytes that can only be a header
-//! ([`crate::search`]). Bytes that it passes over are counted.
+//! In step, `wire`'s [`Framer`] does the reading. Only headers are needed. If data was cut off or
+//! is in no packet, its length is known, and as many zeros are read in its place. If a *header* is
+//! missing, the session may know its contents (the next part of a burst). Otherwise the reader is
+//! out of step and searches for the next bytes that can only be a header ([`crate::search`]).
+//! Skipped bytes are counted.
 //!
-//! Bytes that have to be read again, because more of them were needed for a decision, keep the time
-//! when they came.
+//! Bytes that are read again, because a decision needed more of them, keep their arrival time.
 use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest};
@@ -18,26 +17,25 @@ use crate::Sender;
 use crate::clock::Stamp;
 use crate::login::Digests;
 use crate::plausible;
-use crate::search::{Search, search};
+use crate::search::{MatchingHeader, search};
 use crate::session::{Session, is_login};
 use crate::stream::{Content, Piece};
 use crate::window::{Run, Window};
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// How a direction is read.
+/// State of a reader.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     /// In step.
     Reading,
     /// Out of step: bytes that may hold the beginning of a header.
     Searching(Window),
-    /// In step, at the end of data, where it is unknown whether a data digest lies before the next
-    /// header.
+    /// In step, at the end of data; it is unknown whether a data digest precedes the next header.
     Deciding(Window),
 }
 
-/// One direction of a connection.
+/// Reader of one direction of a connection.
 #[derive(Debug)]
 pub(crate) struct Reader {
     step: Step,
@@ -46,19 +44,19 @@ pub(crate) struct Reader {
     /// No header was assumed, and no digest guessed, between the last header that was seen and
     /// here.
     certain: bool,
-    /// A data digest, or its absence, was guessed there.
+    /// A data digest, or its absence, was guessed after the last header that was seen.
     guessed: bool,
-    /// Bytes that were read of a header that is not complete.
+    /// Bytes of an incomplete header.
     partial: Vec<u8>,
     /// A header was read, and the PDU's end was not.
     in_pdu: bool,
     /// The PDU being read has data.
     has_data: bool,
-    /// A part of it was not captured.
+    /// A part of that data was not captured.
     data_missing: bool,
-    /// Bytes passed over out of step.
+    /// Bytes skipped out of step.
     pub(crate) skipped_bytes: u64,
-    /// Times it fell out of step.
+    /// Number of times the reader fell out of step.
     pub(crate) losses: u64,
     /// PDUs whose data digest is wrong.
     pub(crate) digest_errors: u64,
@@ -90,12 +88,12 @@ impl Reader {
         }
     }
 
-    /// Knows where it is in the stream.
+    /// Whether the reader knows its place in the stream.
     pub(crate) fn in_step(&self) -> bool {
         !matches!(self.step, Step::Searching(_))
     }
 
-    /// Takes the next piece of the stream.
+    /// Reads the next piece of the stream.
     pub(crate) fn handle_piece(&mut self, sender: Sender, piece: Piece<'_>, session: &mut Session) {
         let stamp = piece.stamp;
         match piece.content {
@@ -115,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// Reads bytes again, and those that must be read again while doing so before the rest.
+    /// Reads bytes again. Bytes that a step returns for another reading come before the rest.
     fn replay(&mut self, sender: Sender, window: &Window, session: &mut Session) {
         let mut queue: VecDeque<(Stamp, Vec<u8>, bool)> = VecDeque::new();
         let put_first = |queue: &mut VecDeque<_>, window: &Window| {
@@ -136,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Takes bytes; returns those that must be read again first.
+    /// Reads bytes; returns those that must be read again first.
     fn feed(&mut self, sender: Sender, run: Run<'_>, session: &mut Session) -> Option<Window> {
         match &mut self.step {
             Step::Reading => {
@@ -166,7 +164,7 @@ impl Reader {
         }
     }
 
-    /// Takes the bytes at which reading stopped.
+    /// Handles the bytes at which reading stopped.
     fn feed_rest(
         &mut self,
         sender: Sender,
@@ -183,7 +181,7 @@ impl Reader {
         Some(again)
     }
 
-    /// Reads PDUs until the bytes are used up or the reader is no more [`Step::Reading`].
+    /// Reads PDUs until the bytes are used up or the reader leaves [`Step::Reading`].
     fn read(&mut self, now: Stamp, sender: Sender, input: &mut &[u8], session: &mut Session) {
         while self.step == Step::Reading {
             if !self.prepare(session) {
@@ -207,13 +205,13 @@ impl Reader {
         }
     }
 
-    /// Between two PDUs: takes over the digests that are known by now. `false`: header digests are
-    /// to be detected first.
+    /// Adopts the digests that are known by now, between two PDUs. Returns `false` if header
+    /// digests must be detected first.
     fn prepare(&mut self, session: &Session) -> bool {
         if !self.framer.is_between_pdus() || self.in_pdu {
             return true;
         }
-        let wanted = if session.is_in_login() {
+        let current_digests = if session.is_in_login() {
             Digests {
                 header: false,
                 data: false,
@@ -225,27 +223,27 @@ impl Reader {
             self.fall_out(Window::default());
             return false;
         };
-        if wanted != self.digests {
-            self.set_digests(wanted);
+        if current_digests != self.digests {
+            self.set_digests(current_digests);
         }
         true
     }
 
-    /// Checks a header by its place in the stream, or, where this place is not certain, by all that
-    /// is known. Falls out of step if it is none.
+    /// Checks a header by its place in the stream, or by everything that is known if that place is
+    /// not certain. Falls out of step if the bytes are not a header.
     fn accept(&mut self, now: Stamp, sender: Sender, bhs: &Bhs, session: &mut Session) -> bool {
         if session.is_in_login() && !is_login(bhs) && plausible::is_header(bhs, Some(sender)) {
             // The end of the login is missing. Digests may be in use here.
             self.fall_out(Window::within_packet(now, bhs.as_bytes()));
             return false;
         }
-        let fits = plausible::follows(bhs, sender) && session.may_come(bhs);
+        let fits = plausible::follows(bhs, sender) && session.is_allowed_now(bhs);
         let strictly = || {
             plausible::is_header(bhs, Some(sender))
                 && session.numbers_fit(bhs, sender) != Some(false)
         };
         if !fits || !(self.certain || strictly()) {
-            // One byte less than before: the search comes to an end.
+            // Searching one byte fewer than before makes the search terminate.
             self.skipped_bytes += 1;
             let again = Window::within_packet(now, &bhs.as_bytes()[1..]);
             self.lose(sender, again, session);
@@ -283,8 +281,8 @@ impl Reader {
         self.framer.set_digests(digests.header, digests.data);
     }
 
-    /// Looks at the 52 bytes behind data: the next header, or a digest and most of the next header.
-    /// Returns the bytes to read, once it is known.
+    /// Examines the 52 bytes after data: the next header, or a digest and most of the next header.
+    /// Returns the bytes to read once the decision is made.
     fn decide(
         &mut self,
         sender: Sender,
@@ -319,8 +317,8 @@ impl Reader {
         Some(window)
     }
 
-    /// The bytes behind data were not captured: continues with the guess. Returns how many of the
-    /// `missing` ones are behind the digest.
+    /// Continues with the guessed digest because the bytes after data were not captured. Returns
+    /// how many of the `missing` bytes lie after the digest.
     fn guess(
         &mut self,
         sender: Sender,
@@ -341,7 +339,7 @@ impl Reader {
         missing.saturating_sub((digest - captured) as u64)
     }
 
-    /// `length` bytes of the stream are not there.
+    /// Handles `length` bytes that the capture lacks.
     fn handle_missing(
         &mut self,
         now: Stamp,
@@ -363,14 +361,14 @@ impl Reader {
         }
     }
 
-    /// Decides without the bytes that are missing. Returns how many are still missing.
+    /// Decides without the missing bytes. Returns how many are still missing.
     fn settle(&mut self, sender: Sender, mut missing: u64, session: &mut Session) -> u64 {
         while missing > 0 {
             match std::mem::replace(&mut self.step, Step::Reading) {
                 Step::Reading => break,
                 Step::Deciding(window) => missing = self.guess(sender, window, missing, session),
                 Step::Searching(window) => match self.search(sender, window, true, session) {
-                    Some(found) => self.replay(sender, &found, session),
+                    Some(rest) => self.replay(sender, &rest, session),
                     None => break,
                 },
             }
@@ -378,7 +376,7 @@ impl Reader {
         missing
     }
 
-    /// Reads zeros in the place of data, up to the end of the PDU. Returns how many bytes are still
+    /// Reads zeros in place of data, up to the end of the PDU. Returns how many bytes are still
     /// missing.
     fn read_zeros(
         &mut self,
@@ -397,7 +395,7 @@ impl Reader {
                     self.end(now, sender, data_digest_ok, session);
                     break;
                 }
-                // A header is never read here: this began inside of data, and ends with it.
+                // No header can be read here: the loop begins inside data and ends with it.
                 Ok(Some(Frame::Data { .. } | Frame::Header { .. })) => {}
                 Ok(None) => break,
                 Err(_) => {
@@ -409,8 +407,8 @@ impl Reader {
         length - (zeros.len() - input.len()) as u64
     }
 
-    /// A header begins in the missing bytes, or continues there: the header that the session
-    /// expects is read in its place. Returns how many bytes are still missing.
+    /// Reads the header that the session expects in place of a header that begins or continues in
+    /// the missing bytes. Returns how many bytes are still missing.
     fn assume_header(
         &mut self,
         now: Stamp,
@@ -448,7 +446,7 @@ impl Reader {
                 self.begin(&bhs);
                 session.handle_header(now, sender, &bhs, assumed);
             }
-            // Its end will be seen.
+            // The end of the header will be seen.
             Ok(_) => {
                 self.partial = seen;
                 self.partial.extend_from_slice(before);
@@ -460,14 +458,14 @@ impl Reader {
                 return length;
             }
         }
-        // Without data it has ended, too.
+        // A PDU without data ends with its header.
         if let Ok(Some(Frame::End { data_digest_ok })) = self.framer.next(&mut input) {
             self.end(now, sender, data_digest_ok, session);
         }
         length - taken as u64
     }
 
-    /// Keeps the bytes that the framer has of a header that is not complete.
+    /// Keeps the framer's bytes of an incomplete header.
     fn remember_partial(&mut self, read: &[u8]) {
         if self.in_pdu {
             return;
@@ -482,7 +480,7 @@ impl Reader {
         }
     }
 
-    /// Falls out of step; `again` are bytes to look at once more.
+    /// Falls out of step; the bytes of `again` are searched again.
     fn lose(&mut self, sender: Sender, again: Window, session: &mut Session) {
         self.losses += 1;
         session.digests.handle_lost();
@@ -499,8 +497,8 @@ impl Reader {
         self.step = Step::Searching(again);
     }
 
-    /// Looks for a header. From there on the bytes are returned, and the reader is in step. `last`:
-    /// the bytes behind the window are missing.
+    /// Searches for a header. With one, returns the bytes after it, and the reader is in step.
+    /// `last`: the bytes after the window are missing.
     fn search(
         &mut self,
         sender: Sender,
@@ -508,17 +506,17 @@ impl Reader {
         last: bool,
         session: &mut Session,
     ) -> Option<Window> {
-        let (skipped, found) = search(&window, sender, last, session);
+        let (skipped, matching_header) = search(&window, sender, last, session);
         if skipped > 0 {
             self.skipped_bytes += skipped as u64;
             session.handle_lost(sender);
             window.drop_front(skipped);
         }
-        let Some(Search {
+        let Some(MatchingHeader {
             bhs,
             header,
             proven,
-        }) = found
+        }) = matching_header
         else {
             self.step = Step::Searching(window);
             return None;
@@ -527,16 +525,16 @@ impl Reader {
             session.digests.detect_header(header);
         }
         let data = session.digests.data().unwrap_or(false);
-        session.handle_found(sender, &bhs);
+        session.handle_recovered(sender, &bhs);
         self.step = Step::Reading;
         (self.certain, self.guessed) = (true, false);
         self.set_digests(Digests { header, data });
-        self.read_found(sender, window, session)
+        self.read_matching_header(sender, window, session)
     }
 
-    /// Reads the header that was found with the digest that was found: the next one may not have
-    /// the same.
-    fn read_found(
+    /// Reads the matching header with its own header digest, because the next header may differ in
+    /// this.
+    fn read_matching_header(
         &mut self,
         sender: Sender,
         mut window: Window,
@@ -556,7 +554,7 @@ impl Reader {
                 session.digests.handle_header();
                 self.begin(&bhs);
                 session.handle_header(stamp, sender, &bhs, false);
-                // A PDU without data has ended with it.
+                // A PDU without data ends with its header.
                 self.read(stamp, sender, &mut &[][..], session);
                 break;
             }
@@ -569,14 +567,14 @@ impl Reader {
     }
 }
 
-/// A whole basic header of which only `seen` was captured, and whether a part of it is assumed.
+/// Returns a whole basic header of which only `seen` was captured, and whether a part is assumed.
 fn complete_header(seen: &[u8], sender: Sender, session: &Session) -> Option<(Vec<u8>, bool)> {
     if let Some(bytes) = seen.first_chunk::<BHS_LENGTH>() {
         // Additional headers are never assumed.
         return (Bhs::new(*bytes).ahs_length() == 0).then(|| (bytes.to_vec(), false));
     }
     let expected = session.expected_header(sender)?;
-    // Of a header that was seen in part: opcode, lengths, tags.
+    // The captured part must agree with the expected header in opcode, lengths and tags.
     let agrees = seen
         .iter()
         .zip(&expected)

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::stream::StreamCounters;
 
-/// Distribution of durations, ns; all 0 where there are none. Percentiles have three significant
+/// Distribution of durations, ns; all 0 if there are none. Percentiles have three significant
 /// digits, the mean and the maximum are exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
@@ -13,11 +13,11 @@ pub struct Spread {
     pub count: u64,
     /// Mean, rounded down.
     pub mean_ns: u64,
-    /// Half are not longer.
+    /// Median: half of the durations are at most this long.
     pub p50_ns: u64,
-    /// 99 of 100 are not longer.
+    /// 99th percentile: 99 of 100 durations are at most this long.
     pub p99_ns: u64,
-    /// The longest.
+    /// Longest duration.
     pub max_ns: u64,
 }
 
@@ -44,36 +44,37 @@ impl<T: Serialize> Serialize for Phases<T> {
     }
 }
 
-/// One phase of all commands of a kind.
+/// One phase, over all commands of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PhaseReport {
-    /// Exact sum; the sums of the phases make that of the latency.
+    /// Exact sum, ns; the sums of all phases add up to the sum of the latencies.
     pub sum_ns: u64,
-    /// Over commands.
+    /// Distribution over commands.
     #[serde(flatten)]
     pub spread: Spread,
 }
 
-/// Commands of one kind that were seen from header to response, with nothing between missing.
+/// Commands of one kind that were captured completely, from header to response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandReport {
-    /// Number of them.
+    /// Number of commands.
     pub commands: u64,
-    /// Of these, ended with a status other than GOOD.
+    /// Commands that ended with a status other than GOOD.
     pub failed: u64,
-    /// Data they moved.
+    /// Data that they moved, bytes.
     pub bytes: u64,
-    /// Exact sum of their latencies.
+    /// Exact sum of their latencies, ns.
     pub latency_sum_ns: u64,
-    /// From header to the end of the response.
+    /// Time from the header to the end of the response.
     pub latency: Spread,
-    /// By name, see `docs/reference/analyse.md`; empty for those that are neither READ nor WRITE.
+    /// Phases by name, see `docs/reference/analyse.md`; empty for commands that are neither READ
+    /// nor WRITE.
     pub phases: Phases<PhaseReport>,
-    /// R2Ts that they got.
+    /// R2Ts that they received.
     pub r2ts: u64,
-    /// Most that one of them got.
+    /// Most R2Ts that one command received.
     pub r2ts_per_command_max: u32,
-    /// Each wait for an R2T in which nothing could be sent.
+    /// Distribution of the waits for an R2T during which no data could be sent.
     pub r2t_wait: Spread,
 }
 
@@ -90,15 +91,15 @@ pub struct SlowCommand {
     pub itt: u32,
     /// SCSI status; 0 is GOOD.
     pub status: u8,
-    /// Data it moved.
+    /// Data that it moved, bytes.
     pub bytes: u64,
-    /// R2Ts that it got.
+    /// R2Ts that it received.
     pub r2ts: u32,
-    /// From header to the end of the response.
+    /// Time from the header to the end of the response.
     pub latency_ns: u64,
-    /// By name, ns.
+    /// Phases by name, ns.
     pub phases: Phases<u64>,
-    /// Capture time of its header.
+    /// Capture time of its header, ns.
     pub begin_ns: u64,
     /// Number of the packet that completed its header, counted over all files from 1.
     pub first_packet: u64,
@@ -111,11 +112,11 @@ pub struct SlowCommand {
 pub struct LunReport {
     /// See [`SlowCommand::lun`].
     pub lun: String,
-    /// Ended with a status other than GOOD.
+    /// Commands that ended with a status other than GOOD.
     pub failed: u64,
-    /// Data they moved.
+    /// Data that they moved, bytes.
     pub bytes: u64,
-    /// From header to the end of the response.
+    /// Time from the header to the end of the response.
     pub latency: Spread,
 }
 
@@ -124,7 +125,7 @@ pub struct LunReport {
 pub struct StatusReport {
     /// SCSI status; 0 is GOOD.
     pub status: u8,
-    /// Sense key, ASC, ASCQ, where the response carries sense data and they were captured.
+    /// Sense key, ASC and ASCQ, if the response carries sense data and it was captured.
     pub sense: Option<[u8; 3]>,
     /// Number of commands, timed or not.
     pub commands: u64,
@@ -135,14 +136,14 @@ pub struct StatusReport {
 pub struct DirectionReport {
     /// PDUs whose header was seen, by the name of their opcode (RFC 7143).
     pub pdus: BTreeMap<String, u64>,
-    /// TCP's side.
+    /// Counters of the TCP stream.
     #[serde(flatten)]
     pub stream: StreamCounters,
-    /// Bytes passed over in search of the next PDU.
+    /// Bytes skipped in search of the next PDU.
     pub skipped_bytes: u64,
-    /// Times the place of the next PDU was lost.
+    /// Number of times the place of the next PDU was lost.
     pub lost_step: u64,
-    /// PDUs whose data does not have its digest.
+    /// PDUs whose data does not match its digest.
     pub data_digest_errors: u64,
 }
 
@@ -155,54 +156,55 @@ pub struct SessionReport {
     pub target: String,
     /// InitiatorName, if the login was seen.
     pub initiator_name: Option<String>,
-    /// TargetName; `None` for a discovery session too.
+    /// TargetName, if the login was seen; `None` for a discovery session.
     pub target_name: Option<String>,
-    /// ISID as hexadecimal digits.
+    /// ISID as hexadecimal digits, if the login was seen.
     pub isid: Option<String>,
-    /// CID.
+    /// Connection identifier (CID), if the login was seen.
     pub cid: Option<u16>,
     /// Status of the last login response, as four hexadecimal digits; 0000 is success.
     pub login_status: Option<String>,
-    /// The capture begins before the connection does.
+    /// Whether the capture begins before the connection does.
     pub from_start: bool,
-    /// Keys that hold, if the whole login was seen.
+    /// Negotiated keys and their values, if the whole login was seen.
     pub negotiated: Option<BTreeMap<String, String>>,
-    /// Header and data digests are in use, as agreed on or as detected; `None`: unknown.
+    /// Whether header and data digests are in use, as negotiated or detected; `None` if unknown.
     pub digests: Option<(bool, bool)>,
-    /// Round trip of TCP's handshake, ns: SYN to SYN-ACK to ACK, so that it is the same wherever it
-    /// is captured. `None` where a segment of it is missing, or came again, or may have.
+    /// Round trip of the TCP handshake, ns: SYN to SYN-ACK to ACK, so that it does not depend on
+    /// the place of capture. `None` if a segment of it is missing or was, or may have been,
+    /// retransmitted.
     pub handshake_rtt_ns: Option<u64>,
     /// Part of that round trip between the place of capture and the target, ns.
     pub target_side_rtt_ns: Option<u64>,
     /// Part of that round trip between the place of capture and the initiator, ns.
     pub initiator_side_rtt_ns: Option<u64>,
-    /// SYNs and SYN-ACKs that came again.
+    /// SYNs and SYN-ACKs that were retransmitted.
     pub handshake_retransmissions: u64,
-    /// From the first SYN to the ACK that ends the handshake, ns.
+    /// Time from the first SYN to the ACK that ends the handshake, ns.
     pub handshake_ns: Option<u64>,
     /// Times of the first and the last packet, ns of the capture's clock.
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
-    /// From the initiator.
+    /// The initiator's direction.
     pub from_initiator: DirectionReport,
-    /// From the target.
+    /// The target's direction.
     pub from_target: DirectionReport,
     /// SCSI commands that began.
     pub commands: u64,
-    /// Began, and had not ended when the capture did.
+    /// Commands that had not ended when the capture did.
     pub commands_unfinished: u64,
-    /// Began, and their tag was used again before a response was seen: aborted, or the response is
+    /// Commands whose tag was reused before a response was seen: aborted, or the response is
     /// missing.
     pub commands_without_response: u64,
-    /// Ended, and are not timed: a part of them may be missing from the capture, or their times are
-    /// not certain.
+    /// Commands that ended and are not timed: a part of them may be missing from the capture, or
+    /// their times are not certain.
     pub commands_not_whole: u64,
-    /// Beyond the number that is followed at once.
+    /// Commands beyond the number that is tracked at once.
     pub commands_not_followed: u64,
-    /// PDUs of data, R2Ts and responses whose command was not seen.
+    /// Data PDUs, R2Ts and responses whose command was not seen.
     pub pdus_without_command: u64,
-    /// PDUs whose header was not captured, and which must have been there.
+    /// PDUs whose header was not captured, and that must have been sent.
     pub assumed_pdus: u64,
     /// PDUs with a header that RFC 7143 forbids.
     pub malformed_pdus: u64,
@@ -214,16 +216,16 @@ pub struct SessionReport {
     pub others: CommandReport,
     /// The slowest commands, slowest first.
     pub slowest: Vec<SlowCommand>,
-    /// By logical unit.
+    /// Timed commands by logical unit.
     pub luns: Vec<LunReport>,
-    /// By status and sense.
+    /// Commands by status and sense.
     pub statuses: Vec<StatusReport>,
 }
 
 /// Packets that have no TCP segment to read, by cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NotSeenReport {
-    /// Of a link layer that is not read here.
+    /// Packets of an unsupported link layer.
     pub unknown_link: u64,
     /// Neither IPv4 nor IPv6.
     pub not_ip: u64,
@@ -237,28 +239,28 @@ pub struct NotSeenReport {
     pub malformed: u64,
 }
 
-/// The whole result.
+/// Result of an analysis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Packets read.
     pub packets: u64,
-    /// Of these, cut by the snap length.
+    /// Packets that the snap length cut.
     pub packets_cut: u64,
-    /// Of these, with a time before that of the packet before them: commands around them are not
+    /// Packets with a time before that of the packet before them; commands around them are not
     /// timed.
     pub packets_back_in_time: u64,
-    /// Longest TCP payload that one packet of the capture holds, bytes.
+    /// Longest TCP payload of one packet of the capture, bytes.
     pub payload_bytes_max: u64,
-    /// First and last instant, ns of the capture's clock; mostly since 1970.
+    /// First and last instant, ns of the capture's clock, which usually counts from 1970.
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
-    /// Packets that were not looked into.
+    /// Packets that were not decoded, by cause.
     pub not_seen: NotSeenReport,
     /// TCP connections without a PDU.
     pub other_connections: u64,
-    /// Beyond the number that is followed at once.
+    /// Connections beyond the number that is tracked at once.
     pub connections_not_followed: u64,
-    /// In the order of their first packet.
+    /// Connections that speak iSCSI, in the order of their first packet.
     pub sessions: Vec<SessionReport>,
 }

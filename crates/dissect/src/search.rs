@@ -1,8 +1,7 @@
-//! Looks for the next header, out of step: in the middle of a capture, and behind what is missing
-//! from it.
+//! MatchingHeader for the next header, out of step: in the middle of a capture, and after missing bytes.
 //!
-//! Bytes are taken for a header if all its fields fit, and one thing more: its digest, its sequence
-//! numbers, a second header where it ends, or its place at the begin of a packet.
+//! Bytes count as a header if all its fields fit and one more property does: its digest, its
+//! sequence numbers, a second header at its end, or its place at the beginning of a packet.
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest, padding};
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
 
@@ -11,19 +10,19 @@ use crate::plausible;
 use crate::session::{Session, is_login};
 use crate::window::Window;
 
-/// Bytes among which a header is looked for at once.
+/// Longest window in which a header is searched, bytes.
 const WINDOW_MAX: usize = 256 << 10;
 
-/// A header that was found.
-pub(crate) struct Search {
+/// A header that matches.
+pub(crate) struct MatchingHeader {
     pub(crate) bhs: Bhs,
-    /// It has a digest.
+    /// The header has a digest.
     pub(crate) header: bool,
-    /// That it has one, or none, is certain.
+    /// It is certain whether the header has a digest.
     pub(crate) proven: bool,
 }
 
-/// Opinion on a header that may be one.
+/// Verdict on bytes that may be a header.
 enum Verdict {
     Header {
         header: bool,
@@ -34,14 +33,14 @@ enum Verdict {
     No,
 }
 
-/// How many bytes at the front of the window are no header, and the header behind them. `last`: the
-/// bytes behind the window are missing.
+/// Returns how many bytes at the front of the window are not a header, and the header after them.
+/// `last`: the bytes after the window are missing.
 pub(crate) fn search(
     window: &Window,
     sender: Sender,
     last: bool,
     session: &Session,
-) -> (usize, Option<Search>) {
+) -> (usize, Option<MatchingHeader>) {
     let bytes = window.bytes();
     let mut at = 0;
     while let Some(first) = bytes[at..].first_chunk::<BHS_LENGTH>() {
@@ -51,7 +50,7 @@ pub(crate) fn search(
                 Verdict::Header { header, proven } => {
                     return (
                         at,
-                        Some(Search {
+                        Some(MatchingHeader {
                             bhs,
                             header,
                             proven,
@@ -76,8 +75,8 @@ fn judge(
     session: &Session,
 ) -> Verdict {
     let numbers = session.numbers_fit(bhs, sender);
-    let may_come = session.may_come(bhs) || session.is_in_login();
-    if !may_come || numbers == Some(false) {
+    let is_allowed_now = session.is_allowed_now(bhs) || session.is_in_login();
+    if !is_allowed_now || numbers == Some(false) {
         return Verdict::No;
     }
     let bytes = &window.bytes()[at..];
@@ -101,7 +100,7 @@ fn judge(
         (Some(true), Some(_)) => return Verdict::No,
         (Some(true), None) => return if last { Verdict::No } else { Verdict::Wait },
         (None, Some(_)) => (false, true),
-        // A header alone in its packet: with a digest it would not be.
+        // The packet consists of this header only, so there is no room for a digest.
         (None, None) if begins_packet && bytes.len() == head => (false, false),
         (None, None) => return if last { Verdict::No } else { Verdict::Wait },
     };
@@ -115,8 +114,8 @@ fn judge(
     }
 }
 
-/// Whether a header follows where this PDU without a header digest ends, with or without a data
-/// digest; `None`: not captured.
+/// Whether a header follows the end of this PDU without a header digest, with or without a data
+/// digest; `None` if the bytes were not captured.
 fn next_header(bytes: &[u8], bhs: &Bhs, head: usize, sender: Sender) -> Option<bool> {
     let length = bhs.data_segment_length() as usize;
     let end = head + length + if length > 0 { padding(length) } else { 0 };

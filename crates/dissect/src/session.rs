@@ -1,8 +1,8 @@
-//! One connection's PDUs put together to commands.
+//! Assembly of one connection's PDUs into commands.
 //!
 //! All PDUs of a command pass through one connection (connection allegiance, RFC 7143 section
-//! 4.2.2.1), so that each connection is looked at for itself: where a session has several, each is
-//! one entry of the report.
+//! 4.2.2.1), so each connection is examined separately. If a session has several, each is one entry
+//! of the report.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::{
@@ -20,19 +20,19 @@ use crate::login::Login;
 use crate::numbers::Numbers;
 use crate::tally::Tally;
 
-/// Commands under way on one connection; more are not followed, but counted.
+/// Most commands in flight that are tracked on one connection; further ones are only counted.
 const COMMANDS_MAX: usize = 1 << 16;
-/// Bytes of sense data that are looked at, with the length before them.
+/// Bytes of sense data that are examined, including the length field before them.
 const SENSE_BYTES_MAX: usize = 2 + 252;
 
 /// Phase of the connection (RFC 7143 section 4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoginPhase {
-    /// The capture begins later than the connection, and no PDU was seen.
+    /// The capture begins later than the connection, and no PDU was seen yet.
     Unknown,
     /// Before the last login response.
     Login,
-    /// Behind it.
+    /// After the last login response.
     FullFeature,
 }
 
@@ -55,14 +55,14 @@ pub(crate) struct Session {
     assumed_statuses: u32,
     /// Headers of a direction were assumed after the last one that was seen.
     has_assumed: [bool; 2],
-    /// The PDU of each direction that is being read, or was last.
+    /// PDU of each direction that is being read or was read last.
     last: [Option<Pdu>; 2],
     lost: [bool; 2],
     /// Data of the response being read.
     sense: Vec<u8>,
 }
 
-/// A PDU.
+/// A PDU of the capture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pdu {
     pub(crate) bhs: Bhs,
@@ -81,7 +81,7 @@ pub(crate) enum PduKind {
     LoginRequest(LoginRequest),
     LoginResponse(LoginResponse),
     Other,
-    /// Its header has what the RFC forbids.
+    /// The header violates RFC 7143.
     Malformed,
 }
 
@@ -101,7 +101,7 @@ impl PduKind {
     }
 }
 
-/// It belongs to a login.
+/// Whether a PDU belongs to a login.
 pub(crate) fn is_login(bhs: &Bhs) -> bool {
     matches!(
         bhs.opcode(),
@@ -110,8 +110,8 @@ pub(crate) fn is_login(bhs: &Bhs) -> bool {
 }
 
 impl Session {
-    /// `from_start`: the capture has the connection's beginning. `slowest_max`: commands that are
-    /// reported one by one.
+    /// Creates the state of a connection. `from_start`: the capture contains the connection's
+    /// beginning. `slowest_max`: number of slowest commands that are reported individually.
     pub(crate) fn new(from_start: bool, slowest_max: usize) -> Session {
         Session {
             tally: Tally::new(slowest_max),
@@ -136,18 +136,19 @@ impl Session {
         }
     }
 
-    /// The capture has the connection's beginning.
+    /// Whether the capture contains the connection's beginning.
     pub(crate) fn is_from_start(&self) -> bool {
         self.from_start
     }
 
-    /// Digests are in use from the full feature phase on (RFC 7143 section 13.1).
+    /// Whether the login is in progress. Digests are in use only after it, from the full feature
+    /// phase on (RFC 7143 section 13.1).
     pub(crate) fn is_in_login(&self) -> bool {
         self.phase == LoginPhase::Login
     }
 
-    /// A PDU of this kind may come now: a login comes first, and only once.
-    pub(crate) fn may_come(&self, bhs: &Bhs) -> bool {
+    /// Whether a PDU of this kind may come now. A login comes first, and only once.
+    pub(crate) fn is_allowed_now(&self, bhs: &Bhs) -> bool {
         match self.phase {
             LoginPhase::Unknown => true,
             LoginPhase::Login => is_login(bhs),
@@ -155,7 +156,7 @@ impl Session {
         }
     }
 
-    /// The sequence numbers of a header continue those before it; `None` where they cannot be
+    /// Whether the sequence numbers of a header continue those before it; `None` if they cannot be
     /// compared.
     pub(crate) fn numbers_fit(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         self.numbers.are_continued_by(bhs, sender)
@@ -169,8 +170,8 @@ impl Session {
         self.last[sender as usize].as_ref()
     }
 
-    /// A direction fell out of step: commands under way may lack something, and headers that were
-    /// assumed were wrong.
+    /// Handles a direction that fell out of step: commands in flight may be incomplete, and assumed
+    /// headers were wrong.
     pub(crate) fn handle_lost(&mut self, sender: Sender) {
         self.lost[sender as usize] = true;
         self.last[sender as usize] = None;
@@ -187,13 +188,13 @@ impl Session {
         }
     }
 
-    /// It is in step again. `bhs`: the header that shows it.
-    pub(crate) fn handle_found(&mut self, sender: Sender, bhs: &Bhs) {
+    /// Handles a direction that is in step again, as the header `bhs` shows.
+    pub(crate) fn handle_recovered(&mut self, sender: Sender, bhs: &Bhs) {
         self.lost[sender as usize] = false;
         match (is_login(bhs), self.phase) {
             (false, _) => {
                 if self.phase == LoginPhase::Login {
-                    // Its last response is missing.
+                    // The last login response is missing.
                     self.login.get_or_insert_default().text_missing();
                 }
                 self.phase = LoginPhase::FullFeature;
@@ -203,7 +204,7 @@ impl Session {
         }
     }
 
-    /// The time of packet `packet`, the newest so far, is wrong.
+    /// Marks the time of packet `packet`, the newest so far, as wrong.
     pub(crate) fn distrust(&mut self, packet: u64) {
         self.tally.distrust(packet);
         for command in self.commands.values_mut().chain(self.ended.values_mut()) {
@@ -211,15 +212,15 @@ impl Session {
         }
     }
 
-    /// A header that was seen in its place confirms those that were assumed before it.
+    /// Confirms assumed headers by a header that was seen in its place after them.
     fn confirm(&mut self, sender: Sender, bhs: &Bhs) {
         let statuses = self.numbers.handle_header(bhs, sender);
         if !self.has_assumed[sender as usize] {
             return;
         }
-        let right = match (sender, statuses) {
+        let assumption_holds = match (sender, statuses) {
             (Sender::Target, Some(between)) => between == self.assumed_statuses,
-            // Of those without a status only one that has none confirms the others.
+            // A header without a status confirms nothing about assumed statuses.
             (Sender::Target, None) if self.assumed_statuses > 0 => return,
             _ => true,
         };
@@ -230,12 +231,12 @@ impl Session {
         for command in self.ended.values_mut().chain(self.commands.values_mut()) {
             if command.unconfirmed[sender as usize] {
                 command.unconfirmed[sender as usize] = false;
-                command.whole &= right;
+                command.whole &= assumption_holds;
             }
         }
     }
 
-    /// Takes the header of a PDU. `assumed`: it was not seen.
+    /// Handles the header of a PDU. `assumed`: the header was not seen.
     pub(crate) fn handle_header(&mut self, now: Stamp, sender: Sender, bhs: &Bhs, assumed: bool) {
         let kind = PduKind::of(bhs);
         self.last[sender as usize] = Some(Pdu {
@@ -285,7 +286,7 @@ impl Session {
         }
     }
 
-    /// Notes a PDU of a command: an assumed one, or one that shows that the command had not ended.
+    /// Notes a PDU of a command: the PDU is assumed, or it shows that the command had not ended.
     fn note_tag(&mut self, itt: Itt, sender: Sender, assumed: bool) {
         match self.commands.get_mut(&itt) {
             Some(command) if assumed => command.assume_header(sender),
@@ -321,7 +322,8 @@ impl Session {
             self.count_assumed_end(ended);
         }
         let command = (command.itt, Command::new(now, command, whole));
-        // Its tag is free again: it was aborted, or its response is not in the capture.
+        // The tag is reused: the previous command was aborted, or its response is not in the
+        // capture.
         if self.commands.insert(command.0, command.1).is_some() {
             self.tally.commands_without_response += 1;
         }
@@ -332,7 +334,7 @@ impl Session {
         self.tally.end_command(command);
     }
 
-    /// Takes data of the PDU being read.
+    /// Handles data of the PDU being read.
     pub(crate) fn handle_data(&mut self, sender: Sender, bytes: &[u8]) {
         match self.last[sender as usize].map(|last| last.kind) {
             Some(PduKind::LoginRequest(_) | PduKind::LoginResponse(_)) => {
@@ -349,7 +351,7 @@ impl Session {
         }
     }
 
-    /// Data of the PDU being read is not in the capture.
+    /// Handles data of the PDU being read that is not in the capture.
     pub(crate) fn handle_data_missing(&mut self, sender: Sender) {
         self.sense.clear();
         if matches!(
@@ -361,7 +363,7 @@ impl Session {
         }
     }
 
-    /// The PDU being read has ended.
+    /// Handles the end of the PDU being read.
     pub(crate) fn handle_end(&mut self, now: Stamp, sender: Sender) {
         let Some(Pdu { kind, assumed, .. }) = self.last[sender as usize] else {
             return;
@@ -449,7 +451,7 @@ impl Session {
         }
     }
 
-    /// Nothing more comes.
+    /// Handles the end of the capture.
     pub(crate) fn finish(&mut self) {
         for command in std::mem::take(&mut self.ended).into_values() {
             self.count_assumed_end(command);
@@ -465,7 +467,7 @@ impl Session {
     }
 }
 
-/// Tag of the command that a PDU belongs to and does not begin.
+/// Returns the tag of the command to which a PDU belongs, unless the PDU is that command.
 fn itt_of(kind: &PduKind) -> Option<Itt> {
     match kind {
         PduKind::DataOut(data) => Some(data.itt),

@@ -1,10 +1,11 @@
-//! One direction of a TCP connection, put in order.
+//! Reassembly of one direction of a TCP connection.
 //!
-//! A byte counts at the instant from which all bytes before it had been seen: data that came early
-//! waits, as it does in the receiver. A hole is given up once the peer has acknowledged it, for
-//! then the capture missed what the peer received, or when more waits behind it than is held. The
-//! time of what waited behind such a hole is known only within bounds, and so is the time of bytes
-//! that the peer acknowledged before they were captured.
+//! A byte counts at the instant from which all bytes before it have been seen: data that came early
+//! waits, as it does in the receiver. A hole is given up once the peer has acknowledged it, because
+//! the capture then missed bytes that the peer received. It is also given up if more data waits
+//! behind it than the limits below allow. The time of data that waited behind such a hole is known
+//! only within bounds. The same holds for bytes that the peer acknowledged before they were
+//! captured.
 use std::collections::{BTreeMap, VecDeque};
 
 use hakaru_units::Time;
@@ -17,7 +18,7 @@ use crate::packet::Segment;
 const HELD_BYTES_MAX: usize = 4 << 20;
 /// Segments that one direction holds behind a hole.
 const HELD_PIECES_MAX: usize = 4096;
-/// Newest segments among which a copy of a packet is looked for.
+/// Newest segments that are searched for a copy of a packet.
 const RECENT_MAX: usize = 64;
 
 /// Bytes of the stream, in order.
@@ -31,7 +32,7 @@ pub(crate) enum Content<'a> {
     Hole(u64),
 }
 
-/// A part of the stream, and when it came.
+/// A part of the stream, and its arrival time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece<'a> {
     pub(crate) content: Content<'a>,
@@ -45,15 +46,15 @@ pub struct StreamCounters {
     pub segments: u64,
     /// Bytes of the stream that were seen, each once.
     pub bytes: u64,
-    /// Segments that brought nothing new: lost behind the place of capture, or taken for lost.
+    /// Segments without new bytes: lost after the place of capture, or assumed lost by the sender.
     pub retransmitted_segments: u64,
     /// Bytes that had been seen before.
     pub retransmitted_bytes: u64,
-    /// Packets that the capture has twice.
+    /// Packets that the capture contains twice.
     pub duplicated_packets: u64,
-    /// Segments that came before one with lower numbers.
+    /// Segments that arrived before a segment with lower numbers.
     pub out_of_order_segments: u64,
-    /// Segments that filled a hole later than another order on the way explains: lost before the
+    /// Segments that filled a hole later than reordering on the path explains: lost before the
     /// place of capture, and sent again.
     pub late_segments: u64,
     /// Longest time for which later segments waited for a late segment, ns.
@@ -66,7 +67,7 @@ pub struct StreamCounters {
     pub resets: u64,
 }
 
-/// A segment that waits.
+/// A segment that waits behind a hole.
 #[derive(Debug)]
 struct Held {
     bytes: Vec<u8>,
@@ -74,19 +75,19 @@ struct Held {
     stamp: Stamp,
 }
 
-/// One direction.
+/// Reassembly state of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// Place of the next byte, counted from 2^32 so that the byte before the first has one too;
+    /// Place of the next byte, counted from 2^32 so that the byte before the first has a place too;
     /// `None` before the first segment.
     next: Option<u64>,
-    /// The first byte of the connection was seen announced (SYN).
+    /// The SYN was seen, so the number of the connection's first byte is known.
     from_start: bool,
     /// Number of that byte.
     first: u32,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
-    /// When the oldest of them came.
+    /// Arrival time of the oldest held segment.
     hole_since: Option<Time>,
     /// Highest place that the peer has acknowledged.
     acknowledged: u64,
@@ -103,7 +104,7 @@ impl Stream {
         self.held_bytes
     }
 
-    /// This begins another connection of the same ports.
+    /// Whether the segment begins another connection of the same ports.
     pub(crate) fn is_begun_anew_by(&self, segment: &Segment<'_>) -> bool {
         segment.syn && self.from_start && segment.sequence.wrapping_add(1) != self.first
     }
@@ -113,7 +114,7 @@ impl Stream {
         self.overtaking_max_ns = ns;
     }
 
-    /// Takes a segment of this direction, and gives out what is in order then.
+    /// Handles a segment of this direction, and emits the bytes that are now in order.
     pub(crate) fn handle_segment(
         &mut self,
         stamp: Stamp,
@@ -162,7 +163,8 @@ impl Stream {
             return;
         }
         self.count_late(stamp);
-        // The receiver had these bytes earlier than this instant if it acknowledged them before.
+        // If the receiver has already acknowledged these bytes, it had them earlier than this
+        // instant.
         let stamp = if next < self.acknowledged {
             stamp.inexact()
         } else {
@@ -178,8 +180,8 @@ impl Stream {
         );
     }
 
-    /// The capture has this very packet twice: a retransmission differs in its IP identification or
-    /// its timestamp.
+    /// Whether the capture contains this very packet twice. A retransmission differs in its IP
+    /// identification or its timestamp.
     fn is_copy(&mut self, segment: &Segment<'_>) -> bool {
         let copy = self.recent.contains(&segment.fingerprint);
         if !copy {
@@ -196,7 +198,7 @@ impl Stream {
         self.counters.retransmitted_bytes += u64::from(bytes);
     }
 
-    /// A segment fills a hole, or a part of it.
+    /// Counts a segment that fills a hole, or a part of it.
     fn count_late(&mut self, stamp: Stamp) {
         let Some(since) = self.hole_since else {
             return;
@@ -229,7 +231,7 @@ impl Stream {
         }
     }
 
-    /// Takes the number up to which the peer has acknowledged.
+    /// Handles the number up to which the peer has acknowledged.
     pub(crate) fn handle_acknowledged(
         &mut self,
         stamp: Stamp,
@@ -242,8 +244,8 @@ impl Stream {
         }
     }
 
-    /// Gives out what is in order now. `flush`: everything that is held, because nothing more
-    /// comes.
+    /// Emits the bytes that are in order now. `flush`: emits everything that is held, because the
+    /// capture has ended or memory is short.
     pub(crate) fn drain(&mut self, now: Stamp, flush: bool, out: &mut dyn FnMut(Piece<'_>)) {
         let mut given_up = None;
         loop {
@@ -272,7 +274,8 @@ impl Stream {
             let held = entry.remove();
             self.held_bytes -= held.bytes.len();
             let stamp = match given_up {
-                // The hole before it had been acknowledged when it came: it did not wait.
+                // The hole before this segment was already acknowledged on arrival, so the segment
+                // did not wait.
                 Some(true) if held.stamp.packet == now.packet => held.stamp,
                 Some(_) => held.stamp.inexact(),
                 None => now,
@@ -282,7 +285,7 @@ impl Stream {
         self.hole_since = None;
     }
 
-    /// Gives out the part of a segment that is new.
+    /// Emits the new part of a segment.
     fn give(
         &mut self,
         next: u64,
@@ -315,13 +318,13 @@ impl Stream {
     }
 }
 
-/// The place of the first number seen: half-way in the first lap but one, so that numbers shortly
-/// before it have places too.
+/// Returns the place of the first number seen: in the second lap of the sequence numbers, so that
+/// numbers shortly before it have places too.
 fn place_of_first(sequence: u32) -> u64 {
     (1 << 32) + u64::from(sequence)
 }
 
-/// The place nearest to `near` that has this number.
+/// Returns the place with this number that is nearest to `near`.
 fn place(sequence: u32, near: u64) -> u64 {
     let ahead = sequence.wrapping_sub(near as u32) as i32;
     near.saturating_add_signed(i64::from(ahead))

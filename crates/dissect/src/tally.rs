@@ -9,8 +9,8 @@ use crate::report::{
     CommandReport, LunReport, PhaseReport, Phases, SlowCommand, Spread, StatusReport,
 };
 
-/// Logical units, and statuses, that are counted one by one on one connection; further ones are
-/// left out.
+/// Most logical units, and most statuses, that are counted individually on one connection; further
+/// ones are omitted.
 const GROUPS_MAX: usize = 256;
 const READ_PHASES: [Option<&str>; 4] = [
     None,
@@ -25,9 +25,9 @@ const WRITE_PHASES: [Option<&str>; 4] = [
     Some("data_to_response"),
 ];
 
-/// Durations that are kept one by one; more go into a histogram, whose memory does not grow with
-/// their number. A connection has some twenty kinds of durations, and a capture thousands of
-/// connections, most of them with few commands.
+/// Most durations that are kept in a list. Beyond it they move to a histogram, whose memory does
+/// not grow with their number. A connection has some twenty kinds of durations, and a capture up to
+/// a thousand connections, most of them with few commands.
 const LISTED_MAX: usize = 512;
 
 /// Durations: their sum, and their distribution.
@@ -105,7 +105,7 @@ impl Durations {
     }
 }
 
-/// Commands of one kind that ended and of which nothing was missed.
+/// Commands of one kind that ended and were captured completely.
 #[derive(Debug, Default)]
 struct Timed {
     commands: u64,
@@ -159,7 +159,7 @@ impl Timed {
     }
 }
 
-/// Sums of one connection.
+/// Sums over one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pdus: BTreeMap<(u8, u8), u64>,
@@ -171,7 +171,7 @@ pub(crate) struct Tally {
     pub(crate) commands_without_response: u64,
     pub(crate) commands_unfinished: u64,
     pub(crate) commands_not_whole: u64,
-    /// Ended in the newest packet, whose time the next packet may prove wrong.
+    /// Commands that ended in the newest packet. The next packet may prove its time wrong.
     fresh: Vec<Command>,
     slowest_max: usize,
     slowest: Vec<SlowCommand>,
@@ -183,7 +183,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// `slowest_max`: number of slowest commands that are reported one by one.
+    /// Creates empty sums. `slowest_max`: number of slowest commands that are reported
+    /// individually.
     pub(crate) fn new(slowest_max: usize) -> Tally {
         Tally {
             slowest_max,
@@ -200,14 +201,14 @@ impl Tally {
         self.pdus.values().sum()
     }
 
-    /// By sender and opcode.
+    /// Returns sender, opcode and number of PDUs, in this order.
     pub(crate) fn pdus_by_opcode(&self) -> impl Iterator<Item = (u8, u8, u64)> {
         self.pdus
             .iter()
             .map(|(&(sender, opcode), &count)| (sender, opcode, count))
     }
 
-    /// Counts a command that ended. Its times count once the next packet has come.
+    /// Counts a command that ended. Its times count once the next packet has confirmed them.
     pub(crate) fn end_command(&mut self, command: Command) {
         self.settle(command.last.packet);
         self.fresh.push(command);
@@ -220,7 +221,7 @@ impl Tally {
         }
     }
 
-    /// The time of packet `packet`, the newest so far, is wrong.
+    /// Marks the time of packet `packet`, the newest so far, as wrong.
     pub(crate) fn distrust(&mut self, packet: u64) {
         for command in &mut self.fresh {
             command.whole &= command.last.packet != packet;
@@ -270,7 +271,7 @@ impl Tally {
         self.slowest.truncate(self.slowest_max);
     }
 
-    /// Nothing more comes.
+    /// Handles the end of the capture.
     pub(crate) fn finish(&mut self) {
         self.settle(u64::MAX);
         self.sort_slowest();
@@ -312,8 +313,8 @@ impl Tally {
     }
 }
 
-/// A LUN as people write it: its number, where it has the form of a number below 16384 (SAM-5
-/// section 4.7), otherwise all of its 64 bits.
+/// Formats a LUN: as a number if it has the form of a number below 16384 (SAM-5 section 4.7),
+/// otherwise as all of its 64 bits.
 fn lun_name(lun: u64) -> String {
     match (lun >> 62, lun & 0x0000_ffff_ffff_ffff) {
         (0 | 1, 0) => ((lun >> 48) & 0x3fff).to_string(),

@@ -1,4 +1,4 @@
-//! Bytes that are kept to be read again, each with the time when it came.
+//! Bytes that are kept to be read again, with their arrival times.
 use crate::clock::Stamp;
 
 /// Bytes of one direction, in order.
@@ -8,7 +8,7 @@ pub(crate) struct Window {
     marks: Vec<Mark>,
 }
 
-/// The place from which on bytes have one time.
+/// Beginning of a run of bytes with one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at: usize,
@@ -18,7 +18,7 @@ struct Mark {
 }
 
 impl Window {
-    /// A part of a packet that is not its beginning.
+    /// Creates a window from a part of a packet that is not its beginning.
     pub(crate) fn within_packet(stamp: Stamp, bytes: &[u8]) -> Window {
         let mut window = Window::default();
         window.push(Run {
@@ -45,7 +45,7 @@ impl Window {
         &self.bytes
     }
 
-    /// The bytes of a packet begin here.
+    /// Whether the bytes of a packet begin at this index.
     pub(crate) fn is_begin_of_packet(&self, at: usize) -> bool {
         let mark = self.marks.binary_search_by_key(&at, |mark| mark.at);
         mark.is_ok_and(|mark| self.marks[mark].begins_packet)
@@ -65,7 +65,7 @@ impl Window {
         }
     }
 
-    /// Each part with one time, in order.
+    /// Returns the runs of bytes with one time, in order.
     pub(crate) fn runs(&self) -> impl DoubleEndedIterator<Item = Run<'_>> {
         (0..self.marks.len()).map(|number| {
             let mark = self.marks[number];
