@@ -1,8 +1,8 @@
 """This checkout's benchmark beside that of an earlier commit, part by part and round by round.
 
-Each round of a part runs both checkouts' own `bench.py`, one after the other; the one that begins
-alternates. Each checkout drives its own engine through its own contract, so the two may differ in
-their configuration. A figure is worse where its median is more than 5 % worse and no round of this
+Each round of a part runs both checkouts' own `bench.py`, one after the other, in alternating order.
+Each checkout drives its own engine through its own contract, so the two may differ in their
+configuration. A figure is worse where its median is more than 5 % worse and no round of this
 checkout reaches a round of the baseline.
 """
 

@@ -1,9 +1,9 @@
 """`make bench`: hakaru beside its peers, in one run on one machine.
 
 Every figure is measured in rounds; within a round hakaru and its peers run one after the other, so
-that what else the machine does meets all of them. A ratio is the median of the rounds' ratios. The
-table goes to stdout, everything to results/bench.json: {figures: [{name, value, low, high, n, unit,
-peer: {NAME: value}, ratio: {NAME: value}}], machine}.
+that other work on the machine affects all of them alike. A ratio is the median of the rounds'
+ratios. The table goes to stdout, everything to results/bench.json: {figures: [{name, value, low,
+high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
 
 usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
 [--baseline DIR]
@@ -86,8 +86,8 @@ class Bench:
         return hot.iops, cold.iops
 
     def array_under_iscsi_perf(self) -> list[Figure]:
-        """The array and tgt under the same stranger, beside the ceilings (which both their ends
-        batch).
+        """The array and tgt under the same third-party initiator, beside the ceilings (both ends of
+        which batch).
 
         `echo` sends what is in its cache, `echo_memory` random blocks of as much memory as the LU
         has, which no target that copies can pass.
@@ -107,12 +107,12 @@ class Bench:
         return [figure for figure, _ in cases]
 
     def array_depth_1(self) -> list[Figure]:
-        """A lone request, three ways: what waking another core costs is most of it, and no
-        program's doing.
+        """One request at a time, in three settings. Waking another core is most of its cost, and no
+        program can avoid that.
 
-        Target and client on one core: nobody wakes another core, so the programs themselves are
-        compared. On two cores: both sleep. On two cores with an array that looks for 100 us more
-        before it sleeps (`spin_us`).
+        Target and client on one core: no other core is woken, so the programs themselves are
+        compared. On two cores: both sleep. On two cores with an array that polls for 100 us before
+        it sleeps (`spin_us`).
         """
         size = 4 * KIB
         one = Figure("array_4k_depth1_latency_one_core", "us", goal={"tgt": 2.0}, lower_is_better=True)
@@ -137,13 +137,13 @@ class Bench:
         """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost
         against tgt.
 
-        The cost is measured with three settings. By default the initiator takes answers together
-        that arrive within 64 us and a tenth of a request's time. With `coalesce_us` 0 it takes
-        every answer at once. With a quarter of a request's time, up to 500 us, it uses the least
-        CPU and reports latencies up to 25 % too long.
+        The cost is measured with three settings. By default the initiator coalesces responses that
+        arrive within 64 us and a tenth of a request's time. With `coalesce_us` 0 it handles every
+        response at once. With a quarter of a request's time, up to 500 us, it uses the least CPU
+        and reports latencies up to 25 % too high.
 
-        1 MiB reads with the same initiator at both targets: it throws the data away inside the
-        kernel, so that the targets are compared and not the clients' copying.
+        1 MiB reads with the same initiator at both targets: it discards the data inside the kernel,
+        so that the targets are compared and not the clients' copying.
         """
         large = Figure("initiator_and_array_1m_depth32_iops", "1/s", goal={"tgt": 2.8})
         large_cost = Figure("array_cpu_per_100k_1m_depth32", "s", lower_is_better=True)
@@ -194,7 +194,7 @@ class Bench:
         return [iops, array_memory, initiator_memory, array_anonymous, initiator_anonymous]
 
     def ten_thousand(self) -> list[Figure]:
-        """10 000 sessions at depth 1 for a minute: what counts is that none fails."""
+        """10 000 sessions at depth 1 for a minute, none of which may fail."""
         errors = Figure("sessions10000_errors", "count", lower_is_better=True)
         iops = Figure("sessions10000_4k_depth1_iops", "1/s")
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
@@ -206,7 +206,7 @@ class Bench:
 
 
 def machine() -> dict[str, Any]:
-    """What this was measured on."""
+    """The machine and the revision that were measured."""
     model = next(
         (
             line.split(":", 1)[1].strip()

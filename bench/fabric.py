@@ -1,10 +1,10 @@
 """The fabric beside its peers: how fast, how exact. Each case is `bench/fabric_scene.py`, in
 namespaces of its own.
 
-`tun_delay` is the loop of mahimahi's mm-delay, written anew (Debian 12 does not package mahimahi);
-`tbf` is the kernel's token bucket; `veth` is nothing in between; `waits` (sleeps.c) is what this
-machine alone adds to two delays, which says how much of an error is the fabric's. Kernels without
-`sch_tbf` leave that peer out.
+`tun_delay` reimplements the loop of mahimahi's mm-delay (Debian 12 does not package mahimahi);
+`tbf` is the kernel's token bucket; `veth` is a bare veth pair; `waits` (sleeps.c) is the error that
+this machine alone adds to two delays, to compare the fabric's error with. Kernels without `sch_tbf`
+leave that peer out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOSS_PERCENT, DATAGRAMS = 1.0, 20_000
 
 
 def build(folder: Path, name: str) -> Path:
-    """Compiles a peer, `NAME.c`."""
+    """Compiles the peer in `NAME.c`."""
     program = folder / name
     subprocess.run(["cc", "-O2", "-o", str(program), str(SCENE.with_name(f"{name}.c"))], check=True)
     return program
@@ -57,23 +57,23 @@ class FabricBench:
         return figures
 
     def fabric_round_trip(self) -> list[Figure]:
-        """By how much the delay that is added to lone frames differs from what was asked, asleep
-        and spinning.
+        """The error of the delay added to single frames, with a fabric that sleeps and with one
+        that spins.
 
-        `fabric_added_delay_error_*`: of each frame by itself, 10 ms: from its way out of one host's
-        interface to its way into the other's, by the kernel's stamps there, less the same over a
-        bare veth pair in the same round (median). What the hosts do with an echo is not in it. A
-        frame that is early counts as one that is late.
+        `fabric_added_delay_error_*`: for each frame, with 10 ms of delay: the time from leaving one
+        host's interface to entering the other's, by the kernel's timestamps there, less the median
+        of the same over a bare veth pair in the same round. The hosts' handling of an echo is
+        excluded. Early and late count alike.
 
-        `fabric_rtt_error_*`: what is added to a round trip, 20 ms, is what it takes less that of
-        the same echoes over a bare veth pair in the same round, as far apart as they are with a
-        delay between (its median: hosts that have rested for 22 ms take some 20 us for an echo
-        whatever joins them; by how much they differ from one echo to the next stays in it). An echo
-        that is early counts as one that is late. `waits` stands beside it: a process that waits for
-        the same instants in the same way, asleep or not, and does nothing else.
+        `fabric_rtt_error_*`: for each echo, with 20 ms of added round trip: its round-trip time
+        less the median over a bare veth pair in the same round, with echoes equally far apart.
+        (Hosts that were idle for 22 ms take about 20 us for an echo over any medium; their
+        variation from one echo to the next remains in the figure.) Early and late count alike.
+        `waits` is its peer: a process that waits for the same instants in the same way, asleep or
+        spinning, and does nothing else.
 
-        `fabric_rtt_uncorrected_*`: all that a round trip takes beyond 20 ms, which was called the
-        error before; `veth` is that of the bare pair.
+        `fabric_rtt_uncorrected_*`: the whole round-trip time beyond 20 ms; `veth` is that of the
+        bare pair.
         """
         tun_delay = str(build(self.folder, "tun_delay"))
         waits = str(build(self.folder, "sleeps"))
@@ -114,15 +114,15 @@ class FabricBench:
         return found
 
     def fabric_rate(self) -> list[Figure]:
-        """How far the rate of a link is from what was asked, percent, as a TCP receiver sees it.
+        """The error of a link's rate in percent, as a TCP receiver sees it.
 
         `fabric_rate_error_*` is by the wall clock, as users of the link see it: a sender that
         leaves the link idle for a while, and a fabric that is late, both make it larger.
         `fabric_rate_idle_*` is the link's idle time by the engine's `busy_ns`, percent of the same
-        window: what of the error is not the link's. It may be a little below 0, since `busy_ns`
-        counts 10 us ahead. `fabric_rate_error_while_busy_*`: what the receiver got over the busy
-        time; it holds the engine's account of itself against the receiver, and cannot see a fabric
-        that is too slow.
+        window: the part of the error that the link did not cause. It may be slightly below 0
+        because `busy_ns` counts 10 us ahead. `fabric_rate_error_while_busy_*`: bytes received over
+        the busy time. It checks the engine's own account against the receiver, and cannot detect a
+        fabric that is too slow.
         """
         figures = []
         for name, rate in RATES_BITS_PER_S.items():
@@ -150,7 +150,7 @@ class FabricBench:
         return figures
 
     def fabric_loss(self) -> list[Figure]:
-        """Standard deviations between the datagrams lost and those that should be, one in a
+        """Standard deviations between the number of datagrams lost and the expected one in a
         hundred.
         """
         figure = Figure("fabric_loss_deviations", "sigma", lower_is_better=True, limit=4.0)

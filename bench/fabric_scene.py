@@ -1,11 +1,10 @@
 """One case of the fabric's benchmark, in a user and network namespace of its own: no root. Prints
 one JSON object.
 
-Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace; what joins them is the case's
-medium:
+Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace, joined by the case's medium:
     fabric     a switch and two links of the fabric engine; the delay is the first link's
-    veth       nothing: a veth pair
-    tun_delay  bench/tun_delay.c, the loop of mahimahi's mm-delay, which Debian 12 does not package
+    veth       a bare veth pair
+    tun_delay  bench/tun_delay.c, after mahimahi's mm-delay, which Debian 12 does not package
     tbf        a veth pair with the kernel's token bucket at either end
 The case is one JSON object on the command line; what each key means is at its use.
 
@@ -97,7 +96,7 @@ class Engine:
         raise RuntimeError(f"the engine ended before it said {kind}")
 
     def end(self) -> dict[str, Any]:
-        """Its totals; its processor time is among them."""
+        """Stops the engine; its totals, processor time included."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         ticks = os.sysconf("SC_CLK_TCK")
         cpu = {"cpu_user_s": int(fields[11]) / ticks, "cpu_system_s": int(fields[12]) / ticks}
@@ -128,17 +127,17 @@ def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
         for name, ways in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
     ]
     fabric = {"switches": [{"name": "s"}], "links": links, "seed": case.get("seed", 0)}
-    # As in a lab, unless the times of samples are to bound what is measured.
+    # As in a lab, unless samples delimit the measurement.
     every_ms = 100 if case["measure"] == "rate" else 1000
     return {"fabric": fabric, "spin_us": case.get("spin_us", 0), "sample_interval_ms": every_ms}
 
 
 @contextmanager
 def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
-    """The hosts with the case's medium between them; yields what the medium itself tells, when it
-    has ended.
+    """The hosts with the case's medium between them; yields a dictionary that holds the medium's
+    own totals once it has ended.
     """
-    told: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
     medium, engine = case["medium"], None
     with ExitStack() as stack:
         if medium in ("veth", "tbf"):
@@ -172,15 +171,15 @@ def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
         if medium == "fabric":
             engine = Engine(case["engine"], fabric_config(case))
         try:
-            yield told
+            yield totals
         finally:
             if engine is not None:
-                told.update(engine.end())
+                totals.update(engine.end())
 
 
 def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """One flow from `a` to `b` for `seconds` after `omit`, which do not count; `window`: bytes at
-    both ends.
+    """One flow from `a` to `b` for `seconds` after `omit` seconds of warm-up; `window`: socket
+    buffers in bytes, at both ends.
     """
     server = subprocess.Popen(b.inside("iperf3", "-s", "-1", "-B", ADDRESS["b"]), stdout=subprocess.DEVNULL)
     words = ["-c", ADDRESS["b"], "-J", "-t", str(case["seconds"]), "-O", str(case.get("omit", 2))]
@@ -222,10 +221,10 @@ def sum16(data: bytes) -> int:
 
 
 def echo(count: int, every_s: float) -> list[float]:
-    """Round trips of `count` ICMP echoes from where this runs, µs.
+    """Round trips of `count` ICMP echoes from this namespace, µs.
 
-    From the kernel's stamp when the driver sent it to that when the answer came: no process that
-    wakes up is in it.
+    From the kernel's timestamp when the driver sent the echo to that when the answer came, so no
+    process wake-up is included.
     """
     trips = []
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as wire:
@@ -252,13 +251,13 @@ def echo(count: int, every_s: float) -> list[float]:
 
 
 def passing() -> None:
-    """Until stdin ends: when the kernel had each frame of an echo on its way out of and into this
+    """Records, until stdin ends, when the kernel sent and received each frame of an echo at this
     host's `eth0`.
 
-    What waits is read now and then only, so that nobody wakes up because a frame passes.
+    The socket is polled at intervals, so that no passing frame wakes a process.
     """
     seen: list[tuple[bool, int, int, int]] = []
-    # Cooked: without an Ethernet header, which a tun has not.
+    # Cooked: without an Ethernet header, because a tun lacks one.
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as wire:
         wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         wire.bind(("eth0", ETH_P_ALL))
@@ -283,8 +282,8 @@ def passing() -> None:
 
 @contextmanager
 def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
-    """What `passing` saw at a host meanwhile, once it is over: (on its way out, ICMP type, number)
-    -> ns.
+    """Frames that `passing` recorded at a host, complete when the block ends: (outgoing, ICMP type,
+    number) -> ns.
     """
     found: dict[tuple[bool, int, int], int] = {}
     words = host.inside(sys.executable, __file__, "--passing")
@@ -302,9 +301,9 @@ def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
 def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
     """`count` echoes, one every `every_ms`.
 
-    `beyond_…` and `error_…` are of round trips as host `a` sees them. `way_…`: of each frame by
-    itself, either way, from its way out of one host's interface to its way into the other's: what
-    the other host takes to answer is not in it.
+    `beyond_…` and `error_…` describe round trips as host `a` sees them. `way_…` describes each
+    frame in either direction, from leaving one host's interface to entering the other's: the other
+    host's time to answer is excluded.
     """
     words = [sys.executable, __file__, "--echo", str(case["count"]), str(case["every_ms"])]
     with seen_passing(a) as at_a, seen_passing(b) as at_b:
@@ -322,7 +321,7 @@ def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
     def taken(of: list[float], share: float) -> float:
         return of[min(len(of) - 1, int(share * len(of)))]
 
-    # Late or early: what the hosts themselves take is known to the caller.
+    # Late or early; the caller knows the time that the hosts themselves take.
     errors = sorted(abs(trip - wanted - case.get("hosts_us", 0.0)) for trip in trips)
     return {
         "lost": case["count"] - len(trips),
@@ -340,7 +339,7 @@ def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
 
 
 def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """What a TCP receiver has got, and when, in `seconds` after one that does not count."""
+    """Bytes that a TCP receiver got, with their times, in `seconds` after one second of warm-up."""
     seconds = case["seconds"] + 1
     words = [sys.executable, __file__, "--take"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
@@ -356,9 +355,9 @@ def wire_rate(seen: list[tuple[float, int]], busy: list[tuple[float, float]]) ->
     included.
 
     `wire_bits_per_s` is by the wall clock: a sender that leaves the link idle lowers it.
-    `busy_bits_per_s` is what the receiver got, by its own clock, over the time that the link was
-    busy in the same window, which begins and ends with a sample of the engine's. `busy`: those
-    samples; none: no such figure.
+    `busy_bits_per_s` is the number of bits received, by the receiver's clock, over the time that
+    the link was busy in the same window, which begins and ends with a sample of the engine. `busy`:
+    those samples; without any, the figure is missing.
     """
     (begin, before), (end, after) = seen[0], seen[-1]
     found = {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
@@ -372,7 +371,7 @@ def wire_rate(seen: list[tuple[float, int]], busy: list[tuple[float, float]]) ->
 
 
 def bytes_until(seen: list[tuple[float, int]], at: float) -> float:
-    """What had come until then, evenly between one read and the next."""
+    """Bytes received by an instant, interpolated linearly between reads."""
     place = bisect.bisect_left(seen, at, key=lambda one: one[0])
     if place == 0:
         return seen[0][1]
@@ -381,7 +380,7 @@ def bytes_until(seen: list[tuple[float, int]], at: float) -> float:
 
 
 def give(seconds: float) -> None:
-    """Sends for so long, then closes at once: what waits in queues then is of no interest."""
+    """Sends for so long, then closes at once: data still queued do not matter."""
     with socket.create_connection((ADDRESS["b"], PORT)) as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.settimeout(0.05)
@@ -395,7 +394,7 @@ def give(seconds: float) -> None:
 
 
 def take() -> None:
-    """Receives one connection; prints when how many bytes had come."""
+    """Receives one connection; prints the number of bytes received, with times."""
     seen, total = [], 0
     with socket.create_server((ADDRESS["b"], PORT)) as server:
         print("ready", flush=True)
@@ -411,8 +410,8 @@ def take() -> None:
 
 
 def datagrams(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """How many of `count` datagrams arrive; none is lost for want of room at the receiver, or this
-    fails.
+    """The number of `count` datagrams that arrive. Fails if one is lost for lack of buffer at the
+    receiver.
     """
     words = [sys.executable, __file__, "--take-datagrams"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
@@ -429,7 +428,7 @@ def give_datagrams(count: int) -> None:
         for number in range(count):
             wire.send(number.to_bytes(4) + bytes(96))
             if number % 100 == 99:
-                time.sleep(0.002)  # 50 000 a second at most: a pace, not a wait.
+                time.sleep(0.002)  # A pace of at most 50 000 a second, not a wait for a condition.
         for _ in range(20):
             wire.send(b"end")
 
@@ -465,13 +464,13 @@ def main() -> None:
     case = json.loads(sys.argv[1])
     a, b = Host("a"), Host("b")
     try:
-        with joined(case, a, b) as told:
+        with joined(case, a, b) as totals:
             ways = {"tcp": tcp, "rtt": rtt, "rate": rate, "datagrams": datagrams}
             measured = ways[case["measure"]](case, a, b)
-        busy = told.pop("busy", [])
+        busy = totals.pop("busy", [])
         if seen := measured.pop("seen", None):
             measured |= wire_rate(seen, busy)
-        print(json.dumps({**measured, "medium": told}))
+        print(json.dumps({**measured, "medium": totals}))
     finally:
         a.end()
         b.end()

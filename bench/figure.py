@@ -40,7 +40,7 @@ class Figure:
         }
 
     def document(self) -> dict[str, Any]:
-        """As results/bench.json has it."""
+        """The figure as an entry of results/bench.json."""
         return {
             "name": self.name,
             "value": statistics.median(self.ours),

@@ -2,10 +2,10 @@
 """Labs with one planted bottleneck each, run for real and judged by the analysis: `make limits`.
 
     bench/limits.py                     run all, print the tables, write docs/methodology/limits.md
-    bench/limits.py slow-drive depth    only these; nothing is written
+    bench/limits.py slow-drive depth    only these cases; nothing is written
 
-Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit
-gives out before this machine does. Exit code 1: a wrong verdict; 2: fewer than two short of all
+Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit is
+reached before this machine's own. Exit code 1: a wrong verdict; 2: fewer than two short of all
 identified; 0: done.
 """
 
@@ -114,14 +114,14 @@ CHAIN = (
     ),
     Planted("low queue depth", "depth", "read-64k-alone", {"lab.links.a1.delay": "20 ms"}),
 )
-"""Planted in a host, two switches and an array, link by link."""
+"""Cases in a lab of a host, two switches and an array, described link by link."""
 CORES = (
     Planted("busy initiator core", "generator_cpu", "write-1m-deep"),
     Planted("busy array core", "array_cpu", "write-1m-deep"),
 )
-"""Planted in a star without rates, whose array is as fast as this machine. A write of 1 MiB costs
-the array twice as much processor time as the initiator; with every block stamped (`verify`) it
-costs the initiator more.
+"""Cases in a star without rates, whose array is as fast as this machine. A write of 1 MiB costs the
+array twice as much processor time as the initiator; with every block stamped (`verify`) it costs
+the initiator more.
 """
 
 
@@ -203,7 +203,7 @@ def run(folder: Path, described: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
-    """The finding about a point, or about the sweep that it is all of."""
+    """The finding about a point, or about the sweep that consists of it."""
     factors = point["factors"]
     for where in (factors, {f: v for f, v in factors.items() if f != "vms"}):
         if (text := texts.get(json.dumps(where, sort_keys=True))) is not None:
@@ -212,7 +212,7 @@ def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
 
 
 def slug(name: str) -> str:
-    """The name as a level."""
+    """The case's name as a level of a variable."""
     return name.replace(" ", "-").lower()
 
 
@@ -232,7 +232,7 @@ def judged(case: Planted, point: dict[str, Any]) -> str:
 
 
 def planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any]]]:
-    """Every case with its point."""
+    """Each case with its point."""
     found: list[tuple[Planted, dict[str, Any]]] = []
     chain = [c for c in CHAIN if not chosen or slug(c.name) in chosen]
     if chain:
@@ -251,7 +251,7 @@ def planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any
 
 
 def compared(folder: Path) -> list[tuple[str, int, dict[str, Any], dict[str, Any]]]:
-    """Pattern, VMs, and the same point on a star and on a chain of links."""
+    """Pattern, number of VMs, and the same point in a star and in a chain of links."""
     rate = {"rate": "100 Mbit/s", "queue": "512 KiB"}
     chain = LAB | {"links": {name: link | rate for name, link in LINKS.items()}}
     star = {"hosts": ["h1"], "array": "a1", "host_link": rate, "array_link": rate}
@@ -276,7 +276,7 @@ def planted_table(found: list[tuple[Planted, dict[str, Any]]]) -> str:
 
 
 def compared_table(found: list[tuple[str, int, dict[str, Any], dict[str, Any]]]) -> str:
-    """The same load on both."""
+    """The table of the same load in both labs."""
     rows = []
     for name, vms, star, chain in found:
         same = "yes" if star["limiter"] == chain["limiter"] else "NO"
@@ -291,18 +291,18 @@ def _rate(point: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Runs, prints, writes."""
+    """Runs the cases, prints the tables, writes the page."""
     chosen = set(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="hakaru-limits-") as temporary:
         folder = Path(temporary)
         found = planted(folder, chosen - {"compare"}) if chosen != {"compare"} else []
         pairs = compared(folder) if not chosen or "compare" in chosen else []
-    told = [planted_table(found), compared_table(pairs)]
-    print("\n".join(told))
+    tables = [planted_table(found), compared_table(pairs)]
+    print("\n".join(tables))
     if not chosen:
         text = re.sub(
             r"(<!-- limits -->\n).*?(<!-- /limits -->)",
-            lambda m: f"{m[1]}{told[0]}\n{told[1]}{m[2]}",
+            lambda m: f"{m[1]}{tables[0]}\n{tables[1]}{m[2]}",
             PAGE.read_text(),
             flags=re.DOTALL,
         )

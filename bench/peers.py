@@ -28,7 +28,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Portal:
-    """A target to load: where it listens, its LUN and the process to account."""
+    """A target to load: its address, LUN and the process to account."""
 
     address: str
     lun: int
@@ -36,7 +36,7 @@ class Portal:
 
     @property
     def url(self) -> str:
-        """As libiscsi's programs want it."""
+        """The LU's URL for libiscsi's programs."""
         return f"iscsi://{self.address}/{TARGET_NAME}/{self.lun}"
 
 
@@ -135,7 +135,7 @@ MEMORY: dict[str, Any] = {"size_bytes": LU_BYTES, "store": {"kind": "memory"}}
 
 
 def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Portal:
-    """Let an engine be an array with one LU and model `none`; `lu` and `more` as in the
+    """Configure an engine as an array with one LU and model `none`; `lu` and `more` as in the
     contract.
     """
     found = engine.configure(
@@ -156,7 +156,7 @@ def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Por
 
 @contextmanager
 def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: Any) -> Iterator[Portal]:
-    """hakaru's array while the block lasts; the LU is in memory unless told otherwise."""
+    """hakaru's array while the block lasts; the LU is in memory by default."""
     engine = Engine(binary, cpu)
     try:
         yield begin_array(engine, lu, **more)
@@ -167,8 +167,8 @@ def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: An
 @contextmanager
 def tgt(cpu: int) -> Iterator[Portal]:
     """tgt with a file on tmpfs, on a control port of its own."""
-    # tgtd's control socket has a number and belongs to the whole machine; ours is that of no other
-    # process.
+    # tgtd's control socket has a number that is shared by the whole machine; this one is used by no
+    # other process.
     port, control = free_port(), str(os.getpid() % 32768)
     process = subprocess.Popen(
         [*pinned(cpu), "tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
@@ -207,7 +207,7 @@ def tgt(cpu: int) -> Iterator[Portal]:
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that nobody listens on."""
+    """A free TCP port of the loopback address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -215,7 +215,7 @@ def free_port() -> int:
 
 
 def wait_until(ready: Any, seconds: float = 10.0) -> None:
-    """Ask again until it is so."""
+    """Poll until the condition holds."""
     deadline = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > deadline:
@@ -262,7 +262,7 @@ def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) ->
 
 @dataclass(frozen=True)
 class Pattern:
-    """What hakaru's initiator asks; random reads all over an LU unless told otherwise."""
+    """The requests of hakaru's initiator; by default random reads over a whole LU."""
 
     size_bytes: int
     depth: int
@@ -326,7 +326,7 @@ def hakaru_initiator(
         target, client = cpu_seconds(portal.pid), cpu_seconds(engine.process.pid)
         engine.wait_for(
             "phase"
-        )  # drain: the engine ends by itself after its result, and a process that ended has no memory
+        )  # drain: the engine exits after its result, and an exited process has no memory to read
         target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
         memory = memory_of(engine.process.pid)
         values = engine.wait_for("result")["values"]
@@ -354,11 +354,11 @@ def build_echo(folder: Path) -> Path:
 
 
 def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int], memory_bytes: int = 0) -> Load:
-    """Run the ceiling: a request of 48 bytes, an answer of 48 + payload; on the server's and the
-    client's core.
+    """Run the ceiling on the server's and the client's core: a request of 48 bytes, an answer of 48
+    bytes and the payload.
 
-    `memory_bytes`: payloads come from random places of so much memory, as an LU's blocks do; 0:
-    they stay in the cache.
+    `memory_bytes`: payloads come from random places in this much memory, as the blocks of an LU do;
+    0: they stay in the cache.
     """
     words = [str(program), str(depth), str(payload), str(seconds), *map(str, cpus)]
     if memory_bytes:
@@ -371,7 +371,7 @@ def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[in
 
 
 def missing_programs() -> list[str]:
-    """Peers that this machine lacks."""
+    """Peer programs that are not installed."""
     wanted = (
         "tgtd",
         "tgtadm",

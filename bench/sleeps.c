@@ -1,6 +1,7 @@
-/* What this machine alone adds to echoes that are held back twice: nothing is sent, nothing is computed. An echo begins every EVERY_US; it is due
- * DELAY_US later, and again DELAY_US after that; one process sleeps until each instant or, with `spin`, looks at the clock until then. Its two
- * latenesses are its error: the least that whatever delays both ways and waits so in between can have here.
+/* The error that this machine alone adds to echoes delayed in both directions. Nothing is sent or
+ * computed. An echo begins every EVERY_US; it is due DELAY_US later, and again DELAY_US after that.
+ * One process sleeps until each instant or, with `spin`, polls the clock until then. The sum of its
+ * two latenesses is the least error that any program can have that delays both ways and waits so.
  *
  * usage: sleeps COUNT EVERY_US DELAY_US [spin]
  * prints one line of JSON: error_us_p50, error_us_p99. */
@@ -40,7 +41,7 @@ int main(int argc, char **argv) {
     if (argc != 4 && !spins) errx(2, "usage: sleeps COUNT EVERY_US DELAY_US [spin]");
     const int count = atoi(argv[1]);
     const int64_t every = atoll(argv[2]) * 1000, delay = atoll(argv[3]) * 1000;
-    /* When each echo is due at the far end, and back; the way back begins when the far end really had it. */
+    /* When each echo is due at the far end, and back; the way back begins at the actual arrival. */
     int64_t *back = calloc(count, sizeof *back), *error = calloc(count, sizeof *error);
     if (!back || !error) err(1, "calloc");
     prctl(PR_SET_TIMERSLACK, 1);

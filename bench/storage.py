@@ -1,5 +1,4 @@
-"""What stands behind an LU: thin against plain files, a large pool, digests, and the read path of
-an earlier build.
+"""Storage behind an LU: thin volumes against plain files, a large pool, and digests.
 
 A thin LU lies on a pool of one group; its peer is a plain file LU in the same folder, under the
 same engine and load. Each comparison is made twice: through the page cache, and past it (`direct`),
@@ -24,8 +23,8 @@ from peers import LU_BYTES, Engine, Pattern, Portal
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MODES = {"cached": False, "direct": True}
-# More than a page cache takes in the time of a measurement: the load must not come round to where
-# it began.
+# More than a page cache absorbs during a measurement: the load must not wrap around to its
+# beginning.
 FIRST_WRITE_BYTES = 64 * GIB
 LARGE_BYTES, LARGE_MAPPED_BYTES, PAGE_BYTES = 1 << 40, 64 * GIB, 256 * KIB
 METADATA_SHARE_MAX, OPEN_S_MAX = 0.2, 5.0
@@ -33,7 +32,7 @@ METADATA_SHARE_MAX, OPEN_S_MAX = 0.2, 5.0
 
 @dataclass(frozen=True)
 class StorageBench:
-    """Settings. `folder`: where files are made, on the file system that is to count; `cpus`:
+    """Settings. `folder`: the place for files, on the file system to be measured; `cpus`:
     target's, client's.
     """
 
@@ -60,7 +59,7 @@ class StorageBench:
         return figures
 
     def thin_first_writes(self) -> list[Figure]:
-        """1 MiB sequential writes to where nothing was written before."""
+        """1 MiB sequential writes to blocks that were never written."""
         figures = []
         pattern = Pattern(MIB, 8, read_percent=0, random_percent=0, lu_bytes=FIRST_WRITE_BYTES)
         for mode, direct in MODES.items():
@@ -75,13 +74,11 @@ class StorageBench:
         return figures
 
     def thin_large_pool(self) -> list[Figure]:
-        """A volume of 1 TiB with 64 GiB mapped: what its metadata take, and how long it takes to
-        open.
+        """A volume of 1 TiB with 64 GiB mapped: the size of its metadata and the time to open it.
 
-        From the start of the process until it is ready to be logged in to, its files not in the
-        page cache; after a clean end, and after a kill in the middle of writes. The data are in
-        memory: what counts here is beside them, and a file system takes minutes to delete a file of
-        262 144 extents.
+        The time runs from the start of the process until it accepts logins, with cold files; after
+        a clean end, and after a kill during writes. The data are in memory because only metadata
+        are measured here, and a file system takes minutes to delete a file of 262 144 extents.
         """
         share = Figure("pool_64g_metadata_share", "%", lower_is_better=True, limit=METADATA_SHARE_MAX)
         clean = Figure("pool_64g_open", "s", lower_is_better=True, limit=OPEN_S_MAX)
@@ -90,8 +87,8 @@ class StorageBench:
             tempfile.TemporaryDirectory(dir=self.folder, prefix="large-") as folder,
             tempfile.TemporaryDirectory(dir="/dev/shm", prefix="hakaru-bench-") as data,
         ):
-            # An empty pool's group goes to memory; a pool is never made anew over a group file that
-            # is there already.
+            # An empty pool's group goes to memory; a pool is never created over an existing group
+            # file.
             engine, _, _ = self._open_large(Path(folder))
             engine.end()
             group = Path(folder, "g0.group")
@@ -135,7 +132,7 @@ class StorageBench:
 
     @contextmanager
     def _thin(self, size_bytes: int, direct: bool) -> Iterator[Portal]:
-        """A thin LU on a pool of its own that is gone afterwards; the pool holds all of it."""
+        """A thin LU on a pool of its own, large enough for all of it and deleted afterwards."""
         with tempfile.TemporaryDirectory(dir=self.folder, prefix="thin-") as folder:
             lu, pool = thin_lu(size_bytes), pool_of(Path(folder), size_bytes + GIB, direct)
             with peers.hakaru_array(self.binary, self.cpus[0], lu, pools=[pool]) as portal:
@@ -143,7 +140,7 @@ class StorageBench:
 
     @contextmanager
     def _file(self, size_bytes: int, direct: bool) -> Iterator[Portal]:
-        """A plain file LU that is gone afterwards."""
+        """A plain file LU, deleted afterwards."""
         with tempfile.TemporaryDirectory(dir=self.folder, prefix="file-") as folder:
             store = {"kind": "file", "path": str(Path(folder, "lu")), "direct": direct}
             with peers.hakaru_array(self.binary, self.cpus[0], block(size_bytes, store)) as portal:
@@ -164,7 +161,7 @@ class StorageBench:
 
 
 def block(size_bytes: int, store: dict[str, Any]) -> dict[str, Any]:
-    """An LU of 4 KiB blocks: what O_DIRECT takes on every device."""
+    """An LU of 4 KiB blocks, which O_DIRECT accepts on every device."""
     return {"size_bytes": size_bytes, "block_bytes": 4096, "store": store}
 
 
@@ -180,7 +177,7 @@ def pool_of(folder: Path, group_bytes: int, direct: bool) -> dict[str, Any]:
 
 
 def metadata_bytes(folder: Path) -> int:
-    """What a pool takes on its device beside its data."""
+    """Bytes that a pool's metadata take on its device."""
     return sum(p.stat().st_blocks * 512 for p in folder.rglob("*") if p.is_file() and p.suffix != ".group")
 
 

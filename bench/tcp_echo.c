@@ -1,9 +1,12 @@
-/* The ceiling of an iSCSI-shaped request/response stream over loopback TCP: what no target and no initiator can pass.
+/* The ceiling of an iSCSI-shaped request/response stream over loopback TCP, which no target and no
+ * initiator can exceed.
  *
- * The client keeps DEPTH requests of 48 bytes outstanding; the server answers each with 48 + PAYLOAD bytes. Everything
- * that is ready goes out in one writev on both sides, and nobody spins: the shape of a perfect target and initiator.
- * Without MEMORY every payload is the same few bytes, which never leave the server's cache. With it each lies at a random place (a multiple
- * of PAYLOAD) of so many MiB, as the blocks of an LU do: the ceiling for whoever sends random blocks out of memory.
+ * The client keeps DEPTH requests of 48 bytes outstanding; the server answers each with
+ * 48 + PAYLOAD bytes. Everything that is ready is sent in one writev on both sides, and neither side
+ * spins: the shape of a perfect target and initiator. Without MEMORY every payload is the same few
+ * bytes, which never leave the server's cache. With it each payload lies at a random place (a
+ * multiple of PAYLOAD) in MEMORY MiB, as the blocks of an LU do: the ceiling for a target that sends
+ * random blocks from memory.
  *
  * usage: tcp_echo DEPTH PAYLOAD SECONDS SERVER_CPU CLIENT_CPU [MEMORY]
  * prints one line of JSON: messages per second, CPU seconds per 100 000 messages of each side.
@@ -27,7 +30,7 @@
 
 enum { REQUEST = 48, BATCH = 64, INPUT = 1 << 20 };
 
-/* Where payloads lie; places of them, 0: behind the header, always the same. */
+/* Memory of the payloads, and how many fit; 0: one fixed payload behind the header. */
 static char *memory;
 static size_t places;
 
@@ -118,7 +121,7 @@ static void serve(int listener, size_t response, int cpu) {
     _exit(0);
 }
 
-/* As an LU in memory is: written once, in huge pages where there are any. */
+/* Like an LU in memory: written once, in huge pages where available. */
 static void make_memory(size_t bytes, size_t payload) {
     memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("mmap");

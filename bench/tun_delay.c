@@ -1,8 +1,10 @@
-/* A delay between two namespaces, as mahimahi's mm-delay makes it: a TUN interface at each end, one process per direction, one packet per
- * read and per write, a clock of milliseconds (mahimahi 0.98: src/frontend/delay_queue.cc, src/packet/ferry_queue...).
- * A stand-in for a peer that Debian 12 does not package; the loop is written anew.
+/* A delay between two namespaces, as mahimahi's mm-delay makes it: a TUN interface at each end, one
+ * process per direction, one packet per read and per write, a clock of milliseconds (mahimahi 0.98:
+ * src/frontend/delay_queue.cc, src/packet/ferry_queue...). Debian 12 does not package mahimahi; this
+ * is a reimplementation of its loop.
  *
- * usage: tun_delay PID_A PID_B DELAY_US     makes `eth0` in the network namespaces of both processes, says "ready", runs until killed */
+ * usage: tun_delay PID_A PID_B DELAY_US
+ * makes `eth0` in the network namespaces of both processes, prints "ready", runs until killed */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
-"""What watching TCP costs the connection that is watched: one bulk flow over loopback, without a
-watch and with one.
+"""The cost of watching TCP for the watched connection: one bulk flow over loopback, without a watch
+and with one.
 
-The two of a pair of slices follow each other on the same connection, so that what else the machine
-does meets both; a round's ratio is the median over its pairs. One flow is paced as on 10 GbE and
-leaves CPU to others; the other is as fast as the cores let it be and all CPUs are busy: what the
-watch and the tracepoints take is taken from it.
+The two slices of a pair follow each other on the same connection, so that other work on the machine
+affects both; a round's ratio is the median over its pairs. One flow is paced as on 10 GbE and
+leaves CPU time to others. The other uses all CPUs, so that the watch and the tracepoints slow it
+down.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Flow:
     """One TCP connection over loopback, both of its ends threads here; counts what arrives."""
 
     def __init__(self, bits_per_s: int | None = None) -> None:
-        """As fast as it goes, or paced by TCP."""
+        """A flow as fast as possible, or paced by TCP."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = listener.getsockname()[1]
         self._sender = socket.create_connection(("127.0.0.1", self.port))
@@ -69,7 +69,7 @@ class Flow:
         return 8 * (self.bytes - before) / (time.monotonic() - began)
 
     def end(self) -> None:
-        """Away with it."""
+        """Close it."""
         self._sender.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -79,7 +79,7 @@ class Flow:
 
 @contextmanager
 def watch(binary: Path, **tcp: Any) -> Iterator[dict[str, float]]:
-    """A watch engine that runs; the values of its result are there at the end."""
+    """A running watch engine; yields a dictionary that holds its result's values at the end."""
     process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
     values: dict[str, float] = {}
@@ -125,8 +125,8 @@ class WatchBench:
             ("1ms", {"interval_us": 1000, "trace": "off"}),
             ("10ms_traced", {"interval_us": 10_000, "trace": "on"}),
         ]
-        # A flow as on 10 GbE, and one that takes all the CPU it gets: there any work beside it is
-        # missing from it.
+        # A flow as on 10 GbE, and one that uses all CPU time, so that any work beside it slows it
+        # down.
         flows = [("10g", PACED_BITS_PER_S), ("unbounded", None)]
         figures = []
         for name, tcp, bits_per_s in [(f"{n}_{f}", tcp, rate) for f, rate in flows for n, tcp in settings]:
@@ -149,7 +149,7 @@ class WatchBench:
             flow.bits_per_s(SLICE_S)
             pairs = max(3, self.seconds * PAIRS_PER_SECOND)
             for pair in range(pairs):
-                # Each comes first as often as second: a rate that drifts favours neither.
+                # Each comes first as often as second, so that drift favours neither.
                 halves: dict[bool, float] = {}
                 for on in (pair % 2 == 0, pair % 2 != 0):
                     if on:
