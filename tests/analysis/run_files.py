@@ -133,6 +133,6 @@ def lateness(late_us: float | None) -> Histograms:
     """Of a fabric that moved every frame so late; None: that does not tell."""
     histograms = Histograms()
     if late_us is not None:
-        told = {"entity": "fabric", "name": "lateness_ns", "hdr": alike(late_us * 1e3, 1000)}
-        histograms.add("fabric", "fabric", None, [told])
+        histogram = {"entity": "fabric", "name": "lateness_ns", "hdr": alike(late_us * 1e3, 1000)}
+        histograms.add("fabric", "fabric", None, [histogram])
     return histograms

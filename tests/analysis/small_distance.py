@@ -225,8 +225,8 @@ def _at(load: Load, found: Simulated, second: float) -> dict[str, dict[str, floa
     }
     for phase, seconds in found.phases_s.items():
         vms[f"{phase}_ns_sum"] = seconds / 40 * requests * 1e9
-    told = {"vms": vms, "vm/vm01": dict(vms), "process": {"cpu_user_ns": 0.1 * second * 1e9, "cpu_system_ns": 0.0}}
-    return told | ({"tcp/vm01": _tcp(load, rate, second)} if load.tcp and op == "write" else {})
+    counters = {"vms": vms, "vm/vm01": dict(vms), "process": {"cpu_user_ns": 0.1 * second * 1e9, "cpu_system_ns": 0.0}}
+    return counters | ({"tcp/vm01": _tcp(load, rate, second)} if load.tcp and op == "write" else {})
 
 
 def _tcp(load: Load, rate: float, second: float) -> dict[str, float]:

@@ -106,10 +106,10 @@ def test_every_tenth_packet_lost_by_the_capture_costs_commands_and_is_said(tmp_p
     thinned.write_bytes(b"".join(kept))
     session = only_session(analyse([thinned]))
     missing = session["from_initiator"]["missing_bytes"] + session["from_target"]["missing_bytes"]
-    told = sum(session[kind]["commands"] for kind in ("reads", "writes", "others"))
+    by_kind = sum(session[kind]["commands"] for kind in ("reads", "writes", "others"))
     untold = ("commands_not_whole", "commands_unfinished", "commands_without_response")
     assert missing > 10_000
-    assert told + sum(session[name] for name in untold) == session["commands"]
+    assert by_kind + sum(session[name] for name in untold) == session["commands"]
     assert any("in no packet" in sentence for sentence in findings(session, "en"))
 
 

@@ -257,8 +257,8 @@ def test_each_file_names_one_instant_on_both_clocks(place: Namespace, tmp_path: 
     with watching(place, file=str(file)) as watch:
         began = watch.found["capture"]
         values = watch.stop()
-    told = f"CLOCK_MONOTONIC {began['monotonic_ns']} ns is CLOCK_REALTIME {began['realtime_ns']} ns"
-    assert told.encode() in file.read_bytes()
+    comment = f"CLOCK_MONOTONIC {began['monotonic_ns']} ns is CLOCK_REALTIME {began['realtime_ns']} ns"
+    assert comment.encode() in file.read_bytes()
     boot_ns = time.clock_gettime_ns(time.CLOCK_REALTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     # Unless somebody sets the clock just now.
     assert abs(began["realtime_ns"] - began["monotonic_ns"] - boot_ns) < 1e9

@@ -69,8 +69,8 @@ def through_with_tag(a: socket.socket, b: socket.socket) -> dict[str, Any]:
         frame, control, _, _ = b.recvmsg(2000, 200)
         if frame[14:20] == b"hakaru":
             break
-    ((_, _, told),) = [c for c in control if c[:2] == (SOL_PACKET, PACKET_AUXDATA)]
-    (tci,) = struct.unpack_from("H", told, 16)
+    ((_, _, auxdata),) = [c for c in control if c[:2] == (SOL_PACKET, PACKET_AUXDATA)]
+    (tci,) = struct.unpack_from("H", auxdata, 16)
     return {"vlan": tci & 0xFFF, "priority": tci >> 13, "payload": frame[14:20].decode()}
 
 

@@ -154,8 +154,8 @@ class Guest:
         identity, status, output = int(answer[0]), int(answer[1]), base64.b64decode(answer[2]).decode(errors="replace")
         assert identity == self._id, f"{self.name} answered order {identity}, not {self._id}"
         if status != 0:
-            told = output + (f"(killed after {timeout_s:g} s)\n" if status == _KILLED else "")
-            raise GuestCommandError(self.name, script, status, told)
+            text = output + (f"(killed after {timeout_s:g} s)\n" if status == _KILLED else "")
+            raise GuestCommandError(self.name, script, status, text)
         return output
 
     async def power_off(self) -> None:

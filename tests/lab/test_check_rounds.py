@@ -15,12 +15,12 @@ from .linked_lab import plan as linked
 from .vlan_lab import plan as vlans
 
 
-def told(**changes: Any) -> list[tuple[Any, ...]]:
+def rounds(**changes: Any) -> list[tuple[Any, ...]]:
     return [(one.hosts, one.array_link.name, one.to_array, one.from_array) for one in rounds_of(linked(**changes))]
 
 
 def test_every_host_measures_alone_and_all_together_where_that_asks_for_more() -> None:
-    assert told() == [(("kvm-1",), "primary", 10**9, 10**10), (("kvm-1",), "vtl", 10**9, 10**9)]
+    assert rounds() == [(("kvm-1",), "primary", 10**9, 10**10), (("kvm-1",), "vtl", 10**9, 10**9)]
     star = plan_lab(
         LabSpec.model_validate({"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1.5 Gbit/s"}})
     )

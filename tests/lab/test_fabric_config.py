@@ -1,4 +1,4 @@
-"""What the fabric engine and the kernel are told of a plan."""
+"""The fabric engine's configuration and the kernel's settings that follow from a plan."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def config(checking: bool = False, **changes: object) -> contract.FabricEngineCo
     return fabric_config(plan(**changes), seed=7, sample_interval_ms=250, checking=checking)
 
 
-def link(told: contract.FabricEngineConfig, name: str) -> contract.LinkConfig:
-    return next(one for one in told.fabric.links if one.name == name)
+def link(engine: contract.FabricEngineConfig, name: str) -> contract.LinkConfig:
+    return next(one for one in engine.fabric.links if one.name == name)
 
 
 def test_switches_links_and_interfaces_are_those_of_the_study() -> None:
-    told = config(spin="20 us", mtu=9000)
-    assert (told.fabric.seed, told.sample_interval_ms, told.spin_us) == (7, 250, 20)
-    assert told.fabric.switches == [
+    engine = config(spin="20 us", mtu=9000)
+    assert (engine.fabric.seed, engine.sample_interval_ms, engine.spin_us) == (7, 250, 20)
+    assert engine.fabric.switches == [
         contract.SwitchConfig(name="core", forwarding="cut_through"),
         contract.SwitchConfig(name="edge", shared_buffer=contract.SharedBuffer(bytes=4 << 20)),
     ]
-    assert [one.name for one in told.fabric.links] == ["kvm-1", "primary", "vtl", "uplink"]
-    assert {one.mtu_bytes for one in told.fabric.links} == {9000}
-    assert (link(told, "vtl").a, link(told, "vtl").b) == (
+    assert [one.name for one in engine.fabric.links] == ["kvm-1", "primary", "vtl", "uplink"]
+    assert {one.mtu_bytes for one in engine.fabric.links} == {9000}
+    assert (link(engine, "vtl").a, link(engine, "vtl").b) == (
         contract.SwitchEnd(name="edge"),
         contract.InterfaceEnd(name="vtl"),
     ), "first and second end are those of the study"
-    assert (link(told, "kvm-1").a, link(told, "uplink").b) == (
+    assert (link(engine, "kvm-1").a, link(engine, "uplink").b) == (
         contract.InterfaceEnd(name="kvm-1"),
         contract.SwitchEnd(name="edge"),
     )
@@ -52,8 +52,8 @@ def test_a_node_sends_at_its_own_rate_and_the_switch_at_the_links() -> None:
 
 
 def test_pause_is_where_a_switch_can_stop_somebody() -> None:
-    told = config(links__kvm_1__pause=True, links__uplink__pause=True, links__vtl__pause=True)
-    ways = [(one.name, one.a_to_b.pause, one.b_to_a.pause) for one in told.fabric.links]
+    engine = config(links__kvm_1__pause=True, links__uplink__pause=True, links__vtl__pause=True)
+    ways = [(one.name, one.a_to_b.pause, one.b_to_a.pause) for one in engine.fabric.links]
     assert ways == [
         ("kvm-1", True, False),
         ("primary", False, False),
@@ -63,13 +63,13 @@ def test_pause_is_where_a_switch_can_stop_somebody() -> None:
 
 
 def test_what_a_line_does_it_does_both_ways() -> None:
-    told = config(
+    engine = config(
         links__uplink__loss={"percent": 0.5},
         links__uplink__jitter={"exponential": "30 us"},
         links__uplink__reorder={"percent": 2, "by": "1 ms"},
         links__uplink__discipline={"mark": "30 KiB"},
     )
-    for way in (link(told, "uplink").a_to_b, link(told, "uplink").b_to_a):
+    for way in (link(engine, "uplink").a_to_b, link(engine, "uplink").b_to_a):
         assert way.loss == contract.RandomLoss(percent=0.5)
         assert way.jitter == contract.ExponentialJitter(mean_us=30)
         assert (way.reorder_percent, way.reorder_us) == (2, 1000)
@@ -77,25 +77,25 @@ def test_what_a_line_does_it_does_both_ways() -> None:
 
 
 def test_a_check_measures_links_and_not_what_tcp_makes_of_them() -> None:
-    told = config(
+    engine = config(
         checking=True,
         links__vtl__loss={"percent": 5},
         links__uplink__pause=True,
         links__vtl__discipline={"mark": "3 KiB"},
     )
-    assert all(switch.shared_buffer is None for switch in told.fabric.switches)
-    for one in told.fabric.links:
+    assert all(switch.shared_buffer is None for switch in engine.fabric.switches)
+    for one in engine.fabric.links:
         for way in (one.a_to_b, one.b_to_a):
             assert way.queue.bytes >= 16 << 20
             assert (way.loss, way.pause, way.queue.discipline) == (contract.NoLoss(), False, contract.TailDrop())
-    assert link(told, "vtl").a_to_b.delay_us == 100
-    assert link(told, "vtl").a_to_b.rate_bits_per_s == 10**9
+    assert link(engine, "vtl").a_to_b.delay_us == 100
+    assert link(engine, "vtl").a_to_b.rate_bits_per_s == 10**9
 
 
 def test_a_star_can_be_the_fabrics_too() -> None:
     star = plan_lab(LabSpec.model_validate({"hosts": 2, "paths": 2, "backend": "fabric"}))
-    told = fabric_config(star, seed=1, sample_interval_ms=1000)
-    assert [one.name for one in told.fabric.links][:2] == ["array.0", "array.1"]
+    engine = fabric_config(star, seed=1, sample_interval_ms=1000)
+    assert [one.name for one in engine.fabric.links][:2] == ["array.0", "array.1"]
     assert star.namespaces == ("host-1", "host-2", "fabric", "array")
     check_order(star.actions)
 
@@ -130,11 +130,11 @@ def test_the_kernel_delays_and_loses_by_netem_before_the_bucket_at_both_ends() -
 
 def test_2009_says_what_it_switches_off_and_a_star_without_tcp_is_left_alone() -> None:
     built = plan(tcp__stack=2009, tcp__ecn=True, tcp__sack=False, tcp__congestion_control="reno")
-    told = {(one.node, one.name): one.value for one in built.settings if isinstance(one, actions.SetSysctl)}
-    assert {node for node, _ in told} == {"kvm-1", "primary", "vtl"}
-    assert told["vtl", "net/ipv4/tcp_early_retrans"] == "0"
-    assert told["vtl", "net/ipv4/tcp_ecn"] == "1"
-    assert told["kvm-1", "net/ipv4/tcp_sack"] == "0"
+    sysctls = {(one.node, one.name): one.value for one in built.settings if isinstance(one, actions.SetSysctl)}
+    assert {node for node, _ in sysctls} == {"kvm-1", "primary", "vtl"}
+    assert sysctls["vtl", "net/ipv4/tcp_early_retrans"] == "0"
+    assert sysctls["vtl", "net/ipv4/tcp_ecn"] == "1"
+    assert sysctls["kvm-1", "net/ipv4/tcp_sack"] == "0"
     routes = [one for one in built.settings if isinstance(one, actions.SetRoute)]
     assert {(one.congestion_control, one.initial_window, one.initial_receive_window) for one in routes} == {
         (("reno",), 3, 4)

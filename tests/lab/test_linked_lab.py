@@ -32,18 +32,18 @@ SMALL: dict[str, Any] = {
 
 
 def lines(someone: Someone, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
-    told = [json.dumps(argument) for argument in arguments]
-    done = someone.run(name, *told, timeout=180)
+    texts = [json.dumps(argument) for argument in arguments]
+    done = someone.run(name, *texts, timeout=180)
     # Whether links *can* carry what was asked shows only while the machine has nothing else to do.
     for _ in range(LABS_MAX - 1):
         if "this machine carries" not in done.stderr:
             break
-        done = someone.run(name, *told, timeout=180)
+        done = someone.run(name, *texts, timeout=180)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def told(link: str, of: dict[str, Any]) -> dict[str, float]:
+def counters_of(link: str, of: dict[str, Any]) -> dict[str, float]:
     counters: dict[str, float] = of["counters"][f"link/{link}"]
     return counters
 
@@ -79,8 +79,8 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
 
     assert shallow["interfaces"] == ["kvm-1", "primary", "vtl"]
     check_conserved(shallow)
-    assert told("vtl/a-b", shallow)["dropped_buffer"] > 0, "TCP fills any queue"
-    assert told("vtl/a-b", shallow)["queue_peak_bytes_now"] <= 6 << 10
+    assert counters_of("vtl/a-b", shallow)["dropped_buffer"] > 0, "TCP fills any queue"
+    assert counters_of("vtl/a-b", shallow)["queue_peak_bytes_now"] <= 6 << 10
     dropped_elsewhere = [
         entity
         for entity, counters in shallow["counters"].items()
@@ -90,7 +90,7 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
 
     check_baselines(baselines["baselines"])
     check_conserved(deep)
-    frames = told("kvm-1/a-b", deep)
+    frames = counters_of("kvm-1/a-b", deep)
     assert frames["bytes_in"] / frames["frames_in"] > 2000, "jumbo frames"
     ends = [("kvm-1", "eth0"), ("vtl", "eth0"), ("fabric", "vtl"), ("fabric", "kvm-1")]
     assert {deep["seen"][node]["links"][interface]["mtu"] for node, interface in ends} == {9000}

@@ -11,7 +11,7 @@ from hakaru.caveats import Caveat
 from . import undisturbed
 
 
-def told(error_percent: float, *caveats: Caveat) -> list[dict[str, Any]]:
+def lines_of(error_percent: float, *caveats: Caveat) -> list[dict[str, Any]]:
     check = {"error_percent": error_percent, "as_asked": abs(error_percent) <= 1}
     return [{"lab": {"checks": [check]}, "caveats": [caveat.to_json() for caveat in caveats]}]
 
@@ -26,19 +26,19 @@ def host_takes(monkeypatch: pytest.MonkeyPatch, percent: int) -> None:
 
 def test_first_lab_that_is_as_asked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     host_takes(monkeypatch, 10)
-    labs = iter([told(-2.0, OFF), told(0.2), told(-3.0, OFF)])
-    assert undisturbed.as_asked(lambda: next(labs)) == told(0.2)
+    labs = iter([lines_of(-2.0, OFF), lines_of(0.2), lines_of(-3.0, OFF)])
+    assert undisturbed.as_asked(lambda: next(labs)) == lines_of(0.2)
 
 
 def test_lab_that_stays_off_is_the_hosts_only_if_that_took_cpu_all_along(monkeypatch: pytest.MonkeyPatch) -> None:
     host_takes(monkeypatch, 0)
-    assert undisturbed.as_asked(lambda: told(-2.0, OFF)) == told(-2.0, OFF), "for the test to fail on"
+    assert undisturbed.as_asked(lambda: lines_of(-2.0, OFF)) == lines_of(-2.0, OFF), "for the test to fail on"
     host_takes(monkeypatch, 1)
     with pytest.raises(pytest.skip.Exception, match=r"1\.0% to 1\.0%"):
-        undisturbed.as_asked(lambda: told(-2.0, OFF))
+        undisturbed.as_asked(lambda: lines_of(-2.0, OFF))
 
 
-@pytest.mark.parametrize("lab", [told(-2.0), told(-6.0, OFF)], ids=["not said", "far off"])
+@pytest.mark.parametrize("lab", [lines_of(-2.0), lines_of(-6.0, OFF)], ids=["not said", "far off"])
 def test_host_excuses_neither_silence_nor_a_large_error(
     monkeypatch: pytest.MonkeyPatch, lab: list[dict[str, Any]]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Labs with VLANs: what is planned of them, what the fabric is told, and every refusal with its
+"""Labs with VLANs: their plans, the configuration of the fabric, and every refusal with its
 place.
 """
 
@@ -91,8 +91,8 @@ def test_static_routes_lead_from_router_to_router() -> None:
 
 
 def test_the_fabric_is_told_access_ports_trunks_and_routers() -> None:
-    told = fabric_config(plan(mtu=9000), seed=1, sample_interval_ms=100).fabric
-    links = {link.name: link for link in told.links}
+    fabric = fabric_config(plan(mtu=9000), seed=1, sample_interval_ms=100).fabric
+    links = {link.name: link for link in fabric.links}
     assert links["kvm"].b == contract.SwitchEnd(name="edge", vlan=20)
     assert links["uplink"].a == contract.SwitchEnd(name="edge", vlan=None, allowed=[10, 20, 30])
     assert links["array"].b == contract.SwitchEnd(name="array.eth0", vlan=None, allowed=[10, 30])
@@ -100,7 +100,7 @@ def test_the_fabric_is_told_access_ports_trunks_and_routers() -> None:
     assert links["array"].b_to_a.queue.bytes >= 16 << 20, "a node's end drops nothing"
     assert links["array"].a_to_b.queue.bytes == 2 << 20
     assert (links["array.10"].a_to_b.rate_bits_per_s, links["array.10"].a_to_b.pause) == (None, True)
-    core = next(switch for switch in told.switches if switch.name == "core")
+    core = next(switch for switch in fabric.switches if switch.name == "core")
     assert core.router == contract.RouterConfig(
         interfaces=[
             contract.RouterInterface(vlan=10, address="10.77.10.254", prefix_length=24, mtu_bytes=9000),
@@ -113,8 +113,8 @@ def test_the_fabric_is_told_access_ports_trunks_and_routers() -> None:
 
 
 def test_an_engine_that_knows_no_allowed_vlans_still_runs_labs_without() -> None:
-    told = contract.SwitchEnd(name="edge")
-    assert "allowed" not in told.model_dump()
+    switch_end = contract.SwitchEnd(name="edge")
+    assert "allowed" not in switch_end.model_dump()
     assert contract.SwitchEnd(name="edge", vlan=None, allowed=[10]).model_dump()["allowed"] == [10]
 
 

@@ -36,24 +36,24 @@ def as_asked(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
     `build` gives lines of a scenario, the first with `lab` and perhaps `caveats`.
     """
     shares: list[float] = []
-    told: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     for _ in range(LABS_MAX):
         stolen, total = _ticks()
-        told = build()
-        if not off(told[0]):
-            return told
+        lines = build()
+        if not off(lines[0]):
+            return lines
         stolen_since, total_since = _ticks()
         shares.append((stolen_since - stolen) / max(1, total_since - total))
     if min(shares) >= STOLEN_MIN:
-        for check in off(told[0]):
+        for check in off(lines[0]):
             assert abs(check["error_percent"]) < OFF_MAX_PERCENT, check
-        if "caveats" in told[0]:
-            named = [caveat for caveat in told[0]["caveats"] if caveat["caveat"] == "link_off_rate"]
-            assert len(named) == len(off(told[0])), "each is said"
+        if "caveats" in lines[0]:
+            named = [caveat for caveat in lines[0]["caveats"] if caveat["caveat"] == "link_off_rate"]
+            assert len(named) == len(off(lines[0])), "each is said"
         pytest.skip(f"the host took {min(shares):.1%} to {max(shares):.1%} of this machine's CPU: links were off by it")
-    return told
+    return lines
 
 
-def off(told: dict[str, Any]) -> list[dict[str, Any]]:
+def off(first: dict[str, Any]) -> list[dict[str, Any]]:
     """The checks of a lab that are not as asked."""
-    return [check for check in told["lab"]["checks"] if not check["as_asked"]]
+    return [check for check in first["lab"]["checks"] if not check["as_asked"]]

@@ -41,16 +41,16 @@ LAB: dict[str, Any] = {
 
 
 def test_lab_is_told_without_data_structures() -> None:
-    told = describe_lab(LAB, clean, "en")
-    assert told["links"] == [
+    described = describe_lab(LAB, clean, "en")
+    assert described["links"] == [
         ["vtl", "vtl", "edge", "10.77.0.2", "1 Gbit/s"],
         ["uplink", "core", "edge", "", "unlimited"],
     ]
-    assert told["about"] == [
+    assert described["about"] == [
         ("switch edge", "store-and-forward, buffer of 4 MiB shared by all ports (alpha 1)"),
         ("Network", say("en", "lab.backend.fabric")),
     ]
-    assert told["baselines"] == [["kvm-1 – vtl", "iperf 3.12, 2 streams", "941 Mbit/s", "12", "–", "–"]]
+    assert described["baselines"] == [["kvm-1 – vtl", "iperf 3.12, 2 streams", "941 Mbit/s", "12", "–", "–"]]
 
 
 def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
@@ -60,8 +60,16 @@ def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
 
 
 def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
-    told = describe_lab({}, clean, "ja")
-    assert told == {"drawing": "", "is_site": False, "links": [], "about": [], "tcp": [], "baselines": [], "vlans": []}
+    described = describe_lab({}, clean, "ja")
+    assert described == {
+        "drawing": "",
+        "is_site": False,
+        "links": [],
+        "about": [],
+        "tcp": [],
+        "baselines": [],
+        "vlans": [],
+    }
 
 
 VLANS: dict[str, Any] = {
@@ -88,16 +96,16 @@ VLANS: dict[str, Any] = {
 
 
 def test_ports_are_told_with_their_vlans_and_a_nodes_trunk_as_one_link() -> None:
-    told = describe_lab(VLANS, clean, "en")
-    assert told["links"] == [
+    described = describe_lab(VLANS, clean, "en")
+    assert described["links"] == [
         ["kvm", "kvm", "core", "10.2.0.2", "access 20", "unlimited"],
         ["a", "a", "core", "10.77.10.1, 10.2.0.1", "trunk 10, 20", "1 Gbit/s"],
     ]
-    assert told["vlans"] == [
+    assert described["vlans"] == [
         ["10", "storage", "10.77.10.0/24", "core 10.77.10.254"],
         ["20", "lan", "10.2.0.0/16", "–"],
     ]
-    assert told["about"] == [("switch core", "cut-through, 10.9.0.0/16 → 10.77.10.7")]
+    assert described["about"] == [("switch core", "cut-through, 10.9.0.0/16 → 10.77.10.7")]
 
 
 CHECK = {

@@ -97,8 +97,8 @@ def test_waiting_adds_its_share_and_never_more_than_the_longest_wait(
 def test_numbers_that_waiting_may_have_made_a_sixteenth_too_long_are_told_with_a_caveat(
     loads: list[dict[str, float]], percent: float | None
 ) -> None:
-    told = [caveat.values["percent"] for caveat in answers_gathered(InitiatorEnd(), loads)]
-    assert told == ([] if percent is None else [pytest.approx(percent)])
+    percents = [caveat.values["percent"] for caveat in answers_gathered(InitiatorEnd(), loads)]
+    assert percents == ([] if percent is None else [pytest.approx(percent)])
 
 
 def test_levels_reach_both_ends(tmp_path: Path) -> None:

@@ -21,13 +21,13 @@ def change(samples: Path, ended: bool) -> None:
     """Of the requests those are told that were fast, or none."""
     table = pq.read_table(samples)
 
-    def told(name: str, value: float) -> float:
+    def counter(name: str, value: float) -> float:
         if name in ("writes", "write_bytes") and not ended:
             return 0.0
         return 0.3 * value if name == "write_latency_ns_sum" else value
 
     names, values = table.column("name").to_pylist(), table.column("value").to_pylist()
-    others = [told(n, v) for n, v in zip(names, values, strict=True)]
+    others = [counter(n, v) for n, v in zip(names, values, strict=True)]
     assert others != values
     column = table.schema.get_field_index("value")
     pq.write_table(table.set_column(column, "value", pa.array(others)), samples)

@@ -71,10 +71,18 @@ def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
         "peer_max_recv_data_segment_length": 4096,
         "immediate_data": None,
     }
-    told = of_negotiated(at(), agreed)
-    assert told.exchange is not None
-    assert (told.exchange.burst_bytes, told.exchange.initial_r2t, told.exchange.segment_bytes) == (65536, False, 4096)
-    assert told.exchange.immediate_data is False
+    agreed_setup = of_negotiated(at(), agreed)
+    assert agreed_setup.exchange is not None
+    assert (
+        agreed_setup.exchange.burst_bytes,
+        agreed_setup.exchange.initial_r2t,
+        agreed_setup.exchange.segment_bytes,
+    ) == (
+        65536,
+        False,
+        4096,
+    )
+    assert agreed_setup.exchange.immediate_data is False
     reads = of_negotiated(setup_at(STUDY, factors() | {"pattern": "read-4m"}), agreed)
     assert reads.exchange is not None
     assert reads.exchange.segment_bytes == 128 * KIB
