@@ -323,12 +323,11 @@ def hakaru_initiator(
         engine.say({"type": "start", "at_ns": 0})
         engine.wait_for("phase")  # warm-up
         engine.wait_for("phase")  # measure
-        target, client = cpu_seconds(portal.pid), cpu_seconds(engine.process.pid)
-        engine.wait_for(
-            "phase"
-        )  # drain: the engine exits after its result, and an exited process has no memory to read
-        target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
+        # The engine exits after its result, and an exited process has no memory to read.
         memory = memory_of(engine.process.pid)
+        target, client = cpu_seconds(portal.pid), cpu_seconds(engine.process.pid)
+        engine.wait_for("phase")  # drain
+        target, client = cpu_seconds(portal.pid) - target, cpu_seconds(engine.process.pid) - client
         values = engine.wait_for("result")["values"]
         done = values["reads"] + values["writes"]
         latency_ns = values["read_latency_ns_sum"] + values["write_latency_ns_sum"]

@@ -199,7 +199,7 @@ mod tests {
         assert!(
             refusal(&config, "192.0.2.1:3260")
                 .unwrap()
-                .contains("proves")
+                .contains("must authenticate")
         );
     }
 
