@@ -10,6 +10,9 @@
 //! logical unit: it also follows redirects and surveys the LU ([`LuFacts`]) before it accepts
 //! tasks. Loads and copy jobs build on a nexus.
 //!
+//! `#[inline]` stands on functions that run for every command. Without these hints (here and in
+//! `hakaru-load`) `make bench` initiator_cpu_per_100k_against_tgt is 4 % higher.
+//!
 //! Nothing here has a socket, a thread or a clock: the caller passes the time. Whatever a target
 //! sends, the answer is a [`SessionError`], never a panic.
 #![forbid(unsafe_code)]

@@ -53,7 +53,6 @@ impl Histogram {
     }
 
     /// Counts one duration.
-    #[inline]
     pub fn record_ns(&mut self, duration_ns: u64) {
         self.hdr
             .record(duration_ns.clamp(1, Self::MAX_NS))

@@ -24,7 +24,6 @@ impl Latency {
     }
 
     /// Records one duration.
-    #[inline]
     pub fn record_ns(&mut self, duration_ns: u64) {
         self.interval.record_ns(duration_ns);
         self.recent_ns = match self.recent_ns {

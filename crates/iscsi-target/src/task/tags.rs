@@ -1,5 +1,5 @@
 //! A session's tasks by Initiator Task Tag: an open table with linear probing. Every command is
-//! looked up, inserted and removed here; the table and its inlining hints are kept for `make bench`
+//! looked up, inserted and removed here; the table of our own is kept for `make bench`
 //! array_4k_depth32_iops.
 //!
 //! Initiators choose their tags. An initiator that picks colliding tags slows down only its own

@@ -38,83 +38,69 @@ pub struct Bhs([u8; BHS_LENGTH]);
 
 impl Bhs {
     /// Wraps the bytes without checking them.
-    #[inline]
     pub const fn new(bytes: [u8; BHS_LENGTH]) -> Bhs {
         Bhs(bytes)
     }
 
     /// Returns all 48 bytes, as a Reject carries them.
-    #[inline]
     pub const fn as_bytes(&self) -> &[u8; BHS_LENGTH] {
         &self.0
     }
 
     /// Returns the opcode. `None` for reserved and vendor-specific ones.
-    #[inline]
     pub fn opcode(&self) -> Option<Opcode> {
         Opcode::from_code(self.opcode_code())
     }
 
     /// Returns the 6-bit opcode, known or not.
-    #[inline]
     pub fn opcode_code(&self) -> u8 {
         self.0[0] & 0x3f
     }
 
     /// The I bit: for immediate delivery, outside the order of CmdSN.
-    #[inline]
     pub fn immediate(&self) -> bool {
         self.0[0] & 0x40 != 0
     }
 
     /// The F bit (T in login PDUs): last of a sequence.
-    #[inline]
     pub fn is_final(&self) -> bool {
         self.0[1] & 0x80 != 0
     }
 
     /// The seven opcode-specific bits below F.
-    #[inline]
     pub fn flags(&self) -> u8 {
         self.0[1] & 0x7f
     }
 
     /// Length of all additional header segments in bytes: TotalAHSLength times four, 0 to 1020.
-    #[inline]
     pub fn ahs_length(&self) -> usize {
         usize::from(self.0[4]) * 4
     }
 
     /// DataSegmentLength in bytes without padding, 0 to 2^24 - 1.
-    #[inline]
     pub fn data_segment_length(&self) -> u32 {
         u24_at(&self.0, 5)
     }
 
     /// Bytes 8 to 15 as a LUN. Some PDUs use them for other fields.
-    #[inline]
     pub fn lun(&self) -> Lun {
         Lun(u64_at(&self.0, 8))
     }
 
     /// Initiator Task Tag.
-    #[inline]
     pub fn itt(&self) -> Itt {
         Itt(u32_at(&self.0, 16))
     }
 
     /// Bytes 20 to 23 as a Target Transfer Tag. Some PDUs use them for other fields.
-    #[inline]
     pub fn ttt(&self) -> Ttt {
         Ttt(u32_at(&self.0, 20))
     }
 
-    #[inline]
     pub(crate) fn byte(&self, at: usize) -> u8 {
         self.0[at]
     }
 
-    #[inline]
     pub(crate) fn u16_at(&self, at: usize) -> u16 {
         u16_at(&self.0, at)
     }
@@ -123,13 +109,11 @@ impl Bhs {
     ///
     /// # Panics
     /// Panics if they do not lie within the header.
-    #[inline]
     pub fn u32_at(&self, at: usize) -> u32 {
         u32_at(&self.0, at)
     }
 
     /// Refuses a header of another opcode.
-    #[inline]
     pub(crate) fn expect(&self, expected: Opcode) -> Result<(), WireError> {
         let found = self.opcode_code();
         if found == expected.code() {

@@ -11,13 +11,11 @@ use crc_fast::{Digest, crc32_iscsi};
 pub const DIGEST_LENGTH: usize = 4;
 
 /// Padding bytes after a data segment of this length: 0 to 3.
-#[inline]
 pub const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
 
 /// Returns the digest of a header (BHS and AHS together), as sent.
-#[inline]
 pub fn header_digest(header: &[u8]) -> [u8; DIGEST_LENGTH] {
     crc32_iscsi(header).to_le_bytes()
 }
@@ -31,14 +29,12 @@ pub struct DataDigest {
 
 impl DataDigest {
     /// Adds the next piece.
-    #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.crc = append(self.crc, bytes);
         self.length += bytes.len();
     }
 
     /// Returns the digest of all pieces and of the padding after them, as sent.
-    #[inline]
     pub fn finish(self) -> [u8; DIGEST_LENGTH] {
         append(self.crc, &[0; 3][..padding(self.length)]).to_le_bytes()
     }

@@ -140,7 +140,6 @@ impl Framer {
     ///
     /// # Errors
     /// See [`FrameError`]. Every later call returns the same error.
-    #[inline]
     pub fn next<'f, 'i: 'f>(
         &'f mut self,
         input: &mut &'i [u8],
@@ -185,7 +184,6 @@ impl Framer {
         }
     }
 
-    #[inline]
     fn next_header<'f, 'i: 'f>(
         &'f mut self,
         input: &mut &'i [u8],
@@ -238,7 +236,6 @@ impl Framer {
     }
 
     /// Checks the length of the data segment and returns the length of BHS, AHS and header digest.
-    #[inline]
     fn header_length(&mut self) -> Result<usize, FrameError> {
         let length = self.bhs.data_segment_length();
         let limit = self.data_segment_length_max;
@@ -249,7 +246,6 @@ impl Framer {
     }
 
     /// Checks the digest of a complete header and enters the state after it.
-    #[inline]
     fn begin<'f, 'i: 'f>(&'f mut self, header: &[u8]) -> Result<Frame<'f, 'i>, FrameError> {
         if self.header_digest {
             let (header, digest) = header.split_at(header.len() - DIGEST_LENGTH);
@@ -275,7 +271,6 @@ impl Framer {
         Ok(self.header())
     }
 
-    #[inline]
     fn header<'f, 'i: 'f>(&'f self) -> Frame<'f, 'i> {
         Frame::Header {
             bhs: &self.bhs,
@@ -283,7 +278,6 @@ impl Framer {
         }
     }
 
-    #[inline]
     fn next_data<'f, 'i: 'f>(
         &'f mut self,
         input: &mut &'i [u8],
@@ -349,7 +343,6 @@ impl Framer {
         whole.finish() == *digest
     }
 
-    #[inline]
     fn next_end<'f, 'i: 'f>(&'f mut self, data_digest_ok: bool) -> Option<Frame<'f, 'i>> {
         self.state = State::Header;
         Some(Frame::End { data_digest_ok })

@@ -27,7 +27,6 @@ impl Lun {
 
     /// Returns the number of a single-level LUN in peripheral (bus 0) or flat space addressing.
     /// `None` for every other form.
-    #[inline]
     pub const fn number(self) -> Option<u16> {
         let first = (self.0 >> 48) as u16;
         if self.0 & 0x0000_ffff_ffff_ffff != 0 {

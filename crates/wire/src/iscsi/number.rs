@@ -32,14 +32,12 @@ macro_rules! serial_number {
 
         impl $name {
             /// Returns the number `n` after this one, modulo 2^32.
-            #[inline]
             #[must_use]
             pub const fn plus(self, n: u32) -> Self {
                 Self(self.0.wrapping_add(n))
             }
 
             /// Returns the number `n` before this one, modulo 2^32.
-            #[inline]
             #[must_use]
             pub const fn minus(self, n: u32) -> Self {
                 Self(self.0.wrapping_sub(n))
@@ -47,7 +45,6 @@ macro_rules! serial_number {
 
             /// Returns whether this number precedes `other`. Of two numbers 2^31 apart neither
             /// precedes the other.
-            #[inline]
             pub const fn precedes(self, other: Self) -> bool {
                 let ahead = other.0.wrapping_sub(self.0);
                 ahead != 0 && ahead < 1 << 31
@@ -55,7 +52,6 @@ macro_rules! serial_number {
 
             /// Returns whether this number lies in the window from `first` to `last`, both
             /// included. An empty window has `last` = `first` - 1.
-            #[inline]
             pub const fn within(self, first: Self, last: Self) -> bool {
                 !self.precedes(first) && !last.precedes(self) && !last.precedes(first)
             }

@@ -13,7 +13,6 @@ macro_rules! opcodes {
             pub const ALL: &[Opcode] = &[$(Opcode::$name,)*];
 
             /// Returns the opcode of a 6-bit code. `None` for reserved and vendor-specific ones.
-            #[inline]
             pub const fn from_code(code: u8) -> Option<Opcode> {
                 match code { $($code => Some(Opcode::$name),)* _ => None }
             }
@@ -62,7 +61,6 @@ opcodes! {
 
 impl Opcode {
     /// The 6-bit code.
-    #[inline]
     pub const fn code(self) -> u8 {
         self as u8
     }

@@ -33,7 +33,6 @@ impl DataOut {
     ///
     /// # Errors
     /// Another opcode; data that reaches beyond 2^32 bytes.
-    #[inline]
     pub fn parse(bhs: &Bhs) -> Result<DataOut, WireError> {
         bhs.expect(Opcode::DataOut)?;
         Ok(DataOut {
@@ -49,7 +48,6 @@ impl DataOut {
     }
 
     /// Writes the header.
-    #[inline]
     pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
         begin(
             out,
@@ -68,7 +66,6 @@ impl DataOut {
 }
 
 /// Returns Buffer Offset, unless the data would end beyond 2^32 bytes.
-#[inline]
 fn checked_offset(bhs: &Bhs) -> Result<u32, WireError> {
     let offset = bhs.u32_at(40);
     match offset.checked_add(bhs.data_segment_length()) {
@@ -117,7 +114,6 @@ impl DataIn {
     ///
     /// # Errors
     /// Another opcode; S without F; both O and U; data that reaches beyond 2^32 bytes.
-    #[inline]
     pub fn parse(bhs: &Bhs) -> Result<DataIn, WireError> {
         bhs.expect(Opcode::DataIn)?;
         let status = if bhs.flags() & STATUS == 0 {
@@ -145,7 +141,6 @@ impl DataIn {
     }
 
     /// Writes the header.
-    #[inline]
     pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
         let mut flags = bit(self.is_final, FINAL) | bit(self.acknowledge, ACKNOWLEDGE);
         let mut count = 0;
@@ -218,7 +213,6 @@ impl R2t {
     }
 
     /// Writes the header.
-    #[inline]
     pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
         begin(out, Opcode::R2t, false, FINAL, 0);
         put_u64(out, 8, self.lun.0);

@@ -36,7 +36,6 @@ const CONTINUE: u8 = 0x40;
 const IMMEDIATE: u8 = 0x40;
 
 /// Zeroes the header and writes the fields that all PDUs have.
-#[inline]
 fn begin(
     out: &mut [u8; BHS_LENGTH],
     opcode: Opcode,
@@ -50,13 +49,11 @@ fn begin(
     put_u24(out, 5, data_segment_length);
 }
 
-#[inline]
 fn bit(set: bool, mask: u8) -> u8 {
     if set { mask } else { 0 }
 }
 
 impl TargetNumbers {
-    #[inline]
     fn parse(bhs: &Bhs) -> TargetNumbers {
         TargetNumbers {
             stat_sn: StatSn(bhs.u32_at(24)),
@@ -65,7 +62,6 @@ impl TargetNumbers {
         }
     }
 
-    #[inline]
     fn emit(self, out: &mut [u8; BHS_LENGTH]) {
         put_u32(out, 24, self.stat_sn.0);
         put_u32(out, 28, self.exp_cmd_sn.0);
@@ -74,12 +70,10 @@ impl TargetNumbers {
 }
 
 /// CmdSN and ExpStatSN, bytes 24 to 31 of most initiator PDUs.
-#[inline]
 fn parse_initiator_numbers(bhs: &Bhs) -> (CmdSn, StatSn) {
     (CmdSn(bhs.u32_at(24)), StatSn(bhs.u32_at(28)))
 }
 
-#[inline]
 fn emit_initiator_numbers(out: &mut [u8; BHS_LENGTH], cmd_sn: CmdSn, exp_stat_sn: StatSn) {
     put_u32(out, 24, cmd_sn.0);
     put_u32(out, 28, exp_stat_sn.0);

@@ -69,7 +69,6 @@ impl ScsiCommand {
     /// # Errors
     /// Another opcode; neither F nor W (section 11.3.1: only writes have further PDUs); a data
     /// segment without W.
-    #[inline]
     pub fn parse(bhs: &Bhs) -> Result<ScsiCommand, WireError> {
         bhs.expect(Opcode::ScsiCommand)?;
         let (is_final, write) = (bhs.is_final(), bhs.flags() & WRITE != 0);
@@ -104,7 +103,6 @@ impl ScsiCommand {
     }
 
     /// Writes the header.
-    #[inline]
     pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
         let flags = bit(self.is_final, FINAL)
             | bit(self.read, READ)
@@ -140,7 +138,6 @@ pub enum Residual {
 impl Residual {
     /// Returns the residual of a command with `available` bytes to transfer and `expected` bytes
     /// requested.
-    #[inline]
     pub fn between(expected: u32, available: u64) -> Residual {
         match available.cmp(&u64::from(expected)) {
             std::cmp::Ordering::Equal => Residual::None,
@@ -161,7 +158,6 @@ impl Residual {
     }
 
     /// Returns the bits of byte 1 and the count.
-    #[inline]
     pub(super) fn fields(self) -> (u8, u32) {
         match self {
             Residual::None => (0, 0),
@@ -216,7 +212,6 @@ impl ScsiResponse {
     }
 
     /// Writes the header.
-    #[inline]
     pub fn emit(&self, out: &mut [u8; BHS_LENGTH]) {
         let (flags, count) = self.residual.fields();
         let (read_flags, read_count) = self.bidirectional_read_residual.fields();

@@ -111,7 +111,6 @@ pub struct ReadDefectData {
 }
 
 /// Reads LBA and number of blocks of the ten-, twelve- and sixteen-byte forms.
-#[inline]
 pub(super) fn extent(cdb: &[u8]) -> (u64, u32) {
     match cdb.len() {
         10 => (u64::from(u32_at(cdb, 2)), u32::from(u16_at(cdb, 7))),

@@ -59,7 +59,6 @@ impl Cdb {
     /// # Errors
     /// An operation code or service action that is not listed here; a field that must be zero, NACA
     /// among them; too few bytes.
-    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Cdb, CdbError> {
         let opcode = *bytes.first().ok_or(CdbError::Short)?;
         let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;
@@ -84,8 +83,7 @@ impl Cdb {
     }
 }
 
-/// Parses every command other than READ and WRITE (10, 12, 16). A function of its own, so that
-/// callers inline those two alone.
+/// Parses every command other than READ and WRITE (10, 12, 16).
 fn parse_other(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
     Ok(match opcode {
         opcode::READ_6 => Cdb::Read(transfer_6(cdb)),
@@ -229,7 +227,6 @@ fn parse_maintenance_in(cdb: &[u8]) -> Result<Cdb, CdbError> {
 impl Cdb {
     /// Writes the command into the 16 bytes of an iSCSI PDU; the bytes after the command are zero.
     /// READ and WRITE take the ten-byte form if LBA and length fit it, else the 16-byte form.
-    #[inline]
     pub fn emit(&self) -> [u8; 16] {
         let mut out = [0; 16];
         match *self {
@@ -254,8 +251,7 @@ impl Cdb {
         }
     }
 
-    /// Writes every command other than READ and WRITE. A function of its own, so that callers
-    /// inline those two alone.
+    /// Writes every command other than READ and WRITE.
     fn emit_other(&self, out: &mut [u8; 16]) {
         match *self {
             Cdb::Read(_) | Cdb::Write(_) => {}

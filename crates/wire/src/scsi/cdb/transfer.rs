@@ -41,7 +41,6 @@ impl Transfer {
     }
 }
 
-#[inline]
 pub(super) fn transfer(cdb: &[u8], lba: u64, blocks: u32) -> Transfer {
     Transfer {
         lba,
@@ -62,7 +61,6 @@ pub(super) fn transfer_6(cdb: &[u8]) -> Transfer {
     }
 }
 
-#[inline]
 pub(super) fn emit_transfer(out: &mut [u8; 16], ten: u8, sixteen: u8, transfer: Transfer) {
     match (u32::try_from(transfer.lba), u16::try_from(transfer.blocks)) {
         (Ok(lba), Ok(blocks)) => {
