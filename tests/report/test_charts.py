@@ -70,6 +70,13 @@ def test_curve_with_one_point_or_zeros_is_drawn() -> None:
         assert "<svg" in charts.svg(lines([Line("a", points)], Axes("x", "y"), WIDE))
 
 
+def test_interval_of_a_bar_ends_at_the_axis() -> None:
+    chart = bars([Bar("unthrottled", 15.5, -43.0, 73.9, "15.5")], "MB/s", WIDE).to_dict()
+    rows = [row for layer in chart["layer"] for row in layer.get("data", {}).get("values", []) if "low" in row]
+    assert rows
+    assert {row["low"] for row in rows} == {0.0}
+
+
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_an_axis_ends_a_little_above_whatever_it_shows(value: float) -> None:
     top = nice(value)

@@ -36,10 +36,10 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
 
 
 def slow_point(summary: Summary) -> Json | None:
-    """The point that the report answers for; None where nothing was measured.
+    """Return the point that the report explains, or None if no point was measured.
 
-    Of the pairs that a ratio is told of the slow one, the slowest of several; without a ratio the
-    slowest plain point.
+    If the findings contain ratios, this is the slowest point that a ratio calls slow. Otherwise it
+    is the slowest plain point.
     """
     measured = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
     ratios = [f for f in summary["findings"] if f["kind"] == "ratio"]

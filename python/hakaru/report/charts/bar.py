@@ -79,7 +79,9 @@ def _rows(place: int, bar: Bar) -> list[dict[str, Any]]:
     """Our row and the published one, each with the place where its text begins."""
     rows: list[dict[str, Any]] = []
     if bar.value is not None:
-        span = {"low": bar.low, "high": bar.high, "end": max(bar.value, bar.high or 0.0)}
+        # The axis begins at 0; an interval that reaches below would be drawn across the labels.
+        low = None if bar.low is None else max(bar.low, 0.0)
+        span = {"low": low, "high": bar.high, "end": max(bar.value, bar.high or 0.0)}
         ours = {"value": bar.value, "text": bar.text, "says": f"{bar.label}: {bar.text}"}
         rows.append({"place": place, "ours": True} | ours | span)
     if bar.published is not None:
