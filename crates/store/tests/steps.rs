@@ -1,5 +1,7 @@
 //! Long accesses to memory are carried out step by step, so that a shell can serve its sockets in
 //! between.
+use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Raid};
+use hakaru_drive::Array;
 use hakaru_scsi_device::{Extent, Io, IoId, IoOp, IoResult};
 use hakaru_send_queue::Key;
 use hakaru_store::{ChunkedMemory, Lu, MemoryStore, Place, Storage, Store};
@@ -9,8 +11,9 @@ const SIZE: u64 = 64 << 20;
 /// Work of one step, bytes.
 const STEP: u64 = 1 << 20;
 
-fn storage() -> Storage<ChunkedMemory> {
-    let mut storage = Storage::new(None);
+/// Two LUs in memory.
+fn storage(model: Option<Array>) -> Storage<ChunkedMemory> {
+    let mut storage = Storage::new(model);
     for lun in 0..2 {
         let lu = Lu {
             store: Store::Memory(MemoryStore::new(ChunkedMemory::new(SIZE))),
@@ -43,7 +46,7 @@ fn done(storage: &mut Storage<ChunkedMemory>) -> Vec<(u32, IoResult)> {
 fn a_read_does_not_wait_for_fills_that_came_before_it() {
     const FILLS: u32 = 127;
     const FILL_BYTES: u64 = 256 << 10;
-    let mut storage = storage();
+    let mut storage = storage(None);
     for index in 0..FILLS {
         let range = Extent {
             offset_bytes: u64::from(index) * FILL_BYTES,
@@ -76,4 +79,52 @@ fn a_read_does_not_wait_for_fills_that_came_before_it() {
     }
     ended.sort_unstable();
     assert_eq!(ended, (0..FILLS).collect::<Vec<u32>>());
+}
+
+#[test]
+fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several_calls() {
+    const READS: u32 = 16;
+    const READ_BYTES: u64 = 1 << 20;
+    /// Bytes of one call.
+    const CALL: u64 = 4 << 20;
+    let model = ArrayModel {
+        controller: Controller {
+            command_us: 0.0,
+            data_us_per_mib: 0.0,
+        },
+        port: None,
+        cache: None,
+        groups: vec![Group {
+            raid: Raid::Raid0,
+            drives: 1,
+            stripe_unit_bytes: 64 << 10,
+            extents: None,
+            drive: Drive::Preset {
+                name: "nvme-ssd-2000".into(),
+            },
+        }],
+    };
+    let mut storage = storage(Some(Array::new(&model, 1).expect("the preset exists")));
+    for index in 0..READS {
+        let read = IoOp::Read {
+            offset_bytes: u64::from(index) * READ_BYTES,
+            length_bytes: READ_BYTES as u32,
+            in_place: false,
+        };
+        submit(&mut storage, 0, index, read);
+    }
+    let all_complete = Time::from_secs_f64(60.0);
+    let mut ended = Vec::new();
+    while ended.len() < READS as usize {
+        storage.handle_timeout(all_complete, &mut |_| Vec::new());
+        let call = done(&mut storage);
+        assert_eq!(call.len() as u64, CALL / READ_BYTES);
+        ended.extend(call.into_iter().map(|(index, _)| index));
+        assert!(
+            ended.len() == READS as usize || storage.poll_timeout() == Some(Time::ZERO),
+            "accesses are left, but no call is due"
+        );
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, (0..READS).collect::<Vec<u32>>());
 }
