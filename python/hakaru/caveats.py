@@ -82,7 +82,7 @@ class Caveat:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """Severity of the caveat."""
         return CAVEATS[self.name]
 
     def to_json(self) -> dict[str, Any]:

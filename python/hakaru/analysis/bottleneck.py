@@ -64,7 +64,7 @@ class SweepVerdict:
 
 
 def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
-    """What gave out first in this sweep."""
+    """Return the resource that limits this sweep first, with its evidence."""
     peak, near = sweep.peak(), sweep.near_peak()
     if peak is None:
         return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})

@@ -58,7 +58,8 @@ class Path:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What initiator and target have agreed on, and what is asked of them. Lengths in bytes.
+    """The login keys that initiator and target agreed on, and the load on them. Lengths are in
+    bytes.
 
     `command_bytes`: a request goes as commands of at most this (None: as one). `commands`:
     outstanding at most, over all sessions (None: no limit). `segment_bytes`:
@@ -156,7 +157,7 @@ class Bound:
 
 
 def command(path: Path, exchange: Exchange, length: int) -> Turn:
-    """How long one command of so many bytes takes on an empty path."""
+    """Return the time of one command of this many bytes on an empty path."""
     rtt, transfer = path.rtt_s, _seconds(path, exchange.on_stream(length))
     bursts = exchange.bursts(length)
     if not bursts:
@@ -243,7 +244,7 @@ def _seconds(path: Path, octets: float) -> float:
 
 
 def _lanes(seconds: list[float], lanes: int) -> float:
-    """When the last of some commands ends, each beginning as soon as a lane is free."""
+    """Return the end of the last command, if each begins as soon as a lane is free."""
     free = [0.0] * min(lanes, len(seconds))
     for one in seconds:
         heapq.heappush(free, heapq.heappop(free) + one)

@@ -1,5 +1,5 @@
-"""What a run's captures hold and what they lack, of each node in each repetition: from files and
-the watch's count.
+"""Contents and gaps of a run's captures, of each node in each repetition: from the files and the
+count of the watch.
 """
 
 from __future__ import annotations

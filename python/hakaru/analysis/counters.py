@@ -17,7 +17,7 @@ Instants = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Key(NamedTuple):
-    """Whose counter it is."""
+    """The owner of a counter."""
 
     node: str
     engine: str

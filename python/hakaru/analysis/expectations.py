@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Results:
-    """What expectations are held against."""
+    """The results that expectations are compared with."""
 
     sweeps: list[Sweep]
     verdicts: list[SweepVerdict]
@@ -143,8 +143,8 @@ def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
-    """How far under the peak a point lies, percent, at the ends of both intervals; of the means if
-    there is none.
+    """Return the distance of a point below the peak in percent, at the ends of both intervals, or
+    of the means if there is no interval.
     """
     high, low = peak.metrics[metric], there.metrics[metric]
 
@@ -216,7 +216,7 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _beyond(value: float, least: float | None, most: float | None) -> float:
-    """How far a value lies outside of its bounds, negative inside."""
+    """Return the distance of a value from its bounds. It is negative inside them."""
     return max(least - value if least is not None else -math.inf, value - most if most is not None else -math.inf)
 
 

@@ -49,7 +49,7 @@ def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool) -> list[Finding
 
 
 def of_comparison(comparison: Comparison, several: bool) -> Finding:
-    """How far one metric lies from a published table."""
+    """Return a finding: the distance of one metric from a published table."""
     worst = comparison.worst
 
     def write(language: str) -> str:

@@ -42,7 +42,7 @@ class Gathered:
     def take(
         self, repetition: Repetition, values: Mapping[str, float], use: dict[str, Use], latencies: Latencies
     ) -> None:
-        """What one repetition gave."""
+        """Return the values of one repetition."""
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
         self.uses.append(use)

@@ -1,5 +1,5 @@
-"""Where the frames went: counters of the emulated network on each hop of the data's way, and
-whether they add up.
+"""Paths of the frames: counters of the emulated network on each hop of the data's way, and whether
+they add up.
 """
 
 from __future__ import annotations
@@ -200,7 +200,8 @@ def conserved(counters: Counters) -> Iterator[Caveat]:
 
 
 def use(repetition: Repetition, nics: list[Nic], hops: Iterable[Hop], *, spins: bool) -> dict[str, Use]:
-    """How much of each resource was used; links as the fabric counted them, where there is one.
+    """Return the utilisation of each resource. Links are those that the fabric counted, if there is
+    a fabric.
 
     `hops`: channels that count as resources. `spins`: the fabric takes a whole CPU by design, so
     that its share says nothing.

@@ -14,7 +14,7 @@ from hakaru.analysis.run_data import RunData
 
 
 class AnalysisKind(ABC):
-    """How runs of this kind are analysed."""
+    """The part of a kind that analyses its runs."""
 
     @property
     def rules(self) -> Stages:

@@ -52,8 +52,8 @@ def merge(encoded: Iterable[str]) -> HdrHistogram:
 
 
 def _add(total: HdrHistogram, histogram: HdrHistogram) -> None:
-    """As `HdrHistogram.add`, which walks every counter in Python where the two do not have the same
-    room.
+    """Add a histogram as `HdrHistogram.add` does, which walks every counter in Python if the two
+    differ in room.
 
     The engine gives a histogram room for no more than it holds. With the same precision the
     counters of both stand in the same order, so that they can be added at once.

@@ -89,7 +89,7 @@ def estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
 
 
 def members(uses: list[dict[str, Use]]) -> dict[str, str]:
-    """Which of several a resource's number is about, most often."""
+    """Return, of several members of a resource, the one that its number is about most often."""
     found: dict[str, list[str]] = {}
     for use in uses:
         for resource, one in use.items():

@@ -102,7 +102,9 @@ class RunData:
             ) from e
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
-        """What the run's watch saw of TCP sockets in a repetition; None where it watched none."""
+        """Return the TCP sockets that the run's watch recorded in a repetition, or None if it
+        watched none.
+        """
         return RunReader(self.directory).tcp(point, number)
 
     def records(self, point: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a series of TCP connections shows. Pure: takes the table of `RunReader.tcp`
+"""Readings of a series of TCP connections. Pure: takes the table of `RunReader.tcp`
 (docs/reference/watch.md).
 
 timeouts(table)     every firing of a retransmission timer: when, after what silence, until when
@@ -100,7 +100,7 @@ def _untraced(readings: pa.Table, traced: np.ndarray[Any, Any]) -> list[int]:
 
 
 class _Progress:
-    """When a connection's peer had last acknowledged something, by its readings."""
+    """The instants at which a connection's peer last acknowledged data, by its readings."""
 
     def __init__(self, readings: pa.Table) -> None:
         self.at = _numbers(readings, "at_ns")

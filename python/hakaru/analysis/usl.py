@@ -31,7 +31,7 @@ class Fit:
 
     @property
     def level_at_peak(self) -> float | None:
-        """Where the fitted curve is highest; None where it never falls."""
+        """Level at which the fitted curve is highest; None if it never falls."""
         sigma, kappa = self.sigma[0], self.kappa[0]
         return math.sqrt((1 - sigma) / kappa) if kappa > 1e-9 and sigma < 1 else None
 

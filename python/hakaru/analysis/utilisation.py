@@ -1,4 +1,4 @@
-"""How much of each resource one repetition used, in percent of what the resource can give.
+"""Utilisation of each resource in one repetition, in percent of its capacity.
 
     drives, drives_average    the busiest drive; the mean of all (busy time over elapsed time)
     group/G                   mean of the group's drives

@@ -121,7 +121,7 @@ def _store(loaded: Loaded, lu: Lu) -> contract.Store:
 
 
 def pool_directory(loaded: Loaded, pool: Pool) -> str:
-    """Where a pool is kept, absolute."""
+    """Return the absolute directory of a pool."""
     return str(loaded.state / POOLS / pool.name if pool.directory is None else loaded.resolve(pool.directory))
 
 

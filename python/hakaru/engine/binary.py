@@ -1,4 +1,4 @@
-"""Where the engine's program is."""
+"""Location of the engine's program."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Finished:
 
 
 class RunKind(ABC):
-    """How repetitions of this kind are run."""
+    """The part of a kind that runs its repetitions."""
 
     @abstractmethod
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:

@@ -30,6 +30,6 @@ class Meter(ABC):
 
 
 def growth(last: contract.Sample, sample: contract.Sample, entity: str, *names: str) -> float:
-    """How much counters of an entity grew between two samples, together."""
+    """Return the growth of an entity's counters between two samples, summed up."""
     before, after = last.counters.get(entity, {}), sample.counters.get(entity, {})
     return sum(after.get(name, 0.0) - before.get(name, 0.0) for name in names)

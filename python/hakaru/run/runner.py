@@ -383,7 +383,9 @@ class Clock(Protocol):
 
 
 class _Remaining:
-    """How long the rest of a run takes: planned at first, then as its own repetitions took."""
+    """The duration of the rest of a run: the planned one at first, then an estimate from the
+    repetitions that ended.
+    """
 
     def __init__(self, prepared: Prepared) -> None:
         expanded, self._planned_s = prepared.expanded, dict[str, float]()

@@ -18,7 +18,7 @@ SUFFIX = ".pcapng"
 
 
 def capture_parts(file: Path) -> list[Path]:
-    """What a watch wrote that was told to write to `file` in parts, in order."""
+    """Return the files of a capture that a watch wrote to `file` in parts, in order."""
     numbered = re.compile(re.escape(file.stem) + r"-(\d{5,})" + re.escape(file.suffix))
     parts = [(int(match[1]), path) for path in file.parent.iterdir() if (match := numbered.fullmatch(path.name))]
     return [path for _, path in sorted(parts)]

@@ -160,8 +160,8 @@ class RunWriter:
         write_atomic(self.directory / file, lambda out: out.write(raw))
 
     def series_folder(self, wanted: bool = True) -> Path:
-        """Where watches write during a repetition; made, and cleared of what a killed run left, if
-        it is `wanted`.
+        """Return the folder to which watches write during a repetition. It is created, and cleared
+        of the files of a killed run, if it is `wanted`.
         """
         folder = self.directory / WATCHING
         if wanted:

@@ -79,7 +79,7 @@ class Answer:
 
 
 def query(sql: str, folder: Path) -> Answer:
-    """What `sql` gives over the runs in `folder`. Raises `UsageError` for SQL that DuckDB
+    """Return the result of `sql` over the runs in `folder`. Raises `UsageError` for SQL that DuckDB
     refuses.
     """
     runs = list_runs(folder)

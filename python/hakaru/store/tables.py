@@ -62,7 +62,7 @@ class Samples:
                 values.append(float(value))
 
     def table(self) -> pa.Table:
-        """As a table, which `write` writes."""
+        """Return a table, which `write` writes."""
         return _table(SAMPLES, self._columns)
 
     def write(self, path: Path) -> None:
@@ -89,7 +89,7 @@ class Histograms:
                 column.append(value)
 
     def table(self) -> pa.Table:
-        """As a table, which `write` writes."""
+        """Return a table, which `write` writes."""
         return _table(HISTOGRAMS, self._columns)
 
     def write(self, path: Path) -> None:

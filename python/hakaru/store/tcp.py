@@ -86,7 +86,7 @@ on the machine.
 
 @dataclass(frozen=True)
 class Series:
-    """What one watch wrote, as arrays of records by kind. `cut`: its writer was killed, the end is
+    """The records of one watch, as arrays by kind. `cut`: its writer was killed, and the end is
     missing.
     """
 

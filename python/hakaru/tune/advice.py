@@ -53,7 +53,7 @@ class Block:
 
     @property
     def text(self) -> str:
-        """As it can be pasted."""
+        """The advice as text for a shell or a file."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -194,5 +194,5 @@ def _quoted(name: str) -> str:
 
 
 def describe(blocks: Iterable[Block]) -> list[Mapping[str, object]]:
-    """As JSON."""
+    """Return a JSON object."""
     return [{"name": block.name, "file": block.file, "text": block.text} for block in blocks]

@@ -44,7 +44,7 @@ class Conditions:
             raise UsageError(f"--depth {self.depth}", f"choose 1 to {DEPTH_MAX}, or `any`")
 
     def describe(self) -> dict[str, Any]:
-        """As JSON; `of_json` takes it back."""
+        """Return a JSON object that `of_json` reads."""
         return {
             "rtt": None if self.rtt_ns is None else format_duration(self.rtt_ns),
             "rtt_ns": self.rtt_ns,

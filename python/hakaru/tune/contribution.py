@@ -54,7 +54,7 @@ class Contribution:
 
     @property
     def measurable(self) -> bool:
-        """Whether the interval leaves out 0; without an interval what is told is one difference."""
+        """Whether the interval excludes 0. Without an interval the value is a single difference."""
         return self.low is None or self.high is None or self.low > 0 or self.high < 0
 
     @property
@@ -65,7 +65,7 @@ class Contribution:
         return self.loss_percent >= NOTHING_PERCENT and self.measurable
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return a JSON object."""
         return {
             "knob": self.knob,
             "loss_percent": self.loss_percent,

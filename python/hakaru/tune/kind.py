@@ -22,7 +22,7 @@ from hakaru.tune.setup import Setup
 
 
 class TuneKind(ABC):
-    """How studies of this kind are tuned."""
+    """The part of a kind that tunes its studies."""
 
     @abstractmethod
     def load(self, setup: Setup, region: str) -> dict[str, Any]:

@@ -64,13 +64,13 @@ class Knob:
         return self.kind in ("size", "count")
 
     def written(self, value: Value) -> Value | None:
-        """As it stands in a study; None: left out."""
+        """Return the level as written in a study; None: left out."""
         if value == AUTO:
             return None
         return format_size(int(value)) if self.kind == "size" else value
 
     def shown(self, value: Value) -> str:
-        """As people read it: `256 KiB`, `Yes`, `auto`."""
+        """Return the level as printed: `256 KiB`, `Yes`, `auto`."""
         if isinstance(value, bool):
             return "Yes" if value else "No"
         return format_size(value) if self.kind == "size" and isinstance(value, int) else str(value)
@@ -248,12 +248,12 @@ def changed(space: Space, settings: Settings) -> list[Knob]:
 
 
 def shown(space: Sequence[Knob], settings: Settings) -> dict[str, str]:
-    """Knob → value as people read it, of those that do not stand at their defaults."""
+    """Return the level as printed: `256 KiB`, `Yes`, `auto`."""
     return {knob.name: knob.shown(settings[knob.name]) for knob in changed(tuple(space), settings)}
 
 
 def describe(space: Space) -> list[dict[str, Any]]:
-    """As JSON; `of_json` takes it back."""
+    """Return a JSON object that `of_json` reads."""
     return [
         {
             "name": k.name,

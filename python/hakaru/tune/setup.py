@@ -51,7 +51,7 @@ class Setup:
         return None if reachable is None else reachable / 1e6
 
     def describe(self) -> dict[str, Any]:
-        """As JSON; `of_json` takes it back."""
+        """Return a JSON object that `of_json` reads."""
         return {
             "format": FORMAT,
             "conditions": self.conditions.describe(),

@@ -76,7 +76,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Limits:
-    """When to end. `patience`: trials of the search in a row without anything better."""
+    """Conditions that end a search. `patience`: trials in a row without a better result."""
 
     trials: int = 25
     budget_s: float = 300.0
@@ -111,7 +111,7 @@ class Tuning:
         return [Tried(t.settings, t.mb_per_s) for t in trials if t.phase == "search"]
 
     def search_ended(self, trials: Sequence[Trial]) -> Reason | None:
-        """Why the search is over; None: it is not."""
+        """Return the reason why the search is over; None: it is not."""
         tried = self.tried(trials)
         if failed_in_a_row(trials) >= FAILURES_MAX:
             return "failed"
@@ -247,8 +247,8 @@ class Tuning:
         return median(values) >= (1 - self._tolerance(trials)) * median(reference)
 
     def _tolerance(self, trials: Sequence[Trial]) -> float:
-        """How much slower advice may be: where measurements differ more, that cannot be told apart,
-        up to a limit.
+        """Return the relative loss that advice may have: the uncertainty of the measurements, up to
+        a limit.
         """
         widths = [
             (one.high - one.low) / 200 for one in self._compared(trials) if one.low is not None and one.high is not None

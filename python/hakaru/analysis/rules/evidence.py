@@ -104,7 +104,7 @@ class ClosedLoad:
 
 @dataclass(frozen=True)
 class Copying:
-    """What a copy has besides: jobs, blocks, and the waiting for timers."""
+    """Evidence that only a copy has: jobs, blocks, and the time spent waiting for timers."""
 
     jobs: int
     streams: int

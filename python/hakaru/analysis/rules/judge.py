@@ -70,8 +70,8 @@ def words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 
 
 def _clocks(language: str, evidence: Evidence) -> list[str]:
-    """How TCP spent its time, where the kernel counts that; nothing where links were not measured
-    either.
+    """Return the shares of TCP's time by activity, if the kernel counts them; nothing if links were
+    not measured either.
     """
     flow = next(iter(evidence.flows), None)
     if flow is None or flow.link_busy_percent is None:

@@ -30,6 +30,8 @@ def limit_of(resource: str) -> float:
 
 
 def fill_of(resource: str, percent: float) -> float:
-    """How far a resource is between its limit (0) and full (1); negative below the limit."""
+    """Return the position of a resource between its limit (0) and full (1). It is negative below
+    the limit.
+    """
     limit = limit_of(resource)
     return (percent - limit) / (100.0 - limit)

@@ -73,7 +73,7 @@ class Rule:
         return self.resource in CAPACITIES
 
     def sentences(self, language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
-        """Why this is the verdict, in `language`."""
+        """Return the reasons for the verdict, in `language`."""
         if self.words is not None:
             return self.words(language, verdict, evidence)
         return [sentence(language, verdict)]

@@ -66,7 +66,7 @@ class AccessRule(Message):
 
 
 class AccessConfig(Message):
-    """Who may log in, and what each finds."""
+    """The initiators that may log in, and the LUs that each of them sees."""
 
     users: list[ChapUser] = []
     target: ChapUser | None = None

@@ -111,7 +111,7 @@ ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
 
 
 class ReplyError(Message):
-    """Why an order was not carried out."""
+    """The reason why an order was not carried out."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
 

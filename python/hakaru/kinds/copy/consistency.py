@@ -1,6 +1,4 @@
-"""What has to fit together where images are copied: LUs, room at both ends, blocks, contents.
-Pure.
-"""
+"""Rules of consistency for copies of images: LUs, room at both ends, blocks, contents. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ ENDS = ("from", "to")
 
 
 def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
-    """What does not fit together."""
+    """Return the contradictions in the study."""
     ends = dict(zip(ENDS, (load.source, load.destination), strict=True))
     known = True
     for name, end in ends.items():

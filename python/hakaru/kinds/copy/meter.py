@@ -57,7 +57,7 @@ def rates_of(mb_per_s: float, copied_percent: Mapping[str, float]) -> Rates:
 
 
 def result_of(window: tuple[int, int], samples: Samples, jobs_done: int, jobs: int) -> Rates:
-    """What all jobs wrote over the time until the last one ended."""
+    """Return the bytes that all jobs wrote, over the time until the last one ended."""
     counters = Counters.of_table(samples.table())
     written = sum(
         series.increase(*window) for _, series in counters.select(engine="backup", entity=ENTITY, name="written_bytes")

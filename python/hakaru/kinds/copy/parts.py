@@ -21,8 +21,8 @@ COLUMNS = ("n", "mb_per_s", "path_percent", "done", "again", "timeouts", "waitin
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Those that answer the question: about the slow point, and about the points that another path
-    limits.
+    """Return the findings that answer the question: those on the slow point, and on the points that
+    another path limits.
     """
     slow = slow_point(summary)
     if slow is None:

@@ -1,4 +1,4 @@
-"""How repetitions of copies are run."""
+"""Repetitions of copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study of copies may say."""
+"""The model of a study of copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to fit together where VMs load an array: images, regions, request sizes, room. Pure."""
+"""Rules of consistency for VMs that load an array: images, regions, request sizes, room. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakaru.units import format_size
 
 
 def problems(study: Study) -> Iterator[Problem]:
-    """What does not fit together whatever pattern and number of VMs a point has."""
+    """Return the contradictions that exist for every pattern and number of VMs."""
     yield from _times(study)
     if len(study.storage) != 1:
         yield _arrays(study)
@@ -26,7 +26,7 @@ def problems(study: Study) -> Iterator[Problem]:
 
 
 def point_problems(study: Study) -> Iterator[Problem]:
-    """What does not fit together at a point."""
+    """Return the contradictions at one point."""
     found = [*problems(study)]
     yield from found
     if not found:

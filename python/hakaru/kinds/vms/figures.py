@@ -1,5 +1,5 @@
-"""Which figures a report has: each with its caption, what it draws, and the origin, unit and n of
-its numbers.
+"""The figures of a report: each with its caption, its data, and the origin, unit and n of its
+numbers.
 
 throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
 latency      mean and percentile response time, published mean laid over

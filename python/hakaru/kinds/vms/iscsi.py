@@ -1,4 +1,4 @@
-"""What a study of VMs says about iSCSI and the sockets under it, at both ends: `iscsi:`.
+"""`iscsi:` of a study of VMs: iSCSI and the sockets under it, at both ends.
 
     iscsi:
       initiator: {max_burst_length: 1 MiB, command_max: 512 KiB, commands: 1,
@@ -56,7 +56,9 @@ class Socket(Part):
 
 
 class InitiatorEnd(Part):
-    """What every VM's initiator offers in its login, and how it cuts requests into commands."""
+    """Keys that every VM's initiator offers in its login, and the way in which it cuts requests
+    into commands.
+    """
 
     max_recv_data_segment_length: Size = Field(
         default=INITIATOR.max_recv_data_segment_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-In"
@@ -101,15 +103,15 @@ class InitiatorEnd(Part):
     socket: Socket = Socket()
 
     def gathered_percent(self, latency_ns: float) -> float:
-        """What waiting for more answers may have added at most where requests took `latency_ns`,
-        percent of that.
+        """Return the share of the latency that gathering of answers may have added at most, in
+        percent, if requests took `latency_ns`.
         """
         wait = min(self.coalesce, latency_ns * self.coalesce_percent / 100)
         return 100 * wait / latency_ns if wait >= PAUSE_MIN_NS else 0.0
 
 
 class TargetEnd(Part):
-    """What the array declares and agrees to. Not of a site's arrays, which are not ours to set."""
+    """Keys that the array declares and agrees to. A site's arrays keep their own."""
 
     max_recv_data_segment_length: Size = Field(
         default=TARGET.max_recv_data_segment_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-Out"

@@ -54,7 +54,7 @@ class Open(Part):
 
 
 class Pattern(Part):
-    """Which requests a VM makes, and when."""
+    """The requests that a VM makes, and their times."""
 
     sizes: list[SizeWeight] = Field(min_length=1, max_length=64)
     read_percent: int = Field(ge=0, le=100)

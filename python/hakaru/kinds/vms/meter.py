@@ -43,7 +43,7 @@ class VmsMeter(Meter):
 
 
 def rates_of(iops: float, mb_per_s: float, p99_ms: float | None) -> Rates:
-    """As text and values; no latency where no request ended."""
+    """Return the rates as text and as values. Without a finished request there is no latency."""
     p99 = f", p99 {number(p99_ms)} ms" if p99_ms is not None else ""
     values = {
         "iops": round(iops, 1),

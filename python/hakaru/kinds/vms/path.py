@@ -38,8 +38,8 @@ def is_distance(summary: Json) -> bool:
 
 
 def _chief_points(summary: Json) -> list[Json]:
-    """Those of the first group at the distance that is told first; else the first points of the
-    run.
+    """Return the points of the first group at the distance that the report names first, or else the
+    first points of the run.
     """
     rtt = path_figures.chief_rtt(summary)
     if rtt is None:
@@ -48,8 +48,8 @@ def _chief_points(summary: Json) -> list[Json]:
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Those that answer the question: what the settings gain at that distance, and what limits each
-    of them.
+    """Return the findings that answer the question: the gain of the settings at that distance, and
+    the limit of each of them.
     """
     points = _chief_points(summary)
     levels = [p["factors"] for p in points]

@@ -1,4 +1,4 @@
-"""How repetitions of a load by VMs are run."""
+"""Repetitions of a load by VMs."""
 
 from __future__ import annotations
 

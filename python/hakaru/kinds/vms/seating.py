@@ -1,4 +1,4 @@
-"""Which VM uses which LU, and where on it. Pure.
+"""The LU of each VM, and its place on the LU. Pure.
 
 VMs are dealt to columns of LUs in turn. Within a column, VM images lie one after the other on the
 first LU until no further one fits, then on the next LU of the column.
@@ -40,5 +40,5 @@ def seat(columns: Sequence[Sequence[int | None]], vm: int) -> Seat | None:
 
 
 def seats(columns: Sequence[Sequence[int]]) -> int:
-    """How many VMs can be dealt, in turn, before one finds its column full."""
+    """Return the number of VMs that can be dealt, in turn, before the column of one is full."""
     return min((sum(column) * len(columns) + place for place, column in enumerate(columns)), default=0)

@@ -1,4 +1,4 @@
-"""What a study of VMs may say."""
+"""The model of a study of VMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a load by VMs is tuned: one VM, one LU, one pattern, and the login keys of both ends."""
+"""Tuning of a load by VMs: one VM, one LU, one pattern, and the login keys of both ends."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class VmsTune(TuneKind):
         return (rate if math.isfinite(rate) else None), caveats
 
     def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
-        """As those of any run of VMs."""
+        """Return the points as for any run of VMs."""
         nics = nics_of_lab(run.lab)
         return [points.analyse(run, point, nics) for point in described]
 

@@ -98,7 +98,7 @@ class LinkCheck:
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """The name as printed."""
         if self.over is not None:
             return f"{', '.join(self.hosts)} – {self.array} ({self.over})"
         return f"{', '.join(self.hosts)} – {self.array}.{self.path}"

@@ -50,8 +50,8 @@ _PATIENCE_S = 15.0
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a check may take: `total_s` for all directions together, `round_trips_s` for those
-    of one way.
+    """Bounds on the duration of a check: `total_s` for all directions together, `round_trips_s` for
+    those of one way.
 
     A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`,
     after which TCP has filled them. A second attempt takes all the time there is for the rates.

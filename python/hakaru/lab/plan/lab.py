@@ -81,7 +81,7 @@ class LabPlan:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Where engines can be started: hosts, then switches or the fabric, then arrays."""
+        """Nodes that can run engines: hosts, then switches or the fabric, then arrays."""
         between = tuple(node.name for node in self.nodes if node.kind == "switch")
         if self.fabric_node is not None:
             between = (self.fabric_node,)

@@ -250,7 +250,7 @@ def _given_to_routers(switches: Mapping[str, SwitchSpec], vlans: _Vlans) -> dict
 
 
 def _key(router: RouterSpec | None, vlan: str) -> tuple[str | int, ...]:
-    """Where a VLAN stands in `interfaces`."""
+    """Return the place of a VLAN in `interfaces`."""
     if router is None or isinstance(router.interfaces, dict):
         return (vlan,)
     return (router.interfaces.index(vlan),)

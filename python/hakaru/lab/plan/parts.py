@@ -55,8 +55,8 @@ class StaticRoute:
 
 @dataclass(frozen=True)
 class Switch:
-    """How a switch forwards and where its frames wait; with `interfaces` it routes between their
-    VLANs.
+    """The forwarding of a switch, and the queues in which its frames wait. With `interfaces` it
+    routes between their VLANs.
 
     `is_nic`: it is no switch of the study's, but the end of a trunk in a node, which keeps the
     node's VLANs apart.
@@ -118,7 +118,7 @@ class Link:
 
     @property
     def sends_bits_per_s(self) -> int | None:
-        """How fast the node sends: its own rate, else the link's."""
+        """Rate at which the node sends: its own rate, or else the rate of the link."""
         return self.send_rate_bits_per_s or self.rate_bits_per_s
 
     @property

@@ -55,14 +55,14 @@ def _ways_to(topology: Topology, source: str, here: Link) -> Iterator[Way]:
 
 
 def why_unreachable(topology: Topology, source: str, destination: str) -> str:
-    """Why no way leads from one node to another: of their first links."""
+    """Return the reason why no way leads from one node to another, found at their first links."""
     there, here = topology.links_of(source)[0], topology.links_of(destination)[0]
     for one, other in ((there, here), (here, there)):
         try:
             _trunks(topology, _link_toward(topology, one.node, other), other)
         except _NoWay as e:
             return str(e)
-    return "what one sends the other answers by another way"
+    return "the frames of the two directions take different ways"
 
 
 def node_routes(topology: Topology) -> tuple[NodeRoute, ...]:

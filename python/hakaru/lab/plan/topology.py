@@ -52,7 +52,7 @@ class Topology:
         return tuple(found)
 
     def vlan_name(self, vlan: int | None) -> str:
-        """As the study calls it, with its id."""
+        """Return the name of a VLAN in the study, with its id."""
         return next((f"{one.name} ({one.id})" for one in self.vlans if one.id == vlan), str(vlan))
 
 

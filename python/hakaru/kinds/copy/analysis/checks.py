@@ -50,7 +50,8 @@ def _errors(counters: Counters) -> Iterator[Caveat]:
 
 
 def _bytes(counters: Counters, setup: Setup) -> Iterator[Caveat]:
-    """What jobs read is what the source's array gave, what they wrote what the destination's took.
+    """Check that jobs read the bytes that the source's array gave, and wrote those that the
+    destination's array took.
 
     Not one array for both.
     """

@@ -1,5 +1,4 @@
-"""What one repetition of a backup achieved: rates of the jobs, and what TCP says about their
-connections.
+"""Results of one repetition of a backup: rates of the jobs, and the state of their TCP connections.
 
 A job's rate is its own bytes over its own time, as publications give it; `mb_per_s` is their sum.
 The wall-clock rate, all bytes over the time until the last job was done, is what the path was used

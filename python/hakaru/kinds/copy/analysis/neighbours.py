@@ -47,7 +47,7 @@ class Change:
     """Links that it was changed on."""
 
     def to_json(self) -> dict[str, Any]:
-        """As evidence of a finding."""
+        """Return the evidence of a finding."""
         rates = {n: self.point.mean(n) for n in ("mb_per_s", "path_percent", "dropped_frames")}
         changed = {"kind": self.kind, "place": self.place, "before": self.before, "after": self.after}
         return changed | {"point": self.point.id, **rates}
@@ -65,7 +65,7 @@ def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
 
 
 def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:
-    """What was changed from `a` to `b`, if that is one setting."""
+    """Return the one setting that differs between `a` and `b`, or None if several differ."""
     places = differing(a, b)
     if not places or not any(places <= of_one for of_one in variables_places(study)):
         return None
@@ -124,8 +124,8 @@ def _age(point: CopyPoint) -> tuple[str, str]:
 
 
 def _size(change: Change) -> float:
-    """How much of it: a smaller buffer and fewer streams are less, a higher rate limit is less of a
-    limit.
+    """Return a number by which levels of a setting are ordered: a smaller buffer and fewer streams
+    are less, and a higher rate limit is less of a limit.
     """
     value = change.after
     try:

@@ -31,7 +31,9 @@ ENTITY = "backups"
 
 @dataclass
 class CopyPoint(Point):
-    """What came of one combination of levels: a `Point`, and where the frames and the time went."""
+    """The result of one combination of levels: a `Point`, the paths of its frames, and the use of
+    its time.
+    """
 
     setup: Setup
     way: list[Passage]
@@ -91,7 +93,7 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
 
 
 class _Copies(Gathered):
-    """What the repetitions of a point give, one after the other."""
+    """The values of a point's repetitions, one after the other."""
 
     def __init__(self, origin: str, names: Iterable[str]) -> None:
         super().__init__(origin, names)

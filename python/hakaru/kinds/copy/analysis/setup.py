@@ -1,5 +1,5 @@
-"""What holds at one point of a backup study: the copy, the network between source and destination,
-the settings.
+"""The setting of one point of a backup study: the copy, the network between source and destination,
+and the parameters of both ends.
 
 Made from the study alone, never from counters.
 """
@@ -37,7 +37,7 @@ class Setup:
 
     @property
     def outstanding_bytes(self) -> int:
-        """What all jobs together may have under way, reading or writing."""
+        """Bytes that all jobs together may have outstanding, reading or writing."""
         return self.jobs * self.streams * self.depth * self.block_bytes
 
     @property

@@ -82,7 +82,7 @@ def of_repetition(
 
 
 def _littles_law_of_many(metrics: dict[str, float], window: tuple[int, int]) -> Iterator[Caveat]:
-    """As for any load; a count that is off by one request at an end is none."""
+    """Check Little's law as for any load. A count that differs by one request at an end passes."""
     ended = metrics["iops"] * (window[1] - window[0]) / 1e9
     product = metrics["iops"] * metrics["latency_ms_mean"] / 1e3
     outstanding = metrics["outstanding_mean"]
@@ -202,8 +202,8 @@ def littles_law(metrics: dict[str, float]) -> Iterator[Caveat]:
 
 
 def bytes_conserved(counters: Counters) -> Iterator[Caveat]:
-    """What initiators and array counted in the whole repetition; requests cut off at the end may
-    differ, no others.
+    """Compare the bytes that initiators and array counted in the whole repetition. They may differ
+    by the requests that were cut off at the end, and by no others.
     """
     open_ = counters.last_total(engine="initiator", entity=TOTAL, name="in_flight_now") or 0.0
     for kind in ("read", "write"):

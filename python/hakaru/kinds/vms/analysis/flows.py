@@ -1,5 +1,4 @@
-"""What one repetition of a load of VMs gave beside its rates: where its commands and its TCP spent
-time.
+"""Use of time in one repetition of a load of VMs: by its commands and by its TCP connections.
 
 **Phases** (of the initiator, docs/reference/metrics.md): every instant of a command belongs to one,
 so the shares add up to 100 % of the time of commands. **TCP** of the sender of the data: idle,

@@ -1,4 +1,4 @@
-"""What one repetition achieved: rates and latencies of all VMs together.
+"""Results of one repetition: rates and latencies of all VMs together.
 
 Definitions (docs/methodology/metrics.md): a rate is the growth of a cumulative counter over the
 measuring phase, divided by its length; a mean latency is the growth of the sum of latencies divided

@@ -1,5 +1,5 @@
-"""What holds at one point of a load over a distance: the way of the data, what both sides agree on,
-the buffers.
+"""The setting of one point of a load over a distance: the way of the data, the keys that both sides
+agreed on, and the buffers.
 
 Made from the study alone. The initiator reports the keys agreed on when it is ready
 (`found.negotiated`); `of_negotiated` applies them.
@@ -204,7 +204,9 @@ def _exchange(load: VmsLoad) -> Exchange | None:
 
 
 def _buffer_max(tcp: TcpSpec) -> int | None:
-    """How far buffers grow by themselves, where that is known without asking the kernel."""
+    """Return the size up to which buffers grow automatically, if it is known without asking the
+    kernel.
+    """
     return tcp.buffer_max or (BUFFER_OF_2009 if tcp.stack == "2009" else None)
 
 
