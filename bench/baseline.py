@@ -1,8 +1,8 @@
-"""This checkout's benchmark beside that of an earlier commit, part by part and round by round.
+"""Compares this checkout's benchmark with that of an earlier commit, part by part, in rounds.
 
-Each round of a part runs both checkouts' own `bench.py`, one after the other, in alternating order.
+Each round of a part runs the `bench.py` of both checkouts in sequence, in alternating order.
 Each checkout drives its own engine through its own contract, so the two may differ in their
-configuration. A figure is worse where its median is more than 5 % worse and no round of this
+configuration. A figure is worse if its median is more than 5 % worse and no round of this
 checkout reaches a round of the baseline.
 """
 
@@ -23,7 +23,7 @@ TOLERANCE = 0.05
 
 
 def missing(baseline: Path) -> str | None:
-    """The first file that the benchmark of the checkout `baseline` lacks; None where it can run."""
+    """Return the first file that the checkout `baseline` lacks; None if its benchmark can run."""
     needed = (baseline / "bench" / "bench.py", baseline / ".venv" / "bin" / "hakaru-engine")
     return next((str(path) for path in needed if not path.is_file()), None)
 
@@ -31,7 +31,7 @@ def missing(baseline: Path) -> str | None:
 def compare(
     baseline: Path, parts: Sequence[str], rounds: int, seconds: int, long_seconds: int
 ) -> tuple[list[Figure], list[str]]:
-    """Figures with `baseline` as the peer, and the parts that failed in either checkout."""
+    """Return figures with `baseline` as the peer, and the parts that failed in either checkout."""
     figures: dict[str, Figure] = {}
     failed: list[str] = []
     for part in parts:
@@ -49,25 +49,25 @@ def compare(
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """The table on stdout: medians, ranges and the median of the rounds' ratios."""
+    """Return the table for stdout: medians, ranges and the median of the rounds' ratios."""
     lines = [
-        "| figure | now (median; min–max) | baseline (median; min–max) | n | ratio | |",
+        "| figure | current (median; min–max) | baseline (median; min–max) | n | ratio | |",
         "|---|---|---|---|---|---|",
     ]
     for figure in figures:
-        now, before = figure.document(), figure.peers["baseline"]
+        current, before = figure.document(), figure.peers["baseline"]
         lines.append(
-            f"| {figure.name} | {now['value']:,.6g} {figure.unit} ({now['low']:,.6g}–{now['high']:,.6g}) "
-            f"| {now['peer']['baseline']:,.6g} ({min(before):,.6g}–{max(before):,.6g}) "
-            f"| {now['n']} | {_number(now['ratio'].get('baseline'))} | {verdict(figure)} |"
+            f"| {figure.name} | {current['value']:,.6g} {figure.unit} ({current['low']:,.6g}–{current['high']:,.6g}) "
+            f"| {current['peer']['baseline']:,.6g} ({min(before):,.6g}–{max(before):,.6g}) "
+            f"| {current['n']} | {_number(current['ratio'].get('baseline'))} | {verdict(figure)} |"
         )
     lines.append("A ratio above 1 is better than the baseline in the same round (median over rounds).")
     return "\n".join(lines)
 
 
 def verdict(figure: Figure) -> str:
-    """`better` or `same`; of a loss: `overlap` within the spread of rounds, `within limit` where
-    every round of both stays under the figure's own limit, else `worse`.
+    """Return `better` or `same`; for a loss `overlap` if the rounds overlap, `within limit` if
+    every round of both stays within the figure's limit, else `worse`.
     """
     ratio, before = figure.ratios()["baseline"], figure.peers["baseline"]
     if ratio >= 1 - TOLERANCE:
@@ -82,19 +82,19 @@ def verdict(figure: Figure) -> str:
 
 
 def _run(tree: Path, part: str, seconds: int, long_seconds: int) -> dict[str, dict[str, Any]]:
-    """One round of one part with a checkout's own benchmark: figures by name."""
+    """Run one round of one part with a checkout's own benchmark; return its figures by name."""
     command = [str(tree / ".venv" / "bin" / "python"), str(tree / "bench" / "bench.py"), "--rounds", "1"]
     command += ["--seconds", str(seconds), "--long-seconds", str(long_seconds), "--only", part]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tree)
     if done.returncode:
-        raise RuntimeError(f"{part} in {tree}: {done.stderr.strip()}")
+        raise RuntimeError(f"part {part} failed in {tree}: {done.stderr.strip()}")
     document = json.loads((tree / "results" / "bench.json").read_text())
     return {figure["name"]: figure for figure in document["figures"]}
 
 
-def _add(figures: dict[str, Figure], now: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
-    for name in (name for name in now if name in before):
-        ours, theirs = now[name], before[name]
+def _add(figures: dict[str, Figure], current: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+    for name in (name for name in current if name in before):
+        ours, theirs = current[name], before[name]
         figure = figures.setdefault(
             name,
             Figure(name, ours["unit"], limit=ours["limit"], lower_is_better=ours["lower_is_better"]),

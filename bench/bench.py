@@ -1,8 +1,8 @@
-"""`make bench`: hakaru beside its peers, in one run on one machine.
+"""Benchmark of hakaru and its peers, in one run on one machine (`make bench`).
 
-Every figure is measured in rounds; within a round hakaru and its peers run one after the other, so
-that other work on the machine affects all of them alike. A ratio is the median of the rounds'
-ratios. The table goes to stdout, everything to results/bench.json: {figures: [{name, value, low,
+Every figure is measured in rounds. Within a round hakaru and its peers run in sequence, so that
+other work on the machine affects all of them alike. A ratio is the median of the rounds' ratios.
+The table goes to stdout, all values to results/bench.json: {figures: [{name, value, low,
 high, n, unit, peer: {NAME: value}, ratio: {NAME: value}}], machine}.
 
 usage: bench.py [--rounds 5] [--seconds 3] [--only WORD] [--long-seconds 60] [--folder DIR]
@@ -35,7 +35,7 @@ from watch import WatchBench
 KIB, MIB = 1024, 1024 * 1024
 TARGET_CPU, CLIENT_CPU = 0, 1
 COALESCE = (64, 10.0)
-"""`coalesce_us` and `coalesce_percent` of the initiator, by default."""
+"""Default `coalesce_us` and `coalesce_percent` of the initiator."""
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = (
     "array_under_iscsi_perf",
@@ -53,7 +53,7 @@ PARTS = (
     "fabric_loss",
     "watch_tcp_overhead",
 )
-"""Methods of the classes below and of `storage`, `fabric`, `watch`; the order of the table."""
+"""Methods of `Bench` and of the classes in `storage`, `fabric` and `watch`, in table order."""
 
 
 class Bench:
@@ -76,8 +76,8 @@ class Bench:
         )
 
     def ceilings(self, size: int) -> tuple[float, float]:
-        """Messages per second of the echo at depth 32: payloads from the cache, and from memory as
-        large as the LU.
+        """Return the echo's messages per second at depth 32: with payloads from the cache, and from
+        memory as large as the LU.
         """
         hot, cold = (
             peers.echo(self.echo, 32, size, self.seconds, (TARGET_CPU, CLIENT_CPU), memory_bytes)
@@ -86,11 +86,11 @@ class Bench:
         return hot.iops, cold.iops
 
     def array_under_iscsi_perf(self) -> list[Figure]:
-        """The array and tgt under the same third-party initiator, beside the ceilings (both ends of
-        which batch).
+        """Measure the array and tgt under the same third-party initiator, and the ceilings, whose
+        ends send in batches.
 
-        `echo` sends what is in its cache, `echo_memory` random blocks of as much memory as the LU
-        has, which no target that copies can pass.
+        `echo` sends payloads from its cache. `echo_memory` sends random blocks from as much memory
+        as the LU has; no target that copies can exceed it.
         """
         cases = [
             (Figure("array_4k_depth32_iops", "1/s", goal={"tgt": 3.3}), 4 * KIB),
@@ -102,22 +102,24 @@ class Bench:
             for _ in range(self.rounds):
                 for figure, size in cases:
                     hot, cold = self.ceilings(size)
-                    mine, theirs = self.perf(ours, size, 32), self.perf(tgt, size, 32)
-                    figure.add(mine.iops, tgt=theirs.iops, echo=hot, echo_memory=cold)
+                    own_result, theirs = self.perf(ours, size, 32), self.perf(tgt, size, 32)
+                    figure.add(own_result.iops, tgt=theirs.iops, echo=hot, echo_memory=cold)
         return [figure for figure, _ in cases]
 
     def array_depth_1(self) -> list[Figure]:
-        """One request at a time, in three settings. Waking another core is most of its cost, and no
-        program can avoid that.
+        """Measure one request at a time, in three settings. Most of its cost is waking another
+        core, which no program can avoid.
 
-        Target and client on one core: no other core is woken, so the programs themselves are
-        compared. On two cores: both sleep. On two cores with an array that polls for 100 us before
-        it sleeps (`spin_us`).
+        With target and client on one core, no other core is woken, so the figure compares the
+        programs themselves. On two cores, both sleep. In the third setting the array polls for
+        100 us before it sleeps (`spin_us`).
         """
         size = 4 * KIB
-        one = Figure("array_4k_depth1_latency_one_core", "us", goal={"tgt": 2.0}, lower_is_better=True)
-        two = Figure("array_4k_depth1_latency_two_cores", "us", goal={"tgt": 2.0}, lower_is_better=True)
-        spin = Figure("array_4k_depth1_latency_two_cores_spin100", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        one_core = Figure("array_4k_depth1_latency_one_core", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        two_cores = Figure("array_4k_depth1_latency_two_cores", "us", goal={"tgt": 2.0}, lower_is_better=True)
+        two_cores_spin = Figure(
+            "array_4k_depth1_latency_two_cores_spin100", "us", goal={"tgt": 2.0}, lower_is_better=True
+        )
         with (
             peers.hakaru_array(self.binary, TARGET_CPU) as ours,
             peers.hakaru_array(self.binary, TARGET_CPU, spin_us=100) as spinning,
@@ -126,50 +128,52 @@ class Bench:
             for portal in (ours, spinning, tgt):
                 peers.fill(portal)
             for _ in range(self.rounds):
-                for figure, cpu in ((one, TARGET_CPU), (two, CLIENT_CPU)):
-                    mine, theirs = self.perf(ours, size, 1, cpu), self.perf(tgt, size, 1, cpu)
+                for figure, cpu in ((one_core, TARGET_CPU), (two_cores, CLIENT_CPU)):
+                    own_result, theirs = self.perf(ours, size, 1, cpu), self.perf(tgt, size, 1, cpu)
                     ceiling = peers.echo(self.echo, 1, size, self.seconds, (TARGET_CPU, cpu))
-                    figure.add(mine.latency_us_mean, tgt=theirs.latency_us_mean, echo=ceiling.latency_us_mean)
-                spin.add(self.perf(spinning, size, 1).latency_us_mean, tgt=theirs.latency_us_mean)
-        return [one, two, spin]
+                    figure.add(own_result.latency_us_mean, tgt=theirs.latency_us_mean, echo=ceiling.latency_us_mean)
+                two_cores_spin.add(self.perf(spinning, size, 1).latency_us_mean, tgt=theirs.latency_us_mean)
+        return [one_core, two_cores, two_cores_spin]
 
     def initiator_alone(self) -> list[Figure]:
-        """hakaru at both ends against tgt under iscsi-perf and the ceiling; the initiator's cost
-        against tgt.
+        """Measure hakaru at both ends against tgt under iscsi-perf and the ceiling, and the
+        initiator's cost against tgt.
 
         The cost is measured with three settings. By default the initiator coalesces responses that
         arrive within 64 us and a tenth of a request's time. With `coalesce_us` 0 it handles every
         response at once. With a quarter of a request's time, up to 500 us, it uses the least CPU
         and reports latencies up to 25 % too high.
 
-        1 MiB reads with the same initiator at both targets: it discards the data inside the kernel,
-        so that the targets are compared and not the clients' copying.
+        1 MiB reads use the same initiator at both targets. It discards the data inside the kernel,
+        so the figure compares the targets, not the copying in the clients.
         """
         large = Figure("initiator_and_array_1m_depth32_iops", "1/s", goal={"tgt": 2.8})
         large_cost = Figure("array_cpu_per_100k_1m_depth32", "s", lower_is_better=True)
-        both = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
+        both_ends = Figure("initiator_and_array_4k_depth32_iops", "1/s", goal={"tgt_iscsi_perf": 6.0, "echo": 0.6})
         cost = Figure("initiator_cpu_per_100k_against_tgt", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
-        each = Figure("initiator_cpu_per_100k_against_tgt_coalesce0", "s", lower_is_better=True)
-        few = Figure("initiator_cpu_per_100k_against_tgt_quarter", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True)
+        cost_uncoalesced = Figure("initiator_cpu_per_100k_against_tgt_coalesce0", "s", lower_is_better=True)
+        cost_quarter = Figure(
+            "initiator_cpu_per_100k_against_tgt_quarter", "s", goal={"iscsi_perf": 2.0}, lower_is_better=True
+        )
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours, peers.tgt(TARGET_CPU) as tgt:
             peers.fill(ours)
             peers.fill(tgt)
             for _ in range(self.rounds):
                 theirs = self.perf(tgt, 4 * KIB, 32)
                 hot, cold = self.ceilings(4 * KIB)
-                mine = self.initiator(ours, 4 * KIB, 32)
-                both.add(mine.iops, tgt_iscsi_perf=theirs.iops, echo=hot, echo_memory=cold)
-                for figure, coalesce in ((cost, COALESCE), (each, (0, 0.0)), (few, (500, 25.0))):
-                    mine = self.initiator(tgt, 4 * KIB, 32, coalesce=coalesce)
-                    figure.add(mine.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)
+                own_result = self.initiator(ours, 4 * KIB, 32)
+                both_ends.add(own_result.iops, tgt_iscsi_perf=theirs.iops, echo=hot, echo_memory=cold)
+                for figure, coalesce in ((cost, COALESCE), (cost_uncoalesced, (0, 0.0)), (cost_quarter, (500, 25.0))):
+                    own_result = self.initiator(tgt, 4 * KIB, 32, coalesce=coalesce)
+                    figure.add(own_result.client_cpu_s_per_100k, iscsi_perf=theirs.client_cpu_s_per_100k)
                 theirs = self.initiator(tgt, MIB, 32)
-                mine = self.initiator(ours, MIB, 32)
-                large.add(mine.iops, tgt=theirs.iops, tgt_iscsi_perf=self.perf(tgt, MIB, 32).iops)
-                large_cost.add(mine.target_cpu_s_per_100k, tgt=theirs.target_cpu_s_per_100k)
-        return [both, cost, each, few, large, large_cost]
+                own_result = self.initiator(ours, MIB, 32)
+                large.add(own_result.iops, tgt=theirs.iops, tgt_iscsi_perf=self.perf(tgt, MIB, 32).iops)
+                large_cost.add(own_result.target_cpu_s_per_100k, tgt=theirs.target_cpu_s_per_100k)
+        return [both_ends, cost, cost_uncoalesced, cost_quarter, large, large_cost]
 
     def many_sessions(self) -> list[Figure]:
-        """512 sessions at depth 4 from one process, to either target."""
+        """Measure 512 sessions at depth 4 from one process, with either target."""
         iops = Figure("sessions512_4k_depth4_iops", "1/s", goal={"tgt": 3.0})
         array_memory = Figure("sessions512_array_memory", "MiB", lower_is_better=True)
         initiator_memory = Figure("sessions512_initiator_memory", "MiB", lower_is_better=True)
@@ -177,36 +181,36 @@ class Bench:
         array_anonymous = Figure("sessions512_array_anonymous_memory", "MiB", lower_is_better=True)
         initiator_anonymous = Figure("sessions512_initiator_anonymous_memory", "MiB", lower_is_better=True)
         for _ in range(self.rounds):
-            # Fresh targets each round, and no fill: the LU's own memory must not count as the
-            # array's.
+            # Each round starts fresh targets and does not fill the LU, whose memory must not count
+            # as the array's.
             with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
-                mine = self.initiator(ours, 4 * KIB, 4, sessions=512)
+                own_result = self.initiator(ours, 4 * KIB, 4, sessions=512)
                 array = peers.memory_of(ours.pid)
                 array_memory.add(array.resident / MIB)
                 array_anonymous.add(array.anonymous / MIB)
-                initiator_memory.add(mine.client_memory.resident / MIB)
-                initiator_anonymous.add(mine.client_memory.anonymous / MIB)
+                initiator_memory.add(own_result.client_memory.resident / MIB)
+                initiator_anonymous.add(own_result.client_memory.anonymous / MIB)
             with peers.tgt(TARGET_CPU) as tgt:
                 theirs = self.initiator(tgt, 4 * KIB, 4, sessions=512)
-            iops.add(mine.iops, tgt=theirs.iops)
-            if mine.errors or theirs.errors:
-                raise RuntimeError(f"512 sessions: {mine.errors} errors with hakaru, {theirs.errors} with tgt")
+            iops.add(own_result.iops, tgt=theirs.iops)
+            if own_result.errors or theirs.errors:
+                raise RuntimeError(f"512 sessions: {own_result.errors} errors with hakaru, {theirs.errors} with tgt")
         return [iops, array_memory, initiator_memory, array_anonymous, initiator_anonymous]
 
     def ten_thousand(self) -> list[Figure]:
-        """10 000 sessions at depth 1 for a minute, none of which may fail."""
+        """Measure 10 000 sessions at depth 1 for a minute, none of which may fail."""
         errors = Figure("sessions10000_errors", "count", lower_is_better=True)
         iops = Figure("sessions10000_4k_depth1_iops", "1/s")
         with peers.hakaru_array(self.binary, TARGET_CPU) as ours:
-            one = Pattern(4 * KIB, 1)
-            load = peers.hakaru_initiator(self.binary, ours, one, self.long_seconds, CLIENT_CPU, sessions=10_000)
+            pattern = Pattern(4 * KIB, 1)
+            load = peers.hakaru_initiator(self.binary, ours, pattern, self.long_seconds, CLIENT_CPU, sessions=10_000)
             errors.add(load.errors)
             iops.add(load.iops)
         return [errors, iops]
 
 
 def machine() -> dict[str, Any]:
-    """The machine and the revision that were measured."""
+    """Return a description of this machine."""
     model = next(
         (
             line.split(":", 1)[1].strip()
@@ -225,13 +229,15 @@ def machine() -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run the parts that the command line names."""
+    """Run the parts that the command line selects."""
     a = _arguments()
     if missing := peers.missing_programs():
-        print(f"error: peers are missing: {', '.join(missing)}\nhint: run tools/system-packages", file=sys.stderr)
+        print(
+            f"error: peer programs are missing: {', '.join(missing)}\nhint: run tools/system-packages", file=sys.stderr
+        )
         return 3
     if a.baseline is not None and (lacking := baseline.missing(a.baseline)):
-        print(f"error: there is no {lacking}\nhint: run `make setup` in {a.baseline}", file=sys.stderr)
+        print(f"error: {lacking} is missing\nhint: run `make setup` in {a.baseline}", file=sys.stderr)
         return 2
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     environment = machine()
@@ -252,17 +258,17 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds of each figure")
     parser.add_argument("--seconds", type=int, default=3, help="length of one measurement")
     parser.add_argument("--long-seconds", type=int, default=60, help="length of the run with 10 000 sessions")
-    parser.add_argument("--only", default="", help="only the parts whose name contains this word")
+    parser.add_argument("--only", default="", help="run only the parts whose name contains this word")
     parser.add_argument("--folder", type=Path, default=ROOT / "results", help="folder for LUs in files and pools")
     parser.add_argument("--baseline", type=Path, help="a checkout of an earlier commit, set up with `make setup`")
     return parser.parse_args()
 
 
 def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
-    """Figures of this checkout's parts, and the names of the parts that failed."""
+    """Measure this checkout's parts; return the figures and the names of the parts that failed."""
     figures: list[Figure] = []
     failed: list[str] = []
     a.folder.mkdir(exist_ok=True)
@@ -276,8 +282,8 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
             owner = next(o for o in (bench, storage, fabric, watch) if hasattr(o, name))
             try:
                 figures += getattr(owner, name)()
-            except Exception as error:  # The figures measured before are printed in any case.
-                print(f"error: {name}: {error}\nhint: `--only {name}` runs it alone", file=sys.stderr)
+            except Exception as error:  # Figures that were already measured are printed.
+                print(f"error: {name}: {error}\nhint: `--only {name}` runs this part alone", file=sys.stderr)
                 failed.append(name)
     return figures, failed
 

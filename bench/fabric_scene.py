@@ -1,12 +1,12 @@
-"""One case of the fabric's benchmark, in a user and network namespace of its own: no root. Prints
-one JSON object.
+"""Runs one case of the fabric's benchmark in its own user and network namespace, without root.
+Prints one JSON object.
 
 Two hosts, `a` (10.7.0.1) and `b` (10.7.0.2), each in a namespace, joined by the case's medium:
     fabric     a switch and two links of the fabric engine; the delay is the first link's
     veth       a bare veth pair
     tun_delay  bench/tun_delay.c, after mahimahi's mm-delay, which Debian 12 does not package
     tbf        a veth pair with the kernel's token bucket at either end
-The case is one JSON object on the command line; what each key means is at its use.
+The case is one JSON object on the command line. Its keys are described where they are used.
 
 usage (mostly by bench/fabric.py): unshare --user --map-root-user --net bench/fabric_scene.py CASE
 """
@@ -31,7 +31,7 @@ from typing import Any
 from hdrh.histogram import HdrHistogram
 
 ADDRESS = {"a": "10.7.0.1", "b": "10.7.0.2"}
-# Python's socket module does not name them (linux/net_tstamp.h, asm-generic/socket.h).
+# Constants that Python's socket module lacks (linux/net_tstamp.h, asm-generic/socket.h).
 SO_TIMESTAMPING = 37
 STAMP_SENT, STAMP_RECEIVED, STAMP_SOFTWARE, STAMP_ID, STAMP_ALONE = 1 << 1, 1 << 3, 1 << 4, 1 << 7, 1 << 11
 MEMORY_BYTES = 64 << 20
@@ -41,7 +41,7 @@ ECHO_ID = 77
 
 
 def run(*words: str) -> None:
-    """A command that must succeed."""
+    """Run a command that must succeed."""
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -51,16 +51,16 @@ class Host:
     def __init__(self, name: str) -> None:
         self.name = name
         self.process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        here = Path("/proc/self/ns/net").readlink()
-        while Path(f"/proc/{self.process.pid}/ns/net").readlink() == here:
+        own_namespace = Path("/proc/self/ns/net").readlink()
+        while Path(f"/proc/{self.process.pid}/ns/net").readlink() == own_namespace:
             time.sleep(0.001)
 
     def inside(self, *words: str) -> list[str]:
-        """The command that runs `words` there."""
+        """Return the command that runs `words` in the namespace."""
         return ["nsenter", "--target", str(self.process.pid), "--net", *words]
 
     def set(self, name: str, value: str) -> None:
-        """A sysctl of its namespace."""
+        """Set a sysctl of the namespace."""
         run(*self.inside("sh", "-c", f"echo '{value}' > /proc/sys/net/{name.replace('.', '/')}"))
 
     def end(self) -> None:
@@ -73,17 +73,17 @@ class Engine:
 
     def __init__(self, binary: str, config: dict[str, Any]) -> None:
         self.process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        contract = self.hear("hello")["contract"]
+        contract = self.wait_for("hello")["contract"]
         self.samples: list[dict[str, Any]] = []
-        self.say(type="configure", contract=contract, config={"engine": "fabric", **config})
-        self.hear("ready")
-        self.say(type="start", at_ns=time.monotonic_ns())
+        self.send(type="configure", contract=contract, config={"engine": "fabric", **config})
+        self.wait_for("ready")
+        self.send(type="start", at_ns=time.monotonic_ns())
 
-    def say(self, **command: Any) -> None:
+    def send(self, **command: Any) -> None:
         assert self.process.stdin is not None
         print(json.dumps(command), file=self.process.stdin, flush=True)
 
-    def hear(self, kind: str) -> dict[str, Any]:
+    def wait_for(self, kind: str) -> dict[str, Any]:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             event: dict[str, Any] = json.loads(line)
@@ -93,28 +93,28 @@ class Engine:
                 self.samples.append(event)
             if event["type"] == "error" and event["fatal"]:
                 raise RuntimeError(event["message"])
-        raise RuntimeError(f"the engine ended before it said {kind}")
+        raise RuntimeError(f"the engine ended before it sent `{kind}`")
 
     def end(self) -> dict[str, Any]:
-        """Stops the engine; its totals, processor time included."""
+        """Stop the engine; return its totals, including processor time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         ticks = os.sysconf("SC_CLK_TCK")
         cpu = {"cpu_user_s": int(fields[11]) / ticks, "cpu_system_s": int(fields[12]) / ticks}
-        self.say(type="stop")
-        result = self.hear("result")
+        self.send(type="stop")
+        result = self.wait_for("result")
         self.process.wait(10)
         lateness = next(h["hdr"] for h in result["histograms"] if h["name"] == "lateness_ns")
         late = HdrHistogram.decode(lateness)
         late_us = {f"late_us_p{share:g}": late.get_value_at_percentile(share) / 1e3 for share in (50, 99)}
         values: dict[str, Any] = {**result["values"], **cpu, **late_us}
-        # How long the link towards `b` had been busy, and when, both in seconds.
-        busy = [(one["at_ns"] / 1e9, one["counters"]["link/b/b-a"]["busy_ns"] / 1e9) for one in self.samples]
+        # Instant and busy time of the link towards `b` in every sample, both in seconds.
+        busy = [(s["at_ns"] / 1e9, s["counters"]["link/b/b-a"]["busy_ns"] / 1e9) for s in self.samples]
         return {**values, "busy": busy}
 
 
 def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
-    """`delay_us` each way on the first link; `rate_bits_per_s` out of the switch towards `b`;
-    `loss_percent` there.
+    """Return the engine's configuration. `delay_us` applies to each direction of the first link,
+    `rate_bits_per_s`, `loss_percent` and `queue_bytes` to the switch's port towards `b`.
     """
     delay = {"delay_us": case.get("delay_us", 0.0)}
     slow = {"queue": {"bytes": case.get("queue_bytes", 64 << 20)}}
@@ -123,19 +123,24 @@ def fabric_config(case: dict[str, Any]) -> dict[str, Any]:
     if loss := case.get("loss_percent"):
         slow["loss"] = {"kind": "random", "percent": loss}
     links = [
-        {"name": name, "a": {"kind": "interface", "name": f"p{name}"}, "b": {"kind": "switch", "name": "s"}, **ways}
-        for name, ways in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
+        {
+            "name": name,
+            "a": {"kind": "interface", "name": f"p{name}"},
+            "b": {"kind": "switch", "name": "s"},
+            **directions,
+        }
+        for name, directions in (("a", {"a_to_b": delay, "b_to_a": delay}), ("b", {"b_to_a": slow}))
     ]
     fabric = {"switches": [{"name": "s"}], "links": links, "seed": case.get("seed", 0)}
-    # As in a lab, unless samples delimit the measurement.
+    # The interval of a lab, unless samples delimit the measurement.
     every_ms = 100 if case["measure"] == "rate" else 1000
     return {"fabric": fabric, "spin_us": case.get("spin_us", 0), "sample_interval_ms": every_ms}
 
 
 @contextmanager
 def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
-    """The hosts with the case's medium between them; yields a dictionary that holds the medium's
-    own totals once it has ended.
+    """Join the hosts by the case's medium. Yields a dictionary that receives the medium's own
+    totals when the block ends.
     """
     totals: dict[str, Any] = {}
     medium, engine = case["medium"], None
@@ -178,8 +183,8 @@ def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
 
 
 def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """One flow from `a` to `b` for `seconds` after `omit` seconds of warm-up; `window`: socket
-    buffers in bytes, at both ends.
+    """Measure one flow from `a` to `b` for `seconds` after `omit` seconds of warm-up; `window`:
+    socket buffers in bytes, at both ends.
     """
     server = subprocess.Popen(b.inside("iperf3", "-s", "-1", "-B", ADDRESS["b"]), stdout=subprocess.DEVNULL)
     words = ["-c", ADDRESS["b"], "-J", "-t", str(case["seconds"]), "-O", str(case.get("omit", 2))]
@@ -204,7 +209,7 @@ def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
 
 
 def stamp_of(control: list[tuple[int, int, bytes]]) -> float | None:
-    """The kernel's stamp, seconds."""
+    """Return the kernel's timestamp in seconds."""
     for level, kind, data in control:
         if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPING):
             seconds, nanoseconds = struct.unpack_from("qq", data)
@@ -213,7 +218,7 @@ def stamp_of(control: list[tuple[int, int, bytes]]) -> float | None:
 
 
 def sum16(data: bytes) -> int:
-    """RFC 1071."""
+    """Return the Internet checksum (RFC 1071)."""
     total = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
@@ -221,10 +226,10 @@ def sum16(data: bytes) -> int:
 
 
 def echo(count: int, every_s: float) -> list[float]:
-    """Round trips of `count` ICMP echoes from this namespace, µs.
+    """Return the round trips of `count` ICMP echoes from this namespace, in µs.
 
-    From the kernel's timestamp when the driver sent the echo to that when the answer came, so no
-    process wake-up is included.
+    A round trip lasts from the kernel's timestamp when the driver sent the echo to the timestamp
+    when the answer arrived, so it includes no process wake-up.
     """
     trips = []
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as wire:
@@ -250,13 +255,13 @@ def echo(count: int, every_s: float) -> list[float]:
     return trips
 
 
-def passing() -> None:
-    """Records, until stdin ends, when the kernel sent and received each frame of an echo at this
+def record_frames() -> None:
+    """Record, until stdin ends, when the kernel sent and received each frame of an echo at this
     host's `eth0`.
 
     The socket is polled at intervals, so that no passing frame wakes a process.
     """
-    seen: list[tuple[bool, int, int, int]] = []
+    frames: list[tuple[bool, int, int, int]] = []
     # Cooked: without an Ethernet header, because a tun lacks one.
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as wire:
         wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -272,121 +277,124 @@ def passing() -> None:
                 except BlockingIOError:
                     break
                 if len(data) >= 28 and data[0] == 0x45 and data[9] == socket.IPPROTO_ICMP:
-                    kind, _, _, name, number = struct.unpack_from("!BBHHH", data, 20)
-                    if name == ECHO_ID:
+                    kind, _, _, echo_id, number = struct.unpack_from("!BBHHH", data, 20)
+                    if echo_id == ECHO_ID:
                         leaves = address[2] == socket.PACKET_OUTGOING
                         seconds, nanoseconds = struct.unpack_from("qq", control[0][2])
-                        seen.append((leaves, kind, number, seconds * 10**9 + nanoseconds))
-    print(json.dumps(seen))
+                        frames.append((leaves, kind, number, seconds * 10**9 + nanoseconds))
+    print(json.dumps(frames))
 
 
 @contextmanager
-def seen_passing(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
-    """Frames that `passing` recorded at a host, complete when the block ends: (outgoing, ICMP type,
-    number) -> ns.
+def recorded_frames(host: Host) -> Iterator[dict[tuple[bool, int, int], int]]:
+    """Record the frames at a host with `record_frames`. The dictionary that it yields is complete
+    when the block ends: (outgoing, ICMP type, number) -> ns.
     """
-    found: dict[tuple[bool, int, int], int] = {}
+    frames: dict[tuple[bool, int, int], int] = {}
     words = host.inside(sys.executable, __file__, "--passing")
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         process.stdout.readline()
         try:
-            yield found
+            yield frames
         finally:
             process.stdin.close()
             for leaves, kind, number, at in json.loads(process.stdout.readline()):
-                found[leaves, kind, number] = at
+                frames[leaves, kind, number] = at
 
 
 def rtt(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """`count` echoes, one every `every_ms`.
+    """Measure `count` echoes, one every `every_ms`.
 
     `beyond_…` and `error_…` describe round trips as host `a` sees them. `way_…` describes each
     frame in either direction, from leaving one host's interface to entering the other's: the other
-    host's time to answer is excluded.
+    host's time to answer is excluded. A case passes the medians of a bare pair as `hosts_us` and
+    `way_us`.
     """
     words = [sys.executable, __file__, "--echo", str(case["count"]), str(case["every_ms"])]
-    with seen_passing(a) as at_a, seen_passing(b) as at_b:
+    with recorded_frames(a) as at_a, recorded_frames(b) as at_b:
         done = subprocess.run(a.inside(*words), capture_output=True, text=True, check=True)
     trips: list[float] = sorted(json.loads(done.stdout))
     wanted = 2 * case.get("delay_us", 0.0)
-    ways = [
-        (into[False, kind, number] - at) / 1e3 - case.get("delay_us", 0.0)
-        for out, into in ((at_a, at_b), (at_b, at_a))
-        for (leaves, kind, number), at in out.items()
-        if leaves and (False, kind, number) in into
+    delays = [
+        (arrivals[False, kind, number] - at) / 1e3 - case.get("delay_us", 0.0)
+        for departures, arrivals in ((at_a, at_b), (at_b, at_a))
+        for (leaves, kind, number), at in departures.items()
+        if leaves and (False, kind, number) in arrivals
     ]
-    way_errors = sorted(abs(way - case.get("way_us", 0.0)) for way in ways)
+    way_errors = sorted(abs(delay - case.get("way_us", 0.0)) for delay in delays)
 
-    def taken(of: list[float], share: float) -> float:
-        return of[min(len(of) - 1, int(share * len(of)))]
+    def percentile(values: list[float], share: float) -> float:
+        return values[min(len(values) - 1, int(share * len(values)))]
 
-    # Late or early; the caller knows the time that the hosts themselves take.
+    # Late and early count alike. `hosts_us` is the time that the hosts themselves take.
     errors = sorted(abs(trip - wanted - case.get("hosts_us", 0.0)) for trip in trips)
     return {
         "lost": case["count"] - len(trips),
         "beyond_us_min": trips[0] - wanted,
         "beyond_us_p50": statistics.median(trips) - wanted,
-        "beyond_us_p99": taken(trips, 0.99) - wanted,
-        "way_us_p50": statistics.median(ways),
-        "way_error_us_p50": taken(way_errors, 0.50),
-        "way_error_us_p99": taken(way_errors, 0.99),
-        "ways": len(ways),
-        "error_us_p50": taken(errors, 0.50),
-        "error_us_p99": taken(errors, 0.99),
-        "error_us_p999": taken(errors, 0.999),
+        "beyond_us_p99": percentile(trips, 0.99) - wanted,
+        "way_us_p50": statistics.median(delays),
+        "way_error_us_p50": percentile(way_errors, 0.50),
+        "way_error_us_p99": percentile(way_errors, 0.99),
+        "ways": len(delays),
+        "error_us_p50": percentile(errors, 0.50),
+        "error_us_p99": percentile(errors, 0.99),
+        "error_us_p999": percentile(errors, 0.999),
     }
 
 
 def rate(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """Bytes that a TCP receiver got, with their times, in `seconds` after one second of warm-up."""
+    """Return the bytes that a TCP receiver got, with their times, in `seconds` after one second of
+    warm-up.
+    """
     seconds = case["seconds"] + 1
     words = [sys.executable, __file__, "--take"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
         assert taker.stdout is not None
         taker.stdout.readline()
         run(*a.inside(sys.executable, __file__, "--give", str(seconds)))
-        seen: list[tuple[float, int]] = json.loads(taker.stdout.readline())
-    return {"seen": [(at, got) for at, got in seen if at >= seen[0][0] + 1]}
+        reads: list[tuple[float, int]] = json.loads(taker.stdout.readline())
+    return {"seen": [(at, received) for at, received in reads if at >= reads[0][0] + 1]}
 
 
-def wire_rate(seen: list[tuple[float, int]], busy: list[tuple[float, float]]) -> dict[str, float]:
-    """The wire's rate in full frames: 1448 bytes of payload are 1538 on the wire, preamble and gap
-    included.
+def wire_rate(reads: list[tuple[float, int]], busy: list[tuple[float, float]]) -> dict[str, float]:
+    """Return the wire's rate in full frames: 1448 bytes of payload are 1538 on the wire, including
+    preamble and gap.
 
     `wire_bits_per_s` is by the wall clock: a sender that leaves the link idle lowers it.
     `busy_bits_per_s` is the number of bits received, by the receiver's clock, over the time that
-    the link was busy in the same window, which begins and ends with a sample of the engine. `busy`:
-    those samples; without any, the figure is missing.
+    the link was busy in the same window. The window begins and ends with a sample of the engine in
+    `busy`; without samples the figure is left out.
     """
-    (begin, before), (end, after) = seen[0], seen[-1]
-    found = {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
+    (begin, before), (end, after) = reads[0], reads[-1]
+    rates = {"wire_bits_per_s": (after - before) * 8 / (end - begin) * 1538 / 1448}
     window = [sample for sample in busy if begin <= sample[0] <= end]
     if window:
-        (begin, idle_before), (end, idle_after) = window[0], window[-1]
-        got = bytes_until(seen, end) - bytes_until(seen, begin)
-        took = idle_after - idle_before
-        found |= {"busy_bits_per_s": got * 8 / took * 1538 / 1448, "busy_share": took / (end - begin)}
-    return found
+        (begin, busy_before), (end, busy_after) = window[0], window[-1]
+        received = bytes_until(reads, end) - bytes_until(reads, begin)
+        busy_s = busy_after - busy_before
+        rates |= {"busy_bits_per_s": received * 8 / busy_s * 1538 / 1448, "busy_share": busy_s / (end - begin)}
+    return rates
 
 
-def bytes_until(seen: list[tuple[float, int]], at: float) -> float:
-    """Bytes received by an instant, interpolated linearly between reads."""
-    place = bisect.bisect_left(seen, at, key=lambda one: one[0])
-    if place == 0:
-        return seen[0][1]
-    (t0, n0), (t1, n1) = seen[place - 1], seen[min(place, len(seen) - 1)]
+def bytes_until(reads: list[tuple[float, int]], at: float) -> float:
+    """Return the bytes received by an instant, interpolated linearly between reads."""
+    index = bisect.bisect_left(reads, at, key=lambda read: read[0])
+    if index == 0:
+        return reads[0][1]
+    (t0, n0), (t1, n1) = reads[index - 1], reads[min(index, len(reads) - 1)]
     return n0 if t1 == t0 else n0 + (n1 - n0) * (at - t0) / (t1 - t0)
 
 
 def give(seconds: float) -> None:
-    """Sends for so long, then closes at once: data still queued do not matter."""
+    """Send for `seconds`, then close at once and discard queued data."""
     with socket.create_connection((ADDRESS["b"], PORT)) as wire:
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         wire.settimeout(0.05)
-        until = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
         data = bytes(256 << 10)
-        while time.monotonic() < until:
+        while time.monotonic() < deadline:
             try:
                 wire.send(data)
             except TimeoutError:
@@ -394,32 +402,30 @@ def give(seconds: float) -> None:
 
 
 def take() -> None:
-    """Receives one connection; prints the number of bytes received, with times."""
-    seen, total = [], 0
+    """Receive from one connection; print the number of bytes received, with times."""
+    reads, total = [], 0
     with socket.create_server((ADDRESS["b"], PORT)) as server:
         print("ready", flush=True)
         wire, _ = server.accept()
-        room = bytearray(1 << 20)
+        buffer = bytearray(1 << 20)
         try:
-            while got := wire.recv_into(room):
-                total += got
-                seen.append((time.monotonic(), total))
+            while received := wire.recv_into(buffer):
+                total += received
+                reads.append((time.monotonic(), total))
         except ConnectionResetError:
             pass
-    print(json.dumps(seen))
+    print(json.dumps(reads))
 
 
 def datagrams(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:
-    """The number of `count` datagrams that arrive. Fails if one is lost for lack of buffer at the
-    receiver.
-    """
+    """Return how many of `count` datagrams arrive. Fails if the receiver's buffer overflows."""
     words = [sys.executable, __file__, "--take-datagrams"]
     with subprocess.Popen(b.inside(*words), stdout=subprocess.PIPE, text=True) as taker:
         assert taker.stdout is not None
         taker.stdout.readline()
         run(*a.inside(sys.executable, __file__, "--give-datagrams", str(case["count"])))
-        seen: dict[str, Any] = json.loads(taker.stdout.readline())
-    return seen
+        result: dict[str, Any] = json.loads(taker.stdout.readline())
+    return result
 
 
 def give_datagrams(count: int) -> None:
@@ -428,7 +434,7 @@ def give_datagrams(count: int) -> None:
         for number in range(count):
             wire.send(number.to_bytes(4) + bytes(96))
             if number % 100 == 99:
-                time.sleep(0.002)  # A pace of at most 50 000 a second, not a wait for a condition.
+                time.sleep(0.002)  # Limits the pace to 50 000 a second.
         for _ in range(20):
             wire.send(b"end")
 
@@ -444,15 +450,15 @@ def take_datagrams() -> None:
         text = Path("/proc/net/snmp").read_text()
     names, values = [line.split() for line in text.splitlines() if line.startswith("Udp:")]
     if int(values[names.index("RcvbufErrors")]) > 0:
-        raise RuntimeError("the receiver had no room for a datagram")
+        raise RuntimeError("the receiver's socket buffer overflowed")
     print(json.dumps({"arrived": len(arrived)}))
 
 
 def main() -> None:
-    """A case, or a part of one in one of its namespaces."""
+    """Run a case, or one part of a case in one of its namespaces."""
     parts = {
         "--echo": lambda: print(json.dumps(echo(int(sys.argv[2]), float(sys.argv[3]) / 1e3))),
-        "--passing": passing,
+        "--passing": record_frames,
         "--give": lambda: give(float(sys.argv[2])),
         "--take": take,
         "--give-datagrams": lambda: give_datagrams(int(sys.argv[2])),
@@ -465,11 +471,11 @@ def main() -> None:
     a, b = Host("a"), Host("b")
     try:
         with joined(case, a, b) as totals:
-            ways = {"tcp": tcp, "rtt": rtt, "rate": rate, "datagrams": datagrams}
-            measured = ways[case["measure"]](case, a, b)
+            measures = {"tcp": tcp, "rtt": rtt, "rate": rate, "datagrams": datagrams}
+            measured = measures[case["measure"]](case, a, b)
         busy = totals.pop("busy", [])
-        if seen := measured.pop("seen", None):
-            measured |= wire_rate(seen, busy)
+        if reads := measured.pop("seen", None):
+            measured |= wire_rate(reads, busy)
         print(json.dumps({**measured, "medium": totals}))
     finally:
         a.end()

@@ -1,5 +1,5 @@
-"""A figure of the benchmark: the values of every round beside those of its peers, and its line in
-the table.
+"""A figure of the benchmark: the values of hakaru and its peers in every round, and its line in the
+table.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from typing import Any
 
 @dataclass
 class Figure:
-    """One line of the table. `goal` is what a ratio should reach, by peer; `limit` what the value
-    should not exceed.
-    """
+    """One line of the table. `goal`: ratio to reach, by peer. `limit`: value not to exceed."""
 
     name: str
     unit: str
@@ -24,13 +22,13 @@ class Figure:
     limit: float | None = None
 
     def add(self, ours: float, **others: float) -> None:
-        """One round."""
+        """Add the values of one round."""
         self.ours.append(ours)
         for peer, value in others.items():
             self.peers.setdefault(peer, []).append(value)
 
     def ratios(self) -> dict[str, float]:
-        """Median over the rounds of how many times better than the peer."""
+        """Return, by peer, the median over the rounds of how many times better hakaru is."""
         return {
             peer: statistics.median(
                 _times(theirs, ours) if self.lower_is_better else _times(ours, theirs)
@@ -40,7 +38,7 @@ class Figure:
         }
 
     def document(self) -> dict[str, Any]:
-        """The figure as an entry of results/bench.json."""
+        """Return the figure as an entry of results/bench.json."""
         return {
             "name": self.name,
             "value": statistics.median(self.ours),
@@ -57,14 +55,14 @@ class Figure:
 
 
 def _times(better: float, than: float) -> float:
-    """`better` over `than`; 1 where the two are equal, even at 0."""
+    """Return `better` / `than`; 1 if the two are equal, even at 0."""
     if better == than:
         return 1.0
     return better / than if than else float("inf")
 
 
 def table(figures: list[Figure]) -> str:
-    """The table on stdout."""
+    """Return the table for stdout."""
     lines = [
         "| figure | hakaru (median; min–max) | n | peer | peer's median | ratio | goal |",
         "|---|---|---|---|---|---|---|",

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Labs with one planted bottleneck each, run for real and judged by the analysis: `make limits`.
+"""Runs labs with one planted bottleneck each and checks the verdicts of the analysis (`make
+limits`).
 
     bench/limits.py                     run all, print the tables, write docs/methodology/limits.md
     bench/limits.py slow-drive depth    only these cases; nothing is written
 
-Rates are low (links of 50 to 200 Mbit/s, drives of some hundred IOPS), so that the planted limit is
-reached before this machine's own. Exit code 1: a wrong verdict; 2: fewer than two short of all
-identified; 0: done.
+Rates are low (links of 50 to 200 Mbit/s, drives of a few hundred IOPS), so that the planted limit
+is reached before this machine's own. Exit code 0: done; 1: a wrong verdict; 2: more than two
+bottlenecks not identified.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/methodology/limits.md"
 HAKARU = Path(sys.executable).parent / "hakaru"
 MISSED_MAX = 2
-TESTER = ("generator_cpu", "machine_cpu", "fabric")
+TEST_SETUP = ("generator_cpu", "machine_cpu", "fabric")
 KIB, MIB = 1 << 10, 1 << 20
 
 FAST = {"raid": "raid0", "drives": 4, "stripe_unit_bytes": 65536, "drive": {"kind": "preset", "name": "nvme-ssd-2000"}}
@@ -47,12 +48,12 @@ CONTROLLER = {"command_us": 20, "data_us_per_mib": 100}
 
 
 def model(groups: dict[str, Any] = FAST, **parts: Any) -> dict[str, Any]:
-    """A timing model of an array with one group."""
+    """Return the timing model of an array with one group."""
     return {"kind": "array", "controller": CONTROLLER, "groups": [groups]} | parts
 
 
 FAR = {"lab.links.a1.delay": "5 ms"}
-"""A round trip of 10 ms."""
+"""Changes for a round trip of 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ the initiator more.
 
 
 def pattern(read_percent: int, size: str, depth: int, random_percent: int = 100) -> dict[str, Any]:
-    """A closed load of one size."""
+    """Return a closed load of one request size."""
     load = {"kind": "closed", "queue_depth": depth}
     return {
         "sizes": [{"size": size}],
@@ -156,7 +157,7 @@ LAB = {"hosts": ["h1"], "arrays": ["a1"], "switches": {"near": {}, "far": {}}, "
 
 
 def study(name: str, lab: dict[str, Any], factors: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
-    """A study in JSON, which is YAML."""
+    """Return a study document."""
     used = {level for block in factors for level in block["pattern"]}
     text = {"en": name, "ja": name}
     return {
@@ -184,17 +185,19 @@ def study(name: str, lab: dict[str, Any], factors: list[dict[str, Any]], **more:
 
 
 def run(folder: Path, described: dict[str, Any]) -> list[dict[str, Any]]:
-    """The points of a run of a study, each with its `text`."""
-    place = folder / described["id"]
-    place.mkdir()
-    (place / "study.yaml").write_text(json.dumps(described))
+    """Run a study; return its points, each with the `text` of its finding."""
+    directory = folder / described["id"]
+    directory.mkdir()
+    (directory / "study.yaml").write_text(json.dumps(described))
     out = folder / f"{described['id']}-runs"
-    command = [str(HAKARU), "run", str(place), "--out", str(out), "--report", "none", "--quiet"]
+    command = [str(HAKARU), "run", str(directory), "--out", str(out), "--report", "none", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    found = sorted(out.glob("*/summary.json"))
-    if not found:
-        raise SystemExit(f"{described['id']}: no run (exit {done.returncode})\n{done.stdout}{done.stderr}")
-    summary = json.loads(found[-1].read_text())
+    summaries = sorted(out.glob("*/summary.json"))
+    if not summaries:
+        raise SystemExit(
+            f"study {described['id']}: no summary (exit status {done.returncode})\n{done.stdout}{done.stderr}"
+        )
+    summary = json.loads(summaries[-1].read_text())
     texts = {json.dumps(f["where"], sort_keys=True): f["text"] for f in summary["findings"] if f["kind"] == "limiter"}
     for point in summary["points"]:
         point["text"] = _text(point, texts)
@@ -203,7 +206,7 @@ def run(folder: Path, described: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
-    """The finding about a point, or about the sweep that consists of it."""
+    """Return the finding about a point, or about the sweep that consists of it."""
     factors = point["factors"]
     for where in (factors, {f: v for f, v in factors.items() if f != "vms"}):
         if (text := texts.get(json.dumps(where, sort_keys=True))) is not None:
@@ -212,31 +215,31 @@ def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
 
 
 def slug(name: str) -> str:
-    """The case's name as a level of a variable."""
+    """Return a case's name as a level of a variable."""
     return name.replace(" ", "-").lower()
 
 
 def planted_study(name: str, lab: dict[str, Any], cases: list[Planted], **more: Any) -> dict[str, Any]:
-    """One study with a level for each case."""
+    """Return one study with a level for each case."""
     blocks = [{"planted": [slug(c.name)], "pattern": [c.pattern], "vms": [1]} for c in cases]
     variables = {"planted": {slug(c.name): c.changes for c in cases}}
     return study(name, lab, blocks, variables=variables, **more)
 
 
-def judged(case: Planted, point: dict[str, Any]) -> str:
-    """`yes`, `undetermined`, `test setup` (this machine was the limit) or `WRONG`."""
+def judgement(case: Planted, point: dict[str, Any]) -> str:
+    """Return `yes`, `undetermined`, `test setup` (this machine was the limit) or `WRONG`."""
     limiter = point["limiter"]
     if limiter == case.verdict:
         return "yes"
-    return "undetermined" if limiter == "undetermined" else "test setup" if limiter in TESTER else "WRONG"
+    return "undetermined" if limiter == "undetermined" else "test setup" if limiter in TEST_SETUP else "WRONG"
 
 
-def planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any]]]:
-    """Each case with its point."""
-    found: list[tuple[Planted, dict[str, Any]]] = []
+def run_planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any]]]:
+    """Run the chosen cases, or all; return each case with its point."""
+    results: list[tuple[Planted, dict[str, Any]]] = []
     chain = [c for c in CHAIN if not chosen or slug(c.name) in chosen]
     if chain:
-        found += zip(chain, run(folder, planted_study("chain", LAB, chain)), strict=True)
+        results += zip(chain, run(folder, planted_study("chain", LAB, chain)), strict=True)
     machine = {"target_name": "iqn.2026-11.example.hakaru:cores", "model": {"kind": "none"}}
     array = machine | {"lus": [{"lun": 0, "size": "4 GiB"}]}
     for case in CORES:
@@ -246,12 +249,14 @@ def planted(folder: Path, chosen: set[str]) -> list[tuple[Planted, dict[str, Any
         measure = times | {"verify": case.verdict == "generator_cpu"}
         block = {"pattern": [case.pattern], "vms": [1]}
         points = run(folder, study(slug(case.name), {"hosts": 1}, [block], array=array, measure=measure))
-        found += zip([case], points, strict=True)
-    return found
+        results += zip([case], points, strict=True)
+    return results
 
 
-def compared(folder: Path) -> list[tuple[str, int, dict[str, Any], dict[str, Any]]]:
-    """Pattern, number of VMs, and the same point in a star and in a chain of links."""
+def run_compared(folder: Path) -> list[tuple[str, int, dict[str, Any], dict[str, Any]]]:
+    """Run the same loads in a star and in a chain of links; return pattern, number of VMs and the
+    two points of each load.
+    """
     rate = {"rate": "100 Mbit/s", "queue": "512 KiB"}
     chain = LAB | {"links": {name: link | rate for name, link in LINKS.items()}}
     star = {"hosts": ["h1"], "array": "a1", "host_link": rate, "array_link": rate}
@@ -267,18 +272,19 @@ def compared(folder: Path) -> list[tuple[str, int, dict[str, Any], dict[str, Any
     return [(a["factors"]["pattern"], a["factors"]["vms"], a, b) for a, b in zip(*runs, strict=True)]
 
 
-def planted_table(found: list[tuple[Planted, dict[str, Any]]]) -> str:
-    """Planted, verdict, evidence."""
+def planted_table(results: list[tuple[Planted, dict[str, Any]]]) -> str:
+    """Return the table of planted bottlenecks, verdicts and evidence."""
     rows = [
-        f"| {case.name} | `{point['limiter']}` | {judged(case, point)} | {point['text']} |\n" for case, point in found
+        f"| {case.name} | `{point['limiter']}` | {judgement(case, point)} | {point['text']} |\n"
+        for case, point in results
     ]
     return "| planted | verdict | identified | evidence |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def compared_table(found: list[tuple[str, int, dict[str, Any], dict[str, Any]]]) -> str:
-    """The table of the same load in both labs."""
+def compared_table(results: list[tuple[str, int, dict[str, Any], dict[str, Any]]]) -> str:
+    """Return the table of the same load in both labs."""
     rows = []
-    for name, vms, star, chain in found:
+    for name, vms, star, chain in results:
         same = "yes" if star["limiter"] == chain["limiter"] else "NO"
         sides = " | ".join(f"`{p['limiter']}` {p['resource'] or ''} {_rate(p)}" for p in (star, chain))
         rows.append(f"| {name}, {vms} VM | {sides} | {same} |\n")
@@ -291,13 +297,13 @@ def _rate(point: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Runs the cases, prints the tables, writes the page."""
+    """Run the cases, print the tables, write the page."""
     chosen = set(sys.argv[1:])
     with tempfile.TemporaryDirectory(prefix="hakaru-limits-") as temporary:
         folder = Path(temporary)
-        found = planted(folder, chosen - {"compare"}) if chosen != {"compare"} else []
-        pairs = compared(folder) if not chosen or "compare" in chosen else []
-    tables = [planted_table(found), compared_table(pairs)]
+        results = run_planted(folder, chosen - {"compare"}) if chosen != {"compare"} else []
+        pairs = run_compared(folder) if not chosen or "compare" in chosen else []
+    tables = [planted_table(results), compared_table(pairs)]
     print("\n".join(tables))
     if not chosen:
         text = re.sub(
@@ -307,7 +313,7 @@ def main() -> int:
             flags=re.DOTALL,
         )
         PAGE.write_text(text)
-    verdicts = [judged(case, point) for case, point in found]
+    verdicts = [judgement(case, point) for case, point in results]
     if "WRONG" in verdicts or any(a["limiter"] != b["limiter"] for _, _, a, b in pairs):
         return 1
     return 2 if len(verdicts) - verdicts.count("yes") > MISSED_MAX else 0

@@ -1,7 +1,7 @@
-"""The programs that a benchmark compares: hakaru's engines, tgt, iscsi-perf and the echo ceiling,
+"""Programs that a benchmark compares: hakaru's engines, tgt, iscsi-perf and the echo ceiling,
 each on its own core.
 
-Everything listens on loopback, is started here and ended here by its own process id.
+All programs listen on loopback. This module starts them and ends each by its process id.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Memory:
     """Resident memory of a process, in bytes."""
 
     resident: int
-    """With the pages of the program's file that the kernel happened to map."""
+    """All resident pages, including those of the program's file that the kernel has mapped."""
     anonymous: int
-    """What the process itself allocated."""
+    """Pages that the process itself allocated."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class Load:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a whole process."""
+    """Return the user and system time of a process, all threads included."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
 
 
 def memory_of(pid: int) -> Memory:
-    """Resident memory of a process. Blocks of an LU that were only read share the kernel's zero
-    page and take none.
+    """Return the resident memory of a process. Blocks of an LU that were only read share the
+    kernel's zero page and take no memory.
     """
     status = Path(f"/proc/{pid}/status").read_text()
     resident = {name: int(kib) * 1024 for name, kib in re.findall(r"^(VmRSS|RssAnon):\s+(\d+) kB", status, re.M)}
@@ -78,12 +78,12 @@ def memory_of(pid: int) -> Memory:
 
 
 def pinned(cpu: int) -> list[str]:
-    """Prefix that keeps a command on one core."""
+    """Return the prefix that pins a command to one core."""
     return ["taskset", "-c", str(cpu % (os.cpu_count() or 1))]
 
 
 class Engine:
-    """One `hakaru-engine`, spoken to in the contract's JSON lines."""
+    """A process of `hakaru-engine`, driven by the contract's JSON lines."""
 
     def __init__(self, binary: Path, cpu: int) -> None:
         self.process = subprocess.Popen(
@@ -91,7 +91,7 @@ class Engine:
         )
         self.contract: int = self.wait_for("hello")["contract"]
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
@@ -104,15 +104,15 @@ class Engine:
                 raise RuntimeError(f"engine: {event['message']}; {event['hint']}")
             if event["type"] == kind:
                 return event
-        raise RuntimeError(f"the engine ended before it said {kind}")
+        raise RuntimeError(f"the engine ended before it sent `{kind}`")
 
     def configure(self, config: dict[str, Any]) -> dict[str, Any]:
-        self.say({"type": "configure", "contract": self.contract, "config": config})
-        found: dict[str, Any] = self.wait_for("ready")["found"]
-        return found
+        self.send({"type": "configure", "contract": self.contract, "config": config})
+        ready: dict[str, Any] = self.wait_for("ready")["found"]
+        return ready
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, as in a crash."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
@@ -120,7 +120,7 @@ class Engine:
             stream.close()
 
     def end(self) -> None:
-        """Let it end cleanly."""
+        """Stop the process cleanly; kill it after 10 s."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         try:
@@ -138,7 +138,7 @@ def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Por
     """Configure an engine as an array with one LU and model `none`; `lu` and `more` as in the
     contract.
     """
-    found = engine.configure(
+    ready = engine.configure(
         {
             "engine": "array",
             "target_name": TARGET_NAME,
@@ -149,14 +149,14 @@ def begin_array(engine: Engine, lu: dict[str, Any] = MEMORY, **more: Any) -> Por
             **more,
         }
     )
-    engine.say({"type": "start", "at_ns": 0})
-    # Samples are not read here: one a minute fits the pipe.
-    return Portal(found["portals"][0], 1, engine.process.pid)
+    engine.send({"type": "start", "at_ns": 0})
+    # Nothing reads the samples: the pipe holds one per minute.
+    return Portal(ready["portals"][0], 1, engine.process.pid)
 
 
 @contextmanager
 def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: Any) -> Iterator[Portal]:
-    """hakaru's array while the block lasts; the LU is in memory by default."""
+    """Run hakaru's array while the block lasts. The LU is in memory by default."""
     engine = Engine(binary, cpu)
     try:
         yield begin_array(engine, lu, **more)
@@ -166,9 +166,8 @@ def hakaru_array(binary: Path, cpu: int, lu: dict[str, Any] = MEMORY, **more: An
 
 @contextmanager
 def tgt(cpu: int) -> Iterator[Portal]:
-    """tgt with a file on tmpfs, on a control port of its own."""
-    # tgtd's control socket has a number that is shared by the whole machine; this one is used by no
-    # other process.
+    """Run tgt with a file on tmpfs and a control port of its own."""
+    # The number of tgtd's control socket is machine-wide, so it is derived from the process id.
     port, control = free_port(), str(os.getpid() % 32768)
     process = subprocess.Popen(
         [*pinned(cpu), "tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
@@ -207,7 +206,7 @@ def tgt(cpu: int) -> Iterator[Portal]:
 
 
 def free_port() -> int:
-    """A free TCP port of the loopback address."""
+    """Return a free TCP port of the loopback address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -239,10 +238,10 @@ def fill(portal: Portal) -> None:
 
 
 def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) -> Load:
-    """libiscsi's load program: random reads over one session."""
+    """Run libiscsi's load program: random reads over one session."""
     (
         cpu_before,
-        mine_before,
+        usage_before,
     ) = cpu_seconds(portal.pid), resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.run(
         [*pinned(cpu), "iscsi-perf", "-r", "-m", str(depth), "-b", str(size // 512), "-t", str(seconds), portal.url],
@@ -250,13 +249,13 @@ def iscsi_perf(portal: Portal, size: int, depth: int, seconds: int, cpu: int) ->
         text=True,
         check=True,
     )
-    mine = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = re.findall(r"iops average (\d+) ", (out.stdout + out.stderr).replace("\r", "\n"))
-    if not found:
-        raise RuntimeError(f"iscsi-perf said nothing of IOPS: {out.stderr[-300:]}")
-    iops = float(found[-1])
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    averages = re.findall(r"iops average (\d+) ", (out.stdout + out.stderr).replace("\r", "\n"))
+    if not averages:
+        raise RuntimeError(f"iscsi-perf reported no IOPS: {out.stderr[-300:]}")
+    iops = float(averages[-1])
     per = 1e5 / (iops * seconds)
-    client = mine.ru_utime + mine.ru_stime - mine_before.ru_utime - mine_before.ru_stime
+    client = usage.ru_utime + usage.ru_stime - usage_before.ru_utime - usage_before.ru_stime
     return Load(iops, (cpu_seconds(portal.pid) - cpu_before) * per, client * per, latency_us_mean=depth * 1e6 / iops)
 
 
@@ -282,7 +281,7 @@ def hakaru_initiator(
     coalesce: tuple[int, float] = (64, 10.0),
     warmup_s: float = 0.5,
 ) -> Load:
-    """hakaru's initiator: `sessions` VMs, each with a session and a share of the LU.
+    """Run hakaru's initiator: `sessions` VMs, each with a session and a share of the LU.
 
     `coalesce`: `coalesce_us` and `coalesce_percent`, as in the contract.
     """
@@ -320,7 +319,7 @@ def hakaru_initiator(
                 ],
             }
         )
-        engine.say({"type": "start", "at_ns": 0})
+        engine.send({"type": "start", "at_ns": 0})
         engine.wait_for("phase")  # warm-up
         engine.wait_for("phase")  # measure
         # The engine exits after its result, and an exited process has no memory to read.
@@ -353,11 +352,11 @@ def build_echo(folder: Path) -> Path:
 
 
 def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[int, int], memory_bytes: int = 0) -> Load:
-    """Run the ceiling on the server's and the client's core: a request of 48 bytes, an answer of 48
+    """Run the ceiling on the server's and the client's core: a request has 48 bytes, an answer 48
     bytes and the payload.
 
-    `memory_bytes`: payloads come from random places in this much memory, as the blocks of an LU do;
-    0: they stay in the cache.
+    `memory_bytes`: payloads come from random places in this much memory, like the blocks of an LU;
+    0: payloads come from the cache.
     """
     words = [str(program), str(depth), str(payload), str(seconds), *map(str, cpus)]
     if memory_bytes:
@@ -370,7 +369,7 @@ def echo(program: Path, depth: int, payload: int, seconds: float, cpus: tuple[in
 
 
 def missing_programs() -> list[str]:
-    """Peer programs that are not installed."""
+    """Return the peer programs that are not installed."""
     wanted = (
         "tgtd",
         "tgtadm",

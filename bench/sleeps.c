@@ -1,5 +1,5 @@
-/* The error that this machine alone adds to echoes delayed in both directions. Nothing is sent or
- * computed. An echo begins every EVERY_US; it is due DELAY_US later, and again DELAY_US after that.
+/* Measures the error that this machine alone adds to echoes delayed in both directions. Nothing is
+ * sent or computed. An echo begins every EVERY_US; it is due DELAY_US later, and again DELAY_US after that.
  * One process sleeps until each instant or, with `spin`, polls the clock until then. The sum of its
  * two latenesses is the least error that any program can have that delays both ways and waits so.
  *
@@ -27,8 +27,8 @@ static void wait_until(int64_t at) {
         while (now_ns() < at) {}
         return;
     }
-    struct timespec then = {at / 1000000000, at % 1000000000};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL);
+    struct timespec deadline = {at / 1000000000, at % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -41,22 +41,22 @@ int main(int argc, char **argv) {
     if (argc != 4 && !spins) errx(2, "usage: sleeps COUNT EVERY_US DELAY_US [spin]");
     const int count = atoi(argv[1]);
     const int64_t every = atoll(argv[2]) * 1000, delay = atoll(argv[3]) * 1000;
-    /* When each echo is due at the far end, and back; the way back begins at the actual arrival. */
-    int64_t *back = calloc(count, sizeof *back), *error = calloc(count, sizeof *error);
-    if (!back || !error) err(1, "calloc");
+    /* Instant at which each echo is due back (its return begins at the actual arrival), and its error. */
+    int64_t *due_back = calloc(count, sizeof *due_back), *error = calloc(count, sizeof *error);
+    if (!due_back || !error) err(1, "calloc");
     prctl(PR_SET_TIMERSLACK, 1);
     const int64_t begin = now_ns();
-    for (int there = 0, home = 0; home < count;) {
-        const int64_t due = begin + there * every + delay;
-        if (there < count && (there == home || due <= back[home])) {
+    for (int arrived = 0, returned = 0; returned < count;) {
+        const int64_t due = begin + arrived * every + delay;
+        if (arrived < count && (arrived == returned || due <= due_back[returned])) {
             wait_until(due);
             const int64_t at = now_ns();
-            back[there] = at + delay;
-            error[there++] = at - due;
+            due_back[arrived] = at + delay;
+            error[arrived++] = at - due;
         } else {
-            wait_until(back[home]);
-            error[home] += now_ns() - back[home];
-            home++;
+            wait_until(due_back[returned]);
+            error[returned] += now_ns() - due_back[returned];
+            returned++;
         }
     }
     qsort(error, count, sizeof *error, ascending);

@@ -1,5 +1,5 @@
-/* The ceiling of an iSCSI-shaped request/response stream over loopback TCP, which no target and no
- * initiator can exceed.
+/* Measures the ceiling of an iSCSI-shaped request/response stream over loopback TCP, which no target
+ * and no initiator can exceed.
  *
  * The client keeps DEPTH requests of 48 bytes outstanding; the server answers each with
  * 48 + PAYLOAD bytes. Everything that is ready is sent in one writev on both sides, and neither side
@@ -30,12 +30,12 @@
 
 enum { REQUEST = 48, BATCH = 64, INPUT = 1 << 20 };
 
-/* Memory of the payloads, and how many fit; 0: one fixed payload behind the header. */
+/* Memory of the payloads, and the number that fit. 0: one fixed payload follows the header. */
 static char *memory;
 static size_t places;
 
-static void die(const char *what) {
-    perror(what);
+static void die(const char *operation) {
+    perror(operation);
     exit(1);
 }
 
@@ -49,17 +49,18 @@ static void pin(int cpu) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    sched_setaffinity(0, sizeof set, &set); /* on one core: stays where it is */
+    sched_setaffinity(0, sizeof set, &set); /* fails on a machine without this core */
 }
 
-/* xorshift64 (Marsaglia, 2003): the next place. */
+/* Returns the next random place: xorshift64 (Marsaglia, 2003). */
 static size_t next_place(void) {
     static unsigned long long x = 88172645463325252ULL;
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     return (size_t)(x % places);
 }
 
-/* Send `count` messages, BATCH to a writev: copies of `message`, or its header and a payload from memory. */
+/* Sends `count` messages, BATCH per writev: copies of `message`, or its header and a payload from
+ * memory. */
 static int send_messages(int fd, char *message, size_t length, size_t count) {
     struct iovec v[2 * BATCH];
     while (count > 0) {
@@ -87,7 +88,7 @@ static int send_messages(int fd, char *message, size_t length, size_t count) {
     return 0;
 }
 
-/* Wait for input, take all of it, return how many whole messages have come; -1 at the end. */
+/* Waits for input and reads it; returns the number of complete messages, or -1 at the end. */
 static long receive_messages(int fd, int ep, char *buffer, size_t length, size_t *have) {
     struct epoll_event e;
     for (;;) {
@@ -121,7 +122,7 @@ static void serve(int listener, size_t response, int cpu) {
     _exit(0);
 }
 
-/* Like an LU in memory: written once, in huge pages where available. */
+/* Allocates memory like that of an LU: written once, in huge pages where available. */
 static void make_memory(size_t bytes, size_t payload) {
     memory = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) die("mmap");

@@ -1,10 +1,10 @@
-/* A delay between two namespaces, as mahimahi's mm-delay makes it: a TUN interface at each end, one
- * process per direction, one packet per read and per write, a clock of milliseconds (mahimahi 0.98:
+/* Delays packets between two namespaces as mahimahi's mm-delay does: a TUN interface at each end,
+ * one process per direction, one packet per read and per write, a millisecond clock (mahimahi 0.98:
  * src/frontend/delay_queue.cc, src/packet/ferry_queue...). Debian 12 does not package mahimahi; this
  * is a reimplementation of its loop.
  *
  * usage: tun_delay PID_A PID_B DELAY_US
- * makes `eth0` in the network namespaces of both processes, prints "ready", runs until killed */
+ * creates `eth0` in the network namespaces of both processes, prints "ready", runs until killed */
 #define _GNU_SOURCE
 #include <err.h>
 #include <fcntl.h>
@@ -69,7 +69,9 @@ static void carry(int from, int to, long long delay_ms) {
             struct packet *packet = first;
             first = packet->next;
             if (!first) last = &first;
-            if (write(to, packet->bytes, (size_t)packet->length) < 0) { /* The interface is down: lost, as mm-delay loses it. */ }
+            if (write(to, packet->bytes, (size_t)packet->length) < 0) {
+                /* The interface is down: the packet is lost, as with mm-delay. */
+            }
             free(packet);
         }
     }

@@ -1,10 +1,9 @@
-"""The cost of watching TCP for the watched connection: one bulk flow over loopback, without a watch
-and with one.
+"""Benchmark of the TCP watch: its cost to the watched connection, one bulk flow over loopback.
 
-The two slices of a pair follow each other on the same connection, so that other work on the machine
-affects both; a round's ratio is the median over its pairs. One flow is paced as on 10 GbE and
-leaves CPU time to others. The other uses all CPUs, so that the watch and the tracepoints slow it
-down.
+The two slices of a pair, with and without the watch, follow each other on the same connection, so
+that other work on the machine affects both. The ratio of a round is the median over its pairs. One
+flow is paced as on 10 GbE and leaves CPU time to others. The other uses all CPUs, so that the watch
+and the tracepoints slow it down.
 """
 
 from __future__ import annotations
@@ -33,10 +32,12 @@ PACED_BITS_PER_S = 10_000_000_000
 
 
 class Flow:
-    """One TCP connection over loopback, both of its ends threads here; counts what arrives."""
+    """One TCP connection over loopback, with a thread of this process at either end; counts the
+    received bytes.
+    """
 
     def __init__(self, bits_per_s: int | None = None) -> None:
-        """A flow as fast as possible, or paced by TCP."""
+        """Start a flow as fast as possible, or paced by TCP at `bits_per_s`."""
         listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = listener.getsockname()[1]
         self._sender = socket.create_connection(("127.0.0.1", self.port))
@@ -63,13 +64,13 @@ class Flow:
             self.bytes += count
 
     def bits_per_s(self, seconds: float) -> float:
-        """Its rate over the next `seconds`."""
+        """Return the rate over the next `seconds`."""
         began, before = time.monotonic(), self.bytes
         time.sleep(seconds)
         return 8 * (self.bytes - before) / (time.monotonic() - began)
 
     def end(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self._sender.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
@@ -79,31 +80,31 @@ class Flow:
 
 @contextmanager
 def watch(binary: Path, **tcp: Any) -> Iterator[dict[str, float]]:
-    """A running watch engine; yields a dictionary that holds its result's values at the end."""
+    """Run a watch engine. Yields a dictionary that receives the values of its result at the end."""
     process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None and process.stdout is not None
     values: dict[str, float] = {}
 
-    def say(**command: Any) -> None:
+    def send(**command: Any) -> None:
         print(json.dumps(command), file=process.stdin, flush=True)
 
-    def hear(kind: str) -> dict[str, Any]:
+    def wait_for(kind: str) -> dict[str, Any]:
         for line in process.stdout or ():
             event: dict[str, Any] = json.loads(line)
             if event["type"] == kind:
                 return event
             if event["type"] == "error":
                 raise RuntimeError(event["message"])
-        raise RuntimeError(f"the engine ended before it said {kind}")
+        raise RuntimeError(f"the engine ended before it sent `{kind}`")
 
     try:
-        say(type="configure", contract=hear("hello")["contract"], config={"engine": "watch", "tcp": tcp})
-        hear("ready")
-        say(type="start", at_ns=0)
-        hear("sample")
+        send(type="configure", contract=wait_for("hello")["contract"], config={"engine": "watch", "tcp": tcp})
+        wait_for("ready")
+        send(type="start", at_ns=0)
+        wait_for("sample")
         yield values
-        say(type="stop")
-        values |= hear("result")["values"]
+        send(type="stop")
+        values |= wait_for("result")["values"]
     finally:
         process.stdin.close()
         process.wait(10)
@@ -111,7 +112,7 @@ def watch(binary: Path, **tcp: Any) -> Iterator[dict[str, float]]:
 
 @dataclass(frozen=True)
 class WatchBench:
-    """Settings. `binary`: the engine; `folder`: for series."""
+    """Benchmark of the TCP watch. `binary`: the engine. `folder`: for series."""
 
     binary: Path
     rounds: int
@@ -119,7 +120,7 @@ class WatchBench:
     folder: Path
 
     def watch_tcp_overhead(self) -> list[Figure]:
-        """Rate of the flow while it is watched, beside its rate while it is not."""
+        """Measure the rate of a flow with and without the watch engine."""
         settings = [
             ("10ms", {"interval_us": 10_000, "trace": "off"}),
             ("1ms", {"interval_us": 1000, "trace": "off"}),
@@ -149,18 +150,18 @@ class WatchBench:
             flow.bits_per_s(SLICE_S)
             pairs = max(3, self.seconds * PAIRS_PER_SECOND)
             for pair in range(pairs):
-                # Each comes first as often as second, so that drift favours neither.
-                halves: dict[bool, float] = {}
-                for on in (pair % 2 == 0, pair % 2 != 0):
-                    if on:
+                # Each slice comes first in half of the pairs, so that drift favours neither.
+                slices: dict[bool, float] = {}
+                for is_watched in (pair % 2 == 0, pair % 2 != 0):
+                    if is_watched:
                         with watch(self.binary, ports=[flow.port], file=series, **tcp) as values:
-                            halves[True] = flow.bits_per_s(SLICE_S)
+                            slices[True] = flow.bits_per_s(SLICE_S)
                         for key in totals:
                             totals[key] += values[f"tcp_{key}"]
                     else:
-                        halves[False] = flow.bits_per_s(SLICE_S)
-                watched.append(halves[True])
-                ratios.append(halves[True] / halves[False])
+                        slices[False] = flow.bits_per_s(SLICE_S)
+                watched.append(slices[True])
+                ratios.append(slices[True] / slices[False])
         finally:
             flow.end()
         ours = statistics.median(watched)

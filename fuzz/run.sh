@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every fuzz target and the fuzzing of study files for SECONDS each (first argument, default 30). Exits non-zero on the first finding, which
-# lies then in fuzz/artifacts. Seeds are in fuzz/corpus; what the fuzzer learns beyond them goes to fuzz/corpus-new, which is not committed.
+# Runs every fuzz target and the fuzzing of study files for SECONDS each (first argument, default
+# 30). Exits non-zero on the first finding, which is stored in fuzz/artifacts. Seeds are in
+# fuzz/corpus. New inputs that the fuzzer discovers go to fuzz/corpus-new, which is not committed.
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-30}
@@ -11,13 +12,14 @@ PATH=$tools/bin:$PATH
 command -v c++ >/dev/null || { echo "error: no C++ compiler" >&2; echo "hint: install g++" >&2; exit 3; }
 command -v cargo-fuzz >/dev/null || cargo install --quiet --locked --root "$tools" cargo-fuzz@0.13.2
 
-# Works on a stable toolchain: there is no unsafe code for a sanitizer to look at (`-s none`), and coverage instrumentation is a stable code generation flag.
+# Works on a stable toolchain: the code under test has no unsafe code that a sanitizer could check
+# (`-s none`), and coverage instrumentation is a stable code generation flag.
 cargo fuzz build --fuzz-dir fuzz -s none
 mkdir -p fuzz/artifacts
 for target in $(cargo fuzz list --fuzz-dir fuzz); do
     mkdir -p "fuzz/corpus-new/$target"
     log=fuzz/artifacts/$target.log
-    # No input may take over a second or half a GiB.
+    # No input may take more than one second or 512 MiB.
     cargo fuzz run --fuzz-dir fuzz -s none "$target" "fuzz/corpus-new/$target" "fuzz/corpus/$target" -- \
         -max_total_time="$seconds" -max_len=8192 -timeout=1 -rss_limit_mb=512 -print_final_stats=1 >"$log" 2>&1 || {
         cat "$log" >&2

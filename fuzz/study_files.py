@@ -1,13 +1,13 @@
-"""Fuzz study files: mutate the studies that ship, and demand that loading ends in a study or in a
+"""Fuzz study files: mutate the shipped studies, and check that loading yields a study or a
 `UsageError`.
 
     study_files.py [SECONDS [SEED]]      default 30 s, seed 1; exit 1 on the first finding, which
-                                         lies in fuzz/artifacts
+                                         is stored in fuzz/artifacts
 
-Two kinds of mutation alternate: of the text (tokens inserted, lines moved, bytes changed) and of
-the data (a value somewhere in the tree replaced, removed or doubled), which reaches the checks
-behind the parser. Beside the class of the error, its place is checked (`file:line:column`), and
-that no file takes more than a second of CPU.
+Two kinds of mutation alternate. Mutations of the text insert tokens, repeat lines and change bytes.
+Mutations of the data replace, remove or repeat a value in the tree, which reaches the checks behind
+the parser. An error must also state its place (`file:line:column`), and no file may take more than
+a second of CPU.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Path_ = tuple[str | int, ...]
 
 
 def mutate_text(text: str, rng: random.Random) -> bytes:
-    """`text` with one to eight changes."""
+    """Return `text` with one to eight changes."""
     words = re.findall(r"\S+", text)
     for _ in range(rng.randint(1, 8)):
         at = rng.randrange(len(text) + 1)
@@ -97,7 +97,7 @@ def mutate_text(text: str, rng: random.Random) -> bytes:
 
 
 def paths(data: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Every part of `data` except the whole."""
+    """Yield the path of every part of `data`, except `data` itself."""
     children: Iterator[tuple[str | int, Any]] | enumerate[Any] = iter(())
     if isinstance(data, dict):
         children = iter(data.items())
@@ -109,25 +109,25 @@ def paths(data: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def mutate_data(data: Any, rng: random.Random) -> Any:
-    """`data` with one to four parts replaced, removed, renamed or doubled."""
+    """Return `data` with one to four parts replaced, removed, renamed or repeated."""
     data = copy.deepcopy(data)
     for _ in range(rng.choice([1, 1, 1, 2, 4])):
-        there = list(paths(data))
-        if not there:
+        places = list(paths(data))
+        if not places:
             break
-        *above, last = rng.choice(there)
+        *parents, last = rng.choice(places)
         parent = data
-        for part in above:
+        for part in parents:
             parent = parent[part]
         match rng.randrange(10):
             case 0:
                 del parent[last]
             case 1 if isinstance(parent, dict):
-                parent[rng.choice([str(rng.choice(there)[-1]), "x", ""])] = parent.pop(last)
+                parent[rng.choice([str(rng.choice(places)[-1]), "x", ""])] = parent.pop(last)
             case 2 if isinstance(parent, list):
                 parent.extend([copy.deepcopy(parent[int(last)])] * rng.randint(1, 50))
             case 3:
-                parent[last] = copy.deepcopy(part_at(data, rng.choice(there)))
+                parent[last] = copy.deepcopy(part_at(data, rng.choice(places)))
             case 4:
                 parent[last] = copy.deepcopy(rng.choice(VALUES))
             case _:
@@ -136,8 +136,8 @@ def mutate_data(data: Any, rng: random.Random) -> Any:
 
 
 def nearby(value: Any, rng: random.Random) -> Any:
-    """A value that may well be legal in the place of `value`, so that the checks behind the first
-    one are reached.
+    """Return a value that is probably valid in the place of `value`, so that later checks are
+    reached.
     """
     if isinstance(value, bool):
         return not value
@@ -151,7 +151,7 @@ def nearby(value: Any, rng: random.Random) -> Any:
 
 
 def part_at(data: Any, path: Path_) -> Any:
-    """The part of `data` at `path`; the path may have gone by now."""
+    """Return the part of `data` at `path`, or `None` if the path no longer exists."""
     for part in path:
         try:
             data = data[part]
@@ -168,25 +168,25 @@ def check_file(path: Path) -> None:
 
 
 def check_data(data: Any) -> None:
-    """The checks behind the parser: parsing is nine tenths of the time, and the other kind of
-    mutation does that.
+    """Run the checks behind the parser. Parsing takes nine tenths of the time, and mutations of the
+    text cover it.
     """
     document = Document("study.yaml", data)
     study = validate(document, Study)
-    if found := problems(study):
-        raise document.error(document.place_of(found[0][0]), found[0][1])
+    if contradictions := problems(study):
+        raise document.error(document.place_of(contradictions[0][0]), contradictions[0][1])
     for quick in (False, True):
         expand(study, quick=quick)
 
 
 def finding_of(check: Callable[[], None]) -> str | None:
-    """What is wrong with how an input was treated; `None` if nothing."""
+    """Run `check` on an input. Return the finding, or `None` if the input was handled correctly."""
     began = time.process_time()
     try:
         check()
     except UsageError as e:
         if not re.match(r"\S+(:\d+:\d+)?: ", e.message):
-            return f"no place in the error: {e.message}"
+            return f"the error states no place: {e.message}"
     except Exception:
         return traceback.format_exc()
     used = time.process_time() - began
@@ -194,11 +194,11 @@ def finding_of(check: Callable[[], None]) -> str | None:
 
 
 def main(seconds: float, seed: int) -> int:
-    """Mutate until the time is up."""
+    """Check mutated studies for `seconds`, and return the exit code."""
     rng = random.Random(seed)
     sources = [path.read_bytes() for path in study_paths().values()]
     if not sources:
-        print("error: there are no studies to begin from", file=sys.stderr)
+        print("error: no shipped studies were found to mutate", file=sys.stderr)
         return 3
     documents = [parse_document(source, "study.yaml").data for source in sources]
     until = time.monotonic() + seconds
@@ -207,19 +207,21 @@ def main(seconds: float, seed: int) -> int:
         path = Path(folder) / "study.yaml"
         while time.monotonic() < until:
             inputs += 1
-            which = rng.randrange(len(sources))
+            index = rng.randrange(len(sources))
             if inputs % DATA_PER_TEXT:
-                data = mutate_data(documents[which], rng)
-                finding, kept = finding_of(partial(check_data, data)), repr(data).encode()
+                data = mutate_data(documents[index], rng)
+                finding, content = finding_of(partial(check_data, data)), repr(data).encode()
             else:
-                kept = mutate_text(sources[which].decode(), rng)
-                path.write_bytes(kept)
+                content = mutate_text(sources[index].decode(), rng)
+                path.write_bytes(content)
                 finding = finding_of(partial(check_file, path))
             if finding:
                 ARTIFACTS.mkdir(parents=True, exist_ok=True)
                 file = ARTIFACTS / f"finding-{seed}-{inputs}"
-                file.write_bytes(kept)
-                print(f"{finding}\nerror: finding after {inputs} inputs\nhint: {file} holds it", file=sys.stderr)
+                file.write_bytes(content)
+                print(
+                    f"{finding}\nerror: finding after {inputs} inputs\nhint: see the input in {file}", file=sys.stderr
+                )
                 return 1
     print(f"study_files: {inputs} inputs in {seconds:g} s, no finding")
     return 0

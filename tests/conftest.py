@@ -1,4 +1,4 @@
-"""What tests of several parts share: one run of invented numbers, made once."""
+"""Settings of all tests, and a fixture with a run of invented numbers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from hypothesis import settings
 
 from tests.fixtures.make_run import make_run
 
-# How long an example takes says something about the machine, nothing about hakaru.
+# The time of an example depends on the machine.
 settings.register_profile("hakaru", deadline=None)
-# `make test-long`: fifty times the examples, other ones every time.
+# `make test-long` runs 50 times as many examples, different ones every time.
 settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 
 
 @pytest.fixture(scope="session")
 def invented_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the quick form of vm-sweep, with numbers from a queueing model. Do not
-    change its files.
+    """Write a finished run of the quick form of vm-sweep with numbers from a queueing model.
+
+    All tests share its files: do not change them.
     """
     return make_run(tmp_path_factory.mktemp("runs"))

@@ -1,8 +1,7 @@
-"""The graph of imports between the source files of one Rust crate, read from its `use` lines and
-paths.
+"""Graph of imports between the source files of a Rust crate, from its `use` lines and paths.
 
-A path counts for the file that defines the item: a re-export (`pub use task::Task;`) is followed to
-where it leads. `mod` lines are structure, not imports. Test modules are left out.
+A path counts as an import of the file that defines the item, also through a re-export
+(`pub use task::Task;`). `mod` lines are not imports. Test modules are left out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MOD = re.compile(r"\bmod\s+(\w+)\s*;")
 
 @dataclass
 class Source:
-    """One module that is a file of its own."""
+    """A module in its own file."""
 
     path: Path
     code: str
@@ -36,25 +35,25 @@ class Source:
 
 
 def sources_of(crate: Path) -> dict[Module, Source]:
-    """The modules of a crate by path, without its test modules."""
-    found: dict[Module, Source] = {}
+    """Return the modules of a crate by path, without its test modules."""
+    sources: dict[Module, Source] = {}
     src = crate / "src"
     root = src / "lib.rs" if (src / "lib.rs").is_file() else src / "main.rs"
     waiting: list[tuple[Module, Path]] = [((), root)]
     while waiting:
         module, path = waiting.pop()
         code, _ = rust_code(path.read_text())
-        found[module] = Source(path, code)
+        sources[module] = Source(path, code)
         folder = path.parent if path.stem in ("lib", "main", "mod") else path.with_suffix("")
         for name in _MOD.findall(code):
             for child in (folder / f"{name}.rs", folder / name / "mod.rs"):
                 if child.is_file():
                     waiting.append(((*module, name), child))
-    return found
+    return sources
 
 
 def absolute(module: Module, path: str) -> Module | None:
-    """A path as written in `module`, absolute; None for one that leads out of the crate."""
+    """Return a path written in `module` as an absolute path, or None if it leaves the crate."""
     first, *rest = path.replace("r#", "").split("::")
     if first == "crate":
         return tuple(rest)
@@ -69,7 +68,7 @@ def absolute(module: Module, path: str) -> Module | None:
 
 
 def import_graph(crate: Path) -> dict[Module, set[Module]]:
-    """Module → the modules whose items it names."""
+    """Return module → the modules whose items it names."""
     sources = sources_of(crate)
     for module, source in sources.items():
         children = {m[-1] for m in sources if m[:-1] == module and m}
@@ -104,7 +103,7 @@ def _add_use(module: Module, source: Source, children: set[str], tree: str, raw:
 
 
 def _home(sources: dict[Module, Source], target: Module, depth: int = 0) -> Module | None:
-    """The module that defines what `target` names: re-exports are followed."""
+    """Return the module that defines the item `target`, following re-exports."""
     module: Module = ()
     for at, name in enumerate(target):
         source = sources[module]
@@ -122,7 +121,7 @@ def _home(sources: dict[Module, Source], target: Module, depth: int = 0) -> Modu
 
 
 def cycles(graph: dict[Module, set[Module]]) -> list[list[Module]]:
-    """Groups of modules that import each other in a circle (strongly connected, two or more)."""
+    """Return groups of modules that import each other in a circle (strongly connected)."""
     index: dict[Module, int] = {}
     low: dict[Module, int] = {}
     stack: list[Module] = []

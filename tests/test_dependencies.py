@@ -1,6 +1,7 @@
 """Every third-party module that hakaru imports is declared in pyproject.toml.
 
-A module that only another package brings disappears when that package drops it. Needs no engine.
+An undeclared module that another package depends on disappears when that package drops it. The test
+needs no engine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def imported_modules() -> set[str]:
-    """Top-level modules imported anywhere in hakaru, without its own and the standard library's."""
+    """Return the top-level modules that hakaru imports, without its own and those of the standard
+    library.
+    """
     modules: set[str] = set()
     for path in (ROOT / "python" / "hakaru").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -28,7 +31,7 @@ def imported_modules() -> set[str]:
 
 
 def canonical_name(requirement: str) -> str:
-    """`ruamel.yaml>=0.19` as `ruamel-yaml`."""
+    """Return the canonical name of a requirement: `ruamel-yaml` for `ruamel.yaml>=0.19`."""
     name = re.match(r"[A-Za-z0-9._-]+", requirement)
     assert name, requirement
     return re.sub(r"[-_.]+", "-", name[0]).lower()

@@ -1,5 +1,5 @@
-"""docs/guide/add-a-kind.md, executed: its files are extracted and installed, and its study is
-planned and run.
+"""docs/guide/add-a-kind.md works: its files are extracted and installed, and its study is planned
+and run.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FILE = re.compile(r"^\*\*`([^`]+)`\*\*\n\n```\w*\n(.*?)^```$", re.MULTILINE | re
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the page; on the path of the commands below it is an installed
-    package.
+    """Write the files of the page to a folder, which is an installed package on the path of the
+    commands below.
     """
     folder = tmp_path_factory.mktemp("kind")
     for name, text in FILE.findall(PAGE.read_text()):
@@ -37,7 +37,7 @@ def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=280)
 
 
-def test_plan_schema_and_errors_know_the_kind(installed: Path) -> None:
+def test_plan_schema_and_errors_support_the_guides_kind(installed: Path) -> None:
     planned = hakaru(installed, "plan", "./study.yaml")
     assert planned.returncode == 0, planned.stderr
     assert "200 messages each" in planned.stdout

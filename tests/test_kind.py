@@ -1,4 +1,4 @@
-"""Kinds of study are found through entry points, those of other packages as well as our own."""
+"""Kinds of study are found through entry points, in our own package and in others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ KIND = Other()
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on `sys.path`; kinds are looked for anew in a test that installs one, and after
-    it.
+    """Return a folder on `sys.path`. Kinds are looked up again in a test that installs one, and
+    after it.
     """
     monkeypatch.syspath_prepend(str(tmp_path))
     kind.registered.cache_clear()
@@ -48,11 +48,13 @@ def test_our_own_kinds_are_declared_as_entry_points() -> None:
 
 
 def test_each_kind_has_every_part() -> None:
-    for one in kind.registered().values():
-        assert all(part is not None for part in (one.study, one.run, one.analysis, one.report)), one.name
+    for registered in kind.registered().values():
+        assert all(
+            part is not None for part in (registered.study, registered.run, registered.analysis, registered.report)
+        ), registered.name
 
 
-def test_a_kind_of_another_package_is_found_beside_ours(install: Path) -> None:
+def test_kind_of_another_package_is_found(install: Path) -> None:
     plant(install, MODULE, "other = planted_kind:KIND")
     assert {"vms", "other"} <= set(kind.registered())
     assert kind.named("other").folder == install
@@ -82,14 +84,14 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
         ("import no_such_module", "other = planted_kind:KIND", "cannot be loaded"),
     ],
 )
-def test_an_entry_point_that_is_no_kind_is_named(install: Path, source: str, declared: str, message: str) -> None:
+def test_invalid_entry_point_is_named(install: Path, source: str, declared: str, message: str) -> None:
     plant(install, source, declared)
     with pytest.raises(EnvironmentError_, match=message):
         kind.registered()
 
 
 @pytest.mark.parametrize("module", ["analysis.summary", "report.document", "run.runner", "study.load", "tune.run"])
-def test_a_module_that_asks_for_kinds_can_be_imported_first(module: str) -> None:
+def test_module_that_uses_kinds_can_be_imported_first(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", f"import hakaru.{module}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -1,6 +1,6 @@
-"""Holds the layers of ARCHITECTURE.md: core crates touch no operating system, engines do not know
-one another, studies and analysis are data in, data out. Each check is tried on a planted violation
-as well, so that it is known to see one.
+"""Rules of ARCHITECTURE.md: core crates do not use the operating system, engines do not depend on
+each other, and studies and analysis only transform data. Each check is also tested with a planted
+violation.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CORE = (
 )
 ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "watch", "dissect")
 
-# What a core crate may not name. `std::net` has addresses, which are data; `std::time::Duration` is
-# a number.
+# Paths that a core crate must not use. Addresses of `std::net` are data, and `std::time::Duration`
+# is a number.
 FORBIDDEN_PATHS = re.compile(
     r"std::(fs|thread|env|process|os)\b"
     r"|std::net::(?!(IpAddr|Ipv4Addr|Ipv6Addr|SocketAddr|SocketAddrV4|SocketAddrV6|AddrParseError)$)"
@@ -53,11 +53,12 @@ FORBIDDEN_CRATES = {
     "polling", "rustix", "smol", "socket2", "tokio",
 }  # fmt: skip
 
-# redb has a backend for files, which needs libc. The pool gives it a backend of its own, and names
-# no other (the test above).
+# redb has a backend for files that needs libc. The pool uses its own backend and names no other one
+# (see the test above).
 LINKED_NEVERTHELESS = {crate: {"libc"} for crate in ("pool", "store", "world")}
 
-# One alternative per kind of thing that is not code; a lifetime is not taken for a character.
+# One alternative per kind of text that is not code. A lifetime does not count as a character
+# literal.
 NOT_CODE = re.compile(
     r"""//[^\n]*|/\*.*?\*/|b?r(?P<hashes>#*)".*?"(?P=hashes)|b?"(?:\\.|[^"\\])*"|b?'(?:\\[^']+|[^'\\])'""", re.DOTALL
 )
@@ -67,10 +68,10 @@ TEST_ITEM = re.compile(
 
 
 def rust_code(source: str) -> tuple[str, list[str]]:
-    """`source` without comments, literals and test items, and the names of its test modules that
-    are files.
+    """Return `source` without comments, literals and test items, and the names of its test modules
+    in their own files.
     """
-    code = NOT_CODE.sub(lambda found: "\n" * found.group().count("\n") + '""', source)
+    code = NOT_CODE.sub(lambda match: "\n" * match.group().count("\n") + '""', source)
     test_files = []
     while item := TEST_ITEM.search(code):
         end = item.end()
@@ -86,7 +87,7 @@ def rust_code(source: str) -> tuple[str, list[str]]:
 
 
 def use_tree(tree: str) -> Iterator[str]:
-    """Every path of `a::{b, c::{d, e as f}}`."""
+    """Yield every path of a tree such as `a::{b, c::{d, e as f}}`."""
     prefix, brace, rest = tree.partition("{")
     if not brace:
         yield re.sub(r"\s+as\s+\w+|\s+", "", tree)
@@ -103,11 +104,11 @@ def use_tree(tree: str) -> Iterator[str]:
 
 
 def rust_violations(folder: Path) -> list[str]:
-    """What the sources of one core crate name although they may not; `file:line: what`."""
-    found = []
+    """Return the forbidden names in the sources of a core crate as `file:line: name`."""
+    violations = []
     root = (folder / "src" / "lib.rs").read_text()
     if "#![forbid(unsafe_code)]" not in rust_code(root)[0]:
-        found.append(f"{folder.name}/src/lib.rs:1: no #![forbid(unsafe_code)]")
+        violations.append(f"{folder.name}/src/lib.rs:1: no #![forbid(unsafe_code)]")
     sources = {path: rust_code(path.read_text()) for path in sorted((folder / "src").rglob("*.rs"))}
     tests = {
         beside / name
@@ -123,19 +124,19 @@ def rust_violations(folder: Path) -> list[str]:
             return f"{path.relative_to(folder.parent)}:{code.count(chr(10), 0, at) + 1}"
 
         for use in re.finditer(r"\buse\s+([^;]+);", code):
-            found += [f"{where(use.start())}: {p}" for p in use_tree(use.group(1)) if FORBIDDEN_PATHS.match(p)]
-        # Paths in full, outside of `use`: a::b::c, up to whatever follows the last name.
+            violations += [f"{where(use.start())}: {p}" for p in use_tree(use.group(1)) if FORBIDDEN_PATHS.match(p)]
+        # Full paths outside `use`, such as a::b::c.
         rest = re.sub(r"\buse\s+[^;]+;", lambda u: "\n" * u.group().count("\n"), code)
         for path_ in re.finditer(r"\b\w+(?:::\w+)+", rest):
             if FORBIDDEN_PATHS.match(path_.group()):
-                found.append(f"{where(path_.start())}: {path_.group()}")
-        found += [f"{where(word.start())}: {word.group()}" for word in FORBIDDEN_WORDS.finditer(code)]
-    return found
+                violations.append(f"{where(path_.start())}: {path_.group()}")
+        violations += [f"{where(word.start())}: {word.group()}" for word in FORBIDDEN_WORDS.finditer(code)]
+    return violations
 
 
 def dependencies(crate: str) -> set[str]:
-    """Names of all that the crate is linked with; not what only builds or tests it, nor what a
-    macro uses.
+    """Return the names of the crates that are linked into this one, without dependencies of its
+    build, its tests and its macros.
     """
     tree = ["cargo", "tree", "--package", f"hakaru-{crate}", "--edges", "normal,no-proc-macro", "--prefix", "none"]
     lines = subprocess.run(tree, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
@@ -154,23 +155,23 @@ def test_core_crate_names_no_operating_system(crate: str) -> None:
 
 
 @pytest.mark.parametrize("crate", CORE)
-def test_core_crate_is_linked_with_no_operating_system(crate: str) -> None:
+def test_core_crate_does_not_depend_on_operating_system_crates(crate: str) -> None:
     assert dependencies(crate) & FORBIDDEN_CRATES == LINKED_NEVERTHELESS.get(crate, set())
 
 
 @pytest.mark.parametrize("crate", ENGINES)
-def test_engines_do_not_depend_on_one_another(crate: str) -> None:
+def test_engines_do_not_depend_on_each_other(crate: str) -> None:
     others = {f"hakaru-{other}" for other in ENGINES if other != crate}
     assert dependencies(crate) & others == set()
 
 
-def test_dependency_tree_has_what_runtime_is_linked_with() -> None:
+def test_dependency_tree_contains_linked_crates_but_not_test_crates() -> None:
     assert {"rustix", "hakaru-units"} <= dependencies("runtime")
     assert "proptest" not in dependencies("wire"), "tests are not linked"
 
 
 @pytest.mark.parametrize(
-    ("code", "found"),
+    ("code", "forbidden"),
     [
         ("use std::fs;", "std::fs"),
         ("use std::{collections::BTreeMap, time::{Duration, Instant}};", "std::time::Instant"),
@@ -192,10 +193,10 @@ def test_dependency_tree_has_what_runtime_is_linked_with() -> None:
         ("#[cfg(test)]\nmod tests { fn t() {} }\nuse std::fs;", "std::fs"),
     ],
 )
-def test_planted_violation_is_found(tmp_path: Path, code: str, found: str) -> None:
+def test_planted_violation_is_found(tmp_path: Path, code: str, forbidden: str) -> None:
     crate = planted(tmp_path, code)
     violations = rust_violations(crate)
-    assert [v.partition(": ")[2] for v in violations] == [found]
+    assert [v.partition(": ")[2] for v in violations] == [forbidden]
 
 
 @pytest.mark.parametrize(
@@ -204,17 +205,17 @@ def test_planted_violation_is_found(tmp_path: Path, code: str, found: str) -> No
         "use std::time::Duration;",
         "use std::net::{IpAddr, SocketAddr};",
         "fn f(a: &str) -> bool { a.parse::<std::net::SocketAddr>().is_ok() }",
-        "// std::fs and unsafe are only spoken of",
+        "// std::fs and unsafe are only mentioned",
         'const A: &str = "use std::fs; unsafe";',
         "/* std::thread */ fn f<'a>(x: &'a str) -> char { 'u' }",
         "#[cfg(test)]\nmod tests {\n    use std::fs;\n    fn t() { if true { println!() } }\n}",
     ],
 )
-def test_what_only_looks_like_a_violation_is_not(tmp_path: Path, code: str) -> None:
+def test_harmless_code_is_not_a_violation(tmp_path: Path, code: str) -> None:
     assert rust_violations(planted(tmp_path, code)) == []
 
 
-def test_missing_forbid_is_found_and_test_files_are_passed_over(tmp_path: Path) -> None:
+def test_missing_forbid_is_found_and_test_files_are_ignored(tmp_path: Path) -> None:
     crate = planted(tmp_path, "mod a;")
     (crate / "src" / "a.rs").write_text("#[cfg(test)]\nmod tests;")
     (crate / "src" / "a").mkdir()
@@ -225,14 +226,15 @@ def test_missing_forbid_is_found_and_test_files_are_passed_over(tmp_path: Path) 
 
 
 def planted(folder: Path, code: str) -> Path:
-    """A crate that holds `code`."""
+    """Write a crate with `code`."""
     crate = folder / "planted"
     (crate / "src").mkdir(parents=True)
     (crate / "src" / "lib.rs").write_text(f"#![forbid(unsafe_code)]\n{code}\n")
     return crate
 
 
-# Python: what a study or its analysis could do harm with, and what nobody may do.
+# Modules that studies and analysis must not import, and calls that are forbidden everywhere in
+# Python.
 PURE_PACKAGES = ("study", "analysis")
 IMPURE_MODULES = {
     "asyncio", "ctypes", "http", "importlib", "marshal", "multiprocessing", "pickle", "pyroute2", "shelve", "shutil",
@@ -242,52 +244,52 @@ FORBIDDEN_CALLS = {"eval", "exec", "os.system", "os.popen", "pickle.load", "pick
 
 
 def dotted(node: ast.expr) -> str:
-    """`a.b.c` of an attribute or a name, else nothing."""
+    """Return the dotted name of an attribute or a name, or an empty string."""
     if isinstance(node, ast.Attribute):
         return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def python_violations(source: str, name: str, *, pure: bool) -> list[str]:
-    """Shells and evaluated text anywhere; processes, sockets and threads where only data is to be
-    handled.
+    """Return uses of shells and of evaluated text, and in pure packages also of processes, sockets
+    and threads.
     """
-    found = []
+    violations = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
             continue
         if isinstance(node, ast.Import):
-            what = [alias.name for alias in node.names] if pure else []
+            names = [alias.name for alias in node.names] if pure else []
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
-            what = [module] if pure else []
-            what += [f"{module}.{alias.name}" for alias in node.names]
+            names = [module] if pure else []
+            names += [f"{module}.{alias.name}" for alias in node.names]
         else:
-            what = [dotted(node.func)]
+            names = [dotted(node.func)]
             if any(k.arg == "shell" and not is_false(k.value) for k in node.keywords):
-                found.append(f"{name}:{node.lineno}: shell")
-        for path in what:
+                violations.append(f"{name}:{node.lineno}: shell")
+        for path in names:
             impure = pure and not isinstance(node, ast.Call) and path.partition(".")[0] in IMPURE_MODULES
             if impure or path in FORBIDDEN_CALLS:
-                found.append(f"{name}:{node.lineno}: {path}")
-    return found
+                violations.append(f"{name}:{node.lineno}: {path}")
+    return violations
 
 
 def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def test_python_runs_no_shell_and_studies_and_analysis_reach_nothing() -> None:
+def test_python_runs_no_shell_and_study_and_analysis_import_no_impure_module() -> None:
     package = ROOT / "python" / "hakaru"
-    found = []
+    violations = []
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package)
-        found += python_violations(path.read_text(), str(name), pure=name.parts[0] in PURE_PACKAGES)
-    assert found == []
+        violations += python_violations(path.read_text(), str(name), pure=name.parts[0] in PURE_PACKAGES)
+    assert violations == []
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "forbidden"),
     [
         ("import socket", "socket"),
         ("from subprocess import run", "subprocess"),
@@ -299,11 +301,11 @@ def test_python_runs_no_shell_and_studies_and_analysis_reach_nothing() -> None:
         ("eval(x)", "eval"),
     ],
 )
-def test_planted_python_violation_is_found(source: str, found: str) -> None:
-    assert found in [v.partition(": ")[2] for v in python_violations(source, "planted", pure=True)]
+def test_planted_python_violation_is_found(source: str, forbidden: str) -> None:
+    assert forbidden in [v.partition(": ")[2] for v in python_violations(source, "planted", pure=True)]
 
 
-def test_impure_modules_may_be_imported_where_the_machine_is_touched() -> None:
+def test_impure_modules_are_allowed_outside_of_pure_packages() -> None:
     assert python_violations("import subprocess\nsubprocess.run(x, shell=False)", "lab/planted", pure=False) == []
 
 
@@ -311,8 +313,8 @@ KINDS_OF_STUDIES = ("vms", "copy")
 
 
 def names_of_kinds(folder: Path) -> list[str]:
-    """Places outside of `kinds/` that name a kind of study, as a string or by an import."""
-    found = []
+    """Return places outside `kinds/` that name a kind of study in a string or an import."""
+    places = []
     for path in sorted(folder.rglob("*.py")):
         inside = path.relative_to(folder)
         if inside.parts[0] == "kinds":
@@ -322,10 +324,10 @@ def names_of_kinds(folder: Path) -> list[str]:
             imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             imported += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if any(name == "hakaru.kinds" or name.startswith("hakaru.kinds.") for name in imported):
-                found.append(f"{inside}:{node.lineno}: imports a kind")
+                places.append(f"{inside}:{node.lineno}: imports a kind")
             if isinstance(node, ast.Constant) and node.value in KINDS_OF_STUDIES:
-                found.append(f"{inside}:{node.lineno}: names {node.value!r}")
-    return found
+                places.append(f"{inside}:{node.lineno}: names {node.value!r}")
+    return places
 
 
 def test_no_module_outside_of_kinds_names_a_kind() -> None:
@@ -342,7 +344,7 @@ def test_no_module_outside_of_kinds_names_a_kind() -> None:
     ],
 )
 @pytest.mark.parametrize("package", ["run", "analysis", "report"])
-def test_a_module_that_names_a_kind_is_seen(tmp_path: Path, package: str, planted: str) -> None:
+def test_module_that_names_a_kind_is_found(tmp_path: Path, package: str, planted: str) -> None:
     (tmp_path / package).mkdir()
     (tmp_path / package / "planted.py").write_text(planted)
     (tmp_path / "kinds").mkdir()

@@ -1,8 +1,8 @@
 """Packages of hakaru import only those below them, and no modules import each other in a circle.
 
 Every `import` counts, also inside functions and under TYPE_CHECKING. Kinds of study are found by
-entry points, which is no import: that is how a package asks for the kind of a study without naming
-one. Needs no engine: `pytest -q tests/test_packages.py`.
+entry points, which are no imports, so packages can use kinds without naming them. The test needs no
+engine: `pytest -q tests/test_packages.py`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ ORDER = (
     ("errors", "system_calls"),
     ("",),
 )
-"""Packages and modules of hakaru, the top one first; those of one row do not import each other.
+"""Packages and modules of hakaru, from top to bottom; those of one row do not import each other.
 
-The lab has two halves. Model and plan are pure, and a study asks them whether its lab can exist.
-Sandbox, build and check act on this machine; they know no study, and runs use them.
+The lab has two halves. Model and plan are pure, and studies use them to check whether their lab
+is possible. Sandbox, build and check change this machine, do not depend on studies, and are used
+by runs.
 """
 
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}
@@ -49,7 +50,7 @@ Imports = Mapping[str, frozenset[str]]
 
 
 def modules_of(folder: Path) -> dict[str, Path]:
-    """Full name → file of every module under `folder`."""
+    """Return full name → file of every module under `folder`."""
     modules = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder).with_suffix("").parts
@@ -58,7 +59,7 @@ def modules_of(folder: Path) -> dict[str, Path]:
 
 
 def imports_of(module: str, path: Path, known: Mapping[str, Path]) -> frozenset[str]:
-    """Modules among `known` that a module imports anywhere in its file."""
+    """Return the modules of `known` that a module imports anywhere in its file."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     imported = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -77,14 +78,14 @@ def read_imports(folder: Path) -> Imports:
 
 
 def place_of(module: str) -> str | None:
-    """Name in ORDER that a module belongs to: the longest that its name begins with."""
+    """Return the package in ORDER that a module belongs to: the longest prefix of its name."""
     parts = module.split(".")[1:]
     names = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((name for name in names if name in RANK), "" if not parts or parts == ["lab"] else None)
 
 
 def upward_imports(imports: Imports) -> Iterator[str]:
-    """Imports of a package that is not below, and modules that have no place in the order."""
+    """Yield imports of packages that are not below, and modules that are not in the order."""
     for module, imported in sorted(imports.items()):
         place = place_of(module)
         if place is None:
@@ -97,8 +98,8 @@ def upward_imports(imports: Imports) -> Iterator[str]:
 
 
 def circles(imports: Imports) -> Iterator[str]:
-    """Modules that import each other, directly or through others (strongly connected components, by
-    reachability).
+    """Yield groups of modules that import each other, directly or through others (strongly
+    connected components, by reachability).
     """
     reached = {module: _reachable(module, imports) for module in imports}
     done: set[str] = set()
@@ -124,7 +125,7 @@ def test_packages_import_only_those_below_them() -> None:
     assert list(upward_imports(read_imports(SOURCE))) == []
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_modules_have_no_import_cycles() -> None:
     assert list(circles(read_imports(SOURCE))) == []
 
 
@@ -159,7 +160,7 @@ def standard_imports(path: Path) -> set[str]:
         ("helpers/page.py", "", "hakaru.helpers.page has no place in the order of packages"),
     ],
 )
-def test_a_planted_import_upwards_is_seen(tmp_path: Path, file: str, text: str, violation: str) -> None:
+def test_planted_upward_import_is_found(tmp_path: Path, file: str, text: str, violation: str) -> None:
     plant(tmp_path, {file: text})
     assert violation in "\n".join(upward_imports(read_imports(tmp_path)))
 
@@ -174,7 +175,7 @@ def test_imports_downwards_and_within_a_package_are_allowed(tmp_path: Path) -> N
     assert list(upward_imports(read_imports(tmp_path))) == []
 
 
-def test_a_planted_circle_is_seen(tmp_path: Path) -> None:
+def test_planted_import_cycle_is_found(tmp_path: Path) -> None:
     files = {
         "study/load.py": "from hakaru.study import factors",
         "study/factors.py": "def f():\n    from hakaru.study.part import g",
@@ -186,7 +187,7 @@ def test_a_planted_circle_is_seen(tmp_path: Path) -> None:
 
 
 def plant(folder: Path, files: Mapping[str, str]) -> None:
-    """Write a small package `hakaru` with every package that the planted files may import."""
+    """Write a small package `hakaru` that has every package the planted files may import."""
     every = {"__init__.py": "", "run/plan.py": "", "lab/check/links.py": "", "kinds/vms/__init__.py": ""}
     every |= {"doctor/__init__.py": "", "lab/model/__init__.py": ""}
     for name, text in (every | dict(files)).items():

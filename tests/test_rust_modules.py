@@ -37,7 +37,7 @@ def test_files_of_a_crate_import_each_other_in_one_direction(crate: Path) -> Non
         ),
     ],
 )
-def test_planted_circle_is_seen(tmp_path: Path, files: dict[str, str], circle: list[tuple[str, ...]]) -> None:
+def test_planted_cycle_is_found(tmp_path: Path, files: dict[str, str], circle: list[tuple[str, ...]]) -> None:
     assert cycles(import_graph(planted(tmp_path, files))) == [circle]
 
 
@@ -50,12 +50,12 @@ def test_planted_circle_is_seen(tmp_path: Path, files: dict[str, str], circle: l
         {"lib.rs": "mod a;\npub use a::A;", "a/mod.rs": "mod c;\npub use c::A;", "a/c.rs": "pub struct A;"},
     ],
 )
-def test_one_direction_is_no_circle(tmp_path: Path, files: dict[str, str]) -> None:
+def test_imports_in_one_direction_are_not_a_cycle(tmp_path: Path, files: dict[str, str]) -> None:
     assert cycles(import_graph(planted(tmp_path, files))) == []
 
 
 def planted(folder: Path, files: dict[str, str]) -> Path:
-    """A crate of these source files."""
+    """Write a crate with these source files."""
     for name, code in files.items():
         path = folder / "planted" / "src" / name
         path.parent.mkdir(parents=True, exist_ok=True)

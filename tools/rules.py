@@ -18,12 +18,14 @@ MARKED = re.compile(r"(<!-- rules (\w+) -->\n).*?(<!-- /rules -->)", re.DOTALL)
 
 
 def stages() -> dict[str, Stages]:
-    """Kind → its rules, of every kind of hakaru that has any."""
-    return {name: one.analysis.rules for name, one in kind.registered().items() if one.analysis.rules}
+    """Return kind → rules, for every kind of hakaru that has rules."""
+    return {
+        name: study_kind.analysis.rules for name, study_kind in kind.registered().items() if study_kind.analysis.rules
+    }
 
 
 def table(rules: Stages) -> str:
-    """One row per rule, in the order in which they are looked at."""
+    """Return a table with one row per rule, in order of evaluation."""
     rows = [
         f"| {place} | `{rule.name}` | {rule.resource} | {rule.criterion} |\n"
         for place, stage in enumerate(rules, start=1)
@@ -33,27 +35,27 @@ def table(rules: Stages) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables made anew."""
-    known = stages()
-    return MARKED.sub(lambda found: found[1] + table(known[found[2]]) + found[3], text)
+    """Return the page with its tables generated anew."""
+    rules = stages()
+    return MARKED.sub(lambda match: match[1] + table(rules[match[2]]) + match[3], text)
 
 
-def wanted() -> dict[Path, str]:
-    """File → the text that it should have."""
+def expected_files() -> dict[Path, str]:
+    """Return file → the text that it should have."""
     return {PAGE: page(PAGE.read_text())}
 
 
 def main() -> int:
-    """Writes the files, or (`--check`) names those that are not up to date; exit code 1 if there
-    are any.
+    """Write the files, or with `--check` list those that are not up to date. Exit code 1 if any are
+    not.
     """
-    stale = [file for file, text in wanted().items() if not file.exists() or file.read_text() != text]
+    stale = [file for file, text in expected_files().items() if not file.exists() or file.read_text() != text]
     if "--check" in sys.argv[1:]:
         for file in stale:
             print(f"{file.relative_to(ROOT)} is not up to date: run tools/rules.py", file=sys.stderr)
         return 1 if stale else 0
     for file in stale:
-        file.write_text(wanted()[file])
+        file.write_text(expected_files()[file])
     return 0
 
 

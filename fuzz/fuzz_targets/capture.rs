@@ -1,8 +1,13 @@
-//! Captures. Any bytes as a capture file; any bytes as what two ends of TCP say to each other: in order, again, overlapping, lost, cut by a snap length. Beside not
-//! panicking: the phases of commands sum to their latency, and each command that began is told of once.
+//! Captures: arbitrary bytes as a capture file, or as the payload of both directions of a TCP
+//! connection. The segments are in order, repeated, overlapping, lost, or cut by a snap length.
 //!
-//! Input: its first byte is even: the rest is the file. Odd: the rest are segments, each `[how, gap, length, length, payload…]`; of `how` the lowest bit is the side, the
-//! next three say where the payload lies in the stream, the next two are flags, the next cuts the packet.
+//! Checks, in addition to the absence of panics: the phases of commands add up to their latency,
+//! and each command is counted once.
+//!
+//! Input: if the first byte is even, the rest is a capture file. If it is odd, the rest is a
+//! sequence of segments `[control, gap, length, length, payload…]`. The lowest bit of `control` is
+//! the side, the next three bits select the position of the payload in the stream, the next two the
+//! flags, and the next bit cuts the packet.
 #![no_main]
 use std::io::Cursor;
 use std::time::Duration;
@@ -51,32 +56,32 @@ fn segment(from: usize, sequence: u32, acknowledged: u32, flags: u8, payload: &[
 }
 
 fn read_segments(mut rest: &[u8], dissector: &mut Dissector) {
-    // Near the wrap of both kinds.
+    // Near the wrap of unsigned and of signed sequence numbers.
     let mut next = [u32::MAX - 500, (1 << 31) - 300];
     let mut now = Time::ZERO;
-    while let [how, gap, high, low, after @ ..] = rest {
+    while let [control, gap, high, low, after @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low]) % 3000).min(after.len());
         let (payload, tail) = after.split_at(length);
         rest = tail;
         now += Duration::from_micros(u64::from(*gap).pow(2));
-        let from = usize::from(how & 1);
-        let sequence = match how >> 1 & 7 {
+        let from = usize::from(control & 1);
+        let sequence = match control >> 1 & 7 {
             1 => next[from].wrapping_sub(length as u32),
             2 => next[from].wrapping_sub(u32::from(*gap)),
             3 => next[from].wrapping_add(u32::from(*gap)),
             4 => next[from].wrapping_add(u32::from(*gap) << 12),
             _ => next[from],
         };
-        let flags = match how >> 4 & 3 {
+        let flags = match control >> 4 & 3 {
             1 => SYN,
             2 => SYN | ACK,
             3 => FIN | ACK,
             _ => ACK,
         };
         let packet = segment(from, sequence, next[1 - from], flags, payload);
-        let kept = if how & 0x40 == 0 { packet.len() } else { HEADERS_LENGTH + usize::from(*gap) };
-        let kept = &packet[..kept.min(packet.len())];
-        dissector.handle_packet(now, Link::Ethernet, kept, packet.len() as u32);
+        let captured = if control & 0x40 == 0 { packet.len() } else { HEADERS_LENGTH + usize::from(*gap) };
+        let captured = &packet[..captured.min(packet.len())];
+        dissector.handle_packet(now, Link::Ethernet, captured, packet.len() as u32);
         let end = sequence.wrapping_add(length as u32 + u32::from(flags & SYN != 0));
         if end.wrapping_sub(next[from]) < 1 << 31 {
             next[from] = end;
@@ -91,9 +96,9 @@ fn check(report: &Report) {
             let sum: u64 = kind.phases.values().map(|phase| phase.sum_ns).sum();
             assert_eq!(sum, kind.latency_sum_ns, "{session:#?}");
         }
-        let told: u64 = kinds.iter().map(|kind| kind.commands).sum();
-        let untold = session.commands_not_whole + session.commands_unfinished + session.commands_without_response;
-        assert_eq!(told + untold, session.commands, "{session:#?}");
+        let complete: u64 = kinds.iter().map(|kind| kind.commands).sum();
+        let incomplete = session.commands_not_whole + session.commands_unfinished + session.commands_without_response;
+        assert_eq!(complete + incomplete, session.commands, "{session:#?}");
     }
 }
 

@@ -1,13 +1,15 @@
-//! Commands as an initiator sends them, and parameter data as a target does. Input: one byte that chooses the format, then its bytes.
+//! Commands from an initiator, and parameter data from a target. Input: one byte that selects the
+//! format, then the bytes to parse.
 //!
-//! Beside not panicking: what can be read can be written and reads the same.
+//! Checks, in addition to the absence of panics: a parsed value, emitted and parsed again, is
+//! unchanged.
 #![no_main]
 use hakaru_wire::scsi::*;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let [which, bytes @ ..] = input else { return };
-    match which % 8 {
+    let [format, bytes @ ..] = input else { return };
+    match format % 8 {
         0 => match Cdb::parse(bytes) {
             Ok(cdb) => assert_eq!(Cdb::parse(&cdb.emit()), Ok(cdb)),
             Err(error) => assert_eq!(error.sense().key, SenseKey::IllegalRequest),
@@ -31,12 +33,13 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         4 | 5 => {
-            let ten = which % 8 == 5;
+            let ten = format % 8 == 5;
             if let Ok(data) = ModeData::parse(bytes, ten) {
                 let long = data
                     .block_descriptor
                     .is_some_and(|d| d.block_length >= 1 << 24 || d.blocks > u64::from(u32::MAX));
-                // Pages may grow to their full length, and must then still fit the length field; a long descriptor is of the ten-byte form only.
+                // Pages are emitted with their full length, and must then still fit the length
+                // field. Only the ten-byte form has a long descriptor.
                 if bytes.len() < if ten { 30_000 } else { 128 } && (ten || !long) {
                     assert_eq!(ModeData::parse(&data.emit(ten, long), ten), Ok(data));
                 }

@@ -1,8 +1,11 @@
-//! Frames from a wire into a fabric: switches, VLANs, a router, impairments. Whatever the bytes and offload headers say, nothing panics, every frame
-//! is accounted for, and what goes out can be written.
+//! Frames from a wire into a fabric of switches, VLANs, a router and impairments, with arbitrary
+//! bytes and offload headers.
 //!
-//! Input: packets, each `[port, gap, kind, length, length, bytes…]`; `kind` 0 to 99 is a plain frame, else a super-frame whose frames
-//! have `kind` bytes of payload. The first bytes of every packet are made to look like Ethernet to the router or to a neighbour now and then.
+//! Checks, in addition to the absence of panics: every frame is accounted for, and every outgoing
+//! frame can be emitted.
+//!
+//! Input: packets, each `[port, gap, kind, length, length, bytes…]`. A `kind` of 0 to 99 is a plain
+//! frame, any other a super-frame whose frames have `kind` bytes of payload.
 #![no_main]
 use hakaru_fabric::{Fabric, Packet};
 use hakaru_units::Time;
@@ -54,7 +57,7 @@ fn drain(fabric: &mut Fabric) {
 
 fuzz_target!(|data: &[u8]| {
     let config = serde_json::from_str(CONFIG).expect("the configuration parses");
-    let mut fabric = Fabric::new(&config).expect("the configuration can be");
+    let mut fabric = Fabric::new(&config).expect("the configuration is valid");
     let (mut rest, mut now) = (data, Time::ZERO);
     while let [port, gap, kind, high, low, after @ ..] = rest {
         let length = usize::from(u16::from_be_bytes([*high, *low]) % 3000).min(after.len());
@@ -63,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
         now += core::time::Duration::from_micros(u64::from(*gap).pow(2));
         let packet = match kind {
             0..=99 => Packet::new(bytes.to_vec(), None, (*kind > 50).then_some((34, 6))),
-            each => Packet::super_frame(bytes.to_vec(), u16::from(*each), Some((34, 16))),
+            payload_bytes => Packet::super_frame(bytes.to_vec(), u16::from(*payload_bytes), Some((34, 16))),
         };
         if let Ok(packet) = packet {
             fabric.handle_frame(now, usize::from(*port) % 3, packet);
@@ -77,10 +80,10 @@ fuzz_target!(|data: &[u8]| {
         fabric.handle_timeout(at);
         drain(&mut fabric);
         turns += 1;
-        assert!(turns < 1_000_000, "it comes to rest");
+        assert!(turns < 1_000_000, "the fabric has timeouts without end");
     }
     check(&mut fabric);
     for (name, c) in fabric.counters(Time::MAX) {
-        assert_eq!((c.frames_now, c.queue_bytes_now), (0, 0), "{name}: all has left");
+        assert_eq!((c.frames_now, c.queue_bytes_now), (0, 0), "{name}: frames are left");
     }
 });

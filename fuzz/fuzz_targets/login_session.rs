@@ -1,10 +1,13 @@
-//! A target with its storage, and up to four initiators that do what the input says: connect, log in, send PDUs of any kind or raw bytes, vanish;
-//! while the storage answers late, wrongly or never, the kernel takes bytes in pieces, and time passes.
+//! A target with its storage, and up to four initiators that the input controls. They connect, log
+//! in, send PDUs of any type or raw bytes, and disconnect. Meanwhile, the storage answers late,
+//! fails or never answers, the kernel accepts bytes in pieces, and time passes.
 //!
-//! With an input of odd length there is an access list: one initiator name gets in freely and finds one LU read-only, all others need CHAP.
+//! If the length of the input is odd, the target has an access list. One initiator name may log in
+//! without CHAP and sees one LU, read-only. All others need CHAP.
 //!
-//! Beside not panicking: every access lies within its LU and on whole blocks, what the target holds for its peers is bounded, and what it sends is
-//! PDUs that a peer can read.
+//! Checks, in addition to the absence of panics: every access lies within its LU and covers whole
+//! blocks, the memory that the target holds for its peers is bounded, and the target sends valid
+//! PDUs.
 #![no_main]
 use std::time::Duration;
 
@@ -23,7 +26,7 @@ const LU_BYTES: u64 = 64 << 10;
 const WRITE_BUFFER_BYTES_MAX: u64 = 256 << 10;
 const TARGET_NAME: &str = "iqn.2020-01.org.example:t";
 
-/// Bytes of the input, zeros behind its end.
+/// Remaining bytes of the input, followed by zeros.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -46,7 +49,7 @@ impl<'a> Input<'a> {
 struct Peer {
     connection: ConnectionId,
     framer: Framer,
-    /// A digest may have been agreed on: what comes is not read any more.
+    /// Whether a digest may have been negotiated. Received bytes are then not parsed.
     unreadable: bool,
     cmd_sn: u32,
 }
@@ -90,7 +93,7 @@ fn config() -> TargetConfig {
     }
 }
 
-/// See the module.
+/// Returns the access list described at the top of the file.
 fn access() -> Access {
     let user = Credentials::new("vm", "a secret of fuzz").expect("credentials");
     let target = Credentials::new("array", "the array's secret").expect("credentials");
@@ -102,7 +105,7 @@ fn access() -> Access {
         }]),
         ..Rule::default()
     };
-    let proved = Rule {
+    let authenticated = Rule {
         user: Some("vm".to_owned()),
         ..Rule::default()
     };
@@ -110,7 +113,7 @@ fn access() -> Access {
         users: vec![user],
         target: Some(target),
         algorithms: Algorithm::ALL.to_vec(),
-        rules: Some(vec![open, proved]),
+        rules: Some(vec![open, authenticated]),
     }
 }
 
@@ -129,7 +132,7 @@ impl Scene {
     }
 
     fn connect(&mut self, slot: usize) {
-        self.vanish(slot);
+        self.disconnect(slot);
         let (local, peer) = (
             "10.0.0.1:3260".parse().expect("an address"),
             "10.0.0.2:9".parse().expect("an address"),
@@ -145,7 +148,7 @@ impl Scene {
                 });
     }
 
-    fn vanish(&mut self, slot: usize) {
+    fn disconnect(&mut self, slot: usize) {
         if let Some(peer) = self.peers[slot].take() {
             self.target.handle_closed(self.time, peer.connection);
         }
@@ -162,7 +165,7 @@ impl Scene {
         }
     }
 
-    /// A login without fault, in one PDU.
+    /// Logs in correctly, with one PDU.
     fn log_in(&mut self, slot: usize, variant: u8) {
         let mut text = Vec::new();
         let name = if variant & 1 == 0 {
@@ -199,7 +202,8 @@ impl Scene {
         }
     }
 
-    /// A PDU with the fields that decide most taken from the input, and numbers that are mostly in order.
+    /// Sends a PDU. The most significant fields are taken from the input, and the sequence numbers
+    /// are mostly in order.
     fn send_pdu(&mut self, slot: usize, input: &mut Input<'_>) {
         let Some(peer) = &mut self.peers[slot] else {
             return;
@@ -248,18 +252,18 @@ impl Scene {
         self.send(slot, &data);
     }
 
-    /// Ends one access, as the storage likes.
-    fn answer(&mut self, how: u8) {
+    /// Completes one access with the result that `control` selects.
+    fn answer(&mut self, control: u8) {
         if self.held.is_empty() {
             return;
         }
         let Io { id, op, .. } = self
             .held
-            .swap_remove(usize::from(how >> 3) % self.held.len());
-        let failed = how & 7 == 7;
+            .swap_remove(usize::from(control >> 3) % self.held.len());
+        let failed = control & 7 == 7;
         let result = match op {
             IoOp::Read { .. } if failed => IoResult::Failed(IoFailure::Read),
-            IoOp::Read { in_place: true, .. } if how & 1 == 0 => IoResult::ReadInPlace,
+            IoOp::Read { in_place: true, .. } if control & 1 == 0 => IoResult::ReadInPlace,
             IoOp::Read { length_bytes, .. } => {
                 let mut buffer = self.target.take_buffer(length_bytes as usize);
                 buffer.resize(length_bytes as usize, 0xa5);
@@ -269,13 +273,13 @@ impl Scene {
             IoOp::Write { data, .. } => IoResult::Written(data),
             _ if failed => IoResult::Failed(IoFailure::Internal),
             IoOp::Flush => IoResult::Flushed,
-            IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, how & 1 == 0)]),
+            IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, control & 1 == 0)]),
             IoOp::Unmap { .. } | IoOp::WriteSame { .. } | IoOp::Keep { .. } => IoResult::Done,
         };
         self.target.handle_io_done(self.time, id, result);
     }
 
-    /// The kernel takes up to `limit` bytes of what a connection has to send, and the peer reads them.
+    /// Transmits up to `limit` queued bytes of a connection, which the peer then parses.
     fn transmit(&mut self, slot: usize, limit: usize) {
         let Some(peer) = &mut self.peers[slot] else {
             return;
@@ -323,7 +327,7 @@ impl Scene {
         }
     }
 
-    /// Takes what the target wants done, and looks whether it may want that.
+    /// Takes over the accesses that the target requests, and checks that they are valid.
     fn settle(&mut self) {
         while let Some(io) = self.target.poll_io() {
             let extent = |offset_bytes, length_bytes| Extent {
@@ -348,7 +352,7 @@ impl Scene {
             assert!(io.lun <= 2);
             assert!(
                 !writes || io.lun != 2,
-                "a write to the LU that is write-protected"
+                "a write to the write-protected LU"
             );
             for Extent {
                 offset_bytes: offset,
@@ -399,7 +403,7 @@ fuzz_target!(|input: &[u8]| {
                 scene.time = scene.time + Duration::from_millis(u64::from(input.byte()) * 100);
                 scene.target.handle_timeout(scene.time);
             }
-            5 => scene.vanish(slot),
+            5 => scene.disconnect(slot),
             6 | 7 => scene.answer(input.byte()),
             8 => scene.transmit(slot, usize::from(input.byte()) * 7),
             9 => scene.transmit(slot, usize::MAX),
@@ -407,8 +411,8 @@ fuzz_target!(|input: &[u8]| {
         }
         scene.settle();
     }
-    // Whatever happened: once all initiators are gone, nothing of them is left.
-    (0..4).for_each(|slot| scene.vanish(slot));
+    // Once all initiators have disconnected, the target holds nothing for them.
+    (0..4).for_each(|slot| scene.disconnect(slot));
     while !scene.held.is_empty() {
         scene.answer(0);
         scene.settle();
@@ -416,7 +420,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(scene.target.sessions_now(), 0);
     scene.target.visit_counters(&mut |_, name, value| {
         if name == "write_buffer_bytes_now" || name == "connections_now" {
-            assert_eq!(value, 0.0, "{name} once all is over");
+            assert_eq!(value, 0.0, "{name} after all initiators have disconnected");
         }
     });
 });

@@ -1,7 +1,8 @@
-//! Parameter lists as an initiator sends them with a command, and the lists that a target answers with. Input: one byte that chooses the format,
-//! then its bytes.
+//! Parameter lists that an initiator sends with a command, and lists that a target returns. Input:
+//! one byte that selects the format, then the bytes to parse.
 //!
-//! Beside not panicking: nothing comes out of a list that is not in it, and what can be written again reads the same.
+//! Checks, in addition to the absence of panics: a list has no more entries than its bytes can
+//! hold, and a list, emitted and parsed again, is unchanged.
 #![no_main]
 use hakaru_wire::scsi::*;
 use libfuzzer_sys::fuzz_target;
@@ -15,8 +16,8 @@ const LIMITS: CopyLimits = CopyLimits {
 };
 
 fuzz_target!(|input: &[u8]| {
-    let [which, bytes @ ..] = input else { return };
-    match which % 6 {
+    let [format, bytes @ ..] = input else { return };
+    match format % 6 {
         0 => {
             if let Ok(ranges) = parse_unmap_list(bytes, 256) {
                 assert!(ranges.len() <= 256 && ranges.len() * 16 <= bytes.len());
@@ -52,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
             let _ = TransportId::parse(bytes);
         }
         _ => {
-            let _ = ModeSelectList::parse(bytes, which & 0x40 != 0);
+            let _ = ModeSelectList::parse(bytes, format & 0x40 != 0);
         }
     }
 });

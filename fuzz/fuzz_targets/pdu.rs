@@ -1,20 +1,22 @@
-//! A byte stream as a peer sends it: framing, headers, additional headers. Input: two bytes that choose digests, limit and cut; then the stream.
+//! A byte stream from a peer: framing, headers and additional headers. Input: two bytes that select
+//! digests, limit and length of the pieces, then the stream.
 //!
-//! Beside not panicking: any cut of the stream reads as the whole does, and a PDU that can be read can be written and reads the same.
+//! Checks, in addition to the absence of panics: the stream yields the same PDUs in pieces as at
+//! once, and a parsed PDU, emitted and parsed again, is unchanged.
 #![no_main]
 use hakaru_wire::iscsi::frame::{Frame, FrameError, Framer};
 use hakaru_wire::iscsi::*;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Default, PartialEq)]
-struct Read {
+struct Parsed {
     headers: Vec<(Bhs, Vec<u8>)>,
     data: Vec<u8>,
     ends: Vec<bool>,
     error: Option<FrameError>,
 }
 
-fn read<'a>(flags: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
+fn read<'a>(flags: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Parsed {
     let limit = if flags & 4 == 0 {
         8192
     } else {
@@ -22,28 +24,29 @@ fn read<'a>(flags: u8, pieces: impl Iterator<Item = &'a [u8]>) -> Read {
     };
     let mut framer = Framer::new(limit);
     framer.set_digests(flags & 1 != 0, flags & 2 != 0);
-    let mut all = Read::default();
+    let mut parsed = Parsed::default();
     for mut piece in pieces {
         loop {
             match framer.next(&mut piece) {
-                Ok(Some(Frame::Header { bhs, ahs })) => all.headers.push((*bhs, ahs.to_vec())),
-                Ok(Some(Frame::Data { bytes, .. })) => all.data.extend_from_slice(bytes),
-                Ok(Some(Frame::End { data_digest_ok })) => all.ends.push(data_digest_ok),
+                Ok(Some(Frame::Header { bhs, ahs })) => parsed.headers.push((*bhs, ahs.to_vec())),
+                Ok(Some(Frame::Data { bytes, .. })) => parsed.data.extend_from_slice(bytes),
+                Ok(Some(Frame::End { data_digest_ok })) => parsed.ends.push(data_digest_ok),
                 Ok(None) => break,
                 Err(error) => {
-                    all.error = Some(error);
-                    return all;
+                    parsed.error = Some(error);
+                    return parsed;
                 }
             }
         }
         assert!(piece.is_empty());
         assert!(framer.buffered() <= 48 + 1020 + 4);
     }
-    all
+    parsed
 }
 
-fn reads_again(bhs: &Bhs) {
-    macro_rules! again {
+/// Asserts that a PDU, emitted and parsed again, is unchanged.
+fn assert_round_trip(bhs: &Bhs) {
+    macro_rules! round_trip {
         ($($opcode:ident => $kind:ty,)*) => {
             match bhs.opcode() {
                 $(Some(Opcode::$opcode) => if let Ok(pdu) = <$kind>::parse(bhs) {
@@ -55,7 +58,7 @@ fn reads_again(bhs: &Bhs) {
             }
         };
     }
-    again! {
+    round_trip! {
         NopOut => NopOut,
         ScsiCommand => ScsiCommand,
         TaskManagementRequest => TaskManagementRequest,
@@ -85,10 +88,10 @@ fuzz_target!(|input: &[u8]| {
     let pieces = read(*flags, stream.chunks(usize::from(*cut).max(1)));
     assert_eq!(whole, pieces);
     for (bhs, ahs) in &whole.headers {
-        reads_again(bhs);
+        assert_round_trip(bhs);
         let _ = bhs.lun().number();
-        let walked = ahs::parse_all(ahs).collect::<Result<Vec<_>, _>>();
-        if let Ok(segments) = walked {
+        let parsed = ahs::parse_all(ahs).collect::<Result<Vec<_>, _>>();
+        if let Ok(segments) = parsed {
             let mut emitted = Vec::new();
             segments
                 .iter()

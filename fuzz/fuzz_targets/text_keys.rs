@@ -1,8 +1,10 @@
-//! Text as a peer sends it, to either side, in every stage. Input: one byte that chooses the side, then texts, split at bytes FFh (which no text holds).
+//! Text from a peer to either side, in every stage. Input: one byte that selects the side and its
+//! settings, then texts, separated by bytes FFh (which no text contains).
 //!
-//! A target may have agreed on CHAP: its keys are then taken, and what they hold is decoded.
+//! If a target has agreed on CHAP, the values of the CHAP keys are decoded too.
 //!
-//! Beside not panicking: the reply is bounded, what is sent is itself text, and FirstBurstLength never exceeds MaxBurstLength.
+//! Checks, in addition to the absence of panics: the reply is bounded and is valid text, and
+//! FirstBurstLength never exceeds MaxBurstLength.
 #![no_main]
 use hakaru_wire::iscsi::Stage;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Secret, VALUE_LENGTH_MAX};
@@ -42,15 +44,15 @@ fn side(flags: u8) -> Negotiation {
     initiator
 }
 
-/// What a target does with CHAP keys, at the very least.
+/// Decodes CHAP keys as a target does.
 fn decode(keys: &[(Key, String)]) {
     let secret = Secret::new("a secret of fuzz").expect("a secret");
-    let asked = Challenge::new(Algorithm::Sha256, &mut |out: &mut [u8]| out.fill(7));
+    let sent = Challenge::new(Algorithm::Sha256, &mut |out: &mut [u8]| out.fill(7));
     for (key, value) in keys {
         assert!(value.len() <= VALUE_LENGTH_MAX);
         match key {
             Key::ChapA => drop(Algorithm::choose(value, Algorithm::ALL)),
-            Key::ChapR => assert!(asked.check(None, value).is_err()),
+            Key::ChapR => assert!(sent.check(None, value).is_err()),
             Key::ChapC => {
                 if let Ok(challenge) = Challenge::parse(Algorithm::Sha256, "1", value) {
                     assert!(
@@ -74,11 +76,11 @@ fuzz_target!(|input: &[u8]| {
         Stage::FullFeaturePhase,
     ];
     for (i, text) in texts.split(|byte| *byte == 0xff).enumerate() {
-        let mut again = Vec::new();
+        let mut emitted = Vec::new();
         for (key, value) in parse_pairs(text).flatten() {
-            emit_pair(&mut again, key, value);
+            emit_pair(&mut emitted, key, value);
         }
-        assert!(parse_pairs(&again).all(|pair| pair.is_ok()));
+        assert!(parse_pairs(&emitted).all(|pair| pair.is_ok()));
         let mut reply = Vec::new();
         let stage = if flags & 64 != 0 {
             Stage::SecurityNegotiation

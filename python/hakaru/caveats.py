@@ -1,9 +1,10 @@
-"""The closed list of caveats: everything that may be wrong with a number, and what to do about it.
+"""The closed list of caveats: conditions that limit what a number means.
 
-A caveat is data, stored with the number it is about and printed beside it (invariant 8 of
-ARCHITECTURE.md). The runner attaches those that it sees while it runs (`repetitions/*.json`,
-run-wide ones in `run.json`), analysis those that it computes. Texts in both languages are
-`caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are keys of `values`.
+A caveat is data. It is stored with the number it applies to and printed beside it (invariant 8 of
+ARCHITECTURE.md). The runner attaches the caveats that it detects during the run (in
+`repetitions/*.json`, or in `run.json` if they apply to the whole run). Analysis attaches those that
+it computes. The texts are the messages `caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are
+keys of `values`. Each text says what to do.
 
     caveat = Caveat("engine_lost", {"engine": "array", "node": "array"})
     repetition["caveats"].append(caveat.to_json())
@@ -16,33 +17,33 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["note", "warning", "invalid"]
-"""`note`: read it so. `warning`: the number may mislead. `invalid`: do not use the number (exit
-code 5).
+"""`note`: keep it in mind when reading the number. `warning`: the number may mislead. `invalid`: do
+not use the number (exit code 5).
 """
 
 CAVEATS: dict[str, Severity] = {
-    # found while running
+    # attached by the runner
     "engine_lost": "invalid",  # {engine} on {node} ended before its work did
     "repetition_failed": "warning",  # {failed} of {planned} repetitions gave no result
     "io_errors": "warning",  # {errors} requests ended in an error
     "verification_failed": "invalid",  # {blocks} blocks held wrong, stale or torn data
-    "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} asked
-    "link_off_delay": "warning",  # link {link}: a round trip of {measured} measured, {asked} asked
+    "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} requested
+    "link_off_delay": "warning",  # link {link}: round trip of {measured} measured, {asked} requested
     "link_unchecked": "note",  # the link was not measured before the load
-    "clock_stepped": "invalid",  # samples are not in the order of their time
-    "late_start": "invalid",  # the last engine was told to start {late_ms} ms after the common instant
+    "clock_stepped": "invalid",  # timestamps of samples run backwards
+    "late_start": "invalid",  # the last engine got its start order {late_ms} ms after the common instant
     "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
-    "answers_gathered": "note",  # the initiator waited up to {longest}, {percent} % of a latency, for more answers
+    "answers_gathered": "note",  # the initiator waited up to {longest} ({percent} % of a latency) for more responses
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
-    "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real one would not have
-    "fabric_lost": "warning",  # {lost} packets lost outside of the model beside {dropped} frames dropped in it
+    "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real network would not lose
+    "fabric_lost": "warning",  # {lost} packets lost outside the model, {dropped} frames dropped by the model
     "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
-    "capture_incomplete": "note",  # captures lack {packets} packets; on {nodes} nodes they ended before the end
-    "tcp_trace_deaf": "note",  # TCP's events on {cpus} CPUs are not handed over while those are idle
+    "capture_incomplete": "note",  # captures lack {packets} packets; on {nodes} nodes they ended early
+    "tcp_trace_deaf": "note",  # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
     "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
-    # found by analysis
+    # attached by analysis
     "no_data": "invalid",  # no repetition gave a value
     "few_repetitions": "note",  # {n} repetitions: the interval is wide or missing
     "noisy": "warning",  # repetitions differ by {percent} % (coefficient of variation)
@@ -50,18 +51,18 @@ CAVEATS: dict[str, Severity] = {
     "too_short_to_judge": "note",  # {samples} samples: steadiness cannot be judged
     "warmup_short": "warning",  # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
     "window_not_covered": "warning",  # samples cover {percent} % of the measuring time
-    "littles_law": "warning",  # outstanding differs from rate times latency by {percent} %
-    "bytes_not_conserved": "invalid",  # initiators count {initiator} bytes, the array {array}
-    "wire_bytes": "warning",  # bytes on the wire do not fit the payload
+    "littles_law": "warning",  # requests outstanding differ from rate times latency by {percent} %
+    "bytes_not_conserved": "invalid",  # initiators counted {initiator} bytes, the array {array}
+    "wire_bytes": "warning",  # bytes on the wire do not match the payload
     "total_not_sum": "invalid",  # the total differs from the sum over VMs
     "generator_saturated": "invalid",  # the load generator itself was the limit
     "machine_saturated": "warning",  # this machine's CPU was used up
     "issued_late": "warning",  # open-loop requests were issued {late_ms} ms late, {percent} % of their latency
     "issued_too_late": "invalid",  # the same, a quarter of the latency or more
-    "rate_not_kept": "warning",  # {in_flight} requests in flight: fewer are served than are offered
+    "rate_not_kept": "warning",  # {in_flight} requests in flight: the system serves fewer than are offered
     "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
     "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
-    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames came late
+    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames were late
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment
 }
@@ -69,8 +70,8 @@ CAVEATS: dict[str, Severity] = {
 
 @dataclass(frozen=True)
 class Caveat:
-    """One caveat with its numbers. Raises ValueError for a name that is not on the list: that is a
-    defect of ours.
+    """One caveat with its numbers. Raises ValueError for a name that is not on the list, which is a
+    programming error.
     """
 
     name: str
@@ -91,9 +92,7 @@ class Caveat:
 
     @classmethod
     def from_json(cls, value: object) -> Caveat | None:
-        """The caveat that `to_json` gave, or a bare name; None where a file holds something
-        else.
-        """
+        """The caveat from the output of `to_json` or from a bare name; None for any other value."""
         if isinstance(value, str):
             return cls(value) if value in CAVEATS else None
         if not isinstance(value, dict) or value.get("caveat") not in CAVEATS:

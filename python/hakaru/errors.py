@@ -1,17 +1,17 @@
 """The exception tree and the exit codes.
 
-Every error a user may meet is a `HakaruError`: what happened and where (`message`), what to do
-(`hint`), and the exit code of its class. Anything else that reaches `main` is a defect of ours and
-ends with 1.
+Every error shown to a user is a `HakaruError`: what happened and where (`message`), what to do
+(`hint`), and the exit code of its class. Any other exception that reaches `main` is a defect of
+hakaru and ends with exit code 1.
 
     HakaruError
-    ├── UsageError         2  command line or study file; has a place (file:line:column)
-    ├── EnvironmentError_  3  this machine or network cannot; `hakaru doctor` says more
-    ├── ExpectationBreach  4  a run finished and an expectation of the study does not hold
-    ├── InvalidPoints      5  a run finished, but some points are invalid
+    ├── UsageError         2  bad command line or study file; names the place (file:line:column)
+    ├── EnvironmentError_  3  not possible on this machine or network; see `hakaru doctor`
+    ├── ExpectationBreach  4  the run finished, but an expectation of the study does not hold
+    ├── InvalidPoints      5  the run finished, but some points are invalid
     ├── VerificationError  6  wrong, stale or torn data was read
     ├── LostError          7  an engine, guest or machine was lost
-    └── Interrupted      130  stopped by the user (143 for SIGTERM); what was finished is saved
+    └── Interrupted      130  stopped by the user (143 for SIGTERM); finished results are saved
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class HakaruError(Exception):
 
 
 class UsageError(HakaruError):
-    """The command line or a study file cannot be accepted."""
+    """The command line or a study file is invalid."""
 
     exit_code = 2
 
 
 class EnvironmentError_(HakaruError):
-    """This machine or network cannot do what was asked."""
+    """This machine or network does not support the requested operation."""
 
     exit_code = 3
 
 
 class ExpectationBreach(HakaruError):
-    """A run finished and an expectation of its study does not hold."""
+    """The run finished, but an expectation of its study does not hold."""
 
     exit_code = 4
 
 
 class InvalidPoints(HakaruError):
-    """A run finished, but some of its points are invalid."""
+    """The run finished, but some of its points are invalid."""
 
     exit_code = 5
 
@@ -65,7 +65,7 @@ class LostError(HakaruError):
 
 
 class Interrupted(HakaruError):
-    """Stopped by the user; what was finished is saved."""
+    """The user stopped the command; finished results are saved."""
 
     def __init__(self, message: str, hint: str = "", *, signal: int = 2) -> None:
         super().__init__(message, hint)
@@ -73,11 +73,11 @@ class Interrupted(HakaruError):
 
 
 def error_of_exit_code(exit_code: int, message: str, hint: str) -> HakaruError:
-    """The error of another process of ours, told by its exit code; one of no class of ours is a
-    defect.
+    """Return the error that corresponds to the exit code of another hakaru process. An unknown code
+    gives a plain `HakaruError`, which denotes a defect.
     """
     classes = (UsageError, EnvironmentError_, ExpectationBreach, InvalidPoints, VerificationError, LostError)
-    for each in classes:
-        if each.exit_code == exit_code:
-            return each(message, hint)
+    for error_class in classes:
+        if error_class.exit_code == exit_code:
+            return error_class(message, hint)
     return HakaruError(message, hint)

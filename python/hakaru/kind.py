@@ -1,17 +1,16 @@
-"""Kinds of study: what one is, which ones there are, and which one a study or a run is of.
+"""Kinds of study: their interface, the registry of installed kinds, and the kind of a study or run.
 
-    of(study)           the kind that the study's `load:` names; of a run, the kind that its
-                        run.json names
-    named("copy")       the kind of that name; UsageError with the known names where there is none
+    of(study)           the kind that the study's `load:` names, or that the run.json of a run names
+    named("copy")       the kind of that name; UsageError for an unknown name
     registered()        every kind, by its name
 
 A kind is one object, `KIND`, that a package declares as an entry point of the group `hakaru.kinds`.
 hakaru declares its own kinds in the same way (pyproject.toml), so a kind of another package needs
-no change here. This module imports no kind and nothing of hakaru but `errors`: every package may
-ask it, and none names a kind.
+no change here. This module imports no kind and, of hakaru, only `errors`. Every package may use it,
+and no package names a kind.
 
-A kind has these parts. Each is read by one package, which defines the interface of that part, and
-is by default an object of the module of that name beside the kind (`STUDY` in `study`, …):
+A kind has these parts. Each part is used by one package, which defines its interface. By default a
+part is an object in the module of the same name in the kind's package (`STUDY` in `study`, …):
 
     study      hakaru.study.kind.StudyKind            its part of the study file, checks, factors,
                                                       names of metrics
@@ -40,19 +39,18 @@ GROUP = "hakaru.kinds"
 
 
 class Kind:
-    """A kind of study. A part is imported when it is first asked for, so `hakaru plan` loads no
-    analysis.
+    """A kind of study. A part is imported on first access, so `hakaru plan` loads no analysis.
 
-    Each part is an object of a module of the kind's own package, so a kind of a package with the
-    modules `study`, `run`, `analysis` and `report` needs no more than its name.
+    Each part is an object in a module of the kind's own package. A kind whose package has the
+    modules `study`, `run`, `analysis` and `report` only needs to define its name.
     """
 
     name: ClassVar[str]
     """The name of the entry point, `load.kind` in the study file and `kind` in run.json."""
 
     in_studies: ClassVar[bool] = True
-    """Whether a study may name it; else it is only the kind of runs that a command of its own
-    makes.
+    """Whether a study may name this kind. If False, only a dedicated command makes runs of this
+    kind.
     """
 
     @property
@@ -88,14 +86,15 @@ class Kind:
 
     @property
     def tune(self) -> Any:
-        """A `hakaru.tune.kind.TuneKind`. Default: `TUNE` of the module `tune` beside this kind;
-        without such a module None, and `hakaru tune` cannot search the settings of this kind.
+        """A `hakaru.tune.kind.TuneKind`. Default: `TUNE` of the module `tune` beside this kind, or
+        None without such a module. Without this part, `hakaru tune` cannot search the settings of
+        this kind.
         """
         return self._part("tune") if (self.folder / "tune.py").is_file() else None
 
     def _part(self, name: str) -> Any:
         """The object `NAME` of the module `name` in this kind's package. Raises EnvironmentError_
-        where there is none.
+        if it does not exist.
         """
         module = f"{type(self).__module__}.{name}"
         try:
@@ -117,30 +116,28 @@ class HasKind(Protocol):
 
 
 def of(subject: HasKind) -> Kind:
-    """The kind of a study or run. Raises UsageError where no installed package has it."""
+    """The kind of a study or run. Raises UsageError if no installed package provides it."""
     return named(subject.kind)
 
 
 def named(name: str) -> Kind:
-    """The kind called `name`. Raises UsageError where no installed package has it."""
+    """The kind called `name`. Raises UsageError if no installed package provides it."""
     kinds = registered()
     if name not in kinds:
-        hint = f"installed kinds are {', '.join(sorted(kinds)) or 'none'}; install the package that brings {name!r}"
+        hint = f"installed kinds are {', '.join(sorted(kinds)) or 'none'}; install the package that provides {name!r}"
         raise UsageError(f"no kind of study named {name!r}", hint)
     return kinds[name]
 
 
 @functools.cache
 def registered() -> Mapping[str, Kind]:
-    """Every installed kind, by its name. Raises EnvironmentError_ for an entry point that cannot be
-    used.
-    """
+    """Every installed kind, by name. Raises EnvironmentError_ for an unusable entry point."""
     return MappingProxyType({point.name: _load(point) for point in sorted(entry_points(group=GROUP))})
 
 
 def of_studies() -> dict[str, Kind]:
-    """Every kind that a study may name."""
-    return {name: one for name, one in registered().items() if one.in_studies}
+    """Every kind that a study may name, by name."""
+    return {name: each for name, each in registered().items() if each.in_studies}
 
 
 def _load(point: EntryPoint) -> Kind:

@@ -1,9 +1,8 @@
-"""Packets that an emulated network lost outside of its model: when they spoil a number, and when
-they cannot.
+"""Packets that an emulated network lost outside its model, and whether they affect a result.
 
-A lost packet is to TCP what a modelled drop is: where the model drops nothing, a single one halves
-a congestion window or waits for a timer, and shows for seconds. Beside thousands of modelled drops
-it changes as little as its share of them.
+TCP reacts to a lost packet as to a modelled drop. If the model drops nothing, a single lost packet
+halves a congestion window or triggers a retransmission timeout, which affects the rate for seconds.
+Among thousands of modelled drops, its effect is as small as its share of them.
 """
 
 from __future__ import annotations
@@ -13,25 +12,27 @@ from collections.abc import Iterator
 from hakaru.caveats import Caveat
 
 LOST = ("lost_overrun", "lost_unknown", "lost_refused", "lost_after")
-"""What an interface of the fabric counts as lost outside of its model, in packets."""
+"""Counters of packets that an interface of the fabric lost outside its model."""
 DROPPED = ("dropped_buffer", "dropped_early", "dropped_loss")
-"""What its channels drop as asked, in frames."""
+"""Counters of frames that the channels of the fabric dropped as modelled."""
 FRAMES_PER_PACKET = 45
-"""A super-frame of 64 KiB in frames of 1500 bytes: a lost packet may have been one."""
+"""Frames of 1500 bytes in a super-frame of 64 KiB. A lost packet may have been a super-frame."""
 SHARE_MAX = 0.05
-"""Of the modelled drops, which is as much as repetitions may differ by (`noisy`)."""
+"""Largest negligible share of the modelled drops. It equals the accepted variation between
+repetitions (caveat `noisy`).
+"""
 
 
 def of_totals(lost: float, dropped: float) -> Iterator[Caveat]:
-    """`lost` packets outside of the model beside `dropped` frames in it."""
-    if few(lost, dropped):
+    """Caveats for `lost` packets outside the model and `dropped` frames in it."""
+    if is_negligible(lost, dropped):
         yield Caveat("fabric_lost", {"lost": lost, "dropped": dropped})
     elif lost > 0:
         yield Caveat("fabric_limit", {"lost": lost})
 
 
-def few(lost: float, dropped: float) -> bool:
-    """Some were lost, and even as super-frames too few beside the modelled drops to change a
-    number.
+def is_negligible(lost: float, dropped: float) -> bool:
+    """Whether packets were lost, but too few to matter beside the modelled drops, even if all of
+    them were super-frames.
     """
     return 0 < lost * FRAMES_PER_PACKET <= SHARE_MAX * dropped

@@ -8,9 +8,7 @@ from typing import Any
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document on stdout. Raises ValueError for NaN and infinities, which JSON
-    lacks.
-    """
+    """Print one JSON document on stdout. Raises ValueError for NaN and infinities."""
     print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
 
 

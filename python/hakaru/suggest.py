@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Sequence
 
 LISTED_MAX = 12
-"""Longer lists are truncated, because a hint is one line."""
+"""Maximum number of names in a hint, so that the hint stays on one line."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to `name`, ignoring case; else the shortest that has `name` as a
-    part (`latency_ms_p99` for `p99`); else None.
+    """The known name most similar to `name`, ignoring case. If none is similar, the shortest name
+    that has `name` as one of its parts (`latency_ms_p99` for `p99`), or None.
     """
     by_folded = {each.casefold(): each for each in known}
     folded = name.casefold()
@@ -27,8 +27,8 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """A hint that names the closest known name, or else `otherwise`, by default the list of all
-    known names.
+    """A hint that names the closest known name. If there is no close name, `otherwise`, by default
+    the list of known names.
     """
     names = sorted(known, key=_natural)
     match = closest(name, names)

@@ -1,9 +1,10 @@
-"""System calls that Python 3.11 lacks, one function each; the only module that uses `ctypes`.
+"""System calls that Python 3.11 lacks, one function each. Only this module uses `ctypes`.
 
-Each takes what the manual page names, in its order, and raises OSError with the errno. Python 3.12
-adds `os.unshare` and `os.setns`; the other calls have no counterpart, so the module would remain
-and the floor stays at 3.11 (see docs/reference/dependencies.md). This module imports the standard
-library alone, because the supervisor of a sandbox loads it before anything else of hakaru.
+Each function takes the arguments of its manual page, in the same order, and raises OSError with the
+errno. Python 3.12 adds `os.unshare` and `os.setns`, but no counterpart of the other calls.
+Requiring 3.12 would therefore not replace this module (see docs/reference/dependencies.md). It
+imports only the standard library, because the supervisor of a sandbox loads it before any other
+module of hakaru.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 # linux/falloc.h
 _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
-# The same number on every architecture that Linux has added since 2011, and on x86-64.
+# The same number on x86-64 and on every architecture added to Linux after 2011.
 _SYS_IO_URING_SETUP = 425
 _IO_URING_PARAMS_BYTES = 120
 
@@ -62,7 +63,7 @@ def mount(source: str | None, target: str, file_system: str | None, flags: int) 
 
 def set_capabilities(capabilities: int) -> None:
     """Set the effective, permitted and inheritable sets of this thread to a mask (capset(2))."""
-    # Version 3 has two words of 32 bits; all capabilities that we keep are in the first.
+    # Version 3 has two words of 32 bits; all capabilities used here are in the first.
     data = (_CapabilityData * 2)()
     data[0] = _CapabilityData(capabilities, capabilities, capabilities)
     header = _CapabilityHeader(_CAPABILITY_VERSION_3, 0)
@@ -80,7 +81,7 @@ def set_parent_death_signal(signal: int) -> None:
 
 
 def punch_hole(descriptor: int, offset: int, length: int) -> None:
-    """Give the space of a range of a file back and keep its size (FALLOC_FL_PUNCH_HOLE of
+    """Deallocate the space of a range of a file and keep the file size (FALLOC_FL_PUNCH_HOLE of
     fallocate(2)).
     """
     mode = _FALLOC_FL_PUNCH_HOLE | _FALLOC_FL_KEEP_SIZE
@@ -88,7 +89,7 @@ def punch_hole(descriptor: int, offset: int, length: int) -> None:
 
 
 def io_uring_setup(entries: int) -> int:
-    """Make an io_uring with default parameters and return its descriptor (io_uring_setup(2))."""
+    """Create an io_uring with default parameters and return its descriptor (io_uring_setup(2))."""
     parameters = ctypes.create_string_buffer(_IO_URING_PARAMS_BYTES)
     descriptor: int = _libc.syscall(ctypes.c_long(_SYS_IO_URING_SETUP), ctypes.c_uint(entries), parameters)
     _check(min(descriptor, 0))

@@ -1,4 +1,4 @@
-"""Tables and paragraphs on stdout, as wide as the terminal."""
+"""Tables and paragraphs on stdout, wrapped to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -11,23 +11,21 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH_WITHOUT_TERMINAL = 160
-"""Columns where stdout is no terminal: wide enough that no cell of a table of ours wraps in a
-file.
-"""
+"""Width in columns if stdout is not a terminal, chosen so that no table cell wraps in a file."""
 
 
 def new_console() -> Console:
-    """Stdout as a console of rich."""
+    """Return a rich console on stdout."""
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False)
 
 
 def say(console: Console, text: str) -> None:
-    """Print a paragraph: wrapped on a terminal, one line in a file."""
+    """Print a paragraph: wrapped on a terminal, on one line in a file."""
     console.print(text, markup=False, soft_wrap=not sys.stdout.isatty())
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print rows under the names of their columns."""
+    """Print a table; None becomes an empty cell."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in columns:
         table.add_column(name, overflow="fold")

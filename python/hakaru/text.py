@@ -1,5 +1,4 @@
-"""Text of a given form in files and requests: a pattern, and the words that an error says instead
-of it.
+"""Text of a given form in files and requests: a pattern, and its description for error messages.
 
 Name = Annotated[str, Form(r"[a-z]+", "a name of lower-case letters", max_length=64)]
 """
@@ -17,20 +16,20 @@ from pydantic_core import CoreSchema, core_schema
 
 @dataclass(frozen=True)
 class Form:
-    """The whole text must match `pattern` and have at most `max_length` characters; `what`: the
-    form in words.
+    """A constraint on text: all of it matches `pattern`, and it has at most `max_length`
+    characters. `description` is the form in words, for error messages.
     """
 
     pattern: str
-    what: str
+    description: str
     max_length: int | None = None
 
     def check(self, text: str) -> str:
-        """Return `text`. Raises ValueError in words."""
+        """Return `text`. Raises ValueError with the description if the text has another form."""
         if self.max_length is not None and len(text) > self.max_length:
-            raise ValueError(f"write {self.what}, of at most {self.max_length} characters")
+            raise ValueError(f"write {self.description}, of at most {self.max_length} characters")
         if re.fullmatch(self.pattern, text) is None:
-            raise ValueError(f"write {self.what}")
+            raise ValueError(f"write {self.description}")
         return text
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

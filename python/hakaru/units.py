@@ -1,12 +1,12 @@
-"""Quantities with units: parsed strictly, printed back the way people write them.
+"""Quantities with units: parsed strictly, formatted as people write them.
 
 `1 Gbit/s`, `117 MB/s`, `32 KiB`, `146 GB`, `3 min`. A quantity is a number and a unit, with or
-without a space; a number alone is refused (except 0), because a size without a unit is how a lab
-comes out a thousand times too small. Binary prefixes (Ki, Mi, Gi, Ti) are powers of 1024, decimal
-ones (k, M, G, T) powers of 1000; `b` for bit is refused as too easily taken for byte. Whole bytes,
-bits per second and nanoseconds are kept as integers.
+without a space between them. A number without a unit is refused (except 0), because the wrong guess
+makes a lab a thousand times too small. Binary prefixes (Ki, Mi, Gi, Ti) are powers of 1024, decimal
+ones (k, M, G, T) powers of 1000. `b` for bit is refused because it is easily mistaken for byte.
+Values are integers in bytes, bits per second or nanoseconds.
 
-`Size`, `Rate` and `Duration` are the same for pydantic models: text in a study file, an integer in
+`Size`, `Rate` and `Duration` are types for pydantic models: text in a study file, an integer in
 Python, text again when dumped.
 """
 
@@ -27,43 +27,42 @@ _RATE |= {f"{unit}/s": 8 * factor for unit, factor in _SIZE.items()}
 _DURATION = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([A-Za-zµ/]+)")
-# Nothing we build or measure is larger; keeps every quantity inside a signed 64-bit integer on the
-# engine's side.
+# Keeps every quantity inside a signed 64-bit integer of the engine. No lab needs more.
 _MAX = 2**63 - 1
 
 
-def _parse(text: object, units: dict[str, int], what: str, example: str) -> int:
+def _parse(text: object, units: dict[str, int], quantity: str, example: str) -> int:
     if text == 0 and not isinstance(text, bool):
         return 0
     if not isinstance(text, str):
-        raise ValueError(f"{what} needs a unit, such as `{example}`; got {text!r}")
+        raise ValueError(f"{quantity} needs a unit, such as `{example}`; got {text!r}")
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{what} is a number and a unit, such as `{example}`; got {text!r}")
+        raise ValueError(f"{quantity} is a number and a unit, such as `{example}`; got {text!r}")
     number, unit = match.groups()
     if unit not in units:
-        meant = _meant(unit, units)
-        hint = f"did you mean {' or '.join(meant)}?" if meant else f"use one of {', '.join(units)}"
-        raise ValueError(f"{what} has no unit {unit!r}; {hint}")
+        similar = _similar_units(unit, units)
+        hint = f"did you mean {' or '.join(similar)}?" if similar else f"use one of {', '.join(units)}"
+        raise ValueError(f"{quantity} has no unit {unit!r}; {hint}")
     value = Fraction(number) * units[unit]
     if value.denominator != 1:
-        raise ValueError(f"{what} {text!r} is not a whole number of {next(iter(units))}")
+        raise ValueError(f"{quantity} {text!r} is not a whole number of {next(iter(units))}")
     if value > _MAX:
-        raise ValueError(f"{what} {text!r} is beyond any lab")
+        raise ValueError(f"{quantity} {text!r} is too large; the maximum is 2^63 - 1 {next(iter(units))}")
     return int(value)
 
 
-def _meant(unit: str, units: dict[str, int]) -> list[str]:
+def _similar_units(unit: str, units: dict[str, int]) -> list[str]:
     """Units that differ from `unit` in case, in a binary prefix or in an abbreviation: `Gbps`, `K`,
     `KB`, `sec`.
     """
-    same = [known for known in units if known.casefold() == unit.casefold()]
-    if same:
-        return same
-    alike = [known for known in units if _folded(known) == _folded(unit)]
-    # A small b is a bit and a large one a byte, if there is a unit of that kind.
-    exact = [known for known in alike if ("bit" in known) == ("B" not in unit)]
-    return exact or alike
+    equal_names = [known for known in units if known.casefold() == unit.casefold()]
+    if equal_names:
+        return equal_names
+    equivalent = [known for known in units if _folded(known) == _folded(unit)]
+    # A lower-case b means bit and an upper-case B byte, if such a unit exists.
+    same_kind = [known for known in equivalent if ("bit" in known) == ("B" not in unit)]
+    return same_kind or equivalent
 
 
 def _folded(unit: str) -> str:
@@ -74,19 +73,19 @@ def _folded(unit: str) -> str:
 
 
 def parse_size(text: object) -> int:
-    """Bytes. `512 B`, `32 KiB`, `146 GB`. Raises ValueError with what would do."""
+    """Bytes. `512 B`, `32 KiB`, `146 GB`. Raises ValueError with a valid example."""
     return _parse(text, _SIZE, "a size", "32 KiB")
 
 
 def parse_rate(text: object) -> int:
-    """Bits per second. `1 Gbit/s`, `100 Mbit/s`, `117 MB/s`. Raises ValueError with what would
-    do.
+    """Bits per second. `1 Gbit/s`, `100 Mbit/s`, `117 MB/s`. Raises ValueError with a valid
+    example.
     """
     return _parse(text, _RATE, "a rate", "1 Gbit/s")
 
 
 def parse_duration(text: object) -> int:
-    """Nanoseconds. `500 ms`, `30 s`, `3 min`. Raises ValueError with what would do."""
+    """Nanoseconds. `500 ms`, `30 s`, `3 min`. Raises ValueError with a valid example."""
     return _parse(text, _DURATION, "a duration", "30 s")
 
 
@@ -104,8 +103,8 @@ def _format(value: int, units: dict[str, int]) -> str:
 
 
 def format_size(value: int) -> str:
-    """`32768` → `32 KiB`, `146000000000` → `146 GB`: exact, `parse_size` gives the same number
-    back.
+    """`32768` → `32 KiB`, `146000000000` → `146 GB`. Exact: `parse_size` returns the same
+    number.
     """
     decimal = {u: f for u, f in _SIZE.items() if "i" not in u}
     binary = {"B": 1} | {u: f for u, f in _SIZE.items() if "i" in u}
@@ -114,18 +113,18 @@ def format_size(value: int) -> str:
 
 
 def format_rate(value: int) -> str:
-    """`1000000000` → `1 Gbit/s`: exact."""
+    """`1000000000` → `1 Gbit/s`. Exact."""
     return _format(value, {u: f for u, f in _RATE.items() if u.endswith("bit/s")})
 
 
 def format_duration(value: int) -> str:
-    """`180000000000` → `3 min`: exact."""
+    """`180000000000` → `3 min`. Exact."""
     return _format(value, {u: f for u, f in _DURATION.items() if u != "µs"})
 
 
 def format_as(written: str, value: int) -> str | None:
-    """`value` in units of the kind that `written` has: format_as("65 TiB", 1 << 46) is `64 TiB`;
-    None: no quantity.
+    """`value` formatted as the same kind of quantity as `written`: format_as("65 TiB", 1 << 46) is
+    `64 TiB`. None if `written` is not a quantity.
     """
     for parse, show in (
         (parse_size, format_size),
@@ -139,13 +138,13 @@ def format_as(written: str, value: int) -> str | None:
 
 
 def approximate_duration(ns: float) -> str:
-    """A measured duration to three significant digits, in the largest unit of which it is at least
-    one.
+    """A measured duration to three significant digits, in the largest unit in which it is at least
+    1.
 
     `1234567` → `1.23 ms`, `0` → `0 ns`, `754_000_000_000` → `754 s`.
     """
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        # 999.6 µs to three digits is 1 ms.
+        # Compare the rounded value: 999.6 µs to three digits is 1 ms.
         if float(f"{ns / size:.3g}") >= 1:
             value = ns / size
             return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

@@ -1,9 +1,9 @@
 """Sentences and numbers in English and Japanese, from one pair of catalogues (`locale/en.po`,
 `locale/ja.po`), and from those of each kind of study.
 
-Used by analysis (findings, caveats) and report. Message ids are dotted names; a test holds that
-both catalogues have every id, with the same placeholders. Placeholders are filled with `str.format`
-*fields only*: what is filled in is never itself read as a template.
+Used by analysis (findings, caveats) and report. Message ids are dotted names. A test checks that
+both catalogues have every id, with the same placeholders. Only plain `str.format` fields are filled
+in; a value is never interpreted as a template.
 
 Japanese text has one space between Japanese and Latin letters or digits, and none between Japanese
 letters (docs/reference/glossary.md). A message cannot know the script of a value, so `join` sets
@@ -39,17 +39,17 @@ _ENDS_LATIN, _BEGINS_LATIN = re.compile(f"{_LATIN}$"), re.compile(_LATIN)
 
 @functools.cache
 def catalogue(language: str) -> dict[str, tuple[str, ...]]:
-    """Message id → its text, or its texts by plural form (singular first), of hakaru and of every
-    kind. Raises EnvironmentError_ as `merged` does.
+    """Message id → its text, or its plural forms (singular first), of hakaru and of every kind.
+    Raises EnvironmentError_ as `merged` does.
     """
-    own = LOCALE / f"{language}.po"
+    common = LOCALE / f"{language}.po"
     of_kinds = dict.fromkeys(each.folder / "locale" / f"{language}.po" for each in kind.registered().values())
-    return merged([own, *(path for path in of_kinds if path.is_file())], language)
+    return merged([common, *(path for path in of_kinds if path.is_file())], language)
 
 
 def merged(paths: Iterable[Path], language: str) -> dict[str, tuple[str, ...]]:
     """The messages of all catalogues. Raises EnvironmentError_ if two of them define the same id,
-    because the report would then show a text that belongs to another package.
+    because a report would then show the text of another package.
     """
     messages: dict[str, tuple[str, ...]] = {}
     origins: dict[str, Path] = {}
@@ -76,18 +76,18 @@ def _read(path: Path, language: str) -> dict[str, tuple[str, ...]]:
 
 
 def say(language: str, message: str, values: Mapping[str, Any] | None = None) -> str:
-    """The message in `language`. Numbers among `values` are written with `number`; `count` chooses
-    the plural form.
+    """The message in `language`. Numbers among `values` are formatted with `number`; `count`
+    selects the plural form.
     """
     forms = catalogue(language)[message]
-    given = dict(values or {})
-    form = forms[0] if len(forms) == 1 or given.get("count") == 1 else forms[1]
-    shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in given.items()}
+    arguments = dict(values or {})
+    form = forms[0] if len(forms) == 1 or arguments.get("count") == 1 else forms[1]
+    shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in arguments.items()}
     return form.format_map(shown) if language == "en" else _fill(form, shown)
 
 
 def _fill(form: str, values: Mapping[str, Any]) -> str:
-    """`form.format_map(values)`, each value joined as Japanese is."""
+    """`form.format_map(values)`, with Japanese spacing around each value."""
     filled = ""
     for text, name, _, _ in string.Formatter().parse(form):
         filled = join(filled, text)
@@ -97,7 +97,7 @@ def _fill(form: str, values: Mapping[str, Any]) -> str:
 
 
 def join(left: str, right: str) -> str:
-    """Two parts of a Japanese sentence, with one space between Japanese and Latin letters:
+    """Two parts of a Japanese sentence joined, with one space between Japanese and Latin letters:
     `IOPS は`, `使用率は`.
     """
     if _ENDS_JAPANESE.search(left.rstrip(" ")) and _BEGINS_JAPANESE.match(right.lstrip(" ")):
@@ -114,7 +114,7 @@ def with_note(language: str, text: str, note: str) -> str:
 
 
 def language_of_locale() -> str:
-    """The language of messages: `ja` where LC_ALL, LC_MESSAGES or LANG asks for Japanese, otherwise
+    """The language of messages: `ja` if LC_ALL, LC_MESSAGES or LANG selects Japanese, otherwise
     `en`.
     """
     locale = next((os.environ[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if os.environ.get(name)), "")
@@ -127,8 +127,8 @@ def has(message: str) -> bool:
 
 
 def number(value: float | None, language: str = "en") -> str:
-    """A number with at most three significant digits behind the point's place: 2 316, 47.2, 0.0312;
-    `–` for none.
+    """A number to three significant digits, with all digits before the decimal point: 2,316, 47.2,
+    0.0312; `–` for None, NaN and infinities.
 
     Whole numbers below a million keep every digit, so counts stay exact.
     """
@@ -142,12 +142,14 @@ def number(value: float | None, language: str = "en") -> str:
 
 
 def tenths(value: float | None, language: str = "en") -> str:
-    """A percentage: always one decimal, so that columns of them line up; `–` for none."""
+    """A number with one decimal, so that columns of percentages line up; `–` for None, NaN and
+    infinities.
+    """
     if value is None or not math.isfinite(value):
         return MISSING
     return format_decimal(value, "#,##0.0", locale=language)
 
 
 def percent(value: float | None) -> str:
-    """A whole percentage with its sign, for the terminal; `–` for none."""
+    """A percentage without decimals and with `%`, for the terminal; `–` for None."""
     return MISSING if value is None else f"{value:.0f} %"

@@ -1,5 +1,5 @@
-"""Run directories written with the real store, for tests: what every run has, around counters that
-a test makes up.
+"""Run directories for tests, written with the real store: the files of every run around counters
+that a test invents.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from hakaru.store import FORMAT, Histograms, RunWriter, Samples
 from hdrh.histogram import HdrHistogram
 
 SECOND = 1_000_000_000
-Done = TypeVar("Done", covariant=True)
+RepetitionT = TypeVar("RepetitionT", covariant=True)
 
 
-class Described(Protocol[Done]):
-    """One point."""
+class PointLike(Protocol[RepetitionT]):
+    """A point with its repetitions, as a test describes them."""
 
     @property
     def factors(self) -> dict[str, Any]:
-        """Its levels."""
+        """Levels of the point."""
 
     @property
-    def reps(self) -> Sequence[Done]:
-        """What was done, one after the other."""
+    def reps(self) -> Sequence[RepetitionT]:
+        """Repetitions in order."""
 
 
-Counted = tuple[dict[str, Any], Samples, Histograms]
-"""A repetition: what `repetition` gave, its samples, its histograms."""
+RepetitionData = tuple[dict[str, Any], Samples, Histograms]
+"""A repetition: the result of `repetition`, samples, histograms."""
 
 
 ARRAY: dict[str, Any] = {
@@ -57,7 +57,7 @@ LOADS: dict[str, dict[str, Any]] = {
 
 
 def complete(study: dict[str, Any]) -> dict[str, Any]:
-    """A study with the parts that every study has and a test leaves out."""
+    """Return a study completed with the parts that the test leaves out."""
     lab = study.get("lab", STAR)
     arrays = lab["arrays"] if isinstance(lab.get("arrays"), list) else ["array"]
     storage = {"array": ARRAY} if len(arrays) == 1 else {"arrays": dict.fromkeys(arrays, ARRAY)}
@@ -70,13 +70,13 @@ def complete(study: dict[str, Any]) -> dict[str, Any]:
 def write(
     folder: Path,
     parts: dict[str, Any],
-    points: Sequence[Described[Done]],
-    count: Callable[[dict[str, Any], Done], Counted],
+    points: Sequence[PointLike[RepetitionT]],
+    build: Callable[[dict[str, Any], RepetitionT], RepetitionData],
 ) -> Path:
-    """A finished run.
+    """Write a finished run; return its directory.
 
-    `parts`: `study` (with `id`; what any study has is added), and `run`, `lab`, `machine` where a
-    test needs them. `count` gives a repetition from a point's levels and what was done.
+    `parts`: `study` (with `id`; `complete` adds the rest), and `run`, `lab`, `machine` where a test
+    needs them. `build` makes a repetition's data from a point's levels and its description.
     """
     study = complete(parts["study"])
     writer = RunWriter.create(folder, str(study["id"]), dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
@@ -99,9 +99,9 @@ def write(
         name = f"p{place:02}"
         described.append({"point": name, "factors": point.factors, "repetitions": len(point.reps)})
         for number, rep in enumerate(point.reps, start=1):
-            record, samples, histograms = count(point.factors, rep)
-            of = {"point": name, "repetition": number, "order": number, "factors": point.factors}
-            writer.write_repetition(of | record, samples, histograms)
+            record, samples, histograms = build(point.factors, rep)
+            identity = {"point": name, "repetition": number, "order": number, "factors": point.factors}
+            writer.write_repetition(identity | record, samples, histograms)
     lab = {"nodes": [], "links": [], "checks": []} | parts.get("lab", {})
     machine = {"cpus": 2} | parts.get("machine", {})
     for file, value in {"run": run, "study": study, "lab": lab, "machine": machine, "points": described}.items():
@@ -110,7 +110,9 @@ def write(
 
 
 def repetition(start: int, seconds: int, engine: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What a repetition's file says, but for its place in the run; `more` replaces parts."""
+    """Return the content of a repetition's file without its place in the run; `more` replaces
+    parts.
+    """
     return {
         "status": "done",
         "error": None,
@@ -122,7 +124,7 @@ def repetition(start: int, seconds: int, engine: dict[str, Any], **more: Any) ->
 
 
 def alike(value_ns: float, count: int) -> str:
-    """A histogram of so many equal values."""
+    """Return an encoded histogram of `count` equal values."""
     hdr = HdrHistogram(1, 3_600_000_000_000, 3)
     if count:
         hdr.record_value(round(value_ns), count)
@@ -130,7 +132,7 @@ def alike(value_ns: float, count: int) -> str:
 
 
 def lateness(late_us: float | None) -> Histograms:
-    """Of a fabric that moved every frame so late; None: that does not tell."""
+    """Return histograms of a fabric that moved every frame `late_us` late (None: no value)."""
     histograms = Histograms()
     if late_us is not None:
         histogram = {"entity": "fabric", "name": "lateness_ns", "hdr": alike(late_us * 1e3, 1000)}

@@ -1,5 +1,5 @@
-"""Runs of a few copies each, written with the real store: counters that follow from what is said
-about each copy.
+"""Runs of a few copies each, written with the real store. The counters follow from the description
+of each copy.
 
 The lab is the published one: host and source on 10 Gbit/s, a switch `edge` whose port to the
 destination has 1 Gbit/s.
@@ -14,7 +14,7 @@ from typing import Any
 
 from hakaru.store import Samples
 
-from tests.analysis.run_files import SECOND, Counted, lateness, repetition, write
+from tests.analysis.run_files import SECOND, RepetitionData, lateness, repetition, write
 
 START = 5_000 * SECOND
 FRAME_BYTES = 1518
@@ -54,8 +54,8 @@ CHANNELS = (
     ("uplink", "a-b"),
     ("vtl", "b-a"),
 )
-"""The data's way from the source to the destination."""
-BACK = (("vtl", "a-b"), ("uplink", "b-a"), ("primary", "b-a"))
+"""Channels of the data from the source to the destination."""
+RETURN_CHANNELS = (("vtl", "a-b"), ("uplink", "b-a"), ("primary", "b-a"))
 
 
 @dataclass
@@ -72,15 +72,15 @@ class Copy:
     """Frames marked at the same port."""
     timeouts: int = 0
     recovering_s: float = 0.0
-    """Of all connections, after their timers had run out."""
+    """Time that all connections spent in recovery after a retransmission timeout."""
     retransmitted: int = 0
     busy: Mapping[str, float] = field(default_factory=dict)
-    """`NODE ENTITY` → share of the time that it was busy: `vtl drive/0.0`."""
+    """`NODE ENTITY` (such as `vtl drive/0.0`) → share of the time that it was busy."""
     link_busy: Mapping[str, float] = field(default_factory=dict)
-    """`LINK DIRECTION` → share, where it is not what the rate makes it."""
+    """`LINK DIRECTION` → share, if it is not the one that follows from the rate."""
     fabric_cpu: float = 0.3
     late_us: float | None = None
-    """How late the fabric moved every frame; None: it does not tell."""
+    """Lateness of every frame in the fabric; None: not recorded."""
     machine_cpu: float | None = None
     cpu_wait: float = 0.0
     """Share of the time in which some process waited for a processor."""
@@ -88,44 +88,44 @@ class Copy:
     unaccounted: int = 0
     lost: int = 0
     old_kernel: bool = False
-    """Its TCP_INFO has no count of timeouts."""
+    """Whether TCP_INFO lacks the count of timeouts."""
     array_bytes_more: int = 0
     status: str = "done"
 
 
 @dataclass
 class Pt:
-    """One point."""
+    """A point with its repetitions."""
 
     factors: dict[str, Any]
     reps: Sequence[Copy]
 
 
 def _rate_of(factors: Mapping[str, Any], link: str, direction: str) -> float:
-    """Of a channel's serialiser: the fabric sends at what a node is held to."""
+    """Return the rate of a channel's serialiser, including the throttle of a node."""
     narrow = link == "vtl" and factors.get("case") != "ten-to-ten"
-    held = (link, direction) == ("kvm-1", "a-b") and factors.get("case") == "throttled"
-    return 1e9 if narrow or held else 10e9
+    throttled = (link, direction) == ("kvm-1", "a-b") and factors.get("case") == "throttled"
+    return 1e9 if narrow or throttled else 10e9
 
 
 def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, second: int) -> dict[str, float]:
-    """A channel's counters after so many seconds; all drops fall evenly on the seconds."""
+    """Return a channel's counters after `second` seconds. Drops are spread evenly over time."""
     share = second / copy.seconds
     frames = round(copy.rate * 1e6 * copy.jobs * second / PAYLOAD)
     port = (link, direction) == ("vtl", "b-a")
     lost = round(
         (copy.dropped if port else copy.dropped_elsewhere if (link, direction) == ("uplink", "a-b") else 0) * share
     )
-    if (link, direction) in BACK:
+    if (link, direction) in RETURN_CHANNELS:
         frames //= 2
-    came = frames + lost
+    arrived = frames + lost
     busy = copy.link_busy.get(
-        f"{link} {direction}", came * (FRAME_BYTES + 20) * 8 / _rate_of(factors, link, direction) / max(1, second)
+        f"{link} {direction}", arrived * (FRAME_BYTES + 20) * 8 / _rate_of(factors, link, direction) / max(1, second)
     )
-    counted = dict.fromkeys(("dropped_early", "dropped_loss", "dropped_mtu", "duplicated", "corrupted"), 0.0)
-    return counted | {
-        "frames_in": came,
-        "bytes_in": came * FRAME_BYTES,
+    zeros = dict.fromkeys(("dropped_early", "dropped_loss", "dropped_mtu", "duplicated", "corrupted"), 0.0)
+    return zeros | {
+        "frames_in": arrived,
+        "bytes_in": arrived * FRAME_BYTES,
         "frames_out": frames - (copy.unaccounted if port and second else 0),
         "bytes_out": frames * FRAME_BYTES,
         "dropped_buffer": lost,
@@ -140,41 +140,48 @@ def channel(copy: Copy, factors: Mapping[str, Any], link: str, direction: str, s
 
 
 def fabric_at(copy: Copy, factors: Mapping[str, Any], second: int) -> dict[str, dict[str, float]]:
-    """The fabric's counters."""
-    found = {f"link/{link}/{way}": channel(copy, factors, link, way, second) for link, way in (*CHANNELS, *BACK)}
-    found["interface/vtl"] = {"lost_overrun": copy.lost * second / copy.seconds, "lost_unknown": 0, "lost_refused": 0}
-    return found | {"process": {"cpu_user_ns": copy.fabric_cpu * second * SECOND, "cpu_system_ns": 0}}
+    """Return the fabric's counters after `second` seconds."""
+    counters = {
+        f"link/{link}/{direction}": channel(copy, factors, link, direction, second)
+        for link, direction in (*CHANNELS, *RETURN_CHANNELS)
+    }
+    counters["interface/vtl"] = {
+        "lost_overrun": copy.lost * second / copy.seconds,
+        "lost_unknown": 0,
+        "lost_refused": 0,
+    }
+    return counters | {"process": {"cpu_user_ns": copy.fabric_cpu * second * SECOND, "cpu_system_ns": 0}}
 
 
 def backup_at(copy: Copy, second: int) -> dict[str, dict[str, float]]:
-    """The backup engine's counters."""
+    """Return the backup engine's counters after `second` seconds."""
     octets = copy.rate * 1e6 * second
     blocks = octets / 262144
-    one = {"read_bytes": octets, "written_bytes": octets, "reads": blocks, "writes": blocks, "errors": 0}
-    one |= {"read_latency_ns_sum": blocks * 1e6, "write_latency_ns_sum": blocks * 40e6, "in_flight_now": 0}
-    found: dict[str, dict[str, float]] = {"backups": {k: v * copy.jobs for k, v in one.items()}}
+    job = {"read_bytes": octets, "written_bytes": octets, "reads": blocks, "writes": blocks, "errors": 0}
+    job |= {"read_latency_ns_sum": blocks * 1e6, "write_latency_ns_sum": blocks * 40e6, "in_flight_now": 0}
+    counters: dict[str, dict[str, float]] = {"backups": {k: v * copy.jobs for k, v in job.items()}}
     share = second / copy.seconds / copy.jobs
     for i in range(1, copy.jobs + 1):
-        found[f"backup/vm2_{i}"] = dict(one)
+        counters[f"backup/vm2_{i}"] = dict(job)
         tcp = {"sent_bytes": octets + copy.retransmitted * PAYLOAD * share, "acked_bytes": octets}
         tcp |= {"retransmits": copy.retransmitted * share, "retransmitted_bytes": copy.retransmitted * PAYLOAD * share}
         if not copy.old_kernel:
             tcp |= {"timeouts": copy.timeouts * share, "timeout_recoveries": copy.timeouts * share}
             tcp |= {"timeout_wait_ns": copy.recovering_s * SECOND * share}
-        found[f"tcp/vm2_{i}/destination"] = tcp
-        found[f"tcp/vm2_{i}/source"] = {"sent_bytes": 48 * blocks, "acked_bytes": 48 * blocks}
-    return found | {"process": {"cpu_user_ns": copy.backup_cpu * second * SECOND, "cpu_system_ns": 0}}
+        counters[f"tcp/vm2_{i}/destination"] = tcp
+        counters[f"tcp/vm2_{i}/source"] = {"sent_bytes": 48 * blocks, "acked_bytes": 48 * blocks}
+    return counters | {"process": {"cpu_user_ns": copy.backup_cpu * second * SECOND, "cpu_system_ns": 0}}
 
 
 def values_of(copy: Copy) -> dict[str, float]:
-    """`result.values` of the backup engine."""
-    found: dict[str, float] = {"first_done_s": copy.seconds, "last_done_s": copy.seconds, "jobs_done": copy.jobs}
+    """Return `result.values` of the backup engine."""
+    values: dict[str, float] = {"first_done_s": copy.seconds, "last_done_s": copy.seconds, "jobs_done": copy.jobs}
     for i in range(1, copy.jobs + 1):
-        found |= {f"seconds/vm2_{i}": copy.seconds, f"bytes/vm2_{i}": copy.rate * 1e6 * copy.seconds}
-    return found | {"bytes": copy.rate * 1e6 * copy.seconds * copy.jobs}
+        values |= {f"seconds/vm2_{i}": copy.seconds, f"bytes/vm2_{i}": copy.rate * 1e6 * copy.seconds}
+    return values | {"bytes": copy.rate * 1e6 * copy.seconds * copy.jobs}
 
 
-def _counted(factors: dict[str, Any], copy: Copy) -> Counted:
+def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
     samples = Samples()
     for second in range(copy.seconds + 1):
         at, share = START + second * SECOND, second / copy.seconds
@@ -184,8 +191,8 @@ def _counted(factors: dict[str, Any], copy: Copy) -> Counted:
         octets = counted["backups"]["read_bytes"]
         for node, name in (("primary", "read_bytes"), ("vtl", "write_bytes")):
             array: dict[str, dict[str, float]] = {"lu/0": {name: octets + copy.array_bytes_more}}
-            for whose, busy in copy.busy.items():
-                owner, _, entity = whose.partition(" ")
+            for node_and_entity, busy in copy.busy.items():
+                owner, _, entity = node_and_entity.partition(" ")
                 if owner == node:
                     array[entity] = {"busy_ns": busy * second * SECOND, "ops": 10.0 * second}
             samples.add(node, "array", at, array)
@@ -197,14 +204,14 @@ def _counted(factors: dict[str, Any], copy: Copy) -> Counted:
         samples.add(
             "vtl", "watch", at, {"tcp": {"segments_out": round(octets / PAYLOAD / 2), "out_of_order": 9 * second}}
         )
-    ran = {"node": "kvm-1", "engine": "backup", "values": values_of(copy)}
+    engine = {"node": "kvm-1", "engine": "backup", "values": values_of(copy)}
     error = None if copy.status == "done" else "gone"
-    record = repetition(START, copy.seconds, ran, status=copy.status, error=error)
+    record = repetition(START, copy.seconds, engine, status=copy.status, error=error)
     return record, samples, lateness(copy.late_us)
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
-    """A finished run; `more` replaces parts of study.json."""
+    """Write a finished run; `more` replaces parts of study.json."""
     end = {"lus": [0]}
     study: dict[str, Any] = {
         "id": "copies",
@@ -254,8 +261,8 @@ FULL = Copy(rate=28.0)
 def published_shape(
     folder: Path, buffers: Sequence[int] = (32, 64, 128, 256, 512), streams_of: Sequence[int] = (1, 2, 4, 8)
 ) -> Path:
-    """A run of the published shape: three patterns with both TCPs, a map over buffer (KiB) and
-    streams, pause.
+    """Write a run of the published shape: three patterns with both TCPs, a map over buffer (KiB)
+    and streams, pause.
     """
     patterns = {
         ("unthrottled", "2009"): SLOW,

@@ -2,7 +2,7 @@
 in virtual time.
 
 `simulate` sends every command of a closed load over a link with a rate and a delay, burst by burst,
-as RFC 7143 has it: nothing in it knows the closed forms of `hakaru.analysis.bounds`.
+as RFC 7143 specifies. It does not use the closed forms of `hakaru.analysis.bounds`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from hakaru.store import Samples
 
-from tests.analysis.run_files import SECOND, Counted, lateness, repetition, write
+from tests.analysis.run_files import SECOND, RepetitionData, lateness, repetition, write
 
 START = 5_000 * SECOND
 RATE_BYTES_PER_S = 1e9 / 8 * 1448 / 1538
@@ -69,8 +69,8 @@ PATTERN = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a simulation sends: requests of `request` bytes in commands of at most `command`,
+class LoadSpec:
+    """Load of a simulation: requests of `request` bytes in commands of at most `command`,
     `lanes` at a time.
     """
 
@@ -88,7 +88,7 @@ class Asked:
 
 @dataclass
 class Simulated:
-    """What came of it: requests per second, and how long each took."""
+    """Result of a simulation: throughput, mean latency and phases."""
 
     mb_per_s: float
     latency_s: float
@@ -99,115 +99,113 @@ class Simulated:
 
 
 class _Link:
-    """A link that sends what is handed to it one after the other."""
+    """A link that sends data strictly in order."""
 
     def __init__(self) -> None:
         self.free_s, self.busy_s = 0.0, 0.0
 
     def send(self, at: float, octets: float) -> float:
-        """When the last byte of it leaves."""
-        took = octets / RATE_BYTES_PER_S
-        self.free_s, self.busy_s = max(self.free_s, at) + took, self.busy_s + took
+        """Send `octets` handed over at `at`; return when the last byte leaves."""
+        duration_s = octets / RATE_BYTES_PER_S
+        self.free_s, self.busy_s = max(self.free_s, at) + duration_s, self.busy_s + duration_s
         return self.free_s
 
 
-def simulate(asked: Asked, requests: int = 40) -> Simulated:
-    """`requests` requests, in virtual time. Commands of different requests wait for a lane in the
-    order of requests.
+def simulate(spec: LoadSpec, requests: int = 40) -> Simulated:
+    """Simulate `requests` requests in virtual time. Commands of different requests wait for a lane
+    in the order of requests.
     """
-    link, half = _Link(), asked.rtt_s / 2
-    lanes = [0.0] * asked.lanes
-    doors = [0.0] * asked.depth  # when a request of the closed load may begin
+    link, half = _Link(), spec.rtt_s / 2
+    lanes = [0.0] * spec.lanes
+    slots = [0.0] * spec.depth  # instants at which a request of the closed load may begin
     phases = dict.fromkeys(("wait_r2t", "write_data_transfer", "write_data_to_response"), 0.0)
     commands = r2ts = 0
     latency = end = 0.0
     for _ in range(requests):
-        began = min(doors)
-        left, last = asked.request, began
-        while left > 0:
-            length = min(left, asked.command)
+        began = min(slots)
+        remaining, last = spec.request, began
+        while remaining > 0:
+            length = min(remaining, spec.command)
             lane = min(range(len(lanes)), key=lanes.__getitem__)
             at = max(lanes[lane], began)
-            done, spent, asked_for = _command(link, asked, at, length, half)
-            lanes[lane] = done
+            ended, spent, r2ts_sent = _command(link, spec, at, length, half)
+            lanes[lane] = ended
             for phase, seconds in spent.items():
                 phases[phase] += seconds
-            commands, r2ts, left, last = commands + 1, r2ts + asked_for, left - length, max(last, done)
+            commands, r2ts, remaining, last = commands + 1, r2ts + r2ts_sent, remaining - length, max(last, ended)
         latency += last - began
-        doors[doors.index(began)] = last
+        slots[slots.index(began)] = last
         end = max(end, last)
-    octets = requests * asked.request
-    mean = latency / requests if asked.depth == 1 else asked.depth * end / requests
+    octets = requests * spec.request
+    mean = latency / requests if spec.depth == 1 else spec.depth * end / requests
     return Simulated(octets / end / 1e6, mean, phases, commands, r2ts, link.busy_s / end)
 
 
-def _command(link: _Link, asked: Asked, at: float, length: int, half: float) -> tuple[float, dict[str, float], int]:
-    """When its response is here, its phases, and how many R2Ts it took."""
+def _command(link: _Link, spec: LoadSpec, at: float, length: int, half: float) -> tuple[float, dict[str, float], int]:
+    """Return when a command's response arrives, its phases, and its number of R2Ts."""
     spent = dict.fromkeys(("wait_r2t", "write_data_transfer", "write_data_to_response"), 0.0)
-    if asked.op == "read":
-        arrived = link.send(at + half, length + 48 * -(-length // asked.segment)) + half
+    if spec.op == "read":
+        arrived = link.send(at + half, length + 48 * -(-length // spec.segment)) + half
         return arrived, spent, 0
-    first = min(length, asked.unsolicited)
-    pdus = -(-first // asked.segment) if first else 1
-    out = link.send(at, first + 48 * pdus)
-    spent["write_data_transfer"] += out - at
-    offers = [out + 2 * half] * asked.r2ts  # instants at which R2Ts reach the initiator
+    first = min(length, spec.unsolicited)
+    pdus = -(-first // spec.segment) if first else 1
+    sent_at = link.send(at, first + 48 * pdus)
+    spent["write_data_transfer"] += sent_at - at
+    offers = [sent_at + 2 * half] * spec.r2ts  # instants at which R2Ts reach the initiator
     sent, count = first, 0
     while sent < length:
-        burst = min(asked.burst, length - sent)
-        begin = max(out, offers[count])
-        spent["wait_r2t"] += begin - out
-        last, out = begin, link.send(begin, burst + 48 * -(-burst // asked.segment))
-        spent["write_data_transfer"] += out - last
-        offers.append(out + 2 * half)
+        burst = min(spec.burst, length - sent)
+        begin = max(sent_at, offers[count])
+        spent["wait_r2t"] += begin - sent_at
+        last, sent_at = begin, link.send(begin, burst + 48 * -(-burst // spec.segment))
+        spent["write_data_transfer"] += sent_at - last
+        offers.append(sent_at + 2 * half)
         sent, count = sent + burst, count + 1
     spent["write_data_to_response"] += 2 * half
-    return out + 2 * half, spent, count
+    return sent_at + 2 * half, spent, count
 
 
 @dataclass
 class Load:
-    """One repetition: a simulated load, and what TCP's clocks said meanwhile, in shares of the
-    time.
-    """
+    """One repetition: a simulated load, and TCP's clocks during it, in shares of the time."""
 
-    asked: Asked
+    spec: LoadSpec
     seconds: int = 6
     busy: float = 1.0
     receive_window: float = 0.0
     send_buffer: float = 0.0
     retransmitted: float = 0.0
     spurious: bool = False
-    """Bytes were sent again although the network dropped nothing."""
+    """Whether TCP retransmitted although the network dropped nothing."""
     timeouts: int = 0
     window_bytes: float = 2e6
     window_growth: float = 1.0
     slower: float = 1.0
-    """The load takes so many times as long as the simulation, for no reason that is told."""
+    """Factor by which the load takes longer than the simulation, without a recorded reason."""
     lost: int = 0
     fabric_cpu: float = 0.3
     late_us: float | None = None
-    """How late the fabric moved every frame; None: it does not tell."""
+    """Lateness of every frame in the fabric; None: not recorded."""
     array_busy: float = 0.0
     tcp: bool = True
-    """Whether the engines tell of TCP."""
+    """Whether the engines report TCP counters."""
     negotiated: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class Pt:
-    """One point."""
+    """A point with its repetitions."""
 
     factors: dict[str, Any]
     reps: Sequence[Load]
 
 
-def _at(load: Load, found: Simulated, second: float) -> dict[str, dict[str, float]]:
-    """The initiator's counters after so many seconds."""
-    rate = found.mb_per_s * 1e6 / load.slower
-    octets, requests = rate * second, rate * second / load.asked.request
-    latency = found.latency_s * load.slower
-    op, other = load.asked.op, "read" if load.asked.op == "write" else "write"
+def _at(load: Load, result: Simulated, second: float) -> dict[str, dict[str, float]]:
+    """Return the initiator's counters after `second` seconds."""
+    rate = result.mb_per_s * 1e6 / load.slower
+    octets, requests = rate * second, rate * second / load.spec.request
+    latency = result.latency_s * load.slower
+    op, other = load.spec.op, "read" if load.spec.op == "write" else "write"
     vms: dict[str, float] = {
         f"{op}s": round(requests * 1e6) / 1e6,
         f"{op}_bytes": octets,
@@ -216,14 +214,14 @@ def _at(load: Load, found: Simulated, second: float) -> dict[str, dict[str, floa
         f"{other}_bytes": 0.0,
         f"{other}_latency_ns_sum": 0.0,
         "errors": 0,
-        "outstanding_ns": load.asked.depth * second * 1e9,
-        "in_flight_now": load.asked.depth,
+        "outstanding_ns": load.spec.depth * second * 1e9,
+        "in_flight_now": load.spec.depth,
         "late": 0,
         "busy": 0,
-        "commands": requests * found.commands / 40,
-        "r2ts": requests * found.r2t_count / 40,
+        "commands": requests * result.commands / 40,
+        "r2ts": requests * result.r2t_count / 40,
     }
-    for phase, seconds in found.phases_s.items():
+    for phase, seconds in result.phases_s.items():
         vms[f"{phase}_ns_sum"] = seconds / 40 * requests * 1e9
     counters = {"vms": vms, "vm/vm01": dict(vms), "process": {"cpu_user_ns": 0.1 * second * 1e9, "cpu_system_ns": 0.0}}
     return counters | ({"tcp/vm01": _tcp(load, rate, second)} if load.tcp and op == "write" else {})
@@ -249,12 +247,12 @@ def _tcp(load: Load, rate: float, second: float) -> dict[str, float]:
     }
 
 
-def _channel(load: Load, found: Simulated, second: float, forward: bool) -> dict[str, float]:
-    rate = found.mb_per_s * 1e6 / load.slower
+def _channel(load: Load, result: Simulated, second: float, forward: bool) -> dict[str, float]:
+    rate = result.mb_per_s * 1e6 / load.slower
     frames = round(rate * second / 1448) // (1 if forward else 2)
     lost = round(rate * second * load.retransmitted / 1448) if forward and not load.spurious else 0
     names = ("dropped_buffer", "dropped_early", "dropped_mtu", "duplicated", "marked", "pauses", "paused_ns")
-    share = found.link_share / load.slower if forward else 0.01
+    share = result.link_share / load.slower if forward else 0.01
     return dict.fromkeys(names, 0.0) | {
         "frames_in": frames + lost,
         "frames_out": frames,
@@ -266,25 +264,25 @@ def _channel(load: Load, found: Simulated, second: float, forward: bool) -> dict
     }
 
 
-def _counted(_: dict[str, Any], load: Load) -> Counted:
-    samples, found = Samples(), simulate(load.asked)
-    forward = load.asked.op == "write"
+def _counted(_: dict[str, Any], load: Load) -> RepetitionData:
+    samples, result = Samples(), simulate(load.spec)
+    forward = load.spec.op == "write"
     for i in range(load.seconds * 5 + 1):
         second = i / 5
         at = START + round(second * SECOND)
-        counted = _at(load, found, second)
+        counted = _at(load, result, second)
         samples.add("host", "initiator", at, counted)
         array: dict[str, dict[str, float]] = {
-            "lu/0": {f"{load.asked.op}_bytes": counted["vms"][f"{load.asked.op}_bytes"]}
+            "lu/0": {f"{load.spec.op}_bytes": counted["vms"][f"{load.spec.op}_bytes"]}
         }
         array["controller"] = {"busy_ns": load.array_busy * second * 1e9, "ops": second}
         if load.tcp and not forward:
-            array["tcp/sessions"] = _tcp(load, found.mb_per_s * 1e6, second)
+            array["tcp/sessions"] = _tcp(load, result.mb_per_s * 1e6, second)
         samples.add("array", "array", at, array)
         fabric = {
-            f"link/{link}/{way}": _channel(load, found, second, (way == "a-b") == forward)
+            f"link/{link}/{direction}": _channel(load, result, second, (direction == "a-b") == forward)
             for link in ("host", "array")
-            for way in ("a-b", "b-a")
+            for direction in ("a-b", "b-a")
         }
         fabric["interface/array"] = {
             "lost_overrun": load.lost * second / load.seconds,
@@ -293,15 +291,15 @@ def _counted(_: dict[str, Any], load: Load) -> Counted:
         }
         fabric["process"] = {"cpu_user_ns": load.fabric_cpu * second * 1e9, "cpu_system_ns": 0.0}
         samples.add("fabric", "fabric", at, fabric)
-    ran = {"node": "host", "engine": "initiator", "found": {"negotiated": dict(load.negotiated)}}
-    return repetition(START, load.seconds, ran), samples, lateness(load.late_us)
+    engine = {"node": "host", "engine": "initiator", "found": {"negotiated": dict(load.negotiated)}}
+    return repetition(START, load.seconds, engine), samples, lateness(load.late_us)
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
-    """A finished run; `more` replaces parts of study.json."""
+    """Write a finished run; `more` replaces parts of study.json."""
     study: dict[str, Any] = {
         "id": "far",
-        "title": {"en": "Writes over a long way", "ja": "長い経路を越える書き込み"},
+        "title": {"en": "Writes over a long path", "ja": "長い経路を越える書き込み"},
         "question": {"en": "How fast?", "ja": "どれだけ速いか。"},
         "expectation": {"en": "Not very.", "ja": "あまり速くない。"},
         "lab": LAB,
@@ -322,24 +320,24 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
 
 
 def factors(rtt_ms: int = 20, settings: str = "default", **more: Any) -> dict[str, Any]:
-    """Of a point."""
+    """Return the factors of a point."""
     return {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": f"{rtt_ms} ms"} | more
 
 
-def asked_of(settings: str, rtt_ms: int, **more: Any) -> Asked:
-    """What a setting asks of the simulation."""
+def spec_of(settings: str, rtt_ms: int, **more: Any) -> LoadSpec:
+    """Return the simulated load of a setting."""
     if settings == "default":
-        return Asked(rtt_ms / 1e3, **more)
+        return LoadSpec(rtt_ms / 1e3, **more)
     lanes = 1 if settings == "parameters" else 8
-    return Asked(rtt_ms / 1e3, **({"unsolicited": 4 * MIB, "segment": 256 * KIB, "lanes": lanes} | more))
+    return LoadSpec(rtt_ms / 1e3, **({"unsolicited": 4 * MIB, "segment": 256 * KIB, "lanes": lanes} | more))
 
 
 def published_shape(folder: Path) -> Path:
-    """Three settings at four distances, and a deeper load."""
+    """Write a run of three settings at four distances, and a deeper load."""
     points = [
-        Pt(factors(rtt, s), [Load(asked_of(s, rtt))] * 2)
+        Pt(factors(rtt, s), [Load(spec_of(s, rtt))] * 2)
         for s in ("default", "parameters", "optimised")
         for rtt in (0, 10, 20, 40)
     ]
-    deep = asked_of("optimised", 20, lanes=32, depth=4)
+    deep = spec_of("optimised", 20, lanes=32, depth=4)
     return write_run(folder, [*points, Pt(factors(20, "optimised", queue_depth=4), [Load(deep)] * 2)])

@@ -1,7 +1,7 @@
-"""Runs of a few numbers each, written with the real store: what a test needs and nothing else.
+"""Runs of a few numbers each, written with the real store.
 
-A repetition is described by what its VMs did per second; counters follow from that exactly, in
-whole numbers.
+A repetition is described by the requests of its VMs per second. The counters follow from that
+exactly, in whole numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from hakaru.store import Histograms, Samples
 
-from tests.analysis.run_files import SECOND, Counted, alike, repetition, write
+from tests.analysis.run_files import SECOND, RepetitionData, alike, repetition, write
 
 START = 1_000 * SECOND
 
@@ -32,7 +32,7 @@ class Rep:
     errors: int = 0
     late: int = 0
     late_share: float = 0.0
-    """Share of the latencies that passed before requests were issued."""
+    """Share of the latency that passed before a request was issued."""
     in_flight: int = 0
     status: str = "done"
     error: str | None = None
@@ -42,7 +42,7 @@ class Rep:
     machine_cpu: float | None = None
     array_bytes_more: int = 0
     vms_more: int = 0
-    """Requests by which the total is falsified."""
+    """Requests added to the total, so that it contradicts the VMs."""
     nic: Mapping[str, float] | None = None
     """Bytes per second of the array's NIC: `tx`, `rx`."""
     histograms: bool = True
@@ -50,14 +50,14 @@ class Rep:
 
 @dataclass
 class Pt:
-    """One point."""
+    """A point with its repetitions."""
 
     factors: dict[str, Any]
     reps: Sequence[Rep]
 
 
 def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
-    """The initiator's counters after so many seconds."""
+    """Return the initiator's counters after `second` seconds."""
     reads, writes = sum(rep.reads[:second]), sum(rep.writes[:second])
     per_vm = {
         "reads": reads,
@@ -79,14 +79,12 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
         total["outstanding_ns"] = rep.outstanding * second * SECOND
     total["reads"] += rep.vms_more
     cpu = {"cpu_user_ns": rep.initiator_cpu * second * SECOND, "cpu_system_ns": 0}
-    found: dict[str, dict[str, float]] = {"vms": total, "process": cpu}
-    return found | {f"vm/vm{i}": dict(per_vm) for i in range(rep.vms)}
+    counters: dict[str, dict[str, float]] = {"vms": total, "process": cpu}
+    return counters | {f"vm/vm{i}": dict(per_vm) for i in range(rep.vms)}
 
 
-def _counted(_: dict[str, Any], rep: Rep) -> Counted:
-    """One repetition of `len(rep.reads)` seconds, all measured, after a warm-up without a
-    request.
-    """
+def _counted(_: dict[str, Any], rep: Rep) -> RepetitionData:
+    """Return a repetition of `len(rep.reads)` measured seconds after a warm-up without requests."""
     samples, histograms = Samples(), Histograms()
     samples.add("host-1", "initiator", START - rep.warmup_ns, counters_at(rep, 0))
     seconds = len(rep.reads)
@@ -114,12 +112,12 @@ def _counted(_: dict[str, Any], rep: Rep) -> Counted:
             {"entity": "vms", "name": f"{k}_latency_ns", "hdr": alike(rep.latency_ns, n)} for k, n in counts.items()
         ]
         histograms.add("host-1", "initiator", None, named)
-    ran = {"node": "host-1", "engine": "initiator"}
-    return repetition(START, seconds, ran, status=rep.status, error=rep.error), samples, histograms
+    engine = {"node": "host-1", "engine": "initiator"}
+    return repetition(START, seconds, engine, status=rep.status, error=rep.error), samples, histograms
 
 
 def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
-    """A finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`),
+    """Write a finished run; `more` replaces parts of study.json (`title`, …), run.json (`run_…`),
     lab.json (`lab_…`).
     """
     study: dict[str, Any] = {

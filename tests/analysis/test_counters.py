@@ -18,19 +18,19 @@ def series(*pairs: tuple[float, float]) -> Series:
     return Series(np.array([int(t * S) for t, _ in pairs]), np.array([v for _, v in pairs], dtype=float))
 
 
-def test_borders_of_the_window_are_interpolated() -> None:
+def test_window_edges_are_interpolated() -> None:
     counted = series((0, 0), (1, 100), (2, 300), (3, 300))
     assert counted.increase(int(0.5 * S), int(1.5 * S)) == pytest.approx(50 + 100)
     assert counted.rate(int(0.5 * S), int(1.5 * S)) == pytest.approx(150)
 
 
-def test_rate_is_over_the_covered_part_of_the_window_alone() -> None:
+def test_rate_covers_only_the_sampled_part_of_the_window() -> None:
     counted = series((1, 0), (2, 100))
     assert counted.rate(0, 10 * S) == pytest.approx(100)
     assert math.isnan(counted.rate(5 * S, 10 * S))
 
 
-def test_late_instants_lose_no_precision() -> None:
+def test_large_timestamps_lose_no_precision() -> None:
     start = 10**18  # 31 years after boot: beyond 53 bits
     counted = Series(np.array([start, start + 1000]), np.array([0.0, 1000.0]))
     assert counted.at(start + 1) == 1.0
@@ -45,11 +45,11 @@ def test_order_of_rows_does_not_matter(order: list[int]) -> None:
     ]
     counters = Counters.of_table(pa.Table.from_pylist([rows[i] for i in order]))
     assert counters.total_rate((0, 2 * S), entity="vms", name="reads") == pytest.approx(1 + 3)
-    found = counters.get("b", "initiator", "vms", "writes")
-    assert found is not None
-    assert list(found.value) == [0, 4, 8]
+    series_of_b = counters.get("b", "initiator", "vms", "writes")
+    assert series_of_b is not None
+    assert list(series_of_b.value) == [0, 4, 8]
 
 
-def test_total_is_missing_where_nobody_counts() -> None:
+def test_total_without_any_counter_is_missing() -> None:
     assert math.isnan(Counters({}).total_rate((0, S), entity="vms", name="reads"))
     assert Counters({}).last_total(engine="array", entity="lu/", name="reads") is None

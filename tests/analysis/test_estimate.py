@@ -15,41 +15,41 @@ values = st.lists(st.floats(-1e12, 1e12), min_size=0, max_size=30)
 
 
 @given(values)
-def test_interval_contains_the_mean(read: list[float]) -> None:
-    found = Estimate.over(read, "1/s")
-    assert found.n == len(read)
-    if found.low is not None and found.high is not None and found.mean is not None:
-        assert found.low <= found.mean <= found.high
+def test_interval_contains_the_mean(samples: list[float]) -> None:
+    estimate = Estimate.over(samples, "1/s")
+    assert estimate.n == len(samples)
+    if estimate.low is not None and estimate.high is not None and estimate.mean is not None:
+        assert estimate.low <= estimate.mean <= estimate.high
 
 
 @given(values, st.randoms())
-def test_order_of_repetitions_does_not_matter(read: list[float], random: object) -> None:
-    shuffled = list(read)
+def test_order_of_repetitions_does_not_matter(samples: list[float], random: object) -> None:
+    shuffled = list(samples)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, two = Estimate.over(read, "1/s"), Estimate.over(shuffled, "1/s")
-    assert one.n == two.n
-    if one.mean is not None:
-        assert two.mean == pytest.approx(one.mean, rel=1e-9, abs=1e-3)
+    in_order, in_random_order = Estimate.over(samples, "1/s"), Estimate.over(shuffled, "1/s")
+    assert in_order.n == in_random_order.n
+    if in_order.mean is not None:
+        assert in_random_order.mean == pytest.approx(in_order.mean, rel=1e-9, abs=1e-3)
 
 
-def test_interval_is_students_t() -> None:
-    read = [10.0, 12.0, 11.0]
-    found = Estimate.over(read, "1/s")
-    half = stats.t.ppf(0.975, 2) * np.std(read, ddof=1) / math.sqrt(3)
-    assert found.low == pytest.approx(11.0 - half)
-    assert found.high == pytest.approx(11.0 + half)
+def test_interval_follows_students_t() -> None:
+    samples = [10.0, 12.0, 11.0]
+    estimate = Estimate.over(samples, "1/s")
+    half = stats.t.ppf(0.975, 2) * np.std(samples, ddof=1) / math.sqrt(3)
+    assert estimate.low == pytest.approx(11.0 - half)
+    assert estimate.high == pytest.approx(11.0 + half)
 
 
 def test_one_repetition_has_no_interval() -> None:
-    found = Estimate.over([5.0], "ms")
-    assert (found.mean, found.low, found.high, found.n) == (5.0, None, None, 1)
+    estimate = Estimate.over([5.0], "ms")
+    assert (estimate.mean, estimate.low, estimate.high, estimate.n) == (5.0, None, None, 1)
 
 
-def test_nothing_measured_is_null_and_not_zero() -> None:
-    found = Estimate.over([float("nan"), float("inf")], "ms").to_json()
-    assert found == {"mean": None, "low": None, "high": None, "n": 0, "unit": "ms"}
+def test_estimate_without_values_is_null_and_not_zero() -> None:
+    estimate = Estimate.over([float("nan"), float("inf")], "ms").to_json()
+    assert estimate == {"mean": None, "low": None, "high": None, "n": 0, "unit": "ms"}
 
 
-def test_equal_repetitions_have_an_interval_of_no_width() -> None:
-    found = Estimate.over([7.0, 7.0, 7.0], "ms")
-    assert (found.low, found.mean, found.high) == (7.0, 7.0, 7.0)
+def test_equal_repetitions_have_an_interval_of_zero_width() -> None:
+    estimate = Estimate.over([7.0, 7.0, 7.0], "ms")
+    assert (estimate.low, estimate.mean, estimate.high) == (7.0, 7.0, 7.0)

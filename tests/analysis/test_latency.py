@@ -26,15 +26,15 @@ def encoded_in(hdr: HdrHistogram, values: list[int]) -> str:
 
 @settings(max_examples=settings().max_examples // 3)
 @given(st.lists(latencies, min_size=1, max_size=4))
-def test_histograms_with_room_for_no_more_than_they_hold_merge_as_hdrhistogram_adds(parts: list[list[int]]) -> None:
+def test_merge_of_tightly_sized_histograms_equals_hdrhistogram_add(parts: list[list[int]]) -> None:
     texts = [encoded_in(HdrHistogram(1, max(2, *values), 3), values) for values in parts]
     expected = empty()
     for text in texts:
         expected.add(HdrHistogram.decode(text))
     merged = merge(texts)
     assert list(merged.counts) == list(expected.counts)
-    for what in ("get_total_count", "get_min_value", "get_max_value"):
-        assert getattr(merged, what)() == getattr(expected, what)()
+    for method in ("get_total_count", "get_min_value", "get_max_value"):
+        assert getattr(merged, method)() == getattr(expected, method)()
 
 
 @settings(max_examples=settings().max_examples // 3)
@@ -43,21 +43,21 @@ def test_order_of_merging_does_not_matter(parts: list[list[int]], random: object
     texts = [encoded(p) for p in parts]
     shuffled = list(texts)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    asked = [50.0, 99.0, 100.0]
-    assert percentiles_ms(merge(texts), asked) == percentiles_ms(merge(shuffled), asked)
+    percents = [50.0, 99.0, 100.0]
+    assert percentiles_ms(merge(texts), percents) == percentiles_ms(merge(shuffled), percents)
     assert merge(texts).get_total_count() == sum(map(len, parts))
 
 
 @settings(max_examples=settings().max_examples // 3)
 @given(latencies, st.lists(st.floats(0.001, 99.999), min_size=1, max_size=5))
-def test_percentiles_are_those_of_hdrhistogram(values: list[int], percents: list[float]) -> None:
+def test_percentiles_equal_those_of_hdrhistogram(values: list[int], percents: list[float]) -> None:
     hdr = merge([encoded(values)])
     assert percentiles_ms(hdr, percents) == [
         min(hdr.get_value_at_percentile(p), hdr.get_max_value()) / 1e6 for p in percents
     ]
 
 
-def test_histograms_of_another_range_merge() -> None:
+def test_histograms_of_different_ranges_merge() -> None:
     other = HdrHistogram(1, 60_000_000, 2)
     other.record_value(5_000_000, 10)
     merged = merge([str(other.encode().decode()), encoded([5_000_000] * 10)])
@@ -71,6 +71,6 @@ def test_empty_histogram_has_no_percentile() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "%%%", "SGVsbG8=", "HISTFAAAAB542pNpmSzMwMDAxAABzFCaEUzW2AAAbgoDGA=="[:20]])
-def test_what_is_no_histogram_is_a_clear_error(text: str) -> None:
+def test_invalid_histogram_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="histogram"):
         merge([text])

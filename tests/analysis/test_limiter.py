@@ -1,4 +1,4 @@
-"""What gave out first."""
+"""Limiter of a sweep: the resource that reached its limit first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GBIT = 125e6
 
 
 def run(folder: Path, *points: tuple[int, Rep]) -> dict[str, Any]:
-    """Summary of a sweep over `vms`; each rate is per VM, so that `reads` gives the total."""
+    """Summary of a sweep over `vms`. Each repetition has one VM, so `reads` is the total."""
     return summarise(write_run(folder, [Pt({"vms": n}, [rep] * 3) for n, rep in points]))
 
 
@@ -25,8 +25,8 @@ def limiter(summary: dict[str, Any]) -> dict[str, Any]:
     return next(f for f in summary["findings"] if f["kind"] == "limiter")
 
 
-def test_full_drives_are_named_with_the_level_where_they_filled_up(tmp_path: Path) -> None:
-    found = limiter(
+def test_limiter_names_full_drives_and_the_level_at_which_they_filled(tmp_path: Path) -> None:
+    finding = limiter(
         run(
             tmp_path,
             (1, rep(1000, busy={"drive/0.0": 0.8, "drive/0.1": 0.7})),
@@ -34,13 +34,13 @@ def test_full_drives_are_named_with_the_level_where_they_filled_up(tmp_path: Pat
             (8, rep(2100, busy={"drive/0.0": 0.99, "drive/0.1": 0.99})),
         )
     )
-    assert found["limiter"] == "drives"
-    assert found["evidence"]["reached_at"] == 4
-    assert found["evidence"]["member"] == "drive/0.0"
-    assert "99.0" in found["text"] or "99" in found["text"]
+    assert finding["limiter"] == "drives"
+    assert finding["evidence"]["reached_at"] == 4
+    assert finding["evidence"]["member"] == "drive/0.0"
+    assert "99.0" in finding["text"] or "99" in finding["text"]
 
 
-def test_earliest_of_two_full_resources_is_named(tmp_path: Path) -> None:
+def test_limiter_is_the_resource_that_filled_first(tmp_path: Path) -> None:
     summary = run(
         tmp_path,
         (1, rep(1000, busy={"drive/0.0": 0.9, "controller": 0.96})),
@@ -49,19 +49,19 @@ def test_earliest_of_two_full_resources_is_named(tmp_path: Path) -> None:
     assert limiter(summary)["limiter"] == "controller"
 
 
-def test_full_link_is_named(tmp_path: Path) -> None:
+def test_full_link_is_the_limiter(tmp_path: Path) -> None:
     wire = {"tx": GBIT * 0.98 * 1514 / 1538, "rx": 1e5}
     summary = run(tmp_path, (1, rep(1000, nic={"tx": GBIT / 2, "rx": 1e5})), (4, rep(2000, nic=wire)))
     assert limiter(summary)["limiter"] == "link"
     assert limiter(summary)["evidence"]["resource"] == "link/array.0/out"
 
 
-def test_device_goes_before_our_own_processor(tmp_path: Path) -> None:
+def test_full_device_takes_precedence_over_the_load_generators_processor(tmp_path: Path) -> None:
     summary = run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, initiator_cpu=0.97)))
     assert limiter(summary)["limiter"] == "drives"
 
 
-def test_own_processor_at_its_limit_marks_the_points_as_test_setup_limited(tmp_path: Path) -> None:
+def test_saturated_load_generator_marks_its_points_as_test_setup_limited(tmp_path: Path) -> None:
     summary = run(
         tmp_path,
         (1, rep(1000, busy={"drive/0.0": 0.2}, initiator_cpu=0.5)),
@@ -71,21 +71,21 @@ def test_own_processor_at_its_limit_marks_the_points_as_test_setup_limited(tmp_p
     assert [p["valid"] for p in summary["points"]] == [True, False]
 
 
-def test_nothing_full_is_undetermined_and_says_what_was_busiest(tmp_path: Path) -> None:
-    found = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.2, "controller": 0.6}))))
-    assert found["limiter"] == "undetermined"
-    assert found["evidence"]["busiest"] == "controller"
-    assert "undetermined" in found["text"]
+def test_limiter_without_a_full_resource_is_undetermined_and_names_the_busiest(tmp_path: Path) -> None:
+    finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.2, "controller": 0.6}))))
+    assert finding["limiter"] == "undetermined"
+    assert finding["evidence"]["busiest"] == "controller"
+    assert "undetermined" in finding["text"]
 
 
-def test_nothing_watched_is_undetermined(tmp_path: Path) -> None:
-    found = limiter(run(tmp_path, (1, rep(1000))))
-    assert found["limiter"] == "undetermined"
-    assert found["evidence"]["reason"] == "not_watched"
+def test_limiter_without_measured_utilisation_is_undetermined(tmp_path: Path) -> None:
+    finding = limiter(run(tmp_path, (1, rep(1000))))
+    assert finding["limiter"] == "undetermined"
+    assert finding["evidence"]["reason"] == "not_watched"
 
 
-def test_device_that_fills_up_past_the_peak_is_named_as_such(tmp_path: Path) -> None:
-    found = limiter(
+def test_device_that_fills_beyond_the_peak_is_the_limiter(tmp_path: Path) -> None:
+    finding = limiter(
         run(
             tmp_path,
             (1, rep(1000, busy={"drive/0.0": 0.5})),
@@ -93,9 +93,9 @@ def test_device_that_fills_up_past_the_peak_is_named_as_such(tmp_path: Path) -> 
             (8, rep(1500, busy={"drive/0.0": 0.995})),
         )
     )
-    assert found["limiter"] == "drives"
-    assert found["evidence"]["reached_at"] == 8
-    assert "limit at 8 VMs" in found["text"]
+    assert finding["limiter"] == "drives"
+    assert finding["evidence"]["reached_at"] == 8
+    assert "limit at 8 VMs" in finding["text"]
 
 
 def test_peak_names_the_range_within_five_percent(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_peak_names_the_range_within_five_percent(tmp_path: Path) -> None:
     assert abs(decline["evidence"]["percent"] - 25) < 1e-6
 
 
-def test_sweep_that_still_rises_says_so(tmp_path: Path) -> None:
+def test_peak_at_the_end_of_a_sweep_is_reported_as_such(tmp_path: Path) -> None:
     summary = run(tmp_path, (1, rep(1000)), (2, rep(2000)))
     peak = next(f for f in summary["findings"] if f["kind"] == "peak")
     assert peak["evidence"]["at_end_of_sweep"] is True
@@ -115,7 +115,7 @@ def test_sweep_that_still_rises_says_so(tmp_path: Path) -> None:
     assert not any(f["kind"] == "decline" for f in summary["findings"])
 
 
-def test_used_up_machine_is_said_beside_the_limiter(tmp_path: Path) -> None:
-    found = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, machine_cpu=0.99))))
-    assert found["limiter"] == "drives"
-    assert "The CPUs of this machine were also 99" in found["text"]
+def test_saturated_machine_is_reported_in_addition_to_the_limiter(tmp_path: Path) -> None:
+    finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, machine_cpu=0.99))))
+    assert finding["limiter"] == "drives"
+    assert "The CPUs of this machine were also 99" in finding["text"]

@@ -1,4 +1,4 @@
-"""Loads of VMs in a lab that is described link by link: the same passes and verdicts as on a
+"""Loads of VMs in a lab that is described link by link have the same analyses and verdicts as on a
 star.
 """
 
@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from hakaru.analysis import summarise
 
-from tests.analysis.small_distance import Load, Pt, asked_of, factors, write_run
+from tests.analysis.small_distance import Load, Pt, factors, spec_of, write_run
 
-DEEP_READ = asked_of("optimised", 20, lanes=32, depth=4, op="read")
-DEEP_WRITE = asked_of("optimised", 20, lanes=32, depth=4)
+DEEP_READ = spec_of("optimised", 20, lanes=32, depth=4, op="read")
+DEEP_WRITE = spec_of("optimised", 20, lanes=32, depth=4)
 
 
 def swept(folder: Path, **more: Any) -> dict[str, Any]:
     """Summary of a sweep over 1, 2 and 4 VMs; the load is fastest with 2."""
     slower = {1: 2.0, 2: 1.0, 4: 1.3}
-    points = [Pt(factors(0, vms=n), [Load(replace(asked_of("default", 0)), slower=s)] * 2) for n, s in slower.items()]
+    points = [Pt(factors(0, vms=n), [Load(replace(spec_of("default", 0)), slower=s)] * 2) for n, s in slower.items()]
     return summarise(write_run(folder, points, **more))
 
 
@@ -34,7 +34,7 @@ def test_a_link_full_in_the_read_direction_is_named_for_several_vms(tmp_path: Pa
 
 
 @pytest.mark.parametrize("pattern", ["write-4m", "mixed"])
-def test_bytes_sent_again_without_a_drop_are_no_loss(tmp_path: Path, pattern: str) -> None:
+def test_spurious_retransmissions_are_not_loss(tmp_path: Path, pattern: str) -> None:
     load = Load(DEEP_WRITE, slower=3.0, retransmitted=0.01, spurious=True, window_bytes=6e5)
     summary = summarise(write_run(tmp_path, [Pt(factors(settings="optimised", pattern=pattern), [load])]))
     (point,) = summary["points"]

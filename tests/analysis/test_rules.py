@@ -1,4 +1,4 @@
-"""The rules one by one, from evidence written by hand, and what is derived from them."""
+"""Each rule with evidence written by hand, and the files generated from the rules."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_quiet_point_without_a_known_load_is_undetermined() -> None:
     assert verdict(QUIET) == "undetermined"
 
 
-def test_a_closed_load_that_keeps_its_depth_and_uses_little_is_limited_by_it() -> None:
+def test_closed_load_that_fills_its_depth_but_no_resource_is_limited_by_depth() -> None:
     assert verdict(replace(QUIET, load=ClosedLoad(4, 3.9))) == "depth"
     assert verdict(replace(QUIET, load=ClosedLoad(4, 2.0))) == "undetermined"
     assert verdict(replace(QUIET, load=ClosedLoad(4, 4), used={"drives": 80.0})) == "undetermined"
     assert verdict(replace(QUIET, load=ClosedLoad(4, 4), used={"cpu/array": 20.0})) == "undetermined"
 
 
-def test_a_load_slower_than_its_turns_and_devices_make_it_waits_for_something_else() -> None:
+def test_load_slower_than_its_round_trips_explain_is_not_limited_by_depth() -> None:
     assert verdict(replace(QUIET, load=ClosedLoad(4, 4, rate_bytes_per_s=22e6))) == "depth"
     assert verdict(replace(QUIET, load=ClosedLoad(4, 4, rate_bytes_per_s=40e6))) == "undetermined"
 
@@ -47,31 +47,31 @@ def test_losses_count_only_where_frames_were_dropped() -> None:
     assert verdict(replace(QUIET, flows=(lossy,))) == "undetermined"
     assert verdict(replace(QUIET, flows=(lossy,), port=PORT, dropped_frames=50)) == "switch_buffer"
     assert verdict(replace(QUIET, flows=(lossy,), dropped_frames=50, dropped_by_lines=50)) == "congestion_window"
-    # The window would carry far more than was reached.
+    # The window would allow far more than the measured rate.
     wide = replace(lossy, congestion_window_mb_mean=2.0)
     assert verdict(replace(QUIET, flows=(wide,), port=PORT, dropped_frames=50)) == "undetermined"
 
 
-def test_the_minor_direction_of_a_mix_counts_from_a_quarter_of_the_bytes_on() -> None:
+def test_minor_direction_of_a_mix_counts_from_a_quarter_of_the_bytes() -> None:
     stalled = replace(FLOW, op="write", tcp_send_buffer_percent=70.0, share=0.3)
     assert verdict(replace(QUIET, flows=(replace(FLOW, share=0.7), stalled))) == "send_buffer"
     rare = replace(stalled, share=0.2)
     assert verdict(replace(QUIET, flows=(replace(FLOW, share=0.8), rare))) == "undetermined"
 
 
-def test_a_busy_core_comes_before_the_stall_that_it_causes() -> None:
+def test_busy_core_takes_precedence_over_the_stall_that_it_causes() -> None:
     stalled = replace(FLOW, tcp_receive_window_percent=80.0)
     assert verdict(replace(QUIET, flows=(stalled,))) == "receive_window"
     assert verdict(replace(QUIET, flows=(stalled,), used={"cpu/initiator": 97.0, "drives": 1.0})) == "generator_cpu"
 
 
-def test_a_full_write_cache_comes_before_the_drives_behind_it() -> None:
+def test_full_write_cache_takes_precedence_over_the_drives_behind_it() -> None:
     used = {"drives": 99.0}
     assert verdict(replace(QUIET, used=used, cache=Cache(99.0, 80.0))) == "cache"
     assert verdict(replace(QUIET, used=used, cache=Cache(60.0, 1.0))) == "drives"
 
 
-def test_of_devices_and_links_the_one_closest_to_full_is_named() -> None:
+def test_limiter_is_the_device_or_link_closest_to_full() -> None:
     assert verdict(replace(QUIET, used={"drives": 98.1, "link/a/out": 99.5})) == "link"
     assert verdict(replace(QUIET, used={"drives": 100.0, "controller": 95.5})) == "drives"
 
@@ -92,16 +92,16 @@ def test_kinds_list_their_rules() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(kind.of_studies()))
-def test_a_study_may_expect_the_verdicts_of_its_own_kind_alone(name: str) -> None:
-    ours = kind.named(name)
-    names = {rule.name for stage in ours.analysis.rules for rule in stage}
+def test_study_may_expect_only_the_verdicts_of_its_kind(name: str) -> None:
+    study_kind = kind.named(name)
+    names = {rule.name for stage in study_kind.analysis.rules for rule in stage}
     study = load({"vms": "vm-sweep", "copy": "backup-mismatch"}[name]).study
-    assert ours.study.verdicts(study) == names | {"undetermined"}
+    assert study_kind.study.verdicts(study) == names | {"undetermined"}
 
 
 def test_words_of_an_undetermined_point_name_the_busiest_resource() -> None:
-    found = judge(vms_rules.STAGES, QUIET)
-    assert any("40.0 %" in sentence for sentence in words("en", found, QUIET))
+    outcome = judge(vms_rules.STAGES, QUIET)
+    assert any("40.0 %" in sentence for sentence in words("en", outcome, QUIET))
 
 
 def test_generated_files_are_up_to_date() -> None:

@@ -1,4 +1,4 @@
-"""The summary as a whole: its schema, its sums, and runs with nothing in them."""
+"""The summary: its schema, its sums, and runs without results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = Path(__file__).parents[2] / "schema" / "report.schema.json"
 
 
 def check(summary: dict[str, Any]) -> None:
-    """The summary is what the schema says, and plain JSON without NaN."""
+    """Check that a summary matches the schema and is plain JSON without NaN."""
     jsonschema.validate(summary, json.loads(SCHEMA.read_text()), cls=jsonschema.Draft202012Validator)
     json.dumps(summary, allow_nan=False)
 
@@ -29,14 +29,14 @@ def test_checked_in_schema_is_up_to_date() -> None:
     assert json.loads(SCHEMA.read_text()) == report_schema(), "run `make schema`"
 
 
-def test_a_field_that_no_model_knows_is_refused() -> None:
+def test_field_unknown_to_the_model_is_refused() -> None:
     with pytest.raises(ValidationError, match="extra"):
         FindingReport.model_validate(
             {"kind": "peak", "where": {}, "text": "a", "text_ja": "b", "limiter": None, "evidence": {}, "extra": 1}
         )
 
 
-def test_summary_of_a_whole_study_is_what_the_schema_says(invented_run: Path) -> None:
+def test_summary_of_a_study_matches_the_schema(invented_run: Path) -> None:
     summary = summarise(invented_run)
     check(summary)
     assert json.loads((invented_run / "summary.json").read_text()) == summary
@@ -45,7 +45,7 @@ def test_summary_of_a_whole_study_is_what_the_schema_says(invented_run: Path) ->
     assert {f["kind"] for f in summary["findings"]} == {"peak", "limiter", "decline", "scalability", "reference"}
 
 
-def test_rates_are_what_was_counted(tmp_path: Path) -> None:
+def test_metrics_follow_from_the_counters(tmp_path: Path) -> None:
     summary = summarise(write_run(tmp_path, [Pt({"vms": 2}, [Rep()] * 3)]))
     metrics = {name: m["mean"] for name, m in summary["points"][0]["metrics"].items()}
     assert metrics["iops"] == pytest.approx(2000)
@@ -67,7 +67,7 @@ def test_time_before_the_measuring_phase_does_not_count(tmp_path: Path) -> None:
     assert summarise(run)["points"][0]["metrics"]["read_iops"]["mean"] == pytest.approx(1400)
 
 
-def test_point_where_every_repetition_failed_is_null_and_invalid(tmp_path: Path) -> None:
+def test_point_whose_repetitions_all_failed_is_null_and_invalid(tmp_path: Path) -> None:
     failed = Rep(status="failed", error="the array vanished")
     summary = summarise(write_run(tmp_path, [Pt({"vms": 1}, [failed] * 3), Pt({"vms": 2}, [Rep()] * 3)]))
     check(summary)
@@ -87,7 +87,7 @@ def test_point_where_every_repetition_failed_is_null_and_invalid(tmp_path: Path)
     ],
     ids=["no request at all", "errors alone", "one sample"],
 )
-def test_strange_points_have_a_summary(tmp_path: Path, rep: Rep) -> None:
+def test_unusual_points_have_a_summary(tmp_path: Path, rep: Rep) -> None:
     summary = summarise(write_run(tmp_path, [Pt({"vms": 1}, [rep])]))
     check(summary)
     assert summary["points"][0]["metrics"]["iops"]["mean"] is not None

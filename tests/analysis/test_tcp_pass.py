@@ -14,8 +14,8 @@ from tests.analysis import small_backup, small_run
 
 
 def record_series(run: Path, start: int) -> None:
-    """A connection whose timer fires twice within the first second of p01, and once before it was
-    measured.
+    """Record a connection whose timer fires twice within the first second of p01, and once before
+    the measurement.
     """
     readings = [
         (-900, 0, 40, 1, 0),
@@ -50,9 +50,9 @@ def test_recorded_timeouts_are_counted_and_reported(tmp_path: Path, kind: str) -
     assert (series["connections"], series["timeouts"], series["traced"]) == (1, 2, 0)
     assert series["silence_s_max"] == pytest.approx(0.4)
     assert series["recovery_s"] == pytest.approx(0.3 + 0.1)
-    (found,) = [f for f in summary["findings"] if f["kind"] == "tcp_series"]
-    assert "2 retransmission timeouts on 1 connections" in found["text"]
-    assert "400 ms" in found["text"] and "400 ms" in found["text_ja"]
+    (finding,) = [f for f in summary["findings"] if f["kind"] == "tcp_series"]
+    assert "2 retransmission timeouts on 1 connections" in finding["text"]
+    assert "400 ms" in finding["text"] and "400 ms" in finding["text_ja"]
 
 
 def test_a_run_without_series_has_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How much of each resource was used."""
+"""Utilisation of each resource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ S = 1_000_000_000
 
 
 def counters(*rows: tuple[str, str, str, str, float]) -> Counters:
-    """Node, engine, entity, name, growth over two seconds."""
+    """Counters from rows of node, engine, entity, name and growth over two seconds."""
     table = [
         {"node": n, "engine": e, "entity": t, "name": c, "at_ns": at, "value": v * at / (2 * S)}
         for n, e, t, c, v in rows
@@ -25,26 +25,26 @@ WINDOW = (0, 2 * S)
 
 def test_busiest_drive_is_named_and_groups_are_averaged() -> None:
     busy = [("drive/0.0", 1.0), ("drive/0.1", 2.0), ("drive/1.0", 1.5)]
-    found = of_repetition(counters(*[("array", "array", d, "busy_ns", s * S) for d, s in busy]), WINDOW, [])
-    assert found["drives"].percent == pytest.approx(100)
-    assert found["drives"].member == "drive/0.1"
-    assert found["drives_average"].percent == pytest.approx(75)
-    assert found["group/0"].percent == pytest.approx(75)
-    assert found["group/1"].percent == pytest.approx(75)
+    used = of_repetition(counters(*[("array", "array", d, "busy_ns", s * S) for d, s in busy]), WINDOW, [])
+    assert used["drives"].percent == pytest.approx(100)
+    assert used["drives"].member == "drive/0.1"
+    assert used["drives_average"].percent == pytest.approx(75)
+    assert used["group/0"].percent == pytest.approx(75)
+    assert used["group/1"].percent == pytest.approx(75)
 
 
-def test_link_is_measured_against_what_was_asked_with_framing_counted() -> None:
+def test_link_utilisation_is_relative_to_its_rate_and_includes_framing() -> None:
     frames = 81_274.0  # 1 Gbit/s of full frames: 1538 bytes on the wire, of which an interface counts 1514
     counted = counters(
         ("array", "watch", "nic/eth0", "tx_bytes", 2 * frames * 1514),
         ("array", "watch", "nic/eth0", "tx_packets", 2 * frames),
     )
-    found = of_repetition(counted, WINDOW, [Nic("array", "eth0", "array.0", 1e9)])
-    assert found["link/array.0/out"].percent == pytest.approx(100, abs=0.01)
-    assert "link/array.0/in" not in found
+    used = of_repetition(counted, WINDOW, [Nic("array", "eth0", "array.0", 1e9)])
+    assert used["link/array.0/out"].percent == pytest.approx(100, abs=0.01)
+    assert "link/array.0/in" not in used
 
 
-def test_offloaded_packets_weigh_as_much_as_the_frames_they_become() -> None:
+def test_offloaded_packets_count_as_the_frames_they_become() -> None:
     frames, payload = 45, 1448
     one_by_one = wire_bits(frames * (payload + 66), frames, 1500)
     at_once = wire_bits(frames * payload + 66, 1, 1500)
@@ -60,13 +60,13 @@ def test_processor_of_the_busiest_process_counts() -> None:
         ("array", "watch", "machine", "softirq_ns", 1.0 * S),
         ("array", "watch", "machine", "idle_ns", 2.0 * S),
     )
-    found = of_repetition(counted, WINDOW, [])
-    assert found["cpu/initiator"].percent == pytest.approx(50)
-    assert found["cpu/initiator"].member == "host-2"
-    assert found["cpu/machine"].percent == pytest.approx(50)
+    used = of_repetition(counted, WINDOW, [])
+    assert used["cpu/initiator"].percent == pytest.approx(50)
+    assert used["cpu/initiator"].member == "host-2"
+    assert used["cpu/machine"].percent == pytest.approx(50)
 
 
-def test_busy_polling_is_no_load() -> None:
+def test_busy_polling_does_not_count_as_processor_load() -> None:
     counted = counters(
         ("host-1", "initiator", "process", "cpu_user_ns", 0.6 * S),
         ("host-1", "initiator", "process", "cpu_system_ns", 0.4 * S),
@@ -75,12 +75,12 @@ def test_busy_polling_is_no_load() -> None:
         ("array", "watch", "machine", "user_ns", 1.9 * S),
         ("array", "watch", "machine", "idle_ns", 0.1 * S),
     )
-    found = of_repetition(counted, WINDOW, [])
-    assert found["cpu/initiator"].percent == pytest.approx(70 * found["cpu/array"].percent / 90)
-    assert found["cpu/machine"].percent == pytest.approx(80)
+    used = of_repetition(counted, WINDOW, [])
+    assert used["cpu/initiator"].percent == pytest.approx(70 * used["cpu/array"].percent / 90)
+    assert used["cpu/machine"].percent == pytest.approx(80)
 
 
-def test_busiest_thread_counts_where_an_engine_tells_of_its_threads() -> None:
+def test_busiest_thread_counts_if_an_engine_reports_its_threads() -> None:
     def fabric(loop: float, writer: float) -> float:
         counted = counters(
             ("fabric", "fabric", "process", "cpu_user_ns", (loop + writer) * S),
@@ -93,7 +93,7 @@ def test_busiest_thread_counts_where_an_engine_tells_of_its_threads() -> None:
         return use.percent
 
     assert fabric(1.9, 0.1) == pytest.approx(95)
-    # As much in all, and neither is at its limit.
+    # The same total, but neither thread is at its limit.
     assert fabric(0.9, 1.1) == pytest.approx(55)
 
 

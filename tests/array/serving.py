@@ -1,4 +1,4 @@
-"""`hakaru array serve` as a process, and what talks to it."""
+"""`hakaru array serve` as a process, and commands that talk to it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ MEMORY = "lus:\n  - {lun: 0, size: 8 MiB, store: {kind: memory}}\n"
 
 
 def array_file(folder: Path, rest: str = MEMORY, **fields: str) -> Path:
-    """An array file in `folder`, on a free port of the loopback; `fields` and `rest` as YAML."""
+    """Write an array file to `folder`, with a free port of the loopback; `fields` and `rest` are
+    YAML.
+    """
     head = {"format": "1", "target_name": TARGET_NAME, "portals": '["127.0.0.1:0"]', **fields}
     path = folder / "array.yaml"
     path.write_text("".join(f"{name}: {value}\n" for name, value in head.items()) + rest)
@@ -33,7 +35,7 @@ def array_file(folder: Path, rest: str = MEMORY, **fields: str) -> Path:
 
 
 def hakaru(*arguments: str | Path, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
-    """One command to its end."""
+    """Run one command to its end."""
     return subprocess.run(
         [sys.executable, "-m", "hakaru.cli", *arguments],
         capture_output=True,
@@ -45,27 +47,27 @@ def hakaru(*arguments: str | Path, timeout_s: float = 60, **environment: str) ->
     )
 
 
-def done(*arguments: str | Path, **environment: str) -> str:
-    """What a command that succeeds says on stdout."""
+def stdout_of(*arguments: str | Path, **environment: str) -> str:
+    """Run a command that succeeds; return its stdout."""
     result = hakaru(*arguments, **environment)
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-def asked(*arguments: str | Path) -> Any:
-    """What a command that succeeds says as JSON."""
-    return json.loads(done(*arguments, "--json"))
+def json_of(*arguments: str | Path) -> Any:
+    """Run a command that succeeds; return its JSON."""
+    return json.loads(stdout_of(*arguments, "--json"))
 
 
-def refused(result: subprocess.CompletedProcess[str], code: int) -> str:
-    """Message and hint of a command that fails, and its exit code."""
+def error_of(result: subprocess.CompletedProcess[str], code: int) -> str:
+    """Check that a command failed with an exit code; return its message and hint."""
     assert result.returncode == code, (result.stdout, result.stderr)
     assert result.stderr.startswith("error: "), result.stderr
     assert "Traceback" not in result.stderr
     return result.stderr.removeprefix("error: ")
 
 
-class Served:
+class ServedArray:
     """A running `hakaru array serve`."""
 
     def __init__(self, file: Path, *arguments: str, **environment: str) -> None:
@@ -98,13 +100,13 @@ class Served:
         return f"iscsi://{self.portal}/{TARGET_NAME}/{lun}"
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> str:
-        """Ends it by a signal; its stderr."""
+        """End the process by a signal; return its stderr."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.process.communicate(timeout=60)[1]
 
     def connect(self) -> socket.socket:
-        """A connection to its control socket."""
+        """Return a connection to the control socket."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(60)
         connection.connect(str(self.state / SOCKET))
@@ -112,11 +114,11 @@ class Served:
 
 
 @contextmanager
-def served(file: Path, *arguments: str, **environment: str) -> Iterator[Served]:
-    """An array that is served while the block runs."""
-    running = Served(file, *arguments, **environment)
+def served(file: Path, *arguments: str, **environment: str) -> Iterator[ServedArray]:
+    """Serve an array while the block runs."""
+    running = ServedArray(file, *arguments, **environment)
     try:
         yield running
     finally:
-        said = running.end(signal.SIGKILL)
-        print(said)
+        stderr = running.end(signal.SIGKILL)
+        print(stderr)

@@ -1,5 +1,5 @@
-"""Who may log in to an array that is served on its own: CHAP users, rules, and secrets that are
-their owner's alone.
+"""Access to an array that is served on its own: CHAP users, rules, and secret files that only their
+owner may read.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.array.serving import MEMORY, TARGET_NAME, array_file, hakaru, refused, served
+from tests.array.serving import MEMORY, TARGET_NAME, array_file, error_of, hakaru, served
 from tests.peers.array import need
 
 SECRET, CANARY = "a-secret-of-20-bytes", "canary-of-the-array0"
@@ -34,58 +34,60 @@ def secrets(folder: Path) -> None:
         path.write_text(secret + "\n")
 
 
-def lists(portal: str, secret: str | None, initiator: str = INITIATOR) -> subprocess.CompletedProcess[str]:
-    """`iscsi-ls -s`, as the CHAP user host-1 if there is a secret."""
+def list_lus(portal: str, secret: str | None, initiator: str = INITIATOR) -> subprocess.CompletedProcess[str]:
+    """Run `iscsi-ls -s`, as the CHAP user host-1 if a secret is given."""
     program = need("iscsi-ls", "libiscsi-bin")
     user = f"host-1%{secret}@" if secret else ""
     command = [program, "-s", "-i", initiator, f"iscsi://{user}{portal}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_only_who_proves_it_logs_in_and_finds_what_its_rule_shows(tmp_path: Path) -> None:
+def test_login_needs_chap_and_shows_only_the_lus_of_the_rule(tmp_path: Path) -> None:
     secrets(tmp_path)
     with served(array_file(tmp_path, ACCESS + RULES + LUS)) as array:
-        found = lists(array.portal, SECRET)
-        assert TARGET_NAME in found.stdout and "Lun:0" in found.stdout, found
-        assert "Lun:1" not in found.stdout
+        listed = list_lus(array.portal, SECRET)
+        assert TARGET_NAME in listed.stdout and "Lun:0" in listed.stdout, listed
+        assert "Lun:1" not in listed.stdout
         for secret, initiator in ((None, INITIATOR), ("another-secret-of-20", INITIATOR), (SECRET, INITIATOR + "x")):
-            turned_away = lists(array.portal, secret, initiator)
-            assert "Lun:" not in turned_away.stdout + turned_away.stderr, turned_away
-        said = array.end()
-    kept = [path.read_text(errors="replace") for path in tmp_path.glob("array.state/**/*") if path.is_file()]
-    for text in (said, str(array.ready), *kept):
+            rejected = list_lus(array.portal, secret, initiator)
+            assert "Lun:" not in rejected.stdout + rejected.stderr, rejected
+        stderr = array.end()
+    files = [path.read_text(errors="replace") for path in tmp_path.glob("array.state/**/*") if path.is_file()]
+    for text in (stderr, str(array.ready), *files):
         assert SECRET not in text and CANARY not in text
 
 
-def test_secret_that_others_may_read_is_refused(tmp_path: Path) -> None:
+def test_secret_file_readable_by_others_is_refused(tmp_path: Path) -> None:
     secrets(tmp_path)
     (tmp_path / "host-1.secret").chmod(0o640)
     file = array_file(tmp_path, ACCESS + LUS)
-    message = refused(hakaru("array", "serve", file), 2)
+    message = error_of(hakaru("array", "serve", file), 2)
     assert f"{file}:5:" in message and "others may read" in message and "chmod 600" in message
     assert SECRET not in message
 
 
-def test_secret_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_secret_file_is_named(tmp_path: Path) -> None:
     file = array_file(tmp_path, ACCESS + LUS)
-    message = refused(hakaru("array", "serve", file), 2)
+    message = error_of(hakaru("array", "serve", file), 2)
     assert "access.users[0].secret_file" in message and "No such file" in message
 
 
-@pytest.mark.parametrize(("user", "target", "said"), [("short", CANARY, "12"), (SECRET, SECRET, "secret")])
-def test_weak_or_shared_secret_is_refused_without_showing_it(tmp_path: Path, user: str, target: str, said: str) -> None:
+@pytest.mark.parametrize(("user", "target", "expected"), [("short", CANARY, "12"), (SECRET, SECRET, "secret")])
+def test_weak_or_shared_secret_is_refused_without_showing_it(
+    tmp_path: Path, user: str, target: str, expected: str
+) -> None:
     secrets(tmp_path)
     (tmp_path / "host-1.secret").write_text(user)
     (tmp_path / "array.secret").write_text(target)
-    message = refused(hakaru("array", "serve", array_file(tmp_path, ACCESS + LUS)), 2)
-    assert said in message and SECRET not in message
+    message = error_of(hakaru("array", "serve", array_file(tmp_path, ACCESS + LUS)), 2)
+    assert expected in message and SECRET not in message
 
 
 def test_external_portal_without_chap_and_rules_is_refused(tmp_path: Path) -> None:
     secrets(tmp_path)
     open_ = {"portals": '["0.0.0.0:0"]', "allow_external": "true"}
-    assert "anyone may log in" in refused(hakaru("array", "serve", array_file(tmp_path, LUS, **open_)), 2)
-    assert "anyone may log in" in refused(hakaru("array", "serve", array_file(tmp_path, ACCESS + LUS, **open_)), 2)
+    assert "anyone may log in" in error_of(hakaru("array", "serve", array_file(tmp_path, LUS, **open_)), 2)
+    assert "anyone may log in" in error_of(hakaru("array", "serve", array_file(tmp_path, ACCESS + LUS, **open_)), 2)
     del open_["allow_external"]
-    message = refused(hakaru("array", "serve", array_file(tmp_path, ACCESS + RULES + LUS, **open_)), 2)
+    message = error_of(hakaru("array", "serve", array_file(tmp_path, ACCESS + RULES + LUS, **open_)), 2)
     assert "can be reached from outside this machine" in message

@@ -1,5 +1,5 @@
-"""docs/guide/array.md is done as it is written, but for what needs root and an address of one's
-own.
+"""The steps of docs/guide/array.md work as written, except those that need root and a network
+address.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from hakaru.array.load import load_array
 
-from tests.array.serving import asked, done, served
+from tests.array.serving import json_of, served, stdout_of
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "array.md").read_text()
 
 
 def blocks(kind: str) -> list[str]:
-    """What stands in code blocks of a kind, in order."""
+    """Return the code blocks of a kind, in order."""
     return re.findall(rf"^```{kind}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
-def test_commands_of_the_guide_work_in_their_order(tmp_path: Path) -> None:
+def test_commands_of_the_guide_work_in_order(tmp_path: Path) -> None:
     file = tmp_path / "array.yaml"
     file.write_text(blocks("yaml")[0].replace("127.0.0.1:3260", "127.0.0.1:0"))
     lines = [line.partition("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
@@ -32,18 +32,18 @@ def test_commands_of_the_guide_work_in_their_order(tmp_path: Path) -> None:
     _, *online, check = commands
     with served(file) as array:
         for command in online:
-            assert done(*command), command
-        (pool,) = asked("array", "status", file)["pools"]
+            assert stdout_of(*command), command
+        (pool,) = json_of("array", "status", file)["pools"]
         assert [volume["name"] for volume in pool["volumes"]] == ["lu-0"]
         assert [group["name"] for group in pool["groups"]] == ["g0", "g1"]
         assert pool["volumes"][0]["size_bytes"] == 2 << 40
         array.end()
-    assert "clean" in done(*check)
+    assert "clean" in stdout_of(*check)
 
 
-def test_file_for_others_is_an_array_file(tmp_path: Path) -> None:
+def test_guides_file_for_external_access_is_valid(tmp_path: Path) -> None:
     first, others = blocks("yaml")[:2]
-    kept = [line for line in first.splitlines() if not line.startswith("portals:")]
+    lines = [line for line in first.splitlines() if not line.startswith("portals:")]
     file = tmp_path / "array.yaml"
-    file.write_text("\n".join(kept) + "\n" + others)
+    file.write_text("\n".join(lines) + "\n" + others)
     assert load_array(file).file.allow_external

@@ -1,4 +1,4 @@
-"""Array files: what is accepted, and how every refusal says where and what would do."""
+"""Array files: accepted files, and refusals that name the place and the remedy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_paths_count_from_the_array_files_folder(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_array_files_folder(tmp_path: Path) -> None:
     loaded = load_array(written(tmp_path, GOOD))
     assert loaded.state == tmp_path / "array.state"
     assert loaded.resolve("lus/seven.img") == tmp_path / "lus" / "seven.img"
@@ -69,9 +69,9 @@ REFUSALS = [
         "",
     ),
     ("127.0.0.1:3260", "127.0.0.1", "write an IP address and port, for example 127.0.0.1:3260", ""),
-    ("127.0.0.1:3260", "127.0.0.1:99999", "there is no port 99999", "for instance 127.0.0.1:3260"),
-    ("127.0.0.1:3260", "127.0.0.256:1", "127.0.0.256", "for instance"),
-    ("127.0.0.1:3260", "[::1]:3260", "stands there twice", "leave one out"),
+    ("127.0.0.1:3260", "127.0.0.1:99999", "there is no port 99999", "for example 127.0.0.1:3260"),
+    ("127.0.0.1:3260", "127.0.0.256:1", "127.0.0.256", "for example"),
+    ("127.0.0.1:3260", "[::1]:3260", "is given twice", "leave one out"),
     ("127.0.0.1:3260", "0.0.0.0:3260", "can be reached from outside this machine", "allow_external"),
     ("sample_interval: 500 ms", "sample_interval: 10 ms", "should be at least 100 ms (found '10 ms')", ""),
     ("sample_interval: 500 ms", "metrics: 192.0.2.1:9807", "can be reached from outside", "allow_external"),
@@ -91,11 +91,11 @@ REFUSALS = [
     ("pool: main}", "pool: mian}", "lus[2].store.pool: there is no pool 'mian'", "the pools are main, fast"),
     ("volume: nine", "volume: nine/x", "write a name of up to 64 letters", ""),
     ("lun: 9, size: 1 TiB", "lun: 9, size: 1 TiB, thin: 1", "valid boolean", ""),
-    ("pool: fast, volume: nine", "pool: main, volume: lu-8", "LUN 8 is kept in main/lu-8 as well", "of its own"),
+    ("pool: fast, volume: nine", "pool: main, volume: lu-8", "LUN 8 is stored in main/lu-8 as well", "of its own"),
     ("kind: thin, pool: main", "kind: thin", "store.pool: missing", "add `pool:`"),
     ("name: fast", "name: main", "pool 'main' is given twice", "a name of its own"),
     ("name: fast", "name: ../fast", "write a name of up to 64 letters", ""),
-    ("page: 64 KiB", "page: 96 KiB", "a page is a power of two", "256 KiB"),
+    ("page: 64 KiB", "page: 96 KiB", "a page must be a power of two", "256 KiB"),
     ("page: 64 KiB", "page: 4 KiB", "should be at least 64 KiB (found '4 KiB')", ""),
     ("soft_threshold_percent: 90", "soft_threshold_percent: 0", "should be at least 1 (found 0)", ""),
     ("name: g1", "name: g0", "group 'g0' is given twice", "of its own"),
@@ -103,7 +103,7 @@ REFUSALS = [
     ("directory: /srv/fast", "directory: ''", "at least 1 character", ""),
     ("user: host-1, lus", "user: host-2, lus", "there is no user 'host-2'", "the users are host-1"),
     ("10.1.0.0/16", "10.1.0.1/16", "has host bits set", "10.1.0.0/16"),
-    ("10.1.0.0/16", "10.1.0", "does not appear to be an IPv4 or IPv6 network", "for instance"),
+    ("10.1.0.0/16", "10.1.0", "does not appear to be an IPv4 or IPv6 network", "for example"),
     ("{lun: 3}", "{lun: 2}", "LUN 2 is given twice", "leave one out"),
     ("{name: host-1, secret_file: secrets/host-1}", "{name: host-1, secret: x}", "secret: unknown field", ""),
     ("sample_interval: 500 ms", "sessions: 0", "should be at least 1 (found 0)", ""),
@@ -116,9 +116,9 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case[1])
-def test_refusal_says_where_what_and_what_would_do(tmp_path: Path, case: tuple[str, ...]) -> None:
-    """A change to a good file; what is said of it, at the line of the change, or of what it makes
-    wrong.
+def test_refusal_names_the_place_the_problem_and_the_remedy(tmp_path: Path, case: tuple[str, ...]) -> None:
+    """Change a good file and check message, hint and line: that of the change, or of the field that
+    it makes wrong.
     """
     old, new, message, hint, *at = case
     text = GOOD.replace(old, new, 1)
@@ -138,22 +138,22 @@ def test_external_portal_needs_users_and_rules(tmp_path: Path) -> None:
     )
     assert load_array(written(tmp_path, external)).file.allow_external
     for missing in ("rules", "users"):
-        kept = [line for line in external.splitlines() if not line.startswith((f"  {missing}:", "    - {initiator"))]
-        cut = "\n".join(kept).replace("  rules:", "  rules: []")
+        lines = [line for line in external.splitlines() if not line.startswith((f"  {missing}:", "    - {initiator"))]
+        incomplete = "\n".join(lines).replace("  rules:", "  rules: []")
         with pytest.raises(UsageError, match="anyone may log in") as e:
-            load_array(written(tmp_path, cut))
+            load_array(written(tmp_path, incomplete))
         assert "`users` (CHAP) and `rules`" in e.value.hint
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b"- 1", b"a", b"a: &a [*a]", b"x" * (1 << 20) + b"y", b"[" * 100])
-def test_what_is_no_array_file_is_refused_with_a_place(tmp_path: Path, raw: bytes) -> None:
+def test_invalid_array_file_is_refused_with_line_and_column(tmp_path: Path, raw: bytes) -> None:
     path = tmp_path / "array.yaml"
     path.write_bytes(raw)
     with pytest.raises(UsageError, match=r":\d+:\d+: "):
         load_array(path)
 
 
-def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"absent\.yaml: No such file"):
         load_array(tmp_path / "absent.yaml")
 
@@ -162,7 +162,7 @@ def test_checked_in_schema_is_up_to_date() -> None:
     assert json.loads((ROOT / "schema" / "array.schema.json").read_text()) == array_schema(), "run `make schema`"
 
 
-def test_schema_accepts_and_refuses_what_the_loader_does() -> None:
+def test_schema_agrees_with_the_loader() -> None:
     schema = array_schema()
     jsonschema.Draft7Validator.check_schema(schema)
     validator = jsonschema.Draft7Validator(schema)

@@ -1,4 +1,4 @@
-"""`/metrics`: every counter of a sample, named, typed and explained as Prometheus wants it."""
+"""`/metrics`: every counter of a sample, named, typed and documented by Prometheus conventions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hakaru.engine.contract import Sample
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.array.serving import TARGET_NAME, array_file, asked, served
+from tests.array.serving import TARGET_NAME, array_file, json_of, served
 from tests.peers.array import need, run
 
 MODELLED = """\
@@ -49,12 +49,12 @@ def scrape(url: str) -> dict[str, Metric]:
 
 
 def scrape_counted(url: str) -> dict[str, Metric]:
-    """A scrape after the first sample."""
+    """Scrape until the first sample has arrived."""
     deadline = time.monotonic() + 20
-    while "hakaru_array_logins" not in (found := scrape(url)):
+    while "hakaru_array_logins" not in (scraped := scrape(url)):
         assert time.monotonic() < deadline, "no sample came"
         time.sleep(0.05)
-    return found
+    return scraped
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def scrape_counted(url: str) -> dict[str, Metric]:
         ("vms", "read_latency_ns_sum", "vms_read_latency_seconds_sum", {}, False, 1e-9),
     ],
 )
-def test_counters_are_named_as_prometheus_wants(
+def test_counter_names_follow_prometheus_conventions(
     entity: str, name: str, metric: str, labels: dict[str, str], gauge: bool, scale: float
 ) -> None:
     named = prometheus_name(entity, name)
@@ -89,37 +89,37 @@ def test_one_family_has_all_entities_of_a_kind() -> None:
     assert by_name["hakaru_array_lu_busy_seconds"].samples[0].value == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize(("rest", "one", "labels"), EXPECTED, ids=[one for _, one, _ in EXPECTED])
-def test_what_the_real_array_counts_is_parsed_typed_and_explained(
-    tmp_path: Path, rest: str, one: str, labels: list[dict[str, str]]
+@pytest.mark.parametrize(("rest", "metric", "labels"), EXPECTED, ids=[metric for _, metric, _ in EXPECTED])
+def test_metrics_of_a_real_array_are_parsed_typed_and_documented(
+    tmp_path: Path, rest: str, metric: str, labels: list[dict[str, str]]
 ) -> None:
     with served(array_file(tmp_path, rest), "--metrics", "127.0.0.1:0") as array:
-        found = scrape_counted(array.ready["metrics"])
-        assert found["hakaru_array_info"].samples[0].labels["target_name"] == TARGET_NAME
-        assert found["hakaru_array_sample_age_seconds"].samples[0].value < 20
+        scraped = scrape_counted(array.ready["metrics"])
+        assert scraped["hakaru_array_info"].samples[0].labels["target_name"] == TARGET_NAME
+        assert scraped["hakaru_array_sample_age_seconds"].samples[0].value < 20
         meanings = set(documented().values())
-        for name, family in found.items():
+        for name, family in scraped.items():
             assert family.type in ("counter", "gauge"), name
             assert re.fullmatch(r"[a-z][a-z0-9_]*", name)
             if name not in ("hakaru_array_info", "hakaru_array_sample_age_seconds"):
                 assert family.documentation in meanings, f"{name} is not explained by docs/reference/metrics.md"
-        assert [sample.labels for sample in found[one].samples] == labels
+        assert [sample.labels for sample in scraped[metric].samples] == labels
 
 
-def test_metrics_are_the_counters_that_status_tells(tmp_path: Path) -> None:
+def test_metrics_equal_the_counters_of_status(tmp_path: Path) -> None:
     iscsi_inq = need("iscsi-inq", "libiscsi-bin")
     with served(array_file(tmp_path, sample_interval="100 ms"), "--metrics", "127.0.0.1:0") as array:
         run(iscsi_inq, array.url())
         deadline = time.monotonic() + 20
         while scrape_counted(array.ready["metrics"])["hakaru_array_logins"].samples[0].value < 1:
             assert time.monotonic() < deadline, "the login was not counted"
-        status = asked("array", "status", array.file)
-        found = scrape(array.ready["metrics"])
+        status = json_of("array", "status", array.file)
+        scraped = scrape(array.ready["metrics"])
         for name in ("logins", "logouts"):
-            assert found[f"hakaru_array_{name}"].samples[0].value == status["counters"]["sessions"][name] == 1
+            assert scraped[f"hakaru_array_{name}"].samples[0].value == status["counters"]["sessions"][name] == 1
 
 
-def test_only_metrics_are_served_and_only_read(tmp_path: Path) -> None:
+def test_server_offers_only_metrics_and_only_reads(tmp_path: Path) -> None:
     with served(array_file(tmp_path, metrics='"[::1]:0"')) as array:
         url = array.ready["metrics"]
         assert url.startswith("http://[::1]:")
@@ -130,13 +130,13 @@ def test_only_metrics_are_served_and_only_read(tmp_path: Path) -> None:
             refused.value.close()
 
 
-def test_client_that_sends_nothing_holds_up_nobody(tmp_path: Path) -> None:
+def test_silent_client_does_not_block_others(tmp_path: Path) -> None:
     with served(array_file(tmp_path), "--metrics", "127.0.0.1:0") as array:
         host, port = re.findall(r"//(.*):(\d+)/", array.ready["metrics"])[0]
         silent = http.client.HTTPConnection(host, int(port), timeout=60)
         silent.connect()
         assert scrape(array.ready["metrics"])
-        assert silent.sock.recv(1) == b"", "it is cut off"
+        assert silent.sock.recv(1) == b"", "the server closes the connection"
         silent.close()
 
 

@@ -1,5 +1,5 @@
-"""What operators do while the array serves: it happens, initiators see it, and a restart finds
-it.
+"""Management of a serving array: changes take effect, initiators see them, and they survive a
+restart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hakaru.array.state import RECORD
 
-from tests.array.serving import array_file, asked, done, hakaru, refused, served
+from tests.array.serving import array_file, error_of, hakaru, json_of, served, stdout_of
 from tests.peers.array import need, run
 
 MIB = 1 << 20
@@ -28,156 +28,156 @@ lus:
 def qemu_io(url: str, *commands: str) -> subprocess.CompletedProcess[str]:
     """`qemu-io`: `write -P 7 0 64k`, `read -P 7 0 64k` (fails if a byte differs)."""
     program = need("qemu-io", "qemu-utils")
-    asks = [argument for command in commands for argument in ("-c", command)]
-    # A program that may write does not open what is write protected.
+    options = [argument for command in commands for argument in ("-c", command)]
+    # qemu-io opens a write-protected LU only read-only.
     mode = ["-r"] if all(command.startswith("read") for command in commands) else []
     return subprocess.run(
-        [program, *mode, "-f", "raw", *asks, url], capture_output=True, text=True, timeout=60, check=False
+        [program, *mode, "-f", "raw", *options, url], capture_output=True, text=True, timeout=60, check=False
     )
 
 
-def does(url: str, *commands: str) -> None:
+def succeeds(url: str, *commands: str) -> None:
     result = qemu_io(url, *commands)
-    said = result.stdout + result.stderr
-    assert result.returncode == 0 and "failed" not in said and "error" not in said.lower(), said
+    output = result.stdout + result.stderr
+    assert result.returncode == 0 and "failed" not in output and "error" not in output.lower(), output
 
 
 def fails(url: str, command: str) -> str:
     result = qemu_io(url, command)
-    said = result.stdout + result.stderr
-    assert result.returncode != 0 or "failed" in said, said
-    return said
+    output = result.stdout + result.stderr
+    assert result.returncode != 0 or "failed" in output, output
+    return output
 
 
 def luns(file: Path) -> dict[int, str]:
-    """LUN → store of every LU."""
-    return {lu["lun"]: lu["store"] for lu in asked("array", "status", file)["lus"]}
+    """Return LUN → store of every LU."""
+    return {lu["lun"]: lu["store"] for lu in json_of("array", "status", file)["lus"]}
 
 
-def test_full_pool_refuses_what_needs_space_until_it_is_grown(tmp_path: Path) -> None:
+def test_full_pool_refuses_writes_that_need_space_until_it_grows(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        does(array.url(), "write -P 1 0 4M")
-        # The first page of a group is not for data.
-        does(array.url(), "write -P 2 4M 4032k")
+        succeeds(array.url(), "write -P 1 0 4M")
+        # The first page of a group holds no data.
+        succeeds(array.url(), "write -P 2 4M 4032k")
         assert "No space left" in fails(array.url(), "write -P 4 16M 64k")
-        does(array.url(), "read -P 1 0 4M", "write -P 3 0 1M")
-        assert "pool main is full" in done("array", "status", file)
-        assert "has group g1" in done("array", "grow", file, "main", "g1", "16 MiB")
-        does(array.url(), "write -P 4 16M 8M", "flush")
+        succeeds(array.url(), "read -P 1 0 4M", "write -P 3 0 1M")
+        assert "pool main is full" in stdout_of("array", "status", file)
+        assert "has group g1" in stdout_of("array", "grow", file, "main", "g1", "16 MiB")
+        succeeds(array.url(), "write -P 4 16M 8M", "flush")
         array.end()
     with served(file) as array:
-        does(array.url(), "read -P 3 0 1M", "read -P 1 1M 3M", "read -P 2 4M 4032k", "read -P 4 16M 8M")
-        (pool,) = asked("array", "status", file)["pools"]
+        succeeds(array.url(), "read -P 3 0 1M", "read -P 1 1M 3M", "read -P 2 4M 4032k", "read -P 4 16M 8M")
+        (pool,) = json_of("array", "status", file)["pools"]
         assert [group["name"] for group in pool["groups"]] == ["g0", "g1"]
         assert pool["used_bytes"] == 16 * MIB - 65_536
         array.end()
-    assert done("array", "check", file).startswith("main: clean")
+    assert stdout_of("array", "check", file).startswith("main: clean")
 
 
-def test_copies_keep_what_was_there_and_survive_a_kill(tmp_path: Path) -> None:
+def test_snapshots_and_clones_keep_their_data_across_a_kill(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        does(array.url(), "write -P 1 0 1M", "flush")
-        assert done("array", "snapshot", file, "0", "before") == "main/before is created\n"
-        assert done("array", "snapshot", file, "main/lu-0", "shown", "--lun", "9") == "main/shown is LU 9\n"
-        does(array.url(), "write -P 2 0 1M", "flush")
-        assert done("array", "clone", file, "main/before", "test") == "main/test is LU 2\n"
-        does(array.url(2), "read -P 1 0 1M", "write -P 3 0 512k", "flush")
-        does(array.url(9), "read -P 1 0 1M")
+        succeeds(array.url(), "write -P 1 0 1M", "flush")
+        assert stdout_of("array", "snapshot", file, "0", "before") == "main/before is created\n"
+        assert stdout_of("array", "snapshot", file, "main/lu-0", "shown", "--lun", "9") == "main/shown is LU 9\n"
+        succeeds(array.url(), "write -P 2 0 1M", "flush")
+        assert stdout_of("array", "clone", file, "main/before", "test") == "main/test is LU 2\n"
+        succeeds(array.url(2), "read -P 1 0 1M", "write -P 3 0 512k", "flush")
+        succeeds(array.url(9), "read -P 1 0 1M")
         fails(array.url(9), "write -P 4 0 512")
         array.end(signal.SIGKILL)
     with served(file) as array:
         assert luns(file) == {0: "main/lu-0", 1: "memory", 2: "main/test", 9: "main/shown"}
-        thin = {lu["lun"]: lu["thin"] for lu in asked("array", "status", file)["lus"]}
+        thin = {lu["lun"]: lu["thin"] for lu in json_of("array", "status", file)["lus"]}
         assert thin == {0: True, 1: False, 2: True, 9: True}
-        does(array.url(), "read -P 2 0 1M")
-        does(array.url(2), "read -P 3 0 512k", "read -P 1 512k 512k")
-        does(array.url(9), "read -P 1 0 1M")
+        succeeds(array.url(), "read -P 2 0 1M")
+        succeeds(array.url(2), "read -P 3 0 512k", "read -P 1 512k 512k")
+        succeeds(array.url(9), "read -P 1 0 1M")
         fails(array.url(9), "write -P 4 0 512")
-        names = {v["name"]: v["origin"] for v in asked("array", "status", file)["pools"][0]["volumes"]}
+        names = {v["name"]: v["origin"] for v in json_of("array", "status", file)["pools"][0]["volumes"]}
         assert names == {"lu-0": None, "before": "lu-0", "shown": "lu-0", "test": "before"}
 
 
-def test_new_lu_is_found_by_initiators_and_deleted_for_good(tmp_path: Path) -> None:
+def test_created_lu_is_visible_to_initiators_and_stays_deleted(tmp_path: Path) -> None:
     iscsi_ls = need("iscsi-ls", "libiscsi-bin")
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        made = asked("array", "create", file, "main/new", "32 MiB", "--quota", "1 MiB", "--block", "4096")
+        made = json_of("array", "create", file, "main/new", "32 MiB", "--quota", "1 MiB", "--block", "4096")
         assert made == {"volume": "main/new", "lun": 2}
         assert "Lun:2" in run(iscsi_ls, "-s", f"iscsi://{array.portal}")
-        does(array.url(2), "write -P 5 0 1M")
+        succeeds(array.url(2), "write -P 5 0 1M")
         assert "No space left" in fails(array.url(2), "write -P 5 1M 64k")
-        assert asked("array", "delete", file, "main/new") == {"volume": "main/new", "luns": [2]}
+        assert json_of("array", "delete", file, "main/new") == {"volume": "main/new", "luns": [2]}
         assert "Lun:2" not in run(iscsi_ls, "-s", f"iscsi://{array.portal}")
         array.end()
     with served(file):
         assert luns(file) == {0: "main/lu-0", 1: "memory"}
 
 
-def test_larger_volume_is_told_and_kept(tmp_path: Path) -> None:
+def test_resized_volume_is_reported_and_persists(tmp_path: Path) -> None:
     capacity = need("iscsi-readcapacity16", "libiscsi-bin")
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        asked("array", "clone", file, "0", "copy")
+        json_of("array", "clone", file, "0", "copy")
         for volume in ("0", "main/copy"):
-            asked("array", "resize", file, volume, "96 MiB")
+            json_of("array", "resize", file, volume, "96 MiB")
         array.end()
     with served(file) as array:
         for lun in (0, 2):
             assert f"Total size:{96 * MIB}" in run(capacity, array.url(lun))
-        message = refused(hakaru("array", "resize", file, "0", "64 MiB"), 2)
-        assert "main/lu-0 has 96 MiB, and nothing is ever made smaller" in message
+        message = error_of(hakaru("array", "resize", file, "0", "64 MiB"), 2)
+        assert "main/lu-0 has 96 MiB, and a volume cannot be made smaller" in message
 
 
-def test_declared_lu_is_deleted_once_the_file_has_given_it_up(tmp_path: Path) -> None:
+def test_declared_lu_can_be_deleted_only_after_its_removal_from_the_file(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        does(array.url(), "write -P 1 0 1M")
-        message = refused(hakaru("array", "delete", file, "main/lu-0"), 2)
-        assert "would come back empty" in message and "nothing was deleted" in message
-        does(array.url(), "read -P 1 0 1M")
+        succeeds(array.url(), "write -P 1 0 1M")
+        message = error_of(hakaru("array", "delete", file, "main/lu-0"), 2)
+        assert "would exist again, empty" in message and "nothing was deleted" in message
+        succeeds(array.url(), "read -P 1 0 1M")
         array_file(tmp_path, "".join(line for line in THIN.splitlines(True) if "lun: 0" not in line))
-        asked("array", "delete", file, "main/lu-0")
+        json_of("array", "delete", file, "main/lu-0")
         assert luns(file) == {1: "memory"}
         array.end()
     array_file(tmp_path, THIN)
     with served(file) as array:
-        does(array.url(), "read -P 0 0 1M")
+        succeeds(array.url(), "read -P 0 0 1M")
 
 
-def test_lun_given_online_is_not_declared_for_something_else(tmp_path: Path) -> None:
+def test_lun_assigned_online_cannot_be_declared_for_another_volume(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        asked("array", "create", file, "main/new", "32 MiB")
+        json_of("array", "create", file, "main/new", "32 MiB")
         array.end()
     array_file(tmp_path, THIN + "  - {lun: 2, size: 8 MiB, store: {kind: memory}}\n")
-    message = refused(hakaru("array", "serve", file), 2)
-    assert f"{file}:9:" in message and "LUN 2 was given to main/new online" in message
+    message = error_of(hakaru("array", "serve", file), 2)
+    assert f"{file}:9:" in message and "LUN 2 was assigned to main/new online" in message
     array_file(tmp_path, THIN + "  - {lun: 5, size: 16 MiB, store: {kind: thin, pool: main, volume: new}}\n")
     with served(file):
-        lus = {lu["lun"]: lu for lu in asked("array", "status", file)["lus"]}
+        lus = {lu["lun"]: lu for lu in json_of("array", "status", file)["lus"]}
         assert lus[5]["store"] == "main/new" and lus[5]["declared"] and lus[5]["size_bytes"] == 32 * MIB
-        assert 2 not in lus, "once the file declares its volume, the file holds"
+        assert 2 not in lus, "the file takes precedence once it declares the volume"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["grow", "A", "other", "g1", "8 MiB"], 'there is no pool "other"'),
         (["grow", "A", "main", "g0", "8 MiB"], "the name is taken"),
         (["grow", "A", "main", "../g", "8 MiB"], "group: write a name of up to 64 letters"),
         (["grow", "A", "main", "g1", "8"], "SIZE: a size is a number and a unit"),
         (["create", "A", "main/lu-0", "8 MiB"], "a volume lu-0 already"),
-        (["create", "A", "main/x", "8 MiB", "--lun", "1"], "LUN 1 is taken"),
+        (["create", "A", "main/x", "8 MiB", "--lun", "1"], "LUN 1 is in use"),
         (["create", "A", "main/x", "8 MiB", "--lun", "256"], "Must be <= 255"),
         (["create", "A", "main/x", "1000 B"], "size_bytes"),
         (["create", "A", "x", "8 MiB"], "volume: write POOL/NAME"),
-        (["snapshot", "A", "1", "x"], "LU 1 is kept in memory"),
+        (["snapshot", "A", "1", "x"], "LU 1 is stored in memory"),
         (["snapshot", "A", "7", "x"], "there is no LU 7"),
         (["snapshot", "A", "0", "lu-0"], "the name is taken"),
         (["clone", "A", "main/none", "x"], "no such volume"),
-        (["resize", "A", "1", "16 MiB"], "LU 1 is kept in memory"),
+        (["resize", "A", "1", "16 MiB"], "LU 1 is stored in memory"),
         (["resize", "A", "0", "67108865 B"], "is not a whole number of"),
         (["delete", "A", "main/none"], "no such volume"),
         (["delete", "A", "0"], "volume: write POOL/NAME"),
@@ -185,28 +185,26 @@ def test_lun_given_online_is_not_declared_for_something_else(tmp_path: Path) -> 
         (["check", "A"], "is served by process"),
     ],
 )
-def test_what_cannot_be_is_refused_and_leaves_everything_as_it_was(
-    array: Path, arguments: list[str], said: str
-) -> None:
+def test_invalid_command_is_refused_and_changes_nothing(array: Path, arguments: list[str], expected: str) -> None:
     record = array.with_name("array.state") / RECORD
     before = record.read_bytes() if record.exists() else b""
-    status = asked("array", "status", array)
+    status = json_of("array", "status", array)
     result = hakaru("array", *[str(array) if argument == "A" else argument for argument in arguments])
-    assert said in refused(result, 3 if arguments[0] == "check" else 2)
-    after = asked("array", "status", array)
+    assert expected in error_of(result, 3 if arguments[0] == "check" else 2)
+    after = json_of("array", "status", array)
     assert (after["lus"], after["pools"]) == (status["lus"], status["pools"])
     if record.exists():
         assert json.loads(record.read_bytes()) == json.loads(before or b'{"format":1,"lus":[],"sizes":{},"groups":[]}')
 
 
-def test_port_state_is_what_initiators_are_told(array: Path) -> None:
-    assert asked("array", "port", array, "0", "non_optimized")["state"] == "non_optimized"
-    assert [port["state"] for port in asked("array", "status", array)["ports"]] == ["non_optimized"]
-    assert "(non_optimized)" in done("array", "status", array)
+def test_port_state_can_be_set_and_is_shown(array: Path) -> None:
+    assert json_of("array", "port", array, "0", "non_optimized")["state"] == "non_optimized"
+    assert [port["state"] for port in json_of("array", "status", array)["ports"]] == ["non_optimized"]
+    assert "(non_optimized)" in stdout_of("array", "status", array)
 
 
 def test_status_of_pools_fits_a_small_terminal(array: Path) -> None:
-    shown = done("array", "status", array, NO_COLOR="1", COLUMNS="80")
+    shown = stdout_of("array", "status", array, NO_COLOR="1", COLUMNS="80")
     assert max(map(len, shown.splitlines())) <= 80
     assert "main/lu-0" in shown and "64 MiB" in shown
 
@@ -218,10 +216,10 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> object:
         yield file
 
 
-def test_damaged_pool_is_refused_with_a_reason_and_left_as_it_is(tmp_path: Path) -> None:
+def test_damaged_pool_is_refused_with_a_reason_and_left_unchanged(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
     with served(file) as array:
-        does(array.url(), "write -P 1 0 4M", "flush")
+        succeeds(array.url(), "write -P 1 0 4M", "flush")
         array.end()
     directory = tmp_path / "array.state" / "pools" / "main"
     metadata = max((path for path in directory.iterdir() if path.suffix != ".group"), key=lambda p: p.stat().st_size)
@@ -230,22 +228,22 @@ def test_damaged_pool_is_refused_with_a_reason_and_left_as_it_is(tmp_path: Path)
     for at in range(0, len(damaged), 512):
         damaged[at] ^= 0xFF
     metadata.write_bytes(damaged)
-    message = refused(hakaru("array", "serve", file), 3)
+    message = error_of(hakaru("array", "serve", file), 3)
     assert str(directory) in message
     checked = hakaru("array", "check", file)
     assert checked.returncode == 6, checked
     assert checked.stdout.startswith("main: damaged") and len(checked.stdout.splitlines()) > 1
-    assert metadata.read_bytes() == damaged, "nothing is repaired unasked"
+    assert metadata.read_bytes() == damaged, "nothing is repaired automatically"
     metadata.write_bytes(healthy)
-    assert done("array", "check", file).startswith("main: clean")
+    assert stdout_of("array", "check", file).startswith("main: clean")
 
 
-def test_lun_that_is_given_anew_has_no_reservations_of_the_one_before(tmp_path: Path) -> None:
+def test_reused_lun_has_no_reservations_of_its_predecessor(tmp_path: Path) -> None:
     file = array_file(tmp_path, THIN)
-    kept = tmp_path / "array.state" / "reservations" / "lun-2.reservations"
+    reservations = tmp_path / "array.state" / "reservations" / "lun-2.reservations"
     with served(file) as array:
-        # What is left where the array was killed between a deletion and its end.
-        kept.write_bytes(b"another LU's")
-        assert asked("array", "create", file, "main/new", "32 MiB")["lun"] == 2
-        assert not kept.exists()
-        does(array.url(2), "write -P 1 0 1M")
+        # A file that remains if the array is killed during a deletion.
+        reservations.write_bytes(b"another LU's")
+        assert json_of("array", "create", file, "main/new", "32 MiB")["lun"] == 2
+        assert not reservations.exists()
+        succeeds(array.url(2), "write -P 1 0 1M")

@@ -1,5 +1,5 @@
-"""docs/reference/array.md lists every setting with its default, every command, and nothing that is
-not there.
+"""docs/reference/array.md lists every setting with its default and every command, and nothing that
+does not exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "array.md")
 
 
 def rows(after: str) -> dict[str, str]:
-    """First table after a line that begins so: name → default."""
+    """Return the first table after the text `after`: name → default."""
     text = PAGE[PAGE.index(after) :]
     table = re.search(r"\n\|.*?\n\n", text, re.DOTALL)
     assert table
@@ -28,9 +28,9 @@ def rows(after: str) -> dict[str, str]:
     return {row[0].strip("`"): row[1].strip("`") for row in cells}
 
 
-def default(of: type[BaseModel], name: str) -> str | None:
-    """As the page writes it; None where words say it."""
-    field = of.model_fields[name]
+def default(model_class: type[BaseModel], name: str) -> str | None:
+    """Return a default as the page writes it; None if the page describes it in words."""
+    field = model_class.model_fields[name]
     if field.is_required():
         return "needed"
     value = field.default
@@ -47,27 +47,29 @@ def default(of: type[BaseModel], name: str) -> str | None:
     return f"[{', '.join(value)}]" if isinstance(value, list) and value else None
 
 
-def test_every_setting_is_there_with_its_default() -> None:
-    for of, after in (
+def test_page_lists_every_setting_with_its_default() -> None:
+    for model_class, after in (
         (model.ArrayFile, "## Settings"),
         (model.Lu, "An LU, under `lus`"),
         (model.Pool, "A pool, under `pools`"),
         (model.Access, "Under `access`"),
     ):
-        found = rows(after)
-        assert list(found) == list(of.model_fields) or set(found) == set(of.model_fields), after
-        for name, said in found.items():
-            expected = default(of, name)
-            assert expected in (None, said), f"{after}: {name} defaults to {expected}, the page says {said}"
+        listed = rows(after)
+        assert list(listed) == list(model_class.model_fields) or set(listed) == set(model_class.model_fields), after
+        for name, documented in listed.items():
+            expected = default(model_class, name)
+            assert expected in (None, documented), f"{after}: {name} defaults to {expected}, not {documented}"
 
 
-def test_every_store_group_user_and_rule_has_its_settings_named() -> None:
-    for of in (*get_args(get_args(model.Store)[0]), model.Group, model.ChapUser, model.Rule, model.LuAccess):
-        for name in of.model_fields:
-            assert re.search(rf"[`{{ ]{name}[`:,}}]", PAGE), f"{of.__name__}.{name}"
+def test_page_names_the_settings_of_stores_groups_users_and_rules() -> None:
+    for model_class in (*get_args(get_args(model.Store)[0]), model.Group, model.ChapUser, model.Rule, model.LuAccess):
+        for name in model_class.model_fields:
+            assert re.search(rf"[`{{ ]{name}[`:,}}]", PAGE), f"{model_class.__name__}.{name}"
 
 
-def test_every_command_and_option_is_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_lists_every_command_and_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     listed = set(re.findall(r"^\| `hakaru array ([a-z]+) ", PAGE, re.MULTILINE))
     commands: dict[str, Any] = {name: app[name] for name in app if not name.startswith("-")}

@@ -1,13 +1,11 @@
-"""What people read: sizes and times in their words, what to do about a pool, and nothing that
-steers a terminal.
-"""
+"""Output for people: sizes and durations, complaints about a pool, and no control characters."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from hakaru.array.render import cache_in_words, complaints, printable, rounded, serving, span
+from hakaru.array.render import cache_summary, complaints, printable, rounded, serving, span
 
 POOL: dict[str, Any] = {
     "name": "main",
@@ -44,32 +42,32 @@ def test_times_have_two_units(seconds: float, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({}, ""),
         ({"used_bytes": 70, "free_bytes": 30}, "past its threshold"),
         ({"used_bytes": 100, "free_bytes": 0}, "is full: grow it"),
-        ({"read_only": True}, "takes no writes"),
+        ({"read_only": True}, "is read-only"),
         ({"metadata_is_low": True}, "little room for metadata"),
-        ({"lost_bytes": 10}, "could not take back"),
+        ({"lost_bytes": 10}, "could not reclaim"),
     ],
 )
-def test_a_pool_that_wants_something_done_says_so(change: dict[str, Any], said: str) -> None:
-    found = complaints(POOL | change)
-    assert len(found) == bool(said)
-    assert all(said in one and one.startswith("pool main ") for one in found)
+def test_pool_that_needs_attention_has_a_complaint(change: dict[str, Any], expected: str) -> None:
+    lines = complaints(POOL | change)
+    assert len(lines) == bool(expected)
+    assert all(expected in line and line.startswith("pool main ") for line in lines)
 
 
-def test_cache_tells_hits_and_what_waits() -> None:
+def test_cache_line_shows_hits_and_pending_writes() -> None:
     rates = {"read_hits_per_s": 90.0, "read_misses_per_s": 10.0, "stalls_per_s": 0.0}
     counters = {"write_pending_bytes_now": 25.0, "write_pending_limit_bytes_now": 100.0}
-    assert cache_in_words(rates, counters) == "cache: 90% of reads hit, 25% write-pending, 0 stalls/s"
+    assert cache_summary(rates, counters) == "cache: 90% of reads hit, 25% write-pending, 0 stalls/s"
     idle = {"read_hits_per_s": 0.0, "read_misses_per_s": 0.0, "stalls_per_s": 0.0}
     through = {"write_pending_bytes_now": 0.0, "write_pending_limit_bytes_now": 0.0}
-    assert cache_in_words(idle, through) == "cache: no reads, write-through, 0 stalls/s"
+    assert cache_summary(idle, through) == "cache: no reads, write-through, 0 stalls/s"
 
 
-def test_nothing_steers_the_terminal() -> None:
+def test_control_characters_do_not_reach_the_terminal() -> None:
     assert printable("a\x1b[31mb\r\nc\u202e") == r"a\x1b[31mb\r\nc\u202e"
     about = {
         "target_name": "iqn.x\x1b]0;y\x07",

@@ -1,4 +1,4 @@
-"""`hakaru array serve` on the real engine: starting, being asked, ending, and starting again."""
+"""`hakaru array serve` on the real engine: start, requests, end and restart."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 from hakaru.array.state import LOCK, RECORD, SOCKET
 
-from tests.array.serving import MEMORY, Served, array_file, asked, done, hakaru, refused, served
+from tests.array.serving import MEMORY, ServedArray, array_file, error_of, hakaru, json_of, served, stdout_of
 from tests.peers.array import need, run
 
 
-def until(holds: Callable[[], bool], what: str, timeout_s: float = 20) -> None:
-    """Waits for a condition."""
+def until(predicate: Callable[[], bool], condition: str, timeout_s: float = 20) -> None:
+    """Wait for a condition."""
     deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, what
+    while not predicate():
+        assert time.monotonic() < deadline, condition
         time.sleep(0.02)
 
 
 def ended(pid: int) -> bool:
-    """The process is no more (a zombie that nobody reaped has ended)."""
+    """Return whether a process has ended, even if it is not yet reaped."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def test_initiators_see_the_lus_of_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "three.img").stat().st_size == 16 << 20
 
 
-def test_what_the_file_says_of_an_lu_is_what_initiators_are_told(tmp_path: Path) -> None:
+def test_initiators_see_the_lu_settings_of_the_file(tmp_path: Path) -> None:
     readcapacity, inquiry = need("iscsi-readcapacity16", "libiscsi-bin"), need("iscsi-inq", "libiscsi-bin")
     rest = MEMORY + "  - {lun: 1, size: 16 MiB, block: 4096, thin: true, removable: true, store: {kind: memory}}\n"
     with served(array_file(tmp_path, rest)) as array:
@@ -62,11 +62,11 @@ def test_ready_line_comes_when_initiators_can_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_ends_the_server_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with served(array_file(tmp_path)) as array:
-        said = array.end(number)
-        assert array.process.returncode == 0, said
-        assert "error" not in said
+        stderr = array.end(number)
+        assert array.process.returncode == 0, stderr
+        assert "error" not in stderr
         assert ended(array.engine)
         assert not (array.state / SOCKET).exists()
 
@@ -75,43 +75,43 @@ def test_sigkill_leaves_nothing_running_and_the_next_start_works(tmp_path: Path)
     file = array_file(tmp_path)
     with served(file) as array:
         array.end(signal.SIGKILL)
-        until(lambda: ended(array.engine), "the engine outlived who started it")
-        assert (array.state / SOCKET).exists(), "a killed process cannot take its socket away"
-        refused(hakaru("array", "status", file), 3)
+        until(lambda: ended(array.engine), "the engine ends with its parent")
+        assert (array.state / SOCKET).exists(), "a killed process cannot remove its socket"
+        error_of(hakaru("array", "status", file), 3)
     with served(file):
-        assert asked("array", "status", file)["lus"][0]["lun"] == 0
+        assert json_of("array", "status", file)["lus"][0]["lun"] == 0
 
 
 def test_second_start_on_the_same_state_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
     file = array_file(tmp_path)
     with served(file) as array:
         began = time.monotonic()
-        message = refused(hakaru("array", "serve", file), 3)
+        message = error_of(hakaru("array", "serve", file), 3)
         assert f"served by process {array.process.pid}" in message
         assert time.monotonic() - began < 10
-        assert asked("array", "status", file)["pid"] == array.process.pid, "the first one goes on"
+        assert json_of("array", "status", file)["pid"] == array.process.pid, "the first server still runs"
 
 
-def test_lost_engine_ends_it_with_7_and_its_last_words(tmp_path: Path) -> None:
+def test_lost_engine_ends_the_server_with_exit_code_7_and_the_reason(tmp_path: Path) -> None:
     with served(array_file(tmp_path)) as array:
         os.kill(array.engine, signal.SIGKILL)
-        _, said = array.process.communicate(timeout=60)
+        _, stderr = array.process.communicate(timeout=60)
         assert array.process.returncode == 7
-        assert "was lost: ended by SIGKILL" in said
+        assert "was lost: ended by SIGKILL" in stderr
         assert not (array.state / SOCKET).exists()
 
 
-def test_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_occupied_port_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = f"127.0.0.1:{other.getsockname()[1]}"
-        file = array_file(tmp_path, portals=json.dumps([taken]))
-        assert taken in refused(hakaru("array", "serve", file), 3)
-        assert "serve metrics on " + taken in refused(
-            hakaru("array", "serve", array_file(tmp_path), "--metrics", taken), 3
+        used_address = f"127.0.0.1:{other.getsockname()[1]}"
+        file = array_file(tmp_path, portals=json.dumps([used_address]))
+        assert used_address in error_of(hakaru("array", "serve", file), 3)
+        assert "serve metrics on " + used_address in error_of(
+            hakaru("array", "serve", array_file(tmp_path), "--metrics", used_address), 3
         )
 
 
-def test_data_in_a_file_are_there_after_a_restart(tmp_path: Path) -> None:
+def test_data_of_a_file_lu_survive_a_restart(tmp_path: Path) -> None:
     qemu_img = need("qemu-img", "qemu-utils")
     rest = "lus:\n  - {lun: 0, size: 4 MiB, store: {kind: file, path: lu.img}}\n"
     file = array_file(tmp_path, rest)
@@ -127,72 +127,72 @@ def test_data_in_a_file_are_there_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "what", "advice"),
+    ("path", "problem", "advice"),
     [
-        (".", "Is a directory", "name a file inside it"),
-        ("missing/lu.img", "No such file", "make the directory first"),
+        (".", "Is a directory", "name a file inside the directory"),
+        ("missing/lu.img", "No such file", "create the directory first"),
         ("/dev/null", "neither a file nor a block device", "block device"),
-        ("notes.txt", "is there already, with 5 bytes", "adopt: true"),
+        ("notes.txt", "already exists, with 5 bytes", "adopt: true"),
     ],
 )
-def test_path_that_no_lu_can_be_at_is_refused_with_its_place_in_the_file(
-    tmp_path: Path, path: str, what: str, advice: str
+def test_unusable_lu_path_is_refused_with_its_place_in_the_file(
+    tmp_path: Path, path: str, problem: str, advice: str
 ) -> None:
     (tmp_path / "notes.txt").write_text("milk\n")
     file = array_file(tmp_path, MEMORY + f"  - {{lun: 3, size: 8 MiB, store: {{kind: file, path: {path}}}}}\n")
     result = hakaru("array", "serve", file)
-    said = refused(result, result.returncode)
+    message = error_of(result, result.returncode)
     assert result.returncode in (2, 3)
-    assert said.startswith(f"{file}:6:") and "lus[1].store.path: " in said
-    assert what in said and advice in said, said
+    assert message.startswith(f"{file}:6:") and "lus[1].store.path: " in message
+    assert problem in message and advice in message, message
     assert (tmp_path / "notes.txt").read_text() == "milk\n"
 
 
-def test_state_directory_that_cannot_be_is_refused_with_its_place_in_the_file(tmp_path: Path) -> None:
+def test_unusable_state_directory_is_refused_with_its_place_in_the_file(tmp_path: Path) -> None:
     file = array_file(tmp_path, state="/dev/null")
-    said = refused(hakaru("array", "serve", file), 3)
-    assert said.startswith(f"{file}:4:") and "state" in said
+    message = error_of(hakaru("array", "serve", file), 3)
+    assert message.startswith(f"{file}:4:") and "state" in message
 
 
-def test_state_is_its_owners_alone(tmp_path: Path) -> None:
+def test_state_is_accessible_only_to_its_owner(tmp_path: Path) -> None:
     with served(array_file(tmp_path)) as array:
         assert stat.S_IMODE(array.state.stat().st_mode) == 0o700
         assert stat.S_IMODE((array.state / SOCKET).stat().st_mode) == 0o600
         assert stat.S_IMODE((array.state / LOCK).stat().st_mode) == 0o600
 
 
-def test_state_directory_may_lie_deeper_than_a_socket_address_reaches(tmp_path: Path) -> None:
+def test_state_directory_may_be_longer_than_a_socket_address(tmp_path: Path) -> None:
     deep = "/".join(["a" * 60] * 4)
     file = array_file(tmp_path, state=deep)
     with served(file) as array:
         assert len(str(array.state / SOCKET)) > 108
-        assert asked("array", "status", file)["pid"] == array.process.pid
-        assert asked("array", "status", array.state)["pid"] == array.process.pid
+        assert json_of("array", "status", file)["pid"] == array.process.pid
+        assert json_of("array", "status", array.state)["pid"] == array.process.pid
 
 
 @pytest.mark.parametrize("record", ["", "{", "[]", '{"format": 2}', '{"format": 1, "more": 1}'])
-def test_damaged_record_is_refused_and_left_as_it_is(tmp_path: Path, record: str) -> None:
+def test_damaged_record_is_refused_and_left_unchanged(tmp_path: Path, record: str) -> None:
     file = array_file(tmp_path)
     state = tmp_path / "array.state"
     state.mkdir()
     (state / RECORD).write_text(record)
-    assert "state.json is damaged or of another version" in refused(hakaru("array", "serve", file), 3)
+    assert "state.json is damaged or of another version" in error_of(hakaru("array", "serve", file), 3)
     assert (state / RECORD).read_text() == record
 
 
-def test_systemd_is_told(tmp_path: Path) -> None:
+def test_systemd_is_notified(tmp_path: Path) -> None:
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
         manager.settimeout(20)
-        array = Served(array_file(tmp_path), NOTIFY_SOCKET=str(address))
+        array = ServedArray(array_file(tmp_path), NOTIFY_SOCKET=str(address))
         assert manager.recv(4096).decode() == f"READY=1\nSTATUS=serving {array.portal}"
         array.end()
         assert manager.recv(4096) == b"STOPPING=1"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         (b"\n", "Invalid JSON"),
         (b"{}\n", "command"),
@@ -202,15 +202,15 @@ def test_systemd_is_told(tmp_path: Path) -> None:
         (b"x" * (64 << 10) + b"y\n", "longer than 64 KiB"),
     ],
 )
-def test_what_is_no_request_is_refused(array: Served, line: bytes, said: str) -> None:
+def test_invalid_request_is_refused(array: ServedArray, line: bytes, expected: str) -> None:
     with array.connect() as client:
         client.sendall(line)
         reply = json.loads(client.makefile().readline())
     assert reply["error"]["exit_code"] == 2
-    assert said in reply["error"]["message"]
+    assert expected in reply["error"]["message"]
 
 
-def test_one_connection_may_ask_many_times_and_clients_do_not_wait_for_one_another(array: Served) -> None:
+def test_connection_serves_many_requests_and_clients_do_not_block_each_other(array: ServedArray) -> None:
     with array.connect() as silent, array.connect() as client:
         silent.sendall(b'{"command"')
         lines = client.makefile()
@@ -219,7 +219,7 @@ def test_one_connection_may_ask_many_times_and_clients_do_not_wait_for_one_anoth
             assert "value" in json.loads(lines.readline())
 
 
-def test_clients_beyond_the_limit_are_turned_away(array: Served) -> None:
+def test_clients_beyond_the_limit_are_disconnected(array: ServedArray) -> None:
     clients = [array.connect() for _ in range(40)]
     try:
         answered = 0
@@ -233,7 +233,7 @@ def test_clients_beyond_the_limit_are_turned_away(array: Served) -> None:
     finally:
         for client in clients:
             client.close()
-    until(lambda: hakaru("array", "status", array.file).returncode == 0, "it answers again")
+    until(lambda: hakaru("array", "status", array.file).returncode == 0, "the server answers again")
 
 
 @pytest.fixture(scope="module")
@@ -243,8 +243,8 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 @pytest.mark.parametrize("language", ["C", "ja_JP.UTF-8"])
-def test_status_fits_a_small_terminal_in_any_locale(array: Served, language: str) -> None:
-    shown = done("array", "status", array.file, LC_ALL=language, NO_COLOR="1", COLUMNS="80")
+def test_status_fits_a_small_terminal_in_any_locale(array: ServedArray, language: str) -> None:
+    shown = stdout_of("array", "status", array.file, LC_ALL=language, NO_COLOR="1", COLUMNS="80")
     assert "\x1b" not in shown
     assert max(map(len, shown.splitlines())) <= 80
     assert "8 MiB" in shown and "memory" in shown

@@ -1,1 +1,1 @@
-"""Captures and what is made of them."""
+"""Tests of captures and their analysis."""

@@ -1,5 +1,5 @@
-"""Our own initiator on an array, at a pace: so much traffic and no more, however fast the machine
-is.
+"""Our own initiator on an array at a fixed pace, so that the traffic does not depend on the speed
+of the machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ RATE_PER_S = 100
 
 
 def vm(portal: str, size_bytes: int, read_percent: int, load: dict[str, Any]) -> dict[str, Any]:
-    """A VM that reads and writes LU 0 at random."""
+    """Return a VM that reads and writes LU 0 at random."""
     return {
         "name": "a",
         "destination": {
@@ -40,15 +40,15 @@ def loaded(
     load: dict[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, float]:
-    """A hundred requests a second for a second, logged in and out. What the initiator counted, its
-    drain included.
+    """Run a hundred requests per second for one second, with login and logout. Returns the counters
+    of the initiator, including its drain.
     """
     paced = {"kind": "open", "rate_per_s": RATE_PER_S, "arrivals": "uniform", "in_flight_max": 4}
     vms = [vm(portal, size_bytes, read_percent, load or paced)]
     config = {"engine": "initiator", "vms": vms, "warmup_s": 0.0, "measure_s": SECONDS, **more}
     engine = Engine(config, inside)
     try:
-        engine.say({"type": "start", "at_ns": 0})
+        engine.send({"type": "start", "at_ns": 0})
         assert engine.process.stdout is not None
         counters: dict[str, float] = {}
         for line in engine.process.stdout:

@@ -1,4 +1,4 @@
-"""A network namespace that an ordinary user made: there, and only there, that user may capture."""
+"""A network namespace that an ordinary user created, and in which only that user may capture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.peers.array import need
 
 
 class Namespace:
-    """Its loopback is up; it is gone with the process that keeps it."""
+    """A namespace whose loopback is up. It ends with the process that holds it."""
 
     def __init__(self) -> None:
         need("nsenter", "util-linux")
-        alone = [need("unshare", "util-linux"), "--user", "--map-root-user", "--net"]
+        unshare = [need("unshare", "util-linux"), "--user", "--map-root-user", "--net"]
         self._keeper = subprocess.Popen(
-            [*alone, "sh", "-c", "ip link set lo up && echo ready && exec cat"],
+            [*unshare, "sh", "-c", "ip link set lo up && echo ready && exec cat"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -26,22 +26,22 @@ class Namespace:
         assert self._keeper.stdout is not None
         if self._keeper.stdout.readline() != b"ready\n":
             self.close()
-            pytest.skip("no network namespace can be made here")
+            pytest.skip("no network namespace can be created here")
         target = str(self._keeper.pid)
         self.inside = ("nsenter", "--user", "--preserve-credentials", "--net", "--target", target)
 
     def run(self, *words: str) -> str:
-        """What a command said there; it must succeed."""
+        """Run a command that must succeed in the namespace; return its stdout."""
         return subprocess.run([*self.inside, *words], capture_output=True, text=True, check=True, timeout=60).stdout
 
-    def cable(self, one: str, other: str) -> None:
-        """Two interfaces that are up, and what goes into one comes out of the other."""
-        self.run("ip", "link", "add", one, "type", "veth", "peer", "name", other)
-        self.run("ip", "link", "set", one, "up")
-        self.run("ip", "link", "set", other, "up")
+    def cable(self, near: str, far: str) -> None:
+        """Create two connected interfaces that are up."""
+        self.run("ip", "link", "add", near, "type", "veth", "peer", "name", far)
+        self.run("ip", "link", "set", near, "up")
+        self.run("ip", "link", "set", far, "up")
 
     def send_frame(self, interface: str, types: str) -> None:
-        """One to all: the addresses, these bytes (hexadecimal), a hundred more."""
+        """Send a broadcast frame: the addresses, `types` (hexadecimal), a hundred zero bytes."""
         script = (
             "import socket\n"
             "s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
@@ -51,16 +51,16 @@ class Namespace:
         self.run("python3", "-c", script)
 
     def close(self) -> None:
-        """Ends it, whatever is still in it."""
+        """End the namespace and all processes in it."""
         self._keeper.kill()
         self._keeper.communicate()
 
 
 @contextmanager
 def namespace() -> Iterator[Namespace]:
-    """One for the length of a test."""
-    made = Namespace()
+    """Provide a namespace for the length of a test."""
+    created = Namespace()
     try:
-        yield made
+        yield created
     finally:
-        made.close()
+        created.close()

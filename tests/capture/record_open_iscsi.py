@@ -1,11 +1,11 @@
-"""Makes `data/open-iscsi-tgt.pcapng` anew: open-iscsi in a Debian guest, tgt on the host, captured
-on loopback.
+"""Records `data/open-iscsi-tgt.pcapng` again: open-iscsi in a Debian guest, tgt on the host,
+captured on loopback.
 
     PYTHONPATH=python .venv/bin/python -m tests.capture.record_open_iscsi
 
-Wants root (tgt), QEMU, tgt and dumpcap (Debian package wireshark-common). The guest's user-mode
-network ends its TCP on the host: the iSCSI is that of the guest's kernel, the TCP that of QEMU and
-of the host. Data are zeros, so that the file packs well.
+Needs root (tgt), QEMU, tgt and dumpcap (Debian package wireshark-common). The guest's user-mode
+network terminates TCP on the host: iSCSI comes from the guest's kernel, TCP from QEMU and the host.
+The data are zeros, so that the file compresses well.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ dd if={disk} of=/dev/null bs=256k count=1 iflag=direct 2>/dev/null
 
 
 async def work(portal: str) -> None:
-    """What is captured."""
+    """Run the workload that is captured."""
     async with await Guest.boot("recorded", find_image()) as guest:
         initiator = OpenIscsi(guest, "iqn.2026-01.org.hakaru:recorded")
         await initiator.begin()
@@ -54,7 +54,7 @@ def main(file: Path) -> None:
         command = ["dumpcap", "-q", "-i", "lo", "-f", f"tcp port {port}", "-w", str(file)]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as capture:
             assert capture.stderr is not None
-            # It names the file once it captures.
+            # dumpcap names the file once it captures.
             while b"File:" not in capture.stderr.readline():
                 assert capture.poll() is None, "dumpcap does not run"
             try:

@@ -1,5 +1,5 @@
-"""`hakaru analyse` on a capture of open-iscsi and tgt, well and badly kept; tshark is the judge of
-what is in it.
+"""`hakaru analyse` on a capture of open-iscsi and tgt, intact and damaged. tshark is the reference
+for its content.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ OPCODES = {
 }  # fmt: skip
 
 
-def only_session(found: dict[str, Any]) -> dict[str, Any]:
-    (session,) = found["capture"]["sessions"]
+def only_session(analysed: dict[str, Any]) -> dict[str, Any]:
+    (session,) = analysed["capture"]["sessions"]
     for kind in ("reads", "writes"):
         phases = session[kind]["phases"].values()
         assert sum(phase["sum_ns"] for phase in phases) == session[kind]["latency_sum_ns"]
@@ -45,13 +45,13 @@ def counted(session: dict[str, Any]) -> Counter[int]:
 
 
 def blocks(pcapng: bytes) -> list[bytes]:
-    """The blocks of a little-endian pcapng file."""
-    found, at = [], 0
-    while at < len(pcapng):
-        (length,) = struct.unpack_from("<I", pcapng, at + 4)
-        found.append(pcapng[at : at + length])
-        at += length
-    return found
+    """Return the blocks of a little-endian pcapng file."""
+    parts, offset = [], 0
+    while offset < len(pcapng):
+        (length,) = struct.unpack_from("<I", pcapng, offset + 4)
+        parts.append(pcapng[offset : offset + length])
+        offset += length
+    return parts
 
 
 def is_packet(block: bytes) -> bool:
@@ -59,10 +59,10 @@ def is_packet(block: bytes) -> bool:
 
 
 def snapped(block: bytes, bytes_kept: int) -> bytes:
-    """A packet as a snap length leaves it, without options."""
+    """Return a packet cut to a snap length, without options."""
     interface, high, low, length, original = struct.unpack_from("<5I", block, 8)
-    kept = block[28 : 28 + min(length, bytes_kept)]
-    body = struct.pack("<5I", interface, high, low, len(kept), original) + kept + bytes(-len(kept) % 4)
+    data = block[28 : 28 + min(length, bytes_kept)]
+    body = struct.pack("<5I", interface, high, low, len(data), original) + data + bytes(-len(data) % 4)
     return struct.pack("<2I", 6, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
 
@@ -73,50 +73,50 @@ def printed(capsys: pytest.CaptureFixture[str], analysed: dict[str, Any], langua
 
 
 def test_phases_sum_to_the_latency_and_the_session_is_described(capsys: pytest.CaptureFixture[str]) -> None:
-    found = analyse([CAPTURE])
-    session = only_session(found)
+    analysed = analyse([CAPTURE])
+    session = only_session(analysed)
     assert session["initiator_name"] == "iqn.2026-01.org.hakaru:recorded"
     assert session["target_name"] == "iqn.2011-10.example.tgt:peer"
     assert session["negotiated"]["ImmediateData"] == "Yes"
-    # What the recording's dd wrote and read; the kernel reads partition tables beside that.
+    # The bytes that dd wrote and read. The kernel also reads partition tables.
     assert session["writes"]["bytes"] == (16 + 256 + 512) << 10
     assert session["reads"]["bytes"] >= (16 + 256) << 10
-    # 256 KiB and 512 KiB, of which the first burst of 64 KiB needs no R2T.
+    # Writes of 256 KiB and 512 KiB, of which the first burst of 64 KiB needs no R2T.
     assert session["writes"]["r2ts"] >= 2
     assert (session["commands_not_whole"], session["commands_unfinished"], session["assumed_pdus"]) == (0, 0, 0)
     for side in ("from_initiator", "from_target"):
         assert (session[side]["skipped_bytes"], session[side]["missing_bytes"]) == (0, 0)
-    text = printed(capsys, found)
+    text = printed(capsys, analysed)
     assert "waiting for R2T" in text and "iqn.2011-10.example.tgt:peer" in text
 
 
-def test_pdus_by_opcode_are_as_many_as_tshark_counts() -> None:
+def test_pdu_counts_by_opcode_equal_those_of_tshark() -> None:
     tshark = need("tshark", "tshark")
     session = only_session(analyse([CAPTURE]))
     port = session["target"].rpartition(":")[2]
     command = [tshark, "-r", str(CAPTURE), "-d", f"tcp.port=={port},iscsi", "-T", "fields", "-e", "iscsi.opcode"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    theirs = Counter(int(opcode, 0) for opcode in said.replace(",", " ").split())
-    assert theirs and counted(session) == theirs
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    expected = Counter(int(opcode, 0) for opcode in output.replace(",", " ").split())
+    assert expected and counted(session) == expected
 
 
-def test_every_tenth_packet_lost_by_the_capture_costs_commands_and_is_said(tmp_path: Path) -> None:
+def test_packets_missing_from_the_capture_are_accounted_for_and_reported(tmp_path: Path) -> None:
     thinned = tmp_path / "thinned.pcapng"
-    kept = [b for n, b in enumerate(blocks(CAPTURE.read_bytes())) if not is_packet(b) or n % 10 != 7 or n < 60]
-    thinned.write_bytes(b"".join(kept))
+    remaining = [b for n, b in enumerate(blocks(CAPTURE.read_bytes())) if not is_packet(b) or n % 10 != 7 or n < 60]
+    thinned.write_bytes(b"".join(remaining))
     session = only_session(analyse([thinned]))
     missing = session["from_initiator"]["missing_bytes"] + session["from_target"]["missing_bytes"]
     by_kind = sum(session[kind]["commands"] for kind in ("reads", "writes", "others"))
-    untold = ("commands_not_whole", "commands_unfinished", "commands_without_response")
+    not_timed = ("commands_not_whole", "commands_unfinished", "commands_without_response")
     assert missing > 10_000
-    assert by_kind + sum(session[name] for name in untold) == session["commands"]
+    assert by_kind + sum(session[name] for name in not_timed) == session["commands"]
     assert any("in no packet" in sentence for sentence in findings(session, "en"))
 
 
 def test_a_snap_length_cuts_data_and_changes_no_byte_count(tmp_path: Path) -> None:
     whole = only_session(analyse([CAPTURE]))
     cut = tmp_path / "cut.pcapng"
-    # The login's texts are longer.
+    # The packets of the login stay whole, because their texts are longer.
     kept = [b if n < 60 or not is_packet(b) else snapped(b, 160) for n, b in enumerate(blocks(CAPTURE.read_bytes()))]
     cut.write_bytes(b"".join(kept))
     session = only_session(analyse([cut]))
@@ -124,8 +124,7 @@ def test_a_snap_length_cuts_data_and_changes_no_byte_count(tmp_path: Path) -> No
         assert session[side]["bytes"] == whole[side]["bytes"]
     assert session["from_initiator"]["cut_bytes"] > 100_000
     for kind in ("reads", "writes"):
-        # Nothing is made up: fewer commands may be timed, and those that are have the time they
-        # had.
+        # Nothing is invented: fewer commands may be timed, and their times do not change.
         assert session[kind]["commands"] <= whole[kind]["commands"]
     assert session["writes"]["bytes"] == whole["writes"]["bytes"] or session["commands_not_whole"]
 
@@ -141,15 +140,15 @@ def test_parts_of_a_capture_are_read_in_the_order_of_their_time(tmp_path: Path) 
     assert only_session(analyse([second, first])) == only_session(analyse([CAPTURE]))
 
 
-def test_a_file_that_ends_within_a_packet_is_read_to_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_truncated_file_is_read_up_to_its_last_whole_packet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = tmp_path / "short.pcapng"
     short.write_bytes(CAPTURE.read_bytes()[:300_001])
-    found = analyse([short])
-    assert found["files"][0]["truncated"] and found["files"][0]["packets"] == found["capture"]["packets"] > 50
-    assert "ends within a packet" in printed(capsys, found)
+    analysed = analyse([short])
+    assert analysed["files"][0]["truncated"] and analysed["files"][0]["packets"] == analysed["capture"]["packets"] > 50
+    assert "ends within a packet" in printed(capsys, analysed)
 
 
-def test_what_is_no_capture_of_iscsi_is_refused_with_a_reason(tmp_path: Path) -> None:
+def test_input_without_captured_iscsi_is_refused_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentError_, match="cannot open"):
         analyse([tmp_path / "nowhere.pcapng"])
     text = tmp_path / "text.pcapng"
@@ -159,7 +158,7 @@ def test_what_is_no_capture_of_iscsi_is_refused_with_a_reason(tmp_path: Path) ->
     (tmp_path / "empty").touch()
     with pytest.raises(UsageError, match="is empty"):
         analyse([tmp_path / "empty"])
-    # A pcap file of one ARP packet.
+    # A pcap file with one ARP packet.
     arp = tmp_path / "arp.pcap"
     arp.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1) + struct.pack("<4I", 1, 0, 42, 42))
     arp.write_bytes(arp.read_bytes() + bytes(12) + b"\x08\x06" + bytes(28))
@@ -179,13 +178,13 @@ def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
 def test_a_capture_of_one_direction_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     port = int(only_session(analyse([CAPTURE]))["target"].rpartition(":")[2])
     one_way = tmp_path / "one-way.pcapng"
-    # Ethernet, IPv4 without options: the source port is at 34.
+    # With Ethernet and IPv4 without options, the source port is at offset 34.
     kept = [b for b in blocks(CAPTURE.read_bytes()) if not is_packet(b) or struct.unpack_from(">H", b, 62)[0] != port]
     one_way.write_bytes(b"".join(kept))
-    found = analyse([one_way])
-    assert only_session(found)["reads"]["commands"] == 0
-    assert "lacks the packets from the target" in printed(capsys, found)
-    assert "ターゲットからのパケットが採取されていない" in printed(capsys, found, "ja")
+    analysed = analyse([one_way])
+    assert only_session(analysed)["reads"]["commands"] == 0
+    assert "lacks the packets from the target" in printed(capsys, analysed)
+    assert "ターゲットからのパケットが採取されていない" in printed(capsys, analysed, "ja")
 
 
 def test_a_snap_length_that_hides_every_header_is_named_as_the_cause(tmp_path: Path) -> None:
@@ -200,14 +199,14 @@ def test_a_snap_length_that_hides_every_header_is_named_as_the_cause(tmp_path: P
 def test_the_text_has_maximum_mean_rates_and_the_slowest_commands(
     language: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = analyse([CAPTURE])
-    text = printed(capsys, found, language)
+    analysed = analyse([CAPTURE])
+    text = printed(capsys, analysed, language)
     for word in {
         "en": ("Mean", "Maximum", "IOPS", "Slowest commands", "Longest phase", "place of capture"),
         "ja": ("平均", "最大", "IOPS", "最も遅いコマンド", "最長の区間", "採取位置"),
     }[language]:
         assert word in text
-    slowest = only_session(found)["slowest"]
+    slowest = only_session(analysed)["slowest"]
     assert len(slowest) == 10
     assert [c["latency_ns"] for c in slowest] == sorted((c["latency_ns"] for c in slowest), reverse=True)
     assert f"{slowest[0]['first_packet']}–{slowest[0]['last_packet']}" in text
@@ -240,18 +239,18 @@ def test_the_place_of_capture_is_estimated_from_the_halves_of_the_round_trip() -
     assert place_of_capture(side_by_side(20_000, 2_000_000)) == "initiator"
     assert place_of_capture(side_by_side(2_000_000, 20_000)) == "target"
     assert place_of_capture(side_by_side(1_000_000, 1_000_000)) == "between"
-    # Both ends' own processing takes as long.
+    # Processing at the two ends takes as long.
     assert place_of_capture(side_by_side(10_000, 12_000)) == "unknown"
 
 
-def test_a_phase_is_placed_only_as_far_as_the_place_of_capture_allows() -> None:
+def test_phase_is_attributed_only_as_far_as_the_place_of_capture_allows() -> None:
     session = only_session(analyse([CAPTURE]))
     session["writes"]["phases"]["r2t_to_data"]["sum_ns"] = session["writes"]["latency_sum_ns"]
 
     def sentence(**halves: int) -> str:
-        said = findings(session | side_by_side(**halves), "en")
-        return next(text for text in said if "from R2T to data" in text)
+        sentences = findings(session | side_by_side(**halves), "en")
+        return next(text for text in sentences if "from R2T to data" in text)
 
-    assert sentence(initiator_ns=20_000, target_ns=2_000_000).endswith("from R2T to data, in the initiator.")
+    assert sentence(initiator_ns=20_000, target_ns=2_000_000).endswith('"from R2T to data", in the initiator.')
     assert sentence(initiator_ns=2_000_000, target_ns=20_000).endswith(", in the initiator and on the network.")
-    assert sentence(initiator_ns=1_000_000, target_ns=1_000_000).endswith("from R2T to data.")
+    assert sentence(initiator_ns=1_000_000, target_ns=1_000_000).endswith('"from R2T to data".')

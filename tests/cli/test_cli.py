@@ -1,4 +1,4 @@
-"""The command line as a user meets it: a process, its stdout, its stderr, its exit code."""
+"""The command line as a user sees it: a process with stdout, stderr and exit code."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def hakaru(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.
     )
 
 
-def refused(result: subprocess.CompletedProcess[str], code: int) -> tuple[str, str]:
-    """Message and hint of an error; nothing may be on stdout."""
+def error_of(result: subprocess.CompletedProcess[str], code: int) -> tuple[str, str]:
+    """Check that a command failed without output; return message and hint of the error."""
     assert result.returncode == code, result.stderr
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -49,14 +49,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", ["doctor", "studies", "plan", "run", "report", "query", "schema", "array"])
-def test_every_command_explains_itself(command: str) -> None:
+def test_every_command_has_help(command: str) -> None:
     result = hakaru(command, "--help")
     assert result.returncode == 0
     assert command in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["frob"], "frob"),
         (["run"], "STUDY"),
@@ -73,22 +73,22 @@ def test_every_command_explains_itself(command: str) -> None:
         (["query", "selec 1"], "selec"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_a_hint(runs: Path, arguments: list[str], said: str) -> None:
-    message, hint = refused(hakaru(*arguments, HAKARU_RUNS=str(runs)), 2)
-    assert said in message
+def test_wrong_usage_ends_with_2_and_a_hint(runs: Path, arguments: list[str], expected: str) -> None:
+    message, hint = error_of(hakaru(*arguments, HAKARU_RUNS=str(runs)), 2)
+    assert expected in message
     assert hint
 
 
 def test_bad_study_file_names_line_and_column(tmp_path: Path) -> None:
     text = (ROOT / "studies" / "vm-sweep" / "study.yaml").read_text().replace("  hosts: 4", "  host: 4")
     (tmp_path / "study.yaml").write_text(text)
-    message, hint = refused(hakaru("plan", "./study.yaml", cwd=tmp_path), 2)
+    message, hint = error_of(hakaru("plan", "./study.yaml", cwd=tmp_path), 2)
     line = text[: text.index("  host: 4")].count("\n") + 1
     assert message == f"study.yaml:{line}:3: lab.host: unknown field"
     assert hint == "did you mean 'hosts'?"
 
 
-def test_plan_lists_points_and_touches_nothing(tmp_path: Path) -> None:
+def test_plan_lists_points_and_changes_nothing(tmp_path: Path) -> None:
     result = hakaru("plan", str(ROOT / "studies" / "vm-sweep"), "--quick", "--json", cwd=tmp_path)
     plan = json.loads(result.stdout)
     assert sorted(plan["order"]) == sorted(f"{p['point']}-{r}" for p in plan["points"] for r in (1, 2))
@@ -101,8 +101,9 @@ def test_plan_refuses_an_unknown_preset_with_its_place(tmp_path: Path) -> None:
     shutil.copytree(shipped, tmp_path / "vm-sweep")
     file = tmp_path / "vm-sweep" / "study.yaml"
     file.write_text(file.read_text().replace("name: jdsf-2011}", "name: jdsf2011}"))
-    message, hint = refused(hakaru("plan", str(file), cwd=tmp_path), 2)
-    assert message.startswith(f"{file}:29:")
+    message, hint = error_of(hakaru("plan", str(file), cwd=tmp_path), 2)
+    line = next(n for n, text in enumerate(file.read_text().splitlines(), 1) if "jdsf2011" in text)
+    assert message.startswith(f"{file}:{line}:")
     assert "there is no preset 'jdsf2011'; did you mean 'jdsf-2011'?" in f"{message} {hint}"
 
 
@@ -111,12 +112,12 @@ def test_seed_decides_the_order() -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-def test_studies_lists_vm_sweep_wherever_it_is_called(tmp_path: Path) -> None:
+def test_studies_lists_vm_sweep_from_any_directory(tmp_path: Path) -> None:
     listed = json.loads(hakaru("studies", "--json", cwd=tmp_path).stdout)
     assert "vm-sweep" in [s["id"] for s in listed]
 
 
-def test_schema_is_the_one_checked_in() -> None:
+def test_printed_schema_equals_the_checked_in_schema() -> None:
     assert hakaru("schema").stdout == (ROOT / "schema" / "study.schema.json").read_text()
 
 
@@ -126,7 +127,7 @@ def test_report_as_json_is_the_summary(runs: Path) -> None:
     assert json.loads(result.stdout) == json.loads((directory / "summary.json").read_text())
 
 
-def test_report_writes_self_contained_html_where_asked(runs: Path, tmp_path: Path) -> None:
+def test_report_writes_self_contained_html_to_the_given_folder(runs: Path, tmp_path: Path) -> None:
     arguments = ["report", "latest", "--format", "html", "--lang", "en", "--out", str(tmp_path)]
     result = hakaru(*arguments, HAKARU_RUNS=str(runs))
     assert result.returncode == 0, result.stderr
@@ -142,7 +143,7 @@ def test_query_prints_json_lines_and_csv(runs: Path) -> None:
     assert [r["point"] for r in as_json] == [r["point"] for r in as_csv] == [f"p{i:02}" for i in range(1, 7)]
 
 
-def test_reader_that_leaves_early_is_no_error(runs: Path) -> None:
+def test_reader_that_closes_the_pipe_early_causes_no_error(runs: Path) -> None:
     command = [sys.executable, "-m", "hakaru.cli", "query", "SELECT * FROM samples", "--csv"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HAKARU_RUNS": str(runs)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:

@@ -1,4 +1,4 @@
-"""The file that becomes the command `hakaru` in an environment."""
+"""The file that is installed as the command `hakaru`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "wheel" / "scripts" / "
 
 
 def test_a_process_that_draws_a_report_does_not_run_the_command_again() -> None:
-    # How multiprocessing imports the main file in a process that it starts; running the command
-    # would raise SystemExit.
+    # multiprocessing imports the main file in this way in a process that it starts. Running the
+    # command would raise SystemExit.
     names = runpy.run_path(str(SCRIPT), run_name="__mp_main__")
     assert callable(names["main"])

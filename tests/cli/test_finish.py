@@ -1,4 +1,4 @@
-"""What follows the last repetition of a run."""
+"""Steps after the last repetition of a run."""
 
 from __future__ import annotations
 

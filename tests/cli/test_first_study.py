@@ -1,4 +1,4 @@
-"""The guide's commands for a study of one's own work as they stand on the page."""
+"""The guide's commands for writing a study work as printed."""
 
 from __future__ import annotations
 

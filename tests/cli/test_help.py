@@ -1,4 +1,4 @@
-"""`--help` of every command: full phrases, examples, and no noise."""
+"""`--help` of every command: full phrases, examples, and no empty defaults."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def help_of(capsys: pytest.CaptureFixture[str], *command: str) -> str:
     return re.sub(r"[\s│╭╮╰╯─]+", " ", shown.out)
 
 
-def test_all_commands_are_looked_at() -> None:
+def test_help_tests_cover_all_commands() -> None:
     assert {("run",), ("tune",), ("array", "create")} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_help_shows_no_default_that_says_nothing(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
+def test_help_shows_no_empty_default(capsys: pytest.CaptureFixture[str], command: tuple[str, ...]) -> None:
     shown = help_of(capsys, *command)
     assert not re.search(r"\[default: (False|None|\(.*?\)|)\]", shown)
 

@@ -1,4 +1,4 @@
-"""Options with a form of their own: what they become, and what the error says."""
+"""Options with a special syntax: their values and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_only_takes_levels_of_several_factors() -> None:
     assert only("vms=1, 7", "pattern=random-32k") == (("vms", ("1", "7")), ("pattern", ("random-32k",)))
 
 
-def test_two_factors_in_one_only_are_refused_with_how_to_write_them() -> None:
+def test_two_factors_in_one_only_option_are_refused_with_the_correct_form() -> None:
     with pytest.raises(UsageError) as error:
         only("pattern=random-32k,vms=1")
     assert error.value.hint == "repeat the option for each factor: --only pattern=random-32k --only vms=1"
@@ -45,12 +45,12 @@ def test_two_factors_in_one_only_are_refused_with_how_to_write_them() -> None:
             "html, pdf, json, or none",
         ),
         (["tune", "--rtt", "20"], "--rtt: a duration", "example"),
-        (["tune", "--rtt", "20 min"], "--rtt: 20 min is too much", "choose at most 10 s"),
+        (["tune", "--rtt", "20 min"], "--rtt: 20 min is too large", "choose at most 10 s"),
         (["tune", "--loss", "100"], "--loss", "`hakaru tune --help` lists"),
         (["array", "create", "a", "p/v", "64"], "a size is a number and a unit", "example"),
     ],
 )
-def test_wrong_values_name_the_option_and_what_to_write(
+def test_wrong_values_are_refused_with_the_option_and_a_remedy(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str, hint: str
 ) -> None:
     assert main(arguments) == 2
@@ -76,6 +76,6 @@ def test_conditions_of_a_tuning_in_a_lab_default_to_20_ms_and_1_gbit_per_s() -> 
     assert (conditions.rtt_ns, conditions.rate_bits_per_s, conditions.depth) == (20_000_000, 10**9, None)
 
 
-def test_tune_takes_its_defaults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tune_has_defaults_for_its_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tune", "--resume", "nosuch", "--out", str(tmp_path)]) == 2
     assert "no run named 'nosuch'" in capsys.readouterr().err

@@ -1,9 +1,9 @@
-"""How much of SCSI and iSCSI the array speaks as `iscsi-test-cu` (libiscsi) wants it: a table,
-suite by suite.
+"""Conformance of the array with SCSI and iSCSI by `iscsi-test-cu` (libiscsi), as a table by suite.
 
-CUnit counts a skipped test as passed. Here every test's own lines are read, and a skip is a skip.
+CUnit counts a skipped test as passed. These tests read the output of every test and count a skip as
+a skip.
 
-`configurations` says what is run on what, `suites` runs one suite and reads its verdicts, `table`
-merges and prints. `python -m tests.conformance` prints the table of the array, with `--peer tgt`
-that of tgt.
+`configurations` selects the suites for each configuration, `suites` runs one suite and reads its
+verdicts, `table` merges and prints them. `python -m tests.conformance` prints the table of the
+array, with `--peer tgt` that of tgt.
 """

@@ -14,7 +14,7 @@ from tests.conformance.table import render
 
 
 def main() -> int:
-    """Exit status."""
+    """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance")
     parser.add_argument("--peer", choices=["tgt"], help="another maker's target instead of the array")
     server = tgt_array if parser.parse_args().peer == "tgt" else our_array

@@ -1,5 +1,5 @@
-"""What is run on what. No LU can pass every test: some want it removable, some read-only, some want
-two ways to it.
+"""Configurations and the suites that run on each. No single LU can pass every test: some need it
+removable, some read-only, some need two paths to it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from tests.conformance.suites import Verdict, list_tests, run_suite
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 from tests.peers.tgt import tgt
 
-# Suites mostly sleep; each array is used by one suite at a time.
+# Suites mostly sleep. Each array runs one suite at a time.
 WORKERS = 4
 LU_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """An LU, the paths to it, and what it is asked: suites, or tests as `Suite.Test`."""
+    """An LU, the paths to it, and its selections: suites, or tests as `Suite.Test`."""
 
     name: str
     urls: list[str]
     selections: list[str]
 
 
-# It looks after several seconds whether the LU is still being overwritten, and fails where that is
-# done by then.
-WANTS_A_SLOW_LU = "Sanitize.Reset"
+# This test checks after several seconds that the LU is still being overwritten, so it needs a slow
+# LU.
+SLOW_LU_TEST = "Sanitize.Reset"
 # 150 ms for each MiB: ten seconds for the whole LU.
 SLOW = {
     "kind": "array",
@@ -43,13 +43,13 @@ SLOW = {
 }
 
 
-def everything_but(apart: str) -> list[str]:
-    """Every suite; that of the test `apart` test by test, without it."""
+def everything_but(excluded: str) -> list[str]:
+    """Return every suite; the suite of the test `excluded` as single tests without it."""
     selections: list[str] = []
     for suite, tests in list_tests().items():
-        one_by_one = [f"{suite}.{test}" for test in tests]
-        if apart in one_by_one:
-            selections += [test for test in one_by_one if test != apart]
+        test_names = [f"{suite}.{test}" for test in tests]
+        if excluded in test_names:
+            selections += [test for test in test_names if test != excluded]
         else:
             selections.append(suite)
     return selections
@@ -63,8 +63,8 @@ Server = Callable[[Path], AbstractContextManager[list[Configuration]]]
 
 @contextmanager
 def our_array(folder: Path) -> Iterator[list[Configuration]]:
-    """An array of ours."""
-    # WRITE SAME with UNMAP is expected to give back blocks whatever it would have written.
+    """Serve two arrays of hakaru with all configurations."""
+    # WRITE SAME with UNMAP is expected to unmap blocks for any data.
     features: dict[str, Any] = {"thin": True, "removable": True, "sanitize": True, "unmap_any_data": True}
     lus = [
         lu(0, LU_BYTES, **features),
@@ -80,9 +80,9 @@ def our_array(folder: Path) -> Iterator[list[Configuration]]:
     ):
         first, second = (f"iscsi://{portal}/{TARGET_NAME}" for portal in ours.engine.found["portals"])
         yield [
-            # The longest first: the others pass meanwhile.
-            Configuration("slow", [modelled.url()], [WANTS_A_SLOW_LU]),
-            Configuration("thin, removable", [f"{first}/0"], everything_but(WANTS_A_SLOW_LU)),
+            # The slowest configuration starts first; the others run meanwhile.
+            Configuration("slow", [modelled.url()], [SLOW_LU_TEST]),
+            Configuration("thin, removable", [f"{first}/0"], everything_but(SLOW_LU_TEST)),
             Configuration("4 KiB physical blocks", [f"{first}/2"], ["CompareAndWrite", "WriteSame10", "WriteSame16"]),
             Configuration("two portals", [f"{first}/3", f"{second}/3"], ["MultipathIO"]),
             Configuration("read-only", [f"{first}/1"], ["ReadOnly", "Inquiry", "ReadCapacity16", "TestUnitReady"]),
@@ -91,7 +91,7 @@ def our_array(folder: Path) -> Iterator[list[Configuration]]:
 
 @contextmanager
 def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
-    """tgt with its best settings; two sessions stand for two portals."""
+    """Serve tgt with its best settings. Two sessions replace two portals."""
     (folder / "thin").mkdir()
     (folder / "paths").mkdir()
     (folder / "read-only").mkdir()
@@ -108,9 +108,7 @@ def tgt_array(folder: Path) -> Iterator[list[Configuration]]:
 
 
 def run_all(server: Server, folder: Path) -> Results:
-    """Runs all selections of every configuration, several at a time, each on a server of its
-    own.
-    """
+    """Run all selections of every configuration, several at a time, each on its own server."""
     tests = list_tests()
     results: Results = {(suite, test): {} for suite in tests for test in tests[suite]}
     work: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
@@ -118,8 +116,8 @@ def run_all(server: Server, folder: Path) -> Results:
     with ExitStack() as stack:
         servers = []
         for worker in range(WORKERS):
-            (place := folder / str(worker)).mkdir()
-            servers.append(stack.enter_context(server(place)))
+            (directory := folder / str(worker)).mkdir()
+            servers.append(stack.enter_context(server(directory)))
         for number, configuration in enumerate(servers[0]):
             for selection in configuration.selections:
                 work.put((number, selection))
@@ -129,8 +127,8 @@ def run_all(server: Server, folder: Path) -> Results:
                 while True:
                     number, selection = work.get_nowait()
                     configuration = configurations[number]
-                    suite, _, only = selection.partition(".")
-                    names = [only] if only else tests[suite]
+                    suite, _, test_name = selection.partition(".")
+                    names = [test_name] if test_name else tests[suite]
                     for test, verdict in run_suite(selection, names, configuration.urls).items():
                         results[suite, test][configuration.name] = verdict
             except queue.Empty:

@@ -1,4 +1,4 @@
-"""One suite of `iscsi-test-cu`: run, and every test's verdict read from what it printed."""
+"""Runs one suite of `iscsi-test-cu` and reads every test's verdict from its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUITE_TIMEOUT_S = 120
 
 
 class Kind(enum.Enum):
-    """How a test ended, the worst last."""
+    """Outcome of a test, from best to worst."""
 
     PASSED = "passed"
     SKIPPED = "skipped"
@@ -22,19 +22,19 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a test ended, and what it said if it did not pass."""
+    """Outcome of a test, with the reason if it did not pass."""
 
     kind: Kind
     why: str = ""
 
 
 def list_tests() -> dict[str, list[str]]:
-    """Names of all tests by suite, in the program's order. Its other families are selections of
-    these.
+    """Return the names of all tests by suite, in the program's order. The program's other families
+    are selections of these.
     """
-    said = subprocess.run([_program(), "--list"], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([_program(), "--list"], capture_output=True, text=True, check=True).stdout
     tests: dict[str, list[str]] = {}
-    for line in said.split():
+    for line in output.split():
         match line.split("."):
             case ["ALL", suite]:
                 tests[suite] = []
@@ -44,15 +44,14 @@ def list_tests() -> dict[str, list[str]]:
 
 
 def run_suite(selection: str, tests: list[str], urls: list[str]) -> dict[str, Verdict]:
-    """Verdicts by test name. `selection`: a suite, or one of its tests (`Suite.Test`); `tests`:
-    what that has.
+    """Run a selection; return verdicts by test name. `selection`: a suite, or one of its tests
+    (`Suite.Test`). `tests`: names of the selected tests.
 
-
-    Destroys what is on the LU; a second URL is another path to it.
+    Destroys the data on the LU. A second URL is another path to it.
     """
     command = [_program(), "--dataloss", "--allow-sanitize", "--verbose", f"--test=ALL.{selection}", *urls]
     try:
-        # What goes to stderr is not in step with the rest.
+        # The order of stderr relative to stdout is not defined.
         done = subprocess.run(
             command,
             stdout=subprocess.PIPE,
@@ -63,14 +62,14 @@ def run_suite(selection: str, tests: list[str], urls: list[str]) -> dict[str, Ve
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return dict.fromkeys(tests, Verdict(Kind.FAILED, f"{selection} was not over after {SUITE_TIMEOUT_S} s"))
+        return dict.fromkeys(tests, Verdict(Kind.FAILED, f"{selection} did not end within {SUITE_TIMEOUT_S} s"))
     verdicts = read_verdicts(done.stdout)
     unknown = Verdict(Kind.FAILED, f"the suite ended without a verdict (exit status {done.returncode})")
     return {test: verdicts.get(test, unknown) for test in tests}
 
 
 def read_verdicts(printed: str) -> dict[str, Verdict]:
-    """Verdicts by test name. `AssertionError` if the program's own count of failures is another."""
+    """Return verdicts by test name. Raises AssertionError if CUnit's count of failures differs."""
     tests, _, summary = printed.partition("Run Summary")
     parts = re.split(r"^  Test: (\S+) \.\.\.", tests, flags=re.M)
     verdicts = {name: _verdict(body) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
@@ -82,13 +81,13 @@ def read_verdicts(printed: str) -> dict[str, Verdict]:
 
 
 def _verdict(body: str) -> Verdict:
-    # CUnit's word stands at the beginning of a line, or straight after the test's name.
+    # CUnit prints its verdict at the start of a line, or directly after the test's name.
     word = re.search(r"(?:\A|^)\s*(passed|FAILED)", body, flags=re.M)
     skipped = re.findall(r"\[SKIPPED\]\s*(.*)", body)
     failed = re.findall(r"\[FAILED\]\s*(.*)", body)
     if word is None or word[1] == "FAILED":
         asserted = re.findall(r"^\s+1\. (.*)", body, flags=re.M)
-        return Verdict(Kind.FAILED, " | ".join([*failed[:1], *asserted]) or "it ended without a verdict")
+        return Verdict(Kind.FAILED, " | ".join([*failed[:1], *asserted]) or "the test ended without a verdict")
     return Verdict(Kind.SKIPPED, skipped[0]) if skipped else Verdict(Kind.PASSED)
 
 

@@ -1,4 +1,6 @@
-"""The table: configurations merged, suite by suite, and why a test did not pass."""
+"""Table by suite, with the verdicts of all configurations merged, and the reasons of failed and
+skipped tests.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,18 @@ from tests.conformance.suites import Kind, Verdict
 
 
 def merge(verdicts: dict[str, Verdict]) -> Verdict:
-    """Of all configurations: failed if it failed in one, else passed if it passed in one, else
-    skipped.
+    """Return the verdict of a test over all configurations: failed if it failed in one, else passed
+    if it passed in one, else skipped.
     """
     for kind in (Kind.FAILED, Kind.PASSED, Kind.SKIPPED):
         for configuration, verdict in verdicts.items():
             if verdict.kind is kind:
                 return verdict if kind is Kind.PASSED else Verdict(kind, f"{configuration}: {verdict.why}")
-    return Verdict(Kind.FAILED, "it was not run")
+    return Verdict(Kind.FAILED, "the test was not run")
 
 
 def render(results: Results) -> tuple[str, bool]:
-    """The table, and whether everything passed."""
+    """Return the table, and whether every test passed."""
     merged = {test: merge(verdicts) for test, verdicts in results.items()}
     suites: dict[str, Counter[Kind]] = {}
     for (suite, _), verdict in merged.items():

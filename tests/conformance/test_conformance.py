@@ -1,4 +1,4 @@
-"""Everything that `iscsi-test-cu` can ask, and that its verdicts are read for what they are."""
+"""All tests of `iscsi-test-cu`, and the reading of its verdicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run Summary:    Type  Total    Ran Passed Failed Inactive
 """
 
 
-def test_a_skip_is_told_from_a_pass() -> None:
+def test_skip_is_distinguished_from_a_pass() -> None:
     verdicts = read_verdicts(PRINTED)
     assert {name: verdict.kind for name, verdict in verdicts.items()} == {
         "Plain": Kind.PASSED,
@@ -41,7 +41,7 @@ def test_a_skip_is_told_from_a_pass() -> None:
     assert "test_sample.c:44" in verdicts["Fails"].why
 
 
-def test_a_count_that_is_not_the_programs_own_is_noticed() -> None:
+def test_count_that_differs_from_the_programs_own_is_an_error() -> None:
     with pytest.raises(AssertionError, match="CUnit counts 2"):
         read_verdicts(PRINTED.replace("3      1        0", "2      2        0"))
 

@@ -1,4 +1,4 @@
-"""A program that misbehaves as engines may: `fake_engine.py run`, its manner in $FAKE_ENGINE."""
+"""A faulty engine for tests: `fake_engine.py run`. $FAKE_ENGINE selects the fault."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 MANNER = os.environ["FAKE_ENGINE"]
 
 
-def say(**event: Any) -> None:
+def send(**event: Any) -> None:
     print(json.dumps(event), flush=True)
 
 
-def listen() -> dict[str, Any]:
+def receive() -> dict[str, Any]:
     line = sys.stdin.readline()
     return json.loads(line) if line else {"type": "stop"}
 
@@ -27,17 +27,17 @@ def complain(text: str) -> None:
 
 
 def manage(order: dict[str, Any]) -> None:
-    """Statuses are answered at once, but after the next order's refusal; a withdrawal is never
-    answered.
+    """Handle an action. A status is answered after the refusal of the next action; a withdrawal is
+    never answered.
     """
     kind = order["action"]["kind"]
     if kind == "withdraw":
         sys.exit(0)
     if kind == "status":
-        other = listen()
+        other = receive()
         refusal = {"class": "usage", "message": "there is no such volume", "hint": "look"}
-        say(type="reply", id=other["id"], error=refusal)
-        say(type="reply", id=order["id"], value={"pools": []})
+        send(type="reply", id=other["id"], error=refusal)
+        send(type="reply", id=order["id"], value={"pools": []})
 
 
 def main() -> None:
@@ -49,14 +49,14 @@ def main() -> None:
     if MANNER == "ends at once":
         complain("error while loading shared libraries")
         sys.exit(127)
-    say(type="hello", contract=2 if MANNER == "other contract" else 1, version="9.9")
-    assert listen()["type"] in ("configure", "stop")
+    send(type="hello", contract=2 if MANNER == "other contract" else 1, version="9.9")
+    assert receive()["type"] in ("configure", "stop")
     if MANNER in ("usage", "environment", "verification", "peer", "internal"):
-        say(type="error", **{"class": MANNER}, message=f"a {MANNER} matter", hint="do this", fatal=True)
+        send(type="error", **{"class": MANNER}, message=f"a {MANNER} matter", hint="do this", fatal=True)
         sys.exit(3)
     if MANNER == "never ready":
         time.sleep(300)
-    say(
+    send(
         type="ready",
         found={"namespace": str(Path("/proc/self/ns/net").readlink()), "pid": os.getpid(), "argv": sys.argv[1:]},
     )
@@ -64,11 +64,11 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         while True:
             time.sleep(300)
-    if listen()["type"] != "start":
-        say(type="result", at_ns=1, values={"stopped_before_start": 1}, histograms=[])
+    if receive()["type"] != "start":
+        send(type="result", at_ns=1, values={"stopped_before_start": 1}, histograms=[])
         return
-    say(type="phase", phase="measure", at_ns=5)
-    say(type="sample", at_ns=10, counters={"vms": {"reads": 1, "rate": 2.5}})
+    send(type="phase", phase="measure", at_ns=5)
+    send(type="sample", at_ns=10, counters={"vms": {"reads": 1, "rate": 2.5}})
     if MANNER == "dies":
         for number in range(30):
             complain(f"line {number}")
@@ -80,13 +80,13 @@ def main() -> None:
         print("thread 'main' panicked at src/main.rs", flush=True)
         time.sleep(300)
     if MANNER == "unknown field":
-        say(type="sample", at_ns=10, counters={}, colour="blue")
+        send(type="sample", at_ns=10, counters={}, colour="blue")
         time.sleep(300)
-    say(type="error", **{"class": "peer"}, message="a session broke the protocol", hint="", fatal=False)
-    while (order := listen())["type"] == "manage":
+    send(type="error", **{"class": "peer"}, message="a session broke the protocol", hint="", fatal=False)
+    while (order := receive())["type"] == "manage":
         manage(order)
     assert order["type"] == "stop"
-    say(type="result", at_ns=20, values={"reads": 1.0}, histograms=[])
+    send(type="result", at_ns=20, values={"reads": 1.0}, histograms=[])
 
 
 main()

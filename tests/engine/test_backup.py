@@ -1,4 +1,4 @@
-"""The backup engine over loopback: what arrives, what is counted, refused, and lost."""
+"""The backup engine over loopback: copied data, counters, refusals and losses."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class Bench:
 
 
 def with_bench(work: Callable[[Bench], Awaitable[None]]) -> None:
-    async def all_of_it() -> None:
+    async def run_with_bench() -> None:
         async with AsyncExitStack() as stack:
             await work(Bench(stack))
 
-    run(all_of_it())
+    run(run_with_bench())
 
 
 async def events_of(engine: EngineProcess) -> list[contract.Sample | contract.Phase]:
@@ -93,7 +93,7 @@ async def events_of(engine: EngineProcess) -> list[contract.Sample | contract.Ph
 
 
 async def started(engine: EngineProcess, written: int) -> None:
-    """The copy is under way, and at least that much of it is written."""
+    """Start the copy and wait until at least `written` bytes of it are written."""
     await engine.ready()
     await engine.start(clock.now_ns())
     async for event in engine.events():
@@ -102,14 +102,14 @@ async def started(engine: EngineProcess, written: int) -> None:
 
 
 def image_of(path: Path, length: int) -> bytes:
-    """A file full of bytes that do not repeat, to be an LU."""
+    """Write a file of random bytes as the content of an LU; return the bytes."""
     image = os.urandom(length)
     path.write_bytes(image)
     return image
 
 
 @pytest.mark.parametrize("streams", [1, 2, 5])
-def test_the_copy_is_the_image_byte_for_byte_and_nothing_else_is_touched(tmp_path: Path, streams: int) -> None:
+def test_copy_equals_the_image_and_nothing_else_is_changed(tmp_path: Path, streams: int) -> None:
     image = image_of(tmp_path / "primary", 10 * MIB)
     before = image_of(tmp_path / "vtl", 12 * MIB)
 
@@ -121,9 +121,9 @@ def test_the_copy_is_the_image_byte_for_byte_and_nothing_else_is_touched(tmp_pat
         engine = await bench.backup(
             source_offset_bytes=MIB, destination_offset_bytes=2 * MIB, streams=streams, verify=True
         )
-        found = (await engine.ready()).found
-        assert found["sessions"] == 2 * streams
-        assert sum(part["length_bytes"] for part in found["parts"]["vm-1"]) == IMAGE
+        ready = (await engine.ready()).found
+        assert ready["sessions"] == 2 * streams
+        assert sum(part["length_bytes"] for part in ready["parts"]["vm-1"]) == IMAGE
         events = await events_of(engine)
         phases = [event.phase for event in events if isinstance(event, contract.Phase)]
         assert phases == ["measure", "drain", "verify"]
@@ -150,7 +150,7 @@ def test_the_copy_is_the_image_byte_for_byte_and_nothing_else_is_touched(tmp_pat
     assert copy[2 * MIB + IMAGE :] == before[2 * MIB + IMAGE :]
 
 
-def test_four_jobs_each_have_their_own_story(tmp_path: Path) -> None:
+def test_four_jobs_have_separate_results(tmp_path: Path) -> None:
     async def work(bench: Bench) -> None:
         await bench.build(lu(16 * MIB), lu(16 * MIB, contract.MemoryStore()))
         source, destination = await bench.lu_of(bench.source), await bench.lu_of(bench.destination)
@@ -181,7 +181,7 @@ def test_four_jobs_each_have_their_own_story(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("percent", "share"), [(0, 1.0), (50, 0.5), (100, 8 / 512)])
-def test_a_packed_copy_is_what_any_zstd_reads(tmp_path: Path, percent: int, share: float) -> None:
+def test_compressed_copy_can_be_read_by_any_zstd_decoder(tmp_path: Path, percent: int, share: float) -> None:
     plain, packed = tmp_path / "plain", tmp_path / "packed"
     places: list[dict[str, int]] = []
 
@@ -207,7 +207,7 @@ def test_a_packed_copy_is_what_any_zstd_reads(tmp_path: Path, percent: int, shar
             assert stream.read(place["length_bytes"]) == image[begin : begin + place["length_bytes"]]
 
 
-def test_when_the_time_is_over_what_was_read_is_written_and_told(tmp_path: Path) -> None:
+def test_time_limit_ends_a_copy_after_writing_what_was_read(tmp_path: Path) -> None:
     image = image_of(tmp_path / "primary", IMAGE)
 
     async def work(bench: Bench) -> None:
@@ -232,7 +232,7 @@ def test_when_the_time_is_over_what_was_read_is_written_and_told(tmp_path: Path)
     with_bench(work)
 
 
-def test_stop_in_the_middle_ends_with_a_result_that_the_copy_bears_out(tmp_path: Path) -> None:
+def test_result_of_a_stopped_copy_matches_the_written_data(tmp_path: Path) -> None:
     image = image_of(tmp_path / "primary", IMAGE)
 
     async def work(bench: Bench) -> None:
@@ -252,7 +252,7 @@ def test_stop_in_the_middle_ends_with_a_result_that_the_copy_bears_out(tmp_path:
     with_bench(work)
 
 
-def test_a_copy_that_was_changed_behind_our_back_is_found_out(tmp_path: Path) -> None:
+def test_verification_detects_a_copy_changed_by_others(tmp_path: Path) -> None:
     async def work(bench: Bench) -> None:
         await bench.build(lu(IMAGE), lu(IMAGE, contract.FileStore(path=str(tmp_path / "vtl"))))
         engine = await bench.backup(rate_limit_bytes_per_s=20 * MIB, verify=True)
@@ -267,7 +267,7 @@ def test_a_copy_that_was_changed_behind_our_back_is_found_out(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("source", "destination", "job", "said"),
+    ("source", "destination", "job", "expected"),
     [
         (lu(4 * MIB), lu(16 * MIB), {}, [str(IMAGE), str(4 * MIB), "LUN 0 of " + NAME + "primary"]),
         (lu(16 * MIB), lu(4 * MIB), {}, [str(IMAGE), str(4 * MIB), "LUN 0 of " + NAME + "vtl"]),
@@ -279,8 +279,8 @@ def test_a_copy_that_was_changed_behind_our_back_is_found_out(tmp_path: Path) ->
     ],
     ids=["source too small", "destination too small", "no room to pack", "odd block", "read-only", "streams", "depth"],
 )
-def test_what_cannot_be_is_said_before_anything_is_copied(
-    source: contract.LuConfig, destination: contract.LuConfig, job: dict[str, Any], said: list[str]
+def test_impossible_job_is_refused_before_anything_is_copied(
+    source: contract.LuConfig, destination: contract.LuConfig, job: dict[str, Any], expected: list[str]
 ) -> None:
     async def work(bench: Bench) -> None:
         await bench.build(source, destination)
@@ -288,13 +288,13 @@ def test_what_cannot_be_is_said_before_anything_is_copied(
         with pytest.raises(UsageError) as refused:
             await engine.ready()
         assert refused.value.hint
-        for words in ["jobs[0]" if "depth" in job else "vm-1", *said]:
+        for words in ["jobs[0]" if "depth" in job else "vm-1", *expected]:
             assert words in str(refused.value)
 
     with_bench(work)
 
 
-def test_a_destination_that_fills_up_ends_the_job_and_keeps_what_it_took(tmp_path: Path) -> None:
+def test_full_destination_ends_the_job_and_keeps_the_acknowledged_data(tmp_path: Path) -> None:
     pool = contract.PoolConfig(
         name="vtl",
         directory=str(tmp_path / "pool"),
@@ -307,7 +307,7 @@ def test_a_destination_that_fills_up_ends_the_job_and_keeps_what_it_took(tmp_pat
     async def work(bench: Bench) -> None:
         source = lu(IMAGE, contract.FileStore(path=str(tmp_path / "primary")))
         await bench.build(source, lu(16 * MIB, thin), pools=[pool])
-        # One block at a time: what was acknowledged is then the beginning of the image.
+        # One block at a time, so that the acknowledged data are the beginning of the image.
         engine = await bench.backup(depth=1, verify=True)
         written = 0
         with pytest.raises(LostError, match=r"vm-1, destination .*: no space left at byte (\d+) of the copy") as full:
@@ -321,7 +321,7 @@ def test_a_destination_that_fills_up_ends_the_job_and_keeps_what_it_took(tmp_pat
         assert 0 < written < 3 * MIB
         assert f"no space left at byte {written} " in str(full.value)
         assert f"{written} bytes of the copy had been written" in str(full.value)
-        # Crash the array: what it acknowledged and flushed is there afterwards.
+        # Crash the array: the data that it acknowledged and flushed must survive.
         os.kill(bench.destination.pid, signal.SIGKILL)
         with pytest.raises(LostError):
             await bench.destination.result()
@@ -334,7 +334,7 @@ def test_a_destination_that_fills_up_ends_the_job_and_keeps_what_it_took(tmp_pat
 
 
 @pytest.mark.parametrize("side", ["source", "destination"])
-def test_an_array_that_is_killed_ends_the_job_with_its_name(side: str) -> None:
+def test_killed_array_ends_the_job_and_is_named(side: str) -> None:
     async def work(bench: Bench) -> None:
         await bench.build(lu(IMAGE), lu(IMAGE, contract.MemoryStore()))
         engine = await bench.backup(rate_limit_bytes_per_s=MIB, streams=2)
@@ -346,20 +346,24 @@ def test_an_array_that_is_killed_ends_the_job_with_its_name(side: str) -> None:
     with_bench(work)
 
 
-def test_a_portal_where_nobody_is_and_a_lun_that_is_not_there_are_told() -> None:
+def test_unreachable_portal_and_missing_lun_are_reported() -> None:
     async def work(bench: Bench) -> None:
         await bench.build(lu(IMAGE), lu(IMAGE))
-        nobody = (await bench.lu_of(bench.source)).model_copy(update={"portal": "127.0.0.1:1"})
+        unreachable = (await bench.lu_of(bench.source)).model_copy(update={"portal": "127.0.0.1:1"})
         wrong = (await bench.lu_of(bench.destination)).model_copy(update={"lun": 9})
         cases: list[tuple[dict[str, Any], type[HakaruError], str]] = [
-            ({"source": nobody}, LostError, "vm-1, source (LUN 0 of iqn.2013-01.example.hakaru:primary at 127.0.0.1:1"),
+            (
+                {"source": unreachable},
+                LostError,
+                "vm-1, source (LUN 0 of iqn.2013-01.example.hakaru:primary at 127.0.0.1:1",
+            ),
             ({"destination": wrong}, UsageError, "vm-1, destination (LUN 9"),
         ]
-        for job, error, said in cases:
+        for job, error, expected in cases:
             engine = await bench.backup(**job)
             with pytest.raises(error) as refused:
                 await engine.ready()
-            assert said in str(refused.value)
+            assert expected in str(refused.value)
 
     with_bench(work)
 

@@ -1,4 +1,4 @@
-"""The Python side of the contract is the Rust side's: held by the schema that the engine
+"""The Python side of the contract agrees with the Rust side, by the schema that the engine
 exports.
 """
 
@@ -25,7 +25,7 @@ COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
 
 
 class Shapes:
-    """Reduces a JSON Schema to what must agree: names, types, what is required, defaults,
+    """Reduces a JSON Schema to the parts that must agree: names, types, required fields, defaults,
     alternatives.
     """
 
@@ -48,7 +48,7 @@ class Shapes:
             return {"one of": sorted(schema["enum"])}
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._nullable([{**schema, "type": one} for one in kind])
+            return self._nullable([{**schema, "type": name} for name in kind])
         if kind == "array":
             return {"list of": self.of(schema["items"])}
         if kind == "object":
@@ -56,16 +56,15 @@ class Shapes:
         return kind
 
     def _nullable(self, schemas: list[Any]) -> Any:
-        shapes = [self.of(one) for one in schemas if one != {"type": "null"} and one.get("type") != "null"]
+        shapes = [self.of(schema) for schema in schemas if schema != {"type": "null"} and schema.get("type") != "null"]
         return {"or null": shapes[0]}
 
     def _alternatives(self, schema: dict[str, Any], alternatives: list[Any]) -> Any:
         if {"type": "null"} in alternatives:
             return self._nullable(alternatives)
-        # What stands beside `oneOf` holds for every alternative (an enum inside an enum,
-        # flattened).
+        # Fields beside `oneOf` apply to every alternative (an enum inside an enum, flattened).
         beside = {key: schema[key] for key in ("properties", "required") if "properties" in schema and key in schema}
-        shapes = [self.of(_merged(beside, one)) for one in alternatives]
+        shapes = [self.of(_merged(beside, alternative)) for alternative in alternatives]
         if all(set(shape) == {"one of"} for shape in shapes if isinstance(shape, dict)):
             return {"one of": sorted(value for shape in shapes for value in shape["one of"])}
         flat = [inner for shape in shapes for inner in shape.get("alternatives", [shape])]
@@ -86,32 +85,32 @@ class Shapes:
         return {"default": field.get("default")}
 
 
-def _merged(beside: dict[str, Any], one: dict[str, Any]) -> dict[str, Any]:
-    if not beside or "$ref" in one:
-        return one
+def _merged(beside: dict[str, Any], alternative: dict[str, Any]) -> dict[str, Any]:
+    if not beside or "$ref" in alternative:
+        return alternative
     return {
-        **one,
-        "properties": {**beside["properties"], **one.get("properties", {})},
-        "required": [*beside.get("required", []), *one.get("required", [])],
+        **alternative,
+        "properties": {**beside["properties"], **alternative.get("properties", {})},
+        "required": [*beside.get("required", []), *alternative.get("required", [])],
     }
 
 
-def ours(of: Any) -> Any:
-    schema = TypeAdapter(of).json_schema(mode="validation")
+def python_shape(model: Any) -> Any:
+    schema = TypeAdapter(model).json_schema(mode="validation")
     return Shapes(schema.get("$defs", {})).of(schema)
 
 
-def theirs(name: str) -> Any:
+def engine_shape(name: str) -> Any:
     schema = json.loads(SCHEMA.read_text())
     return Shapes(schema["definitions"]).of(schema["definitions"][name])
 
 
-@pytest.mark.parametrize(("name", "of"), [("Command", COMMAND), ("Event", contract.Event)])
-def test_messages_have_the_shapes_of_the_engines_schema(name: str, of: Any) -> None:
-    assert ours(of) == theirs(name)
+@pytest.mark.parametrize(("name", "model"), [("Command", COMMAND), ("Event", contract.Event)])
+def test_messages_have_the_shapes_of_the_engines_schema(name: str, model: Any) -> None:
+    assert python_shape(model) == engine_shape(name)
 
 
-def test_a_difference_in_a_name_a_type_a_need_or_a_default_would_show() -> None:
+def test_comparison_detects_a_changed_name_type_requirement_or_default() -> None:
     schema = json.loads(SCHEMA.read_text())
     text = json.dumps(schema)
     for change in (
@@ -126,10 +125,10 @@ def test_a_difference_in_a_name_a_type_a_need_or_a_default_would_show() -> None:
         changed = json.loads(text.replace(*change))
         shapes = Shapes(changed["definitions"])
         both = [shapes.of(changed["definitions"][name]) for name in ("Command", "Event")]
-        assert both != [ours(COMMAND), ours(contract.Event)]
+        assert both != [python_shape(COMMAND), python_shape(contract.Event)]
 
 
-def test_the_engines_own_schema_is_the_one_checked_in() -> None:
+def test_engine_prints_the_checked_in_schema() -> None:
     printed = subprocess.run([find_engine(), "schema"], capture_output=True, text=True, check=True).stdout
     assert json.loads(printed) == json.loads(SCHEMA.read_text())
 
@@ -255,7 +254,7 @@ def test_configurations_are_valid_by_the_engines_schema(config: contract.EngineC
     assert TypeAdapter(COMMAND).validate_json(line) == command
 
 
-def test_a_secret_shows_in_the_configuration_alone() -> None:
+def test_secret_appears_only_in_the_configuration() -> None:
     secret = contract.SecretText(text="canary-canary")
     user = contract.ChapUser(name="vm", secret=secret)
     assert "canary" in user.model_dump_json()
@@ -267,7 +266,7 @@ def test_a_secret_shows_in_the_configuration_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         (b"", "Invalid JSON"),
         (b"[]", "should be an object"),
@@ -279,10 +278,10 @@ def test_a_secret_shows_in_the_configuration_alone() -> None:
         (b"\xff\xfe", "Invalid JSON"),
     ],
 )
-def test_what_is_no_event_is_refused_with_its_place(line: bytes, said: str) -> None:
+def test_invalid_event_is_refused_with_its_place(line: bytes, expected: str) -> None:
     with pytest.raises(ValueError, match=r".") as refused:
         contract.parse_event(line)
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 @given(st.binary(max_size=200))

@@ -1,6 +1,4 @@
-"""The fabric engine between real interfaces, without root: in a user and network namespace of its
-own.
-"""
+"""The fabric engine between real interfaces, rootless in its own user and network namespace."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, Any]:
+def report() -> dict[str, Any]:
     if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("user namespaces are forbidden here")
     done = subprocess.run(
@@ -37,70 +35,70 @@ def seen() -> dict[str, Any]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])},
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
-def test_frames_come_in_order_and_after_delay_and_serialisation(seen: dict[str, Any]) -> None:
-    assert seen["order"] == list(range(200))
-    # 1514 bytes and the FCS at 100 Mbit/s take 0.12 ms; nothing can be earlier, and most are not
+def test_frames_arrive_in_order_after_delay_and_serialisation(report: dict[str, Any]) -> None:
+    assert report["order"] == list(range(200))
+    # 1514 bytes and the FCS take 0.12 ms at 100 Mbit/s. No frame can be earlier, and most are not
     # much later.
-    least = 20.0 + 1518 * 8 / 100_000
-    assert min(seen["took_ms"]) >= least
-    assert sorted(seen["took_ms"])[100] < least + 5.0
-    assert seen["code"] == 0
+    earliest_ms = 20.0 + 1518 * 8 / 100_000
+    assert min(report["took_ms"]) >= earliest_ms
+    assert sorted(report["took_ms"])[100] < earliest_ms + 5.0
+    assert report["code"] == 0
 
 
-def test_frames_that_are_due_together_come_in_order(seen: dict[str, Any]) -> None:
-    # So many are written by the thread beside, and what follows behind them.
-    assert seen["burst"] == list(range(len(seen["burst"]))) and len(seen["burst"]) > 64
+def test_frames_that_are_due_together_arrive_in_order(report: dict[str, Any]) -> None:
+    # The writer thread writes this many frames; later ones must stay behind them.
+    assert report["burst"] == list(range(len(report["burst"]))) and len(report["burst"]) > 64
 
 
-def test_every_frame_is_accounted_for(seen: dict[str, Any]) -> None:
-    assert seen["found"]["interfaces"] == ["pa", "pb"]
-    for way in ("a-b", "b-a"):
-        c = seen["counters"][f"link/wire/{way}"]
-        drops = sum(value for name, value in c.items() if name.startswith("dropped_"))
-        assert c["frames_in"] + c["duplicated"] == c["frames_out"] + drops + c["frames_now"]
-    assert seen["counters"]["link/wire/a-b"]["frames_out"] >= 200
+def test_every_frame_is_accounted_for(report: dict[str, Any]) -> None:
+    assert report["found"]["interfaces"] == ["pa", "pb"]
+    for direction in ("a-b", "b-a"):
+        counters = report["counters"][f"link/wire/{direction}"]
+        drops = sum(value for name, value in counters.items() if name.startswith("dropped_"))
+        assert counters["frames_in"] + counters["duplicated"] == counters["frames_out"] + drops + counters["frames_now"]
+    assert report["counters"]["link/wire/a-b"]["frames_out"] >= 200
     for name in ("pa", "pb"):
-        assert set(seen["counters"][f"interface/{name}"].values()) == {0.0}
+        assert set(report["counters"][f"interface/{name}"].values()) == {0.0}
 
 
-def test_each_frame_is_in_a_histogram_of_what_it_met_and_of_how_late_it_went(seen: dict[str, Any]) -> None:
-    found = {(h["entity"], h["name"]): HdrHistogram.decode(h["hdr"]) for h in seen["histograms"]}
-    counters = seen["counters"]
-    for way in ("a-b", "b-a"):
-        channel = counters[f"link/wire/{way}"]
-        met = found.get((f"link/wire/{way}", "queue_bytes"))
-        assert (met.total_count if met else 0) == channel["frames_in"] - channel["dropped_mtu"]
-    # One at a time: each met an empty queue.
-    assert found["link/wire/a-b", "queue_bytes"].get_value_at_percentile(50) == 1
-    frames_out = sum(counters[f"link/wire/{way}"]["frames_out"] for way in ("a-b", "b-a"))
-    assert found["fabric", "lateness_ns"].total_count == frames_out
+def test_histograms_record_queue_length_and_lateness_of_each_frame(report: dict[str, Any]) -> None:
+    histograms = {(h["entity"], h["name"]): HdrHistogram.decode(h["hdr"]) for h in report["histograms"]}
+    counters = report["counters"]
+    for direction in ("a-b", "b-a"):
+        channel = counters[f"link/wire/{direction}"]
+        queue = histograms.get((f"link/wire/{direction}", "queue_bytes"))
+        assert (queue.total_count if queue else 0) == channel["frames_in"] - channel["dropped_mtu"]
+    # The frames were sent one at a time, so each met an empty queue.
+    assert histograms["link/wire/a-b", "queue_bytes"].get_value_at_percentile(50) == 1
+    frames_out = sum(counters[f"link/wire/{direction}"]["frames_out"] for direction in ("a-b", "b-a"))
+    assert histograms["fabric", "lateness_ns"].total_count == frames_out
 
 
-def test_threads_tell_their_own_time_within_that_of_the_process(seen: dict[str, Any]) -> None:
-    threads = {entity: c["cpu_ns"] for entity, c in seen["counters"].items() if entity.startswith("thread/")}
+def test_thread_cpu_times_add_up_to_at_most_that_of_the_process(report: dict[str, Any]) -> None:
+    threads = {entity: c["cpu_ns"] for entity, c in report["counters"].items() if entity.startswith("thread/")}
     assert set(threads) == ({"thread/loop", "thread/writer"} if len(os.sched_getaffinity(0)) > 1 else {"thread/loop"})
     assert min(threads.values()) > 0
-    process = seen["counters"]["process"]
+    process = report["counters"]["process"]
     assert sum(threads.values()) <= process["cpu_user_ns"] + process["cpu_system_ns"]
 
 
-def test_a_tag_goes_through(seen: dict[str, Any]) -> None:
-    # Linux takes the tag out of what it receives; the fabric puts it back, and the receiver's
-    # kernel tells of it.
-    assert seen["tagged"] == {"vlan": 5, "priority": 3, "payload": "hakaru"}
+def test_vlan_tag_is_forwarded(report: dict[str, Any]) -> None:
+    # Linux removes the tag of a received frame. The fabric restores it, and the receiver's kernel
+    # reports it.
+    assert report["tagged"] == {"vlan": 5, "priority": 3, "payload": "hakaru"}
 
 
-def test_the_page_lists_what_a_fabric_gives(seen: dict[str, Any]) -> None:
+def test_metrics_page_lists_the_metrics_of_a_fabric(report: dict[str, Any]) -> None:
     page = _documented()["fabric"]
     kinds = (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME"), ("fabric", "fabric"))
     kinds += (("switch/s", "switch/NAME"), ("thread/loop", "thread/loop"))
-    if "thread/writer" in seen["counters"]:
+    if "thread/writer" in report["counters"]:
         kinds += (("thread/writer", "thread/writer"),)
-    named = {(h["entity"], h["name"]) for h in seen["histograms"]}
+    named = {(h["entity"], h["name"]) for h in report["histograms"]}
     for kind, pattern in kinds:
-        given = set(seen["counters"][kind]) | {name for entity, name in named if entity == kind}
-        assert given == {name for entity, name in page if entity == pattern}
+        present = set(report["counters"][kind]) | {name for entity, name in named if entity == kind}
+        assert present == {name for entity, name in page if entity == pattern}

@@ -1,5 +1,5 @@
-"""Driving an engine: what it says arrives, and whatever goes wrong is an error with its last words,
-not a process.
+"""Driving an engine: its messages arrive, and every failure is an error with its last output and
+leaves no process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ WATCH = contract.WatchConfig()
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """A program that misbehaves in a given manner. It leaves its process id in `tmp_path/pid`."""
+    """Make a program that misbehaves in a given manner and writes its process id to
+    `tmp_path/pid`.
+    """
 
     def make(manner: str) -> Path:
         monkeypatch.setenv("FAKE_ENGINE", manner)
@@ -46,7 +48,7 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_what_an_engine_says_arrives_in_order(fake: Callable[[str], Path]) -> None:
+def test_messages_of_an_engine_arrive_in_order(fake: Callable[[str], Path]) -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
             assert engine.version == "9.9"
@@ -70,7 +72,7 @@ def test_what_an_engine_says_arrives_in_order(fake: Callable[[str], Path]) -> No
     run(work())
 
 
-def test_replies_reach_who_asked_and_a_refusal_is_an_error(fake: Callable[[str], Path]) -> None:
+def test_reply_reaches_its_caller_and_a_refusal_is_an_error(fake: Callable[[str], Path]) -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
             await engine.ready()
@@ -107,11 +109,11 @@ def test_an_engine_enters_the_namespace_it_is_given(fake: Callable[[str], Path])
 
 
 @pytest.mark.parametrize(
-    ("manner", "error", "said", "hinted"),
+    ("manner", "error", "message", "hint"),
     [
-        ("other contract", EnvironmentError_, "speaks contract 2, this hakaru speaks 1", "pip install"),
+        ("other contract", EnvironmentError_, "implements contract 2, but this hakaru needs 1", "pip install"),
         ("not an engine", EnvironmentError_, "is not a hakaru-engine", "HAKARU_ENGINE"),
-        ("ends at once", EnvironmentError_, "exit status 127 instead of saying `hello`", "shared libraries"),
+        ("ends at once", EnvironmentError_, "exit status 127 before it sent `hello`", "shared libraries"),
         ("usage", UsageError, "watch on host-1: a usage matter", "do this"),
         ("environment", EnvironmentError_, "watch on host-1: a environment matter", "do this"),
         ("verification", VerificationError, "a verification matter", "do this"),
@@ -119,43 +121,47 @@ def test_an_engine_enters_the_namespace_it_is_given(fake: Callable[[str], Path])
         ("internal", HakaruError, "a internal matter", "do this"),
     ],
 )
-def test_an_engine_that_refuses_is_the_error_of_its_class(
-    fake: Callable[[str], Path], manner: str, error: type[HakaruError], said: str, hinted: str
+def test_refusal_of_an_engine_raises_the_error_of_its_class(
+    fake: Callable[[str], Path], manner: str, error: type[HakaruError], message: str, hint: str
 ) -> None:
     async def work() -> None:
         with pytest.raises(error) as refused:
             async with await EngineProcess.spawn("host-1", WATCH, binary=fake(manner)) as engine:
                 await engine.ready()
-        assert said in refused.value.message
-        assert hinted in refused.value.hint
+        assert message in refused.value.message
+        assert hint in refused.value.hint
         assert type(refused.value) is error
 
     run(work())
 
 
 @pytest.mark.parametrize(
-    ("manner", "said", "hinted"),
+    ("manner", "message", "hint"),
     [
         ("dies", "watch on host-1 was lost: ended by SIGKILL", "line 28 / line 29"),
         ("exits", "watch on host-1 was lost: exit status 101", "thread 'main' panicked"),
-        ("garbage", "watch on host-1 broke the contract: Invalid JSON", "do not fit together"),
-        ("unknown field", "broke the contract: sample.colour: Extra inputs are not permitted", "do not fit together"),
+        ("garbage", "watch on host-1 violated the contract: Invalid JSON", "of the same version"),
+        (
+            "unknown field",
+            "violated the contract: sample.colour: Extra inputs are not permitted",
+            "of the same version",
+        ),
     ],
 )
-def test_an_engine_that_is_lost_tells_all_who_wait_with_its_last_words(
-    fake: Callable[[str], Path], manner: str, said: str, hinted: str
+def test_lost_engine_fails_all_waiters_with_its_last_output(
+    fake: Callable[[str], Path], manner: str, message: str, hint: str
 ) -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake(manner)) as engine:
             await engine.ready()
             await engine.start(0)
-            seen = []
+            events = []
             with pytest.raises(LostError) as lost:
                 async for event in engine.events():
-                    seen.append(event)
-            assert len(seen) == 2, "what it said before is not lost"
-            assert said in lost.value.message
-            assert hinted in lost.value.hint
+                    events.append(event)
+            assert len(events) == 2, "earlier messages are not lost"
+            assert message in lost.value.message
+            assert hint in lost.value.hint
             assert "line 9 " not in lost.value.hint, "only the last lines are kept"
             for waiter in (engine.result(), engine.stop()):
                 with pytest.raises(LostError, match=r"host-1"):
@@ -165,28 +171,28 @@ def test_an_engine_that_is_lost_tells_all_who_wait_with_its_last_words(
     run(work())
 
 
-def test_a_silent_program_is_given_up_and_ended(
+def test_silent_program_times_out_and_is_ended(
     fake: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hakaru.engine.process.HELLO_TIMEOUT_S", 0.3)
     monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
 
     async def work() -> None:
-        with pytest.raises(LostError, match=r"watch on host-1 did not say hello within 0.3 s"):
+        with pytest.raises(LostError, match=r"watch on host-1 did not send hello within 0.3 s"):
             await EngineProcess.spawn("host-1", WATCH, binary=fake("silent"))
 
     run(work())
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
-def test_an_engine_that_never_gets_ready_is_given_up(
+def test_engine_that_never_becomes_ready_times_out(
     fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
 
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("never ready")) as engine:
-            with pytest.raises(LostError, match=r"did not say ready within 0.2 s"):
+            with pytest.raises(LostError, match=r"did not send ready within 0.2 s"):
                 await engine.ready(timeout_s=0.2)
         assert not alive(engine.pid)
 
@@ -232,7 +238,7 @@ def test_a_cancelled_run_leaves_no_engine(fake: Callable[[str], Path], monkeypat
     assert not any(alive(pid) for pid in pids)
 
 
-def test_gang_start_is_ahead_of_everyone_who_is_told(fake: Callable[[str], Path]) -> None:
+def test_gang_start_lies_in_the_future_for_every_engine(fake: Callable[[str], Path]) -> None:
     async def work() -> None:
         program = fake("well")
         engines = [await EngineProcess.spawn(f"host-{number}", WATCH, binary=program) for number in range(4)]
@@ -260,17 +266,17 @@ def test_gang_start_that_comes_too_late_is_an_error(
     run(work())
 
 
-def test_engine_is_what_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_is_the_program_that_the_variable_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "mine"
     monkeypatch.setenv("HAKARU_ENGINE", str(program))
-    with pytest.raises(EnvironmentError_, match="which is no program"):
+    with pytest.raises(EnvironmentError_, match="which is not a program"):
         binary.find_engine()
     program.write_text("")
     program.chmod(0o755)
     assert binary.find_engine() == program
 
 
-def test_engine_beside_python_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_next_to_python_is_preferred_to_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HAKARU_ENGINE", raising=False)
     for folder in ("venv", "path"):
         (tmp_path / folder).mkdir()
@@ -283,7 +289,7 @@ def test_engine_beside_python_comes_before_path(tmp_path: Path, monkeypatch: pyt
     assert binary.find_engine() == tmp_path / "path" / "hakaru-engine"
 
 
-def test_no_engine_anywhere_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_error_explains_how_to_install_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HAKARU_ENGINE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))

@@ -1,5 +1,5 @@
-"""The real engine through its driver: an array, a load against it, counters, and what happens when
-one is killed.
+"""The real engine through its driver: an array, a load against it, counters, and the effect of a
+kill.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def array(portal: str = "127.0.0.1:0", *, spin_us: int = 0) -> contract.ArrayCon
     )
 
 
-def load(portal: str, *, measure_s: float, how: contract.Load = BUSY) -> contract.InitiatorConfig:
+def load(portal: str, *, measure_s: float, load_model: contract.Load = BUSY) -> contract.InitiatorConfig:
     vms = [
         contract.Vm(
             name=f"vm-{number}",
@@ -40,7 +40,7 @@ def load(portal: str, *, measure_s: float, how: contract.Load = BUSY) -> contrac
             ),
             region=contract.Region(offset_bytes=number * 16 * MIB, length_bytes=16 * MIB),
             pattern=contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=70, random_percent=100),
-            load=how,
+            load=load_model,
             seed=number,
         )
         for number in range(2)
@@ -88,16 +88,16 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
 
 
 @pytest.mark.parametrize("spin_us", [0, 1000])
-def test_an_array_that_spins_tells_what_of_its_time_was_no_work(spin_us: int) -> None:
-    """Twice a thousand requests a second: it never sleeps where it may spin for a millisecond, and
-    has little to do.
+def test_spinning_array_reports_its_busy_polling_time(spin_us: int) -> None:
+    """Two VMs with a thousand requests per second each: an array that spins for a millisecond never
+    sleeps, and has little to do.
     """
     rare = contract.OpenLoad(rate_per_s=1000, arrivals="uniform", in_flight_max=64)
 
     async def work() -> None:
         async with (
             await EngineProcess.spawn("storage", array(spin_us=spin_us)) as storage,
-            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.5, how=rare)) as host,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.5, load_model=rare)) as host,
         ):
             await host.ready()
             await gang_start([storage, host])
@@ -107,7 +107,8 @@ def test_an_array_that_spins_tells_what_of_its_time_was_no_work(spin_us: int) ->
             used = {name: samples[-1].counters["process"][name] for name in ("cpu_user_ns", "cpu_system_ns")}
             busy_poll = samples[-1].counters["process"]["busy_poll_ns"]
             if spin_us:
-                # Elapsed time: where others take the processor meanwhile it is more than was used.
+                # Busy polling is elapsed time, which exceeds processor time if others use the
+                # processor.
                 assert 0.5 * sum(used.values()) < busy_poll < samples[-1].at_ns - samples[0].at_ns
             else:
                 assert busy_poll == 0
@@ -115,7 +116,7 @@ def test_an_array_that_spins_tells_what_of_its_time_was_no_work(spin_us: int) ->
     run(work())
 
 
-def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None:
+def test_killed_engine_is_lost_and_the_other_engine_reports_it() -> None:
     async def work() -> None:
         async with (
             await EngineProcess.spawn("storage", array()) as storage,
@@ -135,9 +136,9 @@ def test_engine_killed_mid_way_is_lost_and_the_other_tells_of_its_peer() -> None
     run(work())
 
 
-def test_a_target_that_goes_away_amid_its_answer_is_lost_at_once() -> None:
-    """The end of the stream comes together with the bytes before it: nothing that follows would
-    tell of it again.
+def test_target_that_closes_amid_its_response_is_lost_at_once() -> None:
+    """The end of the stream arrives together with the bytes before it, so no later event would
+    report it.
     """
 
     async def work() -> None:
@@ -146,7 +147,7 @@ def test_a_target_that_goes_away_amid_its_answer_is_lost_at_once() -> None:
         async def answer_half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readexactly(48)
             os.kill(await pid, signal.SIGSTOP)
-            writer.write(b"\x23\x87" + bytes(20))  # of a Login Response
+            writer.write(b"\x23\x87" + bytes(20))  # part of a Login Response
             writer.close()
             await writer.wait_closed()
             os.kill(await pid, signal.SIGCONT)
@@ -175,7 +176,7 @@ def test_stop_ends_the_drain_while_the_target_is_silent() -> None:
                         os.kill(storage.pid, signal.SIGSTOP)
                     if isinstance(event, contract.Phase) and event.phase == "drain":
                         break
-                # Commands time out after 30 s; logouts are given 3 s.
+                # Commands time out after 30 s, logouts after 3 s.
                 assert (await host.stop(timeout_s=15)).values
             finally:
                 os.kill(storage.pid, signal.SIGCONT)
@@ -193,7 +194,7 @@ def test_stop_ends_the_drain_while_the_target_is_silent() -> None:
     ],
     ids=["no address", "address that others reach", "address of another machine", "portal that refuses"],
 )
-def test_what_the_engine_refuses_arrives_with_a_hint(config: contract.EngineConfig, error: type[Exception]) -> None:
+def test_refusal_of_the_engine_arrives_with_a_hint(config: contract.EngineConfig, error: type[Exception]) -> None:
     async def work() -> None:
         with pytest.raises(error) as refused:
             async with await EngineProcess.spawn("here", config) as engine:

@@ -1,20 +1,19 @@
 """Guests: virtual machines with a stock Debian kernel and userland, initiators that hakaru did not
 write.
 
-They are part of the tests and not of hakaru: no command starts one, so the wheel carries none of
-this.
+Guests are part of the tests: no command of hakaru starts one, so the wheel does not contain them.
 
-    image = image.find_image()                  kernel and initramfs of Debian packages, made once,
+    image = image.find_image()                  kernel and initramfs of Debian packages, built once,
                                                 without root
     async with await Guest.boot("vm-1", image) as guest:
         output = await guest.run("iscsiadm -m session")   a shell script in the guest: its output,
                                                           or GuestCommandError
         await guest.power_off()
 
-`packages` brings the packages, `image` chooses what of them a guest needs, `cpio` writes the
-archive, `machine` runs QEMU and speaks with `init.sh`, which is process 1 of the guest. A guest has
-no disk of its own: what it stores, it stores on an array. It reaches this machine's loopback at
-`machine.HOST_ADDRESS` and nothing else; no root is needed for that, nor any device of the host.
-Where KVM works a guest runs on it, else QEMU emulates the processor (TCG), some 20 times slower: a
-guest's own speed is never a measurement of an array.
+`packages` downloads the packages, `image` selects the files that a guest needs, `cpio` writes the
+archive, `machine` runs QEMU and talks to `init.sh`, process 1 of the guest. A guest has no disk and
+stores data only on an array. It reaches only this machine's loopback, at `machine.HOST_ADDRESS`,
+which needs neither root nor a device of the host. A guest runs on KVM where that works. Otherwise
+QEMU emulates the processor (TCG), about 20 times slower, so the speed of a guest never measures an
+array.
 """

@@ -1,5 +1,5 @@
-"""One guest for all tests of a run: booting takes most of the time where a processor is
-emulated.
+"""One guest for all tests of a run, because booting takes most of the time on an emulated
+processor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hakaru.errors import EnvironmentError_
 from tests.guests.image import Image, find_image
 from tests.guests.machine import Guest
 
-# Guests on an emulated processor, on a machine that does other work as well.
+# Long enough for an emulated processor on a machine that does other work as well.
 TIMEOUT_S = 900
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> Image:
-    """The image; made if it is not in the cache. Skips where guests cannot be."""
+    """Image from the cache, built if it is missing. Skips if guests cannot run here."""
     if shutil.which("qemu-system-x86_64") is None:
         pytest.skip("qemu-system-x86_64 is not installed (Debian package qemu-system-x86)")
     try:
@@ -40,7 +40,7 @@ def image() -> Image:
 
 @pytest.fixture(scope="session")
 def run() -> Iterator[Run]:
-    """Runs a coroutine; all of them on one event loop, which the guest's process belongs to."""
+    """Run a coroutine. All run on one event loop, to which the guest's process belongs."""
     with asyncio.Runner() as runner:
         yield runner.run
 

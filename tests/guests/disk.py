@@ -1,4 +1,4 @@
-"""The array's LU as a disk of the guest, for the length of a block."""
+"""Attaches the array's LU to the guest as a disk for the length of a block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.array import TARGET_NAME
 
 INITIATOR_NAME = "iqn.2026-01.org.hakaru:vm-1"
-# Under TCG file systems take their time.
+# File systems are slow under TCG.
 LONG_S = 240.0
 MAKE = {"ext4": "mkfs.ext4 -q -F {}", "xfs": "mkfs.xfs -q -f {}"}
 CHECK = {"ext4": "e2fsck -f -n {}", "xfs": "xfs_repair -n {}"}
@@ -19,7 +19,7 @@ CHECK = {"ext4": "e2fsck -f -n {}", "xfs": "xfs_repair -n {}"}
 
 @asynccontextmanager
 async def open_iscsi(guest: Guest) -> AsyncIterator[OpenIscsi]:
-    """An initiator; afterwards nothing is mounted, nobody logged in, whatever happened."""
+    """Provide an initiator. Afterwards no mount and no session remains, even after an error."""
     initiator = OpenIscsi(guest, INITIATOR_NAME)
     await initiator.begin()
     try:
@@ -34,7 +34,7 @@ async def open_iscsi(guest: Guest) -> AsyncIterator[OpenIscsi]:
 
 @asynccontextmanager
 async def disk_of(guest: Guest, storage: SimpleNamespace) -> AsyncIterator[str]:
-    """The array's LUN 0 as a disk of the guest."""
+    """Attach the array's LUN 0 to the guest as a disk."""
     async with open_iscsi(guest) as initiator:
         await initiator.log_in(storage.portal, TARGET_NAME)
         yield await initiator.disk(0)

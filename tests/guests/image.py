@@ -1,13 +1,13 @@
-"""What a guest boots: a stock Debian kernel, and an initramfs of stock Debian programs and of
+"""Image that a guest boots: a stock Debian kernel, and an initramfs of stock Debian programs and
 `init.sh`.
 
-    find_image() -> Image     the one in the cache; made if it is not there (a minute, of which
-                              apt's download is most)
+    find_image() -> Image     from the cache, built if it is missing (a minute, most of it for apt's
+                              download)
 
 The image lies in `$XDG_CACHE_HOME/hakaru/guest` (`~/.cache/…`), in a folder named after its recipe:
-this module, its lists and `init.sh`. Another recipe makes another image; within one, packages stay
-as they came until the folder is deleted. It appears whole or not at all, so that several may make
-it at the same time. Making one deletes those that nobody has used for a month.
+this module, its lists and `init.sh`. Another recipe gives another image. Within one recipe the
+packages stay as downloaded until the folder is deleted. The folder appears atomically, so that
+several processes may build it at the same time. A build deletes images unused for a month.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ PACKAGES = (
     "xfsprogs",
     "fio",
 )
-# The rest is busybox, process 1 among it. Scripts run in dash: busybox's shell would prefer its own
-# programs.
+# All other programs, including process 1, are busybox. Scripts run in dash, because busybox's shell
+# would prefer its own programs.
 PROGRAMS = (
     *("dash", "dd", "head", "seq", "sha256sum"),
     *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim"),
@@ -48,7 +48,7 @@ PROGRAMS = (
     *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
 )
 FILES = ("etc/iscsi/iscsid.conf", "etc/mke2fs.conf")
-# Names by which the kernel and programs call others: modprobe above all, which brings crc32c for
+# Names under which the kernel and programs call others, above all modprobe, which loads crc32c for
 # iscsi_tcp's digests.
 LINKS = {
     "sh": "dash",
@@ -58,50 +58,49 @@ LINKS = {
     "fsck.ext4": "e2fsck",
     "mke2fs": "mkfs.ext4",
 }
-# Loaded when the guest boots; what they need comes with them.
+# Loaded when the guest boots, with their dependencies.
 MODULES = ("virtio_pci", "virtio_net", "virtio_console", "sd_mod", "iscsi_tcp", "crc32c_intel")
-# There to be loaded when they are asked for.
+# Available for loading on demand.
 MORE_MODULES = ("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c")
 
 ADDRESS = "10.0.2.15/24"
-"""The guest's own, in the network that QEMU makes for it."""
+"""Address of the guest in the network that QEMU creates."""
 
-_KEPT_S = 30 * 24 * 3600.0
+_UNUSED_S_MAX = 30 * 24 * 3600.0
 _LOADER = "lib64/ld-linux-x86-64.so.2"
 
 
 @dataclass(frozen=True)
 class Image:
-    """What QEMU is given."""
+    """Files of an image, for QEMU."""
 
     kernel: Path
     initramfs: Path
     kernel_version: str
-    """As `uname -r` says it."""
+    """Kernel version as reported by `uname -r`."""
     packages: tuple[str, ...]
-    """`name_version_architecture` of each package it was made of."""
+    """`name_version_architecture` of each package in the image."""
 
 
 def find_image() -> Image:
-    """The image of this recipe, from the cache if it is there.
+    """Return the image of this recipe, from the cache or newly built.
 
-    Raises EnvironmentError_ if it is not and cannot be made: no Debian, another processor, no
-    package mirror.
+    Raises EnvironmentError_ if it cannot be built: no Debian, another processor, no package mirror.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakaru" / "guest"
     folder = cache / _recipe()
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
-            made = _make(Path(scratch))
+            built = _make(Path(scratch))
             try:
-                made.rename(folder)
+                built.rename(folder)
             except OSError:
-                # Somebody else made it meanwhile: theirs is as good.
+                # Another process has built the same image meanwhile.
                 if not folder.is_dir():
                     raise
         _delete_unused(cache)
-    # When it was last used.
+    # Records the time of the last use.
     os.utime(folder)
     return Image(
         kernel=folder / "kernel",
@@ -113,41 +112,41 @@ def find_image() -> Image:
 
 def _delete_unused(cache: Path) -> None:
     for folder in cache.iterdir():
-        if folder.stat().st_mtime < time.time() - _KEPT_S:
+        if folder.stat().st_mtime < time.time() - _UNUSED_S_MAX:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _recipe() -> str:
-    """Names all that decides what is in an image, save the packages' versions."""
+    """Return a hash of everything that determines an image, except the packages' versions."""
     sources = [Path(__file__), *(Path(__file__).with_name(name) for name in ("init.sh", "packages.py", "cpio.py"))]
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 def _make(scratch: Path) -> Path:
-    if (found := packages.architecture()) != "amd64":
-        raise EnvironmentError_(f"guests are made for amd64; this machine is {found}", "use an x86-64 machine")
-    root, made = scratch / "root", scratch / "made"
-    brought = packages.fetch(PACKAGES, scratch / "apt")
-    packages.unpack(brought, root)
-    made.mkdir()
+    if (machine := packages.architecture()) != "amd64":
+        raise EnvironmentError_(f"guests need amd64; this machine is {machine}", "use an x86-64 machine")
+    root, built = scratch / "root", scratch / "made"
+    downloaded = packages.fetch(PACKAGES, scratch / "apt")
+    packages.unpack(downloaded, root)
+    built.mkdir()
     kernels = list((root / "boot").glob("vmlinuz-*"))
     if len(kernels) != 1:
-        raise EnvironmentError_(f"the packages hold {len(kernels)} kernels instead of one", "")
+        raise EnvironmentError_(f"the packages contain {len(kernels)} kernels instead of one", "")
     version = kernels[0].name.removeprefix("vmlinuz-")
-    with (made / "initramfs").open("wb") as stream:
+    with (built / "initramfs").open("wb") as stream:
         archive = cpio.Writer(stream)
         _lay_out(archive)
         _add_programs(archive, root)
         _add_modules(archive, root, version)
         archive.close()
-    kernels[0].rename(made / "kernel")
-    (made / "version").write_text(version + "\n")
-    (made / "packages").write_text("".join(f"{package.stem}\n" for package in brought))
-    return made
+    kernels[0].rename(built / "kernel")
+    (built / "version").write_text(version + "\n")
+    (built / "packages").write_text("".join(f"{package.stem}\n" for package in downloaded))
+    return built
 
 
 def _lay_out(archive: cpio.Writer) -> None:
-    """Folders, links and what is ours."""
+    """Add directories, links and our own files."""
     for name in ("proc", "sys", "dev", "run", "tmp", "mnt", "root", "var/lib/iscsi", "etc/iscsi", "usr/bin", "usr/lib"):
         archive.add_directory(name)
     for name, target in {"bin": "usr/bin", "sbin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}.items():
@@ -155,15 +154,15 @@ def _lay_out(archive: cpio.Writer) -> None:
     archive.add_link("usr/sbin", "bin")
     script = Path(__file__).with_name("init.sh").read_text()
     script = script.replace("@MODULES@", " ".join(MODULES)).replace("@ADDRESS@", ADDRESS)
-    # iscsid asks who speaks to it, and takes orders from root by name.
+    # iscsid looks up the user of its clients and accepts commands from root by name.
     archive.add_file("etc/passwd", b"root:x:0:0:root:/root:/usr/bin/sh\n", executable=False)
     archive.add_file("etc/group", b"root:x:0:\n", executable=False)
     archive.add_file("init", script.encode(), executable=True)
 
 
 def _add_programs(archive: cpio.Writer, root: Path) -> None:
-    """Each program in usr/bin, and beside them the libraries they are linked with, where their
-    packages have them.
+    """Add every program to usr/bin, and the libraries that they are linked with at their packages'
+    paths.
     """
     libraries: set[Path] = set()
     for program in ("busybox", *PROGRAMS):
@@ -183,22 +182,21 @@ def _find(root: Path, names: Iterable[str]) -> Path:
     for name in names:
         if (root / name).exists():
             return root / name
-    raise EnvironmentError_(f"none of the packages has {' or '.join(names)}", "")
+    raise EnvironmentError_(f"no package contains {' or '.join(names)}", "")
 
 
 def _libraries(root: Path, program: Path) -> set[Path]:
-    """What the guest's own loader finds for a program below `root`: names as the loader will ask
-    for them there.
+    """Return the libraries of a program below `root`, under the names that the guest's loader will
+    request.
     """
     loader = _find(root, [f"usr/{_LOADER}"])
-    # Some libraries say where their own are (RUNPATH), which the loader would look up on the host;
-    # so all are listed.
+    # The loader would look up the RUNPATH of some libraries on the host, so all folders are listed.
     folders = sorted({path.parent for path in (root / "usr/lib").rglob("lib*.so.*")}, key=str)
     command: list[str | Path] = [loader, "--library-path", ":".join(map(str, folders)), "--list", program]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EnvironmentError_(f"{program.name} lacks a library: {(done.stdout + done.stderr).strip()}", "")
-    found = {loader}
+    libraries = {loader}
     for line in done.stdout.splitlines():
         _, arrow, path = line.partition(" => ")
         if arrow and (library := Path(path.rpartition(" (")[0])) != loader:
@@ -206,25 +204,25 @@ def _libraries(root: Path, program: Path) -> set[Path]:
                 if library.name == loader.name:
                     continue
                 raise EnvironmentError_(f"{program.name} needs {library}, which no package of the guest has", "")
-            found.add(library)
-    return found
+            libraries.add(library)
+    return libraries
 
 
 def _add_modules(archive: cpio.Writer, root: Path, version: str) -> None:
-    """The modules with all they need, and the index that modprobe reads."""
+    """Add the modules with their dependencies, and the index that modprobe reads."""
     folder = root / "usr/lib/modules" / version
     needs = _dependencies(root, version)
     by_name = {Path(path).name.split(".")[0].replace("-", "_"): path for path in needs}
     builtin = {Path(line).stem.replace("-", "_") for line in (folder / "modules.builtin").read_text().split()}
-    wanted: set[str] = set()
+    required: set[str] = set()
     for name in (*MODULES, *MORE_MODULES):
         if name in by_name:
             path = by_name[name]
-            wanted |= {path, *needs[path]}
+            required |= {path, *needs[path]}
         elif name not in builtin:
             raise EnvironmentError_(f"kernel {version} has no module {name}", "")
     target = f"usr/lib/modules/{version}"
-    for path in sorted(wanted):
+    for path in sorted(required):
         archive.add_file(f"{target}/{path}", folder / path, executable=False)
     for source in sorted(folder.glob("modules.*")):
         if source.is_file():
@@ -232,8 +230,8 @@ def _add_modules(archive: cpio.Writer, root: Path, version: str) -> None:
 
 
 def _dependencies(root: Path, version: str) -> dict[str, list[str]]:
-    """modules.dep as the packages' own depmod makes it: path of each module → paths of what it
-    needs, all of them.
+    """Return modules.dep of the packages' own depmod: path of each module → paths of all its
+    dependencies.
     """
     kmod = _find(root, ["usr/bin/kmod"])
     depmod = kmod.with_name("depmod")

@@ -1,9 +1,10 @@
 #!/usr/bin/busybox sh
-# Process 1 of a guest. Mounts what Linux wants, brings the network up, then takes orders from the host until it goes
-# away or says so: a line `ID SECONDS SCRIPT` (script in base64) is answered by a line `ID STATUS OUTPUT` (base64).
-# The host's end is machine.py. Kernel messages go to the serial console, orders over a virtio port of their own.
+# Process 1 of a guest. Mounts the file systems, brings the network up, then runs commands from the
+# host until the host disappears or sends `off`. A line `ID SECONDS SCRIPT` (script in base64) is
+# answered by a line `ID STATUS OUTPUT` (output in base64). machine.py is the host's end. Kernel
+# messages use the serial console, commands a virtio port of their own.
 export PATH=/usr/sbin:/usr/bin HOME=/root
-# What Debian has as a program of its own is there already, and stays.
+# Programs that Debian has already installed stay.
 /usr/bin/busybox --install -s /usr/bin 2>/dev/null
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
@@ -19,7 +20,7 @@ for module in @MODULES@; do modprobe "$module"; done
 hostname "$(sed -n 's/.*hakaru\.name=\([^ ]*\).*/\1/p' /proc/cmdline)"
 ip link set lo up
 ip link set eth0 up
-# No default route: only the host can be reached.
+# Without a default route only the host can be reached.
 ip address add @ADDRESS@ dev eth0
 
 port=

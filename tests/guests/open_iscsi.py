@@ -3,13 +3,13 @@ them.
 
     initiator = OpenIscsi(guest, "iqn.2026-01.org.hakaru:vm-1")
     await initiator.begin()
-    await initiator.log_in("127.0.0.1:3260", target_name)     the portal as the array's engine says
-                                                              it
+    await initiator.log_in("127.0.0.1:3260", target_name)     the portal as reported by the
+                                                              array's engine
     disk = await initiator.disk(0)                            /dev/sda
     await initiator.log_out()
     await initiator.end()
 
-Its own words come with the GuestCommandError when something is refused.
+A refusal raises GuestCommandError with the output of open-iscsi.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from dataclasses import dataclass
 
 from tests.guests.machine import HOST_ADDRESS, Guest
 
-# Logging in takes a handful of round trips; under TCG on a busy machine each program takes seconds
-# to start.
+# A login takes a few round trips, but under TCG on a busy machine each program takes seconds to
+# start.
 LOGIN_TIMEOUT_S = 90.0
 _DISK_TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
 class Chap:
-    """Credentials as open-iscsi wants them. `name_in`/`secret_in`: what the target must prove, for
-    mutual CHAP.
-    """
+    """Credentials for open-iscsi. `name_in`, `secret_in`: those of the target, for mutual CHAP."""
 
     name: str
     secret: str
     name_in: str = ""
     secret_in: str = ""
     algorithms: str = ""
-    """In order of preference, as `node.session.auth.chap_algs` has them; empty: open-iscsi's own
-    choice.
+    """Algorithms in order of preference, for `node.session.auth.chap_algs`; empty: open-iscsi's
+    default.
     """
 
 
 class OpenIscsi:
-    """One initiator; one session at a time."""
+    """An initiator with one session at a time."""
 
     def __init__(self, guest: Guest, initiator_name: str) -> None:
         self.guest = guest
@@ -56,18 +54,16 @@ class OpenIscsi:
         await self.guest.run(f"echo {name} >/etc/iscsi/initiatorname.iscsi; iscsid")
 
     async def end(self) -> None:
-        """Stop iscsid; it must have logged out."""
+        """Stop iscsid after a logout."""
         await self.guest.run("iscsiadm -k 0")
 
     async def discover(self, portal: str) -> list[tuple[str, str]]:
-        """What SendTargets tells: portal and name of each target, as the target itself knows
-        them.
-        """
-        said = await self.guest.run(
+        """Return portal and name of each target that SendTargets lists, as known to the target."""
+        output = await self.guest.run(
             f"iscsiadm -m discovery -t sendtargets -p {_seen_from_guest(portal)} -o nonpersistent -P 0",
             timeout_s=LOGIN_TIMEOUT_S,
         )
-        return [(p, name) for p, name in re.findall(r"^(\S+),\d+ (\S+)$", said, re.MULTILINE)]
+        return [(p, name) for p, name in re.findall(r"^(\S+),\d+ (\S+)$", output, re.MULTILINE)]
 
     async def log_in(
         self, portal: str, target_name: str, chap: Chap | None = None, settings: dict[str, str] | None = None
@@ -75,9 +71,9 @@ class OpenIscsi:
         """Log in at a portal of the host's loopback. `settings`: of iscsid.conf
         (`node.conn[0].iscsi.HeaderDigest`).
 
-        Raises GuestCommandError with iscsiadm's words if the target refuses.
+        Raises GuestCommandError with the output of iscsiadm if the target refuses.
         """
-        # No discovery: it would tell the loopback's address, which is another one inside the guest.
+        # Discovery would return the loopback's address, which differs inside the guest.
         self._node = f"iscsiadm -m node -T {shlex.quote(target_name)} -p {_seen_from_guest(portal)}"
         values = dict(settings or {})
         if chap is not None:
@@ -95,11 +91,11 @@ class OpenIscsi:
         await self.guest.run("\n".join(script), timeout_s=LOGIN_TIMEOUT_S)
 
     async def log_out(self) -> None:
-        """End the session and forget the target."""
+        """End the session and delete the target's record."""
         await self.guest.run(f"set -e\n{self._node} --logout\n{self._node} -o delete", timeout_s=LOGIN_TIMEOUT_S)
 
     async def disk(self, lun: int) -> str:
-        """`/dev/sdX` of a LUN, once the kernel has found it."""
+        """Return `/dev/sdX` of a LUN after the kernel has found it."""
         script = f"""
         for i in $(seq {_DISK_TIMEOUT_S * 5}); do
             for found in /sys/class/iscsi_session/session*/device/target*/*:{lun}/block/sd*; do
@@ -112,7 +108,7 @@ class OpenIscsi:
         return (await self.guest.run(script, timeout_s=2 * _DISK_TIMEOUT_S)).strip()
 
     async def rescan(self) -> None:
-        """Let the kernel look again at the LUs: their sizes, and those that came."""
+        """Let the kernel rescan the LUs for new sizes and new LUs."""
         await self.guest.run("iscsiadm -m session --rescan", timeout_s=LOGIN_TIMEOUT_S)
 
 

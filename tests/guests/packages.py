@@ -1,9 +1,9 @@
-"""Debian packages, brought and unpacked without root and without a trace on this machine's own
-package system.
+"""Downloads and unpacks Debian packages without root and without changes to this machine's package
+system.
 
-apt is run with folders of its own and an empty list of what is installed, so it brings whole
-closures, whatever the host has; it uses the host's sources and keys, so what comes is checked as
-for the host.
+apt runs with its own folders and an empty list of installed packages, so it downloads all
+dependencies, independent of the packages of the host. It uses the sources and keys of the host, so
+packages are verified as on the host.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import IO
 
 from hakaru.errors import EnvironmentError_
 
-# 140 packages of 100 MB in all take seconds; a mirror that hangs takes for ever.
+# 140 packages with 100 MB in total take seconds; a mirror that hangs takes forever.
 _TIMEOUT_S = 600
 _PROGRAMS = ("apt-get", "dpkg-deb", "dpkg")
 
 
 def architecture() -> str:
-    """The host's, as Debian calls it (`amd64`). Raises EnvironmentError_ where there is no apt."""
+    """Return the host's Debian architecture (`amd64`). Raises EnvironmentError_ without apt."""
     for program in _PROGRAMS:
         if shutil.which(program) is None:
             raise EnvironmentError_(
@@ -32,10 +32,10 @@ def architecture() -> str:
 
 
 def fetch(names: Sequence[str], folder: Path) -> list[Path]:
-    """Download packages with all they depend on into `folder` (made here); the .deb files, sorted
+    """Download packages with all dependencies into the new `folder`; return the .deb files, sorted
     by name.
 
-    Raises EnvironmentError_ with apt's words if one is unknown or cannot be had.
+    Raises EnvironmentError_ with apt's message if a package is unknown or not available.
     """
     state, cache = folder / "state", folder / "cache"
     (state / "lists" / "partial").mkdir(parents=True)
@@ -47,7 +47,7 @@ def fetch(names: Sequence[str], folder: Path) -> list[Path]:
         "Dir::State::status": state / "status",
         "Dir::Cache": cache,
         "APT::Install-Recommends": "false",
-        # The user that apt downloads as, when root runs it, may not look into a home directory.
+        # apt run by root downloads as another user, who may not read a home directory.
         "APT::Sandbox::User": "root",
         "Acquire::Retries": 3,
         "Acquire::Languages": "none",
@@ -59,20 +59,19 @@ def fetch(names: Sequence[str], folder: Path) -> list[Path]:
 
 
 def unpack(packages: Sequence[Path], root: Path) -> None:
-    """Put the packages' files below `root`; none of their scripts run."""
+    """Unpack the packages' files below `root` without running their scripts."""
     root.mkdir()
-    # Newer packages put everything below usr and rely on these links; older ones would make folders
-    # of them.
+    # Newer packages put everything below usr and rely on these links. Older ones would create
+    # folders instead.
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
     for package in packages:
-        # Not `dpkg-deb --extract`, which replaces a link by the folder that an older package has in
-        # its place.
+        # `dpkg-deb --extract` would replace a link by the folder of an older package.
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as content:
             _run(["tar", "--extract", "--keep-directory-symlink", "--no-same-owner", "-C", str(root)], content.stdout)
         if content.returncode != 0:
-            raise EnvironmentError_(f"{package.name} cannot be unpacked", "try again; it may have come damaged")
+            raise EnvironmentError_(f"{package.name} cannot be unpacked", "try again; the download may be damaged")
 
 
 def _run(command: list[str], stdin: IO[bytes] | int | None = subprocess.DEVNULL) -> str:
@@ -90,8 +89,8 @@ def _run(command: list[str], stdin: IO[bytes] | int | None = subprocess.DEVNULL)
             f"{command[0]} did not end within {_TIMEOUT_S} s", "is the package mirror reachable?"
         ) from None
     if done.returncode != 0:
-        words = done.stderr.strip().splitlines() or ["it says nothing"]
+        words = done.stderr.strip().splitlines() or ["no error message"]
         raise EnvironmentError_(
-            f"{command[0]} failed: {words[-1]}", "`apt-get update` as root tells whether the package sources work"
+            f"{command[0]} failed: {words[-1]}", "check with `apt-get update` as root whether the package sources work"
         )
     return done.stdout

@@ -1,4 +1,4 @@
-"""The image: what cannot be made is refused with a reason; the archive is the one Linux reads."""
+"""The image: impossible images are refused with a reason, and the archive suits the kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.guests import cpio, image, packages
 
 
 def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:
-    """Against the layout in the kernel's
+    """The layout is that of the kernel's
     `Documentation/driver-api/early-userspace/buffer-format.rst`.
     """
     content = tmp_path / "content"
@@ -31,25 +31,25 @@ def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:
         head += zero * 4 + b"%08x" % (len(name) + 1) + zero + name + b"\0"
         return head + bytes(-len(head) % 4) + data + bytes(-len(data) % 4)
 
-    # The folder comes before what is in it, though nobody added it.
+    # The folder precedes its content, although it was not added explicitly.
     expected = entry(1, 0o040755, b"d", b"")
     expected += entry(2, 0o100755, b"d/file", b"12345") + entry(3, 0o120777, b"d/link", b"file")
     assert stream.getvalue() == expected + entry(0, 0, b"TRAILER!!!", b"")
 
 
-def test_same_name_twice_is_a_defect() -> None:
+def test_duplicate_name_in_an_archive_is_an_assertion_error() -> None:
     archive = cpio.Writer(io.BytesIO())
     archive.add_file("a", b"", executable=False)
     with pytest.raises(AssertionError):
         archive.add_file("a", b"", executable=False)
 
 
-def test_unknown_package_is_refused_with_the_words_of_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_package_is_refused_with_the_message_of_apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         packages.architecture()
     except EnvironmentError_ as error:
         pytest.skip(error.message)
-    # No source is asked: an empty list of sources knows no package.
+    # With an empty list of sources, apt knows no package and uses no network.
     empty = tmp_path / "sources"
     empty.mkdir()
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
@@ -64,7 +64,7 @@ def test_machine_without_apt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         packages.architecture()
 
 
-def test_images_that_nobody_uses_any_more_are_deleted(tmp_path: Path) -> None:
+def test_unused_images_are_deleted(tmp_path: Path) -> None:
     for name, used in (("old", 1.0), ("new", time.time())):
         (tmp_path / name).mkdir()
         (tmp_path / name / "kernel").touch()
@@ -73,7 +73,7 @@ def test_images_that_nobody_uses_any_more_are_deleted(tmp_path: Path) -> None:
     assert [folder.name for folder in tmp_path.iterdir()] == ["new"]
 
 
-def test_image_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_build_of_an_image_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(packages, "architecture", lambda: "m68k")
     with pytest.raises(EnvironmentError_, match="m68k"):

@@ -1,4 +1,4 @@
-"""Guests as such: booting, orders, and the ways in which one may end."""
+"""Guests: booting, scripts, and the ways in which a guest can end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def test_guest_runs_the_kernel_and_the_programs_of_its_image(guest: Guest, image
         assert await guest.run("for p in " + " ".join(PROGRAMS) + "; do which $p >/dev/null || echo $p; done") == ""
         # Every program finds its libraries: a loader that lacks one ends with status 127.
         for program in ("fio", "mkfs.xfs", "mkfs.ext4", "iscsiadm"):
-            said = await guest.run(f"{program} --version 2>&1 || {program} -V 2>&1")
-            assert said[-20:].strip(), program
+            version = await guest.run(f"{program} --version 2>&1 || {program} -V 2>&1")
+            assert version[-20:].strip(), program
 
     run(work())
 
 
-def test_guest_reaches_the_loopback_of_the_host_and_has_no_way_further(guest: Guest, run: Run) -> None:
+def test_guest_has_a_route_to_the_hosts_loopback_only(guest: Guest, run: Run) -> None:
     async def work() -> None:
         routes = await guest.run("ip route")
         assert "default" not in routes and machine.HOST_ADDRESS.rpartition(".")[0] in routes
@@ -40,7 +40,7 @@ def test_guest_reaches_the_loopback_of_the_host_and_has_no_way_further(guest: Gu
     run(work())
 
 
-def test_script_gives_its_output_and_its_status(guest: Guest, run: Run) -> None:
+def test_script_returns_its_output_and_status(guest: Guest, run: Run) -> None:
     async def work() -> None:
         assert await guest.run("echo a; echo b >&2") == "a\nb\n"
         assert await guest.run("true") == ""
@@ -52,12 +52,12 @@ def test_script_gives_its_output_and_its_status(guest: Guest, run: Run) -> None:
         with pytest.raises(GuestCommandError, match="killed after 1 s"):
             await guest.run("sleep 1000", timeout_s=1)
         assert time.monotonic() - began < 60
-        assert await guest.run("echo it goes on") == "it goes on\n"
+        assert await guest.run("echo still alive") == "still alive\n"
 
     run(work())
 
 
-def test_guest_that_panics_is_lost_with_its_last_words(image: Image) -> None:
+def test_guest_that_panics_is_lost_with_its_last_console_lines(image: Image) -> None:
     async def work() -> None:
         async with await Guest.boot("vm-2", image, cpus=1) as guest:
             with pytest.raises(LostError) as lost:
@@ -94,14 +94,14 @@ def test_killing_the_program_leaves_no_qemu(image: Image) -> None:
     with subprocess.Popen([sys.executable, "-c", BOOT_AND_WAIT], stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
         assert parent.stdout is not None
         qemu = int(parent.stdout.readline())
-        watched = os.pidfd_open(qemu)
+        pidfd = os.pidfd_open(qemu)
         assert "qemu" in Path(f"/proc/{qemu}/cmdline").read_text()
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     try:
-        asyncio.run(wait_for_end(watched))
+        asyncio.run(wait_for_end(pidfd))
     finally:
-        os.close(watched)
+        os.close(pidfd)
 
 
 async def wait_for_end(pidfd: int) -> None:
@@ -110,13 +110,13 @@ async def wait_for_end(pidfd: int) -> None:
     await asyncio.wait_for(ended.wait(), 30)
 
 
-def test_accelerator_that_was_asked_for_is_used_or_refused(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requested_accelerator_is_used_or_refused(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Guest, "_kvm_fails", "it was tried")
     with pytest.raises(EnvironmentError_, match="it was tried"):
         asyncio.run(Guest.boot("vm-5", image, accelerator="kvm"))
 
 
-def test_missing_qemu_says_what_to_install(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_about_missing_qemu_names_the_package_to_install(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(EnvironmentError_, match="qemu-system-x86_64 is not installed") as error:
         asyncio.run(Guest.boot("vm-6", image, accelerator="tcg"))

@@ -1,6 +1,4 @@
-"""The kernel's own initiator against the array: file systems on its LUs, written, verified, given
-back.
-"""
+"""The kernel's own initiator against the array: file systems on its LUs, written and verified."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from tests.guests.machine import Guest, GuestCommandError
 from tests.guests.open_iscsi import Chap
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 
-# Random writes of several sizes, each block with its checksum, read again from the array: the page
-# cache is left out.
+# Random writes of several sizes, each block with its checksum, read back from the array past the
+# page cache.
 FIO = (
     "fio --name=verified --filename=/mnt/file --size=16M --rw=randwrite --bsrange=4k-64k --ioengine=libaio --direct=1 "
     "--iodepth=16 --verify=crc32c --verify_fatal=1 --end_fsync=1 --output-format=terse"
@@ -24,7 +22,7 @@ FIO = (
 COMPLAINT = re.compile(r".*(?:error|abort|Sense Key|timing out).*", re.IGNORECASE)
 
 
-def test_discovery_tells_the_target_and_login_its_session(guest: Guest, run: Run) -> None:
+def test_discovery_returns_the_target_and_login_creates_a_session(guest: Guest, run: Run) -> None:
     async def work() -> None:
         with array(lu(0, 64 * MIB)) as storage:
             async with open_iscsi(guest) as initiator:
@@ -48,14 +46,14 @@ def test_discovery_tells_the_target_and_login_its_session(guest: Guest, run: Run
 
 
 @pytest.mark.parametrize("kind", ["ext4", "xfs"])
-def test_file_system_keeps_what_fio_verifies(guest: Guest, run: Run, tmp_path: Path, kind: str) -> None:
+def test_file_system_keeps_the_data_that_fio_verifies(guest: Guest, run: Run, tmp_path: Path, kind: str) -> None:
     async def work() -> None:
         with array(lu(0, 320 * MIB, path=tmp_path / "lu")) as storage:
             await guest.run("dmesg -c >/dev/null")
             async with disk_of(guest, storage) as disk:
                 await guest.run(MAKE[kind].format(disk), timeout_s=LONG_S)
                 await guest.run(f"mount {disk} /mnt && {FIO}", timeout_s=LONG_S)
-                # Unmounted and mounted anew: nothing of it is left in the guest's memory.
+                # Unmounting and mounting again removes the data from the guest's memory.
                 await guest.run(f"sha256sum /mnt/file >/tmp/sum && umount /mnt && mount {disk} /mnt", timeout_s=LONG_S)
                 await guest.run("sha256sum -c /tmp/sum && umount /mnt", timeout_s=LONG_S)
                 await guest.run(CHECK[kind].format(disk), timeout_s=LONG_S)
@@ -65,7 +63,7 @@ def test_file_system_keeps_what_fio_verifies(guest: Guest, run: Run, tmp_path: P
     run(work())
 
 
-# 12 to 255 bytes; the two differ, as RFC 7143 wants.
+# 12 to 255 bytes. The two secrets differ, as RFC 7143 requires.
 SECRET, TARGET_SECRET = "what the guest knows", "what the array knows"
 CHAP = {
     "users": [{"name": "vm-1", "secret": {"kind": "text", "text": SECRET}}],
@@ -75,7 +73,7 @@ CHAP = {
 
 
 @pytest.mark.parametrize("algorithm", ["SHA3-256", "SHA256"])
-def test_chap_lets_in_who_knows_the_secret_and_proves_the_array(guest: Guest, run: Run, algorithm: str) -> None:
+def test_mutual_chap_with_the_right_secrets_logs_in(guest: Guest, run: Run, algorithm: str) -> None:
     async def work() -> None:
         with array(lu(0, 64 * MIB), access=CHAP) as storage:
             async with open_iscsi(guest) as initiator:
@@ -94,12 +92,12 @@ def test_chap_lets_in_who_knows_the_secret_and_proves_the_array(guest: Guest, ru
     [None, Chap("vm-1", "not what it should be"), Chap("vm-1", SECRET, "array", "not the array's own")],
     ids=["no CHAP", "another secret", "an array that cannot prove itself"],
 )
-def test_login_without_the_right_secrets_ends_in_a_refusal(guest: Guest, run: Run, chap: Chap | None) -> None:
+def test_login_without_the_right_secrets_is_refused(guest: Guest, run: Run, chap: Chap | None) -> None:
     async def work() -> None:
         with array(lu(0, 64 * MIB), access=CHAP) as storage:
             async with open_iscsi(guest) as initiator:
-                # Status 24: authorization failure; the guest's own refusal of the array has the
-                # same.
+                # Status 24: authorization failure. The guest's refusal of the array has the same
+                # status.
                 with pytest.raises(GuestCommandError, match=r"authorization failure|status 24"):
                     await initiator.log_in(storage.portal, TARGET_NAME, chap)
                 assert "No active sessions" in await guest.run("iscsiadm -m session 2>&1 || true")

@@ -1,4 +1,4 @@
-"""What `hakaru tune` says to set, set in a guest: open-iscsi takes its lines, and so does the
+"""Configuration text of `hakaru tune` in a guest: open-iscsi accepts its lines, and so does the
 guest's kernel.
 """
 
@@ -22,63 +22,66 @@ MACHINE = Machine(("cubic", "reno"))
 
 
 def advised(portal: str) -> dict[str, Block]:
-    """For writes over 20 ms; with every knob turned that has a line for the initiator."""
+    """Return the text for writes over 20 ms, with every knob changed that has a line for the
+    initiator.
+    """
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", None)
     space = space_of(conditions, TODAY, MACHINE, lab=True)
     more = {"commands": 64, "command_max": 1 << 20, "max_outstanding_r2t": 4, "congestion_control": "reno"}
     settings = settle(space, {**suggest(conditions, space, MACHINE), **more})
     turned = [knob.name for knob in changed(space, settings)]
-    found = blocks(conditions, settings, turned, MACHINE, Names(TARGET_NAME, portal, "1", "sda"))
-    return {block.name: block for block in found}
+    text_blocks = blocks(conditions, settings, turned, MACHINE, Names(TARGET_NAME, portal, "1", "sda"))
+    return {block.name: block for block in text_blocks}
 
 
 def pairs(lines: tuple[str, ...]) -> dict[str, str]:
-    """`key = value` lines, without comments."""
+    """Return the `key = value` lines, without comments."""
     return dict(re.split(r" = ", line, maxsplit=1) for line in lines if not line.startswith("#"))  # type: ignore[misc]
 
 
 async def record_of(guest: Guest, node: str) -> dict[str, str]:
-    said = await guest.run(f"{node} -o show")
-    return dict(re.findall(r"^(\S+) = (.*)$", said, re.MULTILINE))
+    output = await guest.run(f"{node} -o show")
+    return dict(re.findall(r"^(\S+) = (.*)$", output, re.MULTILINE))
 
 
-def test_open_iscsi_takes_its_lines_and_logs_in_with_them(guest: Guest, run: Run) -> None:
+def test_open_iscsi_accepts_its_lines_and_logs_in_with_them(guest: Guest, run: Run) -> None:
     async def work() -> None:
         with array(lu(0, 64 * MIB)) as storage:
             async with open_iscsi(guest) as initiator:
                 portal = "10.0.2.2:" + storage.portal.rpartition(":")[2]
                 node = f"iscsiadm -m node -T {TARGET_NAME} -p {portal}"
-                found = advised(portal)
-                conf, wanted = "/etc/iscsi/iscsid.conf", pairs(found["open-iscsi-conf"].lines)
-                # As shipped: what the study long-distance calls today's defaults.
+                text_blocks = advised(portal)
+                conf, expected = "/etc/iscsi/iscsid.conf", pairs(text_blocks["open-iscsi-conf"].lines)
+                # The shipped settings are those that the study long-distance calls today's
+                # defaults.
                 await guest.run(f"{node} -o new >/dev/null")
                 before, defaults = await record_of(guest, node), TODAY
                 assert before["node.conn[0].tcp.window_size"] == str(defaults.send_initiator)
                 assert before["node.session.queue_depth"] == str(defaults.commands)
                 receives = before["node.conn[0].iscsi.MaxRecvDataSegmentLength"]
                 assert receives == str(defaults.max_recv_initiator)
-                # For a target that is known already.
-                for line in found["open-iscsi-node"].lines:
+                # Text for a target that is already known.
+                for line in text_blocks["open-iscsi-node"].lines:
                     await guest.run(line)
-                assert wanted.items() <= (await record_of(guest, node)).items()
+                assert expected.items() <= (await record_of(guest, node)).items()
                 await guest.run(f"{node} -o delete && cp {conf} /tmp/iscsid.conf")
-                # For those to come.
-                text = shlex.quote(found["open-iscsi-conf"].text)
+                # Text for targets discovered later.
+                text = shlex.quote(text_blocks["open-iscsi-conf"].text)
                 try:
                     await guest.run(f"printf '%s' {text} >>{conf}")
                     await guest.run(f"{node} -o new >/dev/null")
-                    assert wanted.items() <= (await record_of(guest, node)).items()
+                    assert expected.items() <= (await record_of(guest, node)).items()
                     await guest.run(f"{node} -o delete")
                     await initiator.log_in(storage.portal, TARGET_NAME)
                     session = await guest.run("iscsiadm -m session -P 2")
                     assert "InitialR2T: No" in session, session
                     disk = (await initiator.disk(0)).removeprefix("/dev/")
-                    (line,) = [one for one in found["queue"].lines if one.startswith("#")]
+                    (line,) = [comment for comment in text_blocks["queue"].lines if comment.startswith("#")]
                     command = re.search(r"echo \d+ > \S+", line)
                     assert command is not None
                     await guest.run(command[0].replace("sda", disk))
-                    held = await guest.run(f"cat /sys/block/{disk}/queue/max_sectors_kb")
-                    assert held.strip() == "1024"
+                    max_sectors = await guest.run(f"cat /sys/block/{disk}/queue/max_sectors_kb")
+                    assert max_sectors.strip() == "1024"
                     await initiator.log_out()
                 finally:
                     await guest.run(f"cp /tmp/iscsid.conf {conf}")
@@ -86,17 +89,17 @@ def test_open_iscsi_takes_its_lines_and_logs_in_with_them(guest: Guest, run: Run
     run(work())
 
 
-def test_kernel_takes_its_sysctl_lines(guest: Guest, run: Run) -> None:
+def test_kernel_accepts_its_sysctl_lines(guest: Guest, run: Run) -> None:
     async def work() -> None:
-        found = advised("192.0.2.1:3260")
+        text_blocks = advised("192.0.2.1:3260")
         for name in ("sysctl-initiator", "sysctl-target"):
-            block = found[name]
+            block = text_blocks[name]
             keys = pairs(block.lines)
             before = {key: (await guest.run(f"sysctl -n {key}")).strip() for key in keys}
             await guest.run(f"printf '%s' {shlex.quote(block.text)} >/tmp/sysctl.conf && sysctl -p /tmp/sysctl.conf")
-            held = {key: (await guest.run(f"sysctl -n {key}")).split() for key in keys}
+            found_values = {key: (await guest.run(f"sysctl -n {key}")).split() for key in keys}
             for key, value in before.items():
                 await guest.run(f"sysctl -w {shlex.quote(f'{key}={value}')}")
-            assert held == {key: value.split() for key, value in keys.items()}
+            assert found_values == {key: value.split() for key, value in keys.items()}
 
     run(work())

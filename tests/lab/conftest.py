@@ -1,4 +1,4 @@
-"""Running `scenario.py` as root and as an ordinary user."""
+"""Fixture that runs `scenario.py` as root and as an ordinary user."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = Path(__file__).with_name("scenario.py")
 NOBODY = 65534
 MARK = "HAKARU_TEST_MARK"
-# setpriv itself keeps its capabilities until it executes something: the shell in between has none
-# left.
+# setpriv keeps its capabilities until it executes a program. The shell between it and the program
+# has none left.
 DROP = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", 'exec "$@"', "sh"]
 
 
 @dataclass
-class Someone:
-    """A user who runs scenarios. `mark` is in the environment of every process that comes of it."""
+class User:
+    """A user who runs scenarios. `mark` is in the environment of every process of this user's
+    tests.
+    """
 
     name: str
     prefix: list[str]
@@ -66,7 +68,9 @@ class Someone:
 
 
 def _python_of_ordinary_user() -> str | None:
-    """An interpreter of this version that anyone may run: the tests' own may lie in root's home."""
+    """Return an interpreter of this version that any user may run: the one of the tests may be in
+    the home directory of root.
+    """
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     candidates = [sys.executable, f"/usr/bin/{version}", f"/usr/local/bin/{version}", shutil.which(version) or ""]
     for candidate in filter(None, candidates):
@@ -78,20 +82,20 @@ def _python_of_ordinary_user() -> str | None:
 
 
 @pytest.fixture(params=["root", "ordinary user"])
-def someone(request: pytest.FixtureRequest) -> Iterator[Someone]:
-    """root, and a user without any privilege."""
+def user(request: pytest.FixtureRequest) -> Iterator[User]:
+    """Return root, or a user without privileges."""
     with tempfile.TemporaryDirectory(prefix="hakaru-test-") as name:
         folder = Path(name)
         if request.param == "root":
             if os.geteuid() != 0:
                 pytest.skip("not started as root")
-            yield Someone("root", [], sys.executable, folder)
+            yield User("root", [], sys.executable, folder)
             return
         if os.geteuid() != 0:
-            yield Someone("ordinary user", [], sys.executable, folder)
+            yield User("ordinary user", [], sys.executable, folder)
             return
         python = _python_of_ordinary_user()
         if python is None:
             pytest.skip("no Python that an ordinary user may run finds hakaru and its dependencies")
         os.chown(folder, NOBODY, NOBODY)
-        yield Someone("ordinary user", DROP, python, folder)
+        yield User("ordinary user", DROP, python, folder)

@@ -1,5 +1,5 @@
-"""A lab link by link, as text of a study: the one of the published backup across a speed mismatch,
-small.
+"""A linked lab as in a study file: a small form of the lab of the study about a backup across a
+speed mismatch.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ MISMATCH: dict[str, Any] = {
 
 
 def changed(lab: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A lab with changes by place: `links__vtl__queue="32 KiB"`; None takes something away."""
+    """Return a lab with changes by path, such as `links__vtl__queue="32 KiB"`. None removes an
+    entry.
+    """
     fields = copy.deepcopy(lab)
-    for place, value in changes.items():
-        *way, last = place.split("__")
+    for path, value in changes.items():
+        *parents, last = path.split("__")
         part = fields
-        for step in way:
+        for step in parents:
             part = part.setdefault(step, {})
         if value is None:
             part.pop(last, None)
@@ -39,10 +41,10 @@ def changed(lab: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def mismatch(**changes: Any) -> dict[str, Any]:
-    """The lab with changes by place, `kvm_1` for kvm-1."""
-    return changed(MISMATCH, {place.replace("kvm_1", "kvm-1"): value for place, value in changes.items()})
+    """Return the lab with changes by path; `kvm_1` stands for kvm-1."""
+    return changed(MISMATCH, {path.replace("kvm_1", "kvm-1"): value for path, value in changes.items()})
 
 
 def plan(**changes: Any) -> LabPlan:
-    """Its plan."""
+    """Return the plan of the changed lab."""
     return plan_lab(LabSpec.model_validate(mismatch(**changes)))

@@ -1,7 +1,7 @@
-"""A program that the tests run in a sandbox of its own: `python scenario.py NAME ARGUMENT…`. Prints
+"""Program that the tests run in its own sandbox: `python scenario.py NAME ARGUMENT…`. It prints
 JSON lines.
 
-It stands for `hakaru run`: enters the sandbox first, then does one thing.
+It takes the place of `hakaru run`: it enters the sandbox and then runs one function.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from hakaru.errors import HakaruError
 from hakaru.lab import sandbox
 
 
-def say(**values: Any) -> None:
-    """One line to the test."""
+def report(**values: Any) -> None:
+    """Write one line for the test."""
     print(json.dumps(values), flush=True)
 
 
 def describe() -> None:
-    """What a command sees inside."""
+    """Report the environment of a command inside the sandbox."""
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
-    say(
+    report(
         uid=os.getuid(),
         cwd=str(Path.cwd()),
         argv=sys.argv[2:],
@@ -45,57 +45,57 @@ def describe() -> None:
 
 
 def exit_with() -> None:
-    """End with the exit code given."""
+    """End with the given exit code."""
     sys.exit(int(sys.argv[2]))
 
 
 def end_by_signal() -> None:
-    """End by the signal given."""
+    """End by the given signal."""
     os.kill(os.getpid(), int(sys.argv[2]))
     time.sleep(60)
 
 
 def write_file() -> None:
-    """Write a file; whose is it outside?"""
+    """Write a file and report its owner."""
     Path(sys.argv[2]).write_text("written inside\n")
-    say(owner=Path(sys.argv[2]).stat().st_uid)
+    report(owner=Path(sys.argv[2]).stat().st_uid)
 
 
 def echo_stdin() -> None:
-    """Standard streams pass through."""
+    """Copy stdin to stdout in capitals, and report on stderr which streams are terminals."""
     sys.stdout.write(sys.stdin.read().upper())
     sys.stderr.write(f"tty {[os.isatty(descriptor) for descriptor in (0, 1, 2)]}\n")
 
 
 def count_signals() -> None:
-    """Tell of every SIGINT, SIGTERM and SIGUSR1; ends at SIGTERM with 143."""
+    """Report every SIGINT, SIGTERM and SIGUSR1; end at SIGTERM with exit code 143."""
     received = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
     del received
-    say(pid=os.getpid(), state="waiting")
+    report(pid=os.getpid(), state="waiting")
     while True:
         number = signal.sigwait({signal.SIGINT, signal.SIGTERM, signal.SIGUSR1})
-        say(signal=signal.Signals(number).name)
+        report(signal=signal.Signals(number).name)
         if number == signal.SIGTERM:
             sys.exit(143)
 
 
 def tick() -> None:
-    """A line every 50 ms, to see whether this runs or is stopped."""
+    """Write a line every 50 ms, which shows whether the process runs or is stopped."""
     number = 0
     while True:
-        say(tick=number)
+        report(tick=number)
         number += 1
         time.sleep(0.05)
 
 
 def leave_orphan() -> None:
-    """End while a daemon of ours runs on."""
+    """End while a daemon that this process started keeps running."""
     subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
-    say(state="left")
+    report(state="left")
 
 
 def plan_of(argument: str) -> Any:
-    """A plan from a LabSpec in JSON."""
+    """Return the plan of a LabSpec in JSON."""
     from hakaru.lab.model import LabSpec
     from hakaru.lab.plan import plan_lab
 
@@ -103,9 +103,9 @@ def plan_of(argument: str) -> Any:
 
 
 def hold() -> None:
-    """Go through the life of a run, telling each phase, until killed: entered, built, engines."""
+    """Go through the phases of a run (entered, built, engines), report each, then wait."""
     subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)
-    say(phase="entered")
+    report(phase="entered")
     asyncio.run(_hold())
 
 
@@ -115,17 +115,17 @@ async def _hold() -> None:
 
     plan = plan_of(sys.argv[2])
     async with Lab(plan) as lab:
-        say(phase="built")
+        report(phase="built")
         engines = [await lab.start_engine(node.name, contract.WatchConfig()) for node in plan.nodes]
         for engine in engines:
             await engine.ready()
             await engine.start(0)
-        say(phase="engines", engines=[engine.pid for engine in engines])
+        report(phase="engines", engines=[engine.pid for engine in engines])
         await asyncio.sleep(300)
 
 
 def build() -> None:
-    """Build a lab and read back what the kernel made of it."""
+    """Build a lab and report the settings that the kernel has."""
     from hakaru.lab.build.apply import apply_plan
 
     plan = plan_of(sys.argv[2])
@@ -136,7 +136,7 @@ def build() -> None:
             seen[node.name] = _look()
     own = [line.split(":")[0].strip() for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]]
     namespaces.close()
-    say(nodes=seen, own_interfaces=own)
+    report(nodes=seen, own_interfaces=own)
 
 
 def _look() -> dict[str, Any]:
@@ -180,11 +180,13 @@ async def _check_links() -> None:
         started = time.monotonic()
         caveats = [caveat.to_json() for caveat in await checked.check_links()]
         seconds = time.monotonic() - started
-        say(lab=checked.describe(), seconds=seconds, caveats=caveats)
+        report(lab=checked.describe(), seconds=seconds, caveats=caveats)
 
 
 def linked() -> None:
-    """A lab link by link: check it, load it, let it take on the plan of the second argument."""
+    """Build a linked lab, check it, load it, adjust it to the plan of the second argument, and load
+    it again.
+    """
     asyncio.run(_linked())
 
 
@@ -192,20 +194,20 @@ async def _linked() -> None:
     from hakaru.lab.build import Lab
     from hakaru.lab.check import CheckedLab
 
-    plan, other = plan_of(sys.argv[2]), plan_of(sys.argv[3])
+    plan, changed_plan = plan_of(sys.argv[2]), plan_of(sys.argv[3])
     async with Lab(plan) as lab:
         checked = CheckedLab(lab)
         caveats = [caveat.to_json() for caveat in await checked.check_links()]
-        say(lab=checked.describe(), caveats=caveats)
-        await _loaded(lab)
-        say(baselines=await checked.measure_baselines())
-        await lab.adjust(other)
-        await _loaded(lab)
+        report(lab=checked.describe(), caveats=caveats)
+        await _send_load(lab)
+        report(baselines=await checked.measure_baselines())
+        await lab.adjust(changed_plan)
+        await _send_load(lab)
 
 
-async def _loaded(lab: Any) -> None:
-    """Send from the first host to the last array for a moment; what TCP, interfaces and the fabric
-    say of it.
+async def _send_load(lab: Any) -> None:
+    """Send from the first host to the last array for a short time; report the state of TCP, the
+    interfaces and the fabric.
     """
     from hakaru.engine import contract
     from hakaru.lab.plan import fabric_config
@@ -226,18 +228,18 @@ async def _loaded(lab: Any) -> None:
     async for event in fabric.events():
         if isinstance(event, contract.Sample):
             counters = event.counters
-    seen = {node: await asyncio.to_thread(_seen, lab, node) for node in lab.plan.namespaces}
-    say(values=result.values, counters=counters, interfaces=interfaces, seen=seen, tcp=lab.tcp)
+    seen = {node: await asyncio.to_thread(_look_at, lab, node) for node in lab.plan.namespaces}
+    report(values=result.values, counters=counters, interfaces=interfaces, seen=seen, tcp=lab.tcp)
 
 
-def _seen(lab: Any, node: str) -> dict[str, Any]:
+def _look_at(lab: Any, node: str) -> dict[str, Any]:
     with lab.namespaces.inside(node):
         return _look()
 
 
 def isolated() -> None:
-    """A lab with VLANs: who reaches which address of the array, and what the array saw of those who
-    do not.
+    """Build a lab with VLANs; report which host reaches which address of the array, and what the
+    array receives from a host that does not.
     """
     asyncio.run(_isolated())
 
@@ -257,18 +259,19 @@ async def _isolated() -> None:
             for host in lab.plan.host_names
             for address in lab.plan.addresses(array)
         ]
-        # Even who tells its kernel that the other VLAN's subnet is at its own port gets no answer.
-        before = await _array_heard(lab, array)
+        # A host whose kernel has a route for the other VLAN's subnet at its own port gets no answer
+        # either.
+        before = await _packets_at_array(lab, array)
         await asyncio.to_thread(_force_route, lab, "other", "10.77.10.0/24")
         forced = await asyncio.to_thread(_connects, lab, "other", "10.77.10.1")
-        after = await _array_heard(lab, array)
-        seen = {node: await asyncio.to_thread(_seen, lab, node) for node in (*lab.plan.host_names, array)}
+        after = await _packets_at_array(lab, array)
+        seen = {node: await asyncio.to_thread(_look_at, lab, node) for node in (*lab.plan.host_names, array)}
         await fabric.stop()
         counters = {}
         async for event in fabric.events():
             if hasattr(event, "counters"):
                 counters = event.counters
-        say(reached=reached, forced=forced, before=before, after=after, seen=seen, counters=counters)
+        report(reached=reached, forced=forced, before=before, after=after, seen=seen, counters=counters)
         for server in servers:
             server.close()
 
@@ -293,8 +296,8 @@ def _force_route(lab: Any, host: str, network: str) -> None:
         routes.route("replace", dst=network, oif=routes.link_lookup(ifname="eth0")[0], scope="link")
 
 
-async def _array_heard(lab: Any, array: str) -> dict[str, int]:
-    """Packets that came in at each interface of the array."""
+async def _packets_at_array(lab: Any, array: str) -> dict[str, int]:
+    """Return the number of packets that each interface of the array received."""
 
     def read() -> dict[str, int]:
         with lab.namespaces.inside(array):
@@ -305,8 +308,8 @@ async def _array_heard(lab: Any, array: str) -> dict[str, int]:
 
 
 def begin_connection() -> None:
-    """What a connection from the first host to the first array begins with, over a star of the
-    kernel's.
+    """Report the congestion control and the first window of a connection from the first host to the
+    first array, in a star of the kernel backend.
     """
     asyncio.run(_begin_connection())
 
@@ -315,30 +318,30 @@ async def _begin_connection() -> None:
     from hakaru.lab.build import Lab
 
     async with Lab(plan_of(sys.argv[2])) as lab:
-        say(connections=await asyncio.to_thread(_begin_in, lab), tcp=lab.tcp)
+        report(connections=await asyncio.to_thread(_connect_in, lab), tcp=lab.tcp)
 
 
-def _begin_in(lab: Any) -> list[list[Any]]:
+def _connect_in(lab: Any) -> list[list[Any]]:
     plan = lab.plan
     with lab.namespaces.inside(plan.array_name):
         server = socket.create_server((plan.addresses(plan.array_name)[0], 3260))
     with lab.namespaces.inside(plan.host_names[0]):
         client = socket.create_connection(server.getsockname())
     accepted, _ = server.accept()
-    said = []
+    connections = []
     for end in (client, accepted):
         algorithm = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
         info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
-        # tcpi_snd_cwnd is the 19th 32-bit word after eight bytes of flags (linux/tcp.h).
-        said.append([algorithm, int.from_bytes(info[80:84], sys.byteorder)])
-    return said
+        # tcpi_snd_cwnd is the 19th 32-bit word after 8 bytes of flags (linux/tcp.h).
+        connections.append([algorithm, int.from_bytes(info[80:84], sys.byteorder)])
+    return connections
 
 
 def diagnose() -> None:
-    """What the doctor finds in here."""
+    """Report the findings of the doctor inside the sandbox."""
     from hakaru import doctor
 
-    say(findings=[dataclasses.asdict(finding) for finding in doctor.diagnose()])
+    report(findings=[dataclasses.asdict(finding) for finding in doctor.diagnose()])
 
 
 SCENARIOS: dict[str, Callable[[], None]] = {

@@ -1,4 +1,4 @@
-"""A baseline that cannot be taken is told as such. Taking one: `test_linked_lab.py`."""
+"""Errors of baselines that cannot be measured. `test_linked_lab.py` measures baselines."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ REPORT = {
 
 
 @pytest.mark.parametrize(
-    ("out", "said"), [("", "gave no report"), (json.dumps({"error": "unable to connect"}), "unable to connect")]
+    ("output", "message"),
+    [("", "printed no report"), (json.dumps({"error": "unable to connect"}), "unable to connect")],
 )
-def test_a_report_that_is_none_says_between_whom(out: str, said: str) -> None:
-    with pytest.raises(LostError, match=f"from kvm-1 to vtl.*{said}"):
-        baseline._parse_report(out, "kvm-1", "vtl")
+def test_missing_iperf_report_error_names_both_ends(output: str, message: str) -> None:
+    with pytest.raises(LostError, match=f"from kvm-1 to vtl.*{message}"):
+        baseline._parse_report(output, "kvm-1", "vtl")
 
 
 class FakeLab:
-    """Nodes without a network."""
+    """A lab whose nodes have no network."""
 
     plan = plan()
     namespaces = Namespaces()
 
 
-def test_one_array_that_cannot_be_reached_does_not_hide_the_other(
+def test_unreachable_array_does_not_hide_the_baseline_of_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def run(_lab: Any, _program: str, _host: str, array: str, _address: str, _more: list[str]) -> Any:
@@ -49,7 +50,12 @@ def test_one_array_that_cannot_be_reached_does_not_hide_the_other(
 
     monkeypatch.setattr(baseline.shutil, "which", lambda _: str(tmp_path / "iperf3"))
     monkeypatch.setattr(baseline, "_iperf", run)
-    lost, taken = asyncio.run(baseline.measure_baselines(FakeLab()))  # type: ignore[arg-type]
-    assert lost == {"from": "kvm-1", "to": "primary", "error": "iperf3 from kvm-1 to primary did not end"}
-    assert (taken["to"], taken["tool"], taken["streams"], taken["to_array_retransmits"]) == ("vtl", "iperf 3.12", 2, 7)
-    assert taken["from_array_payload_bits_per_s"] == 9.4e8
+    failed, measured = asyncio.run(baseline.measure_baselines(FakeLab()))  # type: ignore[arg-type]
+    assert failed == {"from": "kvm-1", "to": "primary", "error": "iperf3 from kvm-1 to primary did not end"}
+    assert (measured["to"], measured["tool"], measured["streams"], measured["to_array_retransmits"]) == (
+        "vtl",
+        "iperf 3.12",
+        2,
+        7,
+    )
+    assert measured["from_array_payload_bits_per_s"] == 9.4e8

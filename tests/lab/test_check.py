@@ -1,4 +1,4 @@
-"""What a link check says of what it measured. Measuring itself: `test_lab.py`."""
+"""Verdicts and caveats of link checks. `test_lab.py` measures links."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from hakaru.lab.check import LinkCheck
 from hakaru.lab.plan import tcp_payload_bits_per_s
 
 
-def check(to_array: float, from_array: float, asked: int | None = 10**9) -> LinkCheck:
-    """A path that carried these multiples of 1 Gbit/s on the wire."""
+def check(to_array: float, from_array: float, asked_rate: int | None = 10**9) -> LinkCheck:
+    """Return a check of a path that carried these multiples of 1 Gbit/s on the wire."""
     gigabit = tcp_payload_bits_per_s(10**9, 1500)
     return LinkCheck(
         hosts=("host-1",),
         array="array",
         path=0,
         mtu=1500,
-        asked_bits_per_s=asked,
+        asked_bits_per_s=asked_rate,
         to_array_payload_bits_per_s=to_array * gigabit,
         from_array_payload_bits_per_s=from_array * gigabit,
         rtt_us_p50=60,
@@ -27,14 +27,14 @@ def check(to_array: float, from_array: float, asked: int | None = 10**9) -> Link
     ("to_array", "from_array", "error", "as_asked"),
     [(1, 1, 0, True), (0.991, 1.005, -0.009, True), (1, 0.989, -0.011, False), (1.011, 0.995, 0.011, False)],
 )
-def test_the_worse_direction_counts(to_array: float, from_array: float, error: float, as_asked: bool) -> None:
+def test_check_judges_the_worse_direction(to_array: float, from_array: float, error: float, as_asked: bool) -> None:
     measured = check(to_array, from_array)
     assert measured.error == pytest.approx(error)
     assert measured.as_asked is as_asked
     assert bool(measured.caveats()) is not as_asked
 
 
-def test_a_link_that_is_off_is_a_caveat_with_both_rates() -> None:
+def test_link_off_its_rate_is_a_caveat_with_both_rates() -> None:
     (caveat,) = check(0.5, 1).caveats()
     assert caveat.to_json() == {
         "caveat": "link_off_rate",
@@ -43,8 +43,8 @@ def test_a_link_that_is_off_is_a_caveat_with_both_rates() -> None:
     }
 
 
-def test_an_unlimited_link_is_as_asked_whatever_it_carries() -> None:
-    measured = check(20, 30, asked=None)
+def test_unlimited_link_passes_the_check_at_any_rate() -> None:
+    measured = check(20, 30, asked_rate=None)
     assert measured.error is None
     assert measured.as_asked
     assert measured.caveats() == []

@@ -1,4 +1,4 @@
-"""The doctor: every finding is honest here, and says what to do where something is missing."""
+"""Findings of the doctor: they match this machine, and each problem has a remedy."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from hakaru.doctor import Finding
 from hakaru.doctor import checks as doctor
 from hakaru.errors import EnvironmentError_
 
-from .conftest import Someone
+from .conftest import User
 
 
-def test_doctor_finds_this_machine_fit_for_labs(someone: Someone) -> None:
-    """Also from inside a sandbox, where the scenario runs."""
-    done = someone.run("diagnose", timeout=120)
+def test_doctor_finds_this_machine_fit_for_labs(user: User) -> None:
+    """The scenario runs inside a sandbox, where the doctor must work too."""
+    done = user.run("diagnose", timeout=120)
     assert done.returncode == 0, done.stderr
     findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert {"namespaces", "links", "engine", "cores", "memory", "disk", "clock", "io_uring", "pdf"} <= set(findings)
     assert findings["namespaces"]["status"] == "ok"
     assert findings["links"]["status"] == "ok", findings["links"]
-    assert "took" in findings["links"]["what"]
+    assert "took" in findings["links"]["message"]
     assert findings["fabric"]["status"] in ("ok", "warn"), findings["fabric"]
-    assert "engine opens" in findings["fabric"]["what"]
+    assert "engine can open" in findings["fabric"]["message"]
     assert findings["netem"]["status"] == "ok", "without netem labs are the fabric's"
-    assert "reno" in findings["tcp"]["what"]
+    assert "reno" in findings["tcp"]["message"]
     assert findings["engine"]["status"] in ("ok", "warn"), findings["engine"]
     for finding in findings.values():
         assert bool(finding["hint"]) is (finding["status"] != "ok"), finding
 
 
-def test_forbidden_namespaces_are_found_with_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forbidden_namespaces_fail_with_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise EnvironmentError_("user namespaces are switched off", "switch them on")
 
@@ -43,23 +43,23 @@ def test_forbidden_namespaces_are_found_with_their_cause(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
-        ("echo usage", "is no working hakaru-engine"),
-        ("exit 1", "is no working hakaru-engine"),
-        ("""echo '{"type":"hello","contract":99,"version":"9"}'""", "speaks another contract than 1"),
+        ("echo usage", "is not a working hakaru-engine"),
+        ("exit 1", "is not a working hakaru-engine"),
+        ("""echo '{"type":"hello","contract":99,"version":"9"}'""", "does not implement contract 1"),
     ],
 )
-def test_engine_that_does_not_fit_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+def test_unusable_engine_fails_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
 ) -> None:
     program = tmp_path / "hakaru-engine"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("HAKARU_ENGINE", str(program))
-    found = doctor.check_engine()
-    assert (found.status, said in found.what) == ("fail", True)
-    assert "pip install" in found.hint
+    finding = doctor.check_engine()
+    assert (finding.status, message in finding.message) == ("fail", True)
+    assert "pip install" in finding.hint
 
 
 @pytest.mark.parametrize(
@@ -78,37 +78,37 @@ def test_settings_of_the_machine_are_judged(
     monkeypatch: pytest.MonkeyPatch, check: Callable[[], Finding], reading: str, status: str
 ) -> None:
     monkeypatch.setattr("hakaru.doctor.checks._read", lambda path: reading)
-    found = check()
-    assert found.status == status
-    assert bool(found.hint) is (status != "ok")
+    finding = check()
+    assert finding.status == status
+    assert bool(finding.hint) is (status != "ok")
 
 
-def test_port_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        monkeypatch.setattr(doctor, "_ISCSI_PORT", other.getsockname()[1])
-        found = doctor.check_iscsi_port()
-        assert found.status == "warn" and "Address already in use" in found.what
+def test_occupied_port_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setattr(doctor, "_ISCSI_PORT", server.getsockname()[1])
+        finding = doctor.check_iscsi_port()
+        assert finding.status == "warn" and "Address already in use" in finding.message
     assert doctor.check_iscsi_port().status == "ok"
 
 
-def test_file_system_without_holes_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_file_system_without_holes_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    # A mode that no kernel knows is refused just as a file system without holes refuses PUNCH_HOLE.
+    # An unknown mode is refused in the same way as PUNCH_HOLE by a file system without holes.
     monkeypatch.setattr(system_calls, "_FALLOC_FL_PUNCH_HOLE", 1 << 20)
-    found = doctor.check_array_files()
-    assert found.status == "warn" and "UNMAP would give no space back" in found.what
+    finding = doctor.check_array_files()
+    assert finding.status == "warn" and "UNMAP would not free space" in finding.message
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("kind", "allowed", "status"), [("user", 212_992, "warn"), ("user", 4 << 20, "ok"), ("root", 0, "ok")]
 )
-def test_small_sockets_of_a_rootless_fabric_are_told_with_the_way_out(
+def test_small_sockets_of_a_rootless_fabric_are_a_warning_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, kind: str, allowed: int, status: str
 ) -> None:
     monkeypatch.setattr(doctor, "_try_lab", lambda *_: Finding("fabric", "ok", "it stands"))
     monkeypatch.setattr(doctor, "_read", lambda _: str(allowed))
     monkeypatch.setattr("hakaru.lab.sandbox.kind_here", lambda: kind)
-    found = doctor.check_fabric()
-    assert found.status == status
-    assert ("net.core.rmem_max=4194304" in found.hint) is (status == "warn")
+    finding = doctor.check_fabric()
+    assert finding.status == status
+    assert ("net.core.rmem_max=4194304" in finding.hint) is (status == "warn")

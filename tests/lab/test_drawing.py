@@ -1,4 +1,4 @@
-"""Drawings of labs: well-formed, complete, safe, and the same every time."""
+"""Drawings of labs are well-formed, complete, escaped and reproducible."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ def texts(picture: ElementTree.Element) -> list[str]:
 
 
 def test_every_node_link_address_and_rate_is_drawn() -> None:
-    said = texts(drawing(hosts=2, paths=2, host_link={"rate": "1 Gbit/s"}, array_link={"rate": "10 Gbit/s"}))
-    assert {"host-1", "host-2", "switch", "array", "MTU 1500"} <= set(said)
-    assert {"eth0 10.77.0.1/20", "eth1 10.77.16.1/20", "eth0 10.77.0.2/20", "eth1 10.77.16.3/20"} <= set(said)
-    assert said.count("1 Gbit/s") == 4
-    assert said.count("10 Gbit/s") == 2
+    drawn_texts = texts(drawing(hosts=2, paths=2, host_link={"rate": "1 Gbit/s"}, array_link={"rate": "10 Gbit/s"}))
+    assert {"host-1", "host-2", "switch", "array", "MTU 1500"} <= set(drawn_texts)
+    assert {"eth0 10.77.0.1/20", "eth1 10.77.16.1/20", "eth0 10.77.0.2/20", "eth1 10.77.16.3/20"} <= set(drawn_texts)
+    assert drawn_texts.count("1 Gbit/s") == 4
+    assert drawn_texts.count("10 Gbit/s") == 2
 
 
-def test_a_link_without_a_rate_is_called_unlimited() -> None:
+def test_link_without_a_rate_is_drawn_as_unlimited() -> None:
     assert texts(drawing(hosts=1)).count("unlimited") == 2
 
 
-def test_many_hosts_are_folded_and_counted() -> None:
-    said = texts(drawing(hosts=64))
-    assert "host-7" in said
-    assert "host-8" not in said
-    assert {"57 more", "host-8 … host-64"} <= set(said)
+def test_many_hosts_are_folded_with_their_number() -> None:
+    drawn_texts = texts(drawing(hosts=64))
+    assert "host-7" in drawn_texts
+    assert "host-8" not in drawn_texts
+    assert {"57 more", "host-8 … host-64"} <= set(drawn_texts)
 
 
-def test_a_lab_link_by_link_says_what_was_asked_of_each_link() -> None:
+def test_drawing_of_a_linked_lab_shows_the_settings_of_each_link() -> None:
     linked = ElementTree.fromstring(draw(plan(links__uplink__pause=True, links__vtl__loss={"percent": 0.1})))
-    said = texts(linked)
-    assert {"kvm-1", "core", "edge", "primary", "vtl", "MTU 1500", "cut-through", "4 MiB shared"} <= set(said)
-    assert {"kvm-1: 10 Gbit/s", "uplink: 10 Gbit/s", "vtl: 1 Gbit/s", "eth0 10.77.0.3"} <= set(said)
-    assert {"queue 2 MiB, sends 1 Gbit/s", "pause", "queue 64 KiB", "delay 0.1 ms, loss 0.1 %"} <= set(said)
+    drawn_texts = texts(linked)
+    assert {"kvm-1", "core", "edge", "primary", "vtl", "MTU 1500", "cut-through", "4 MiB shared"} <= set(drawn_texts)
+    assert {"kvm-1: 10 Gbit/s", "uplink: 10 Gbit/s", "vtl: 1 Gbit/s", "eth0 10.77.0.3"} <= set(drawn_texts)
+    assert {"queue 2 MiB, sends 1 Gbit/s", "pause", "queue 64 KiB", "delay 0.1 ms, loss 0.1 %"} <= set(drawn_texts)
     check_places(linked)
 
 
-def test_vlans_stand_at_their_ports_and_a_nodes_trunk_is_one_line() -> None:
+def test_vlans_are_drawn_at_their_ports_and_a_nodes_trunk_is_one_line() -> None:
     drawn = ElementTree.fromstring(draw(vlans(links__uplink__vlans=["storage", "servers"])))
-    said = texts(drawn)
-    assert {"access VLAN 20", "access VLAN 30", "trunk VLAN 10, 30", "trunk VLAN 10, 20"} <= set(said)
-    assert {"routes VLAN 10, 20", "eth0.10 10.77.10.1", "eth0.30 10.77.30.1"} <= set(said)
-    assert said.count("array: 200 Mbit/s") == 1
-    assert "array.eth0" not in said, "what tags for a node is no switch that anybody bought"
+    drawn_texts = texts(drawn)
+    assert {"access VLAN 20", "access VLAN 30", "trunk VLAN 10, 30", "trunk VLAN 10, 20"} <= set(drawn_texts)
+    assert {"routes VLAN 10, 20", "eth0.10 10.77.10.1", "eth0.30 10.77.30.1"} <= set(drawn_texts)
+    assert drawn_texts.count("array: 200 Mbit/s") == 1
+    assert "array.eth0" not in drawn_texts, "the helper that tags frames for a node is not drawn as a switch"
     check_places(drawn)
 
 
-def test_a_tree_of_switches_with_folded_hosts_and_two_paths_stays_in_the_picture() -> None:
+def test_tree_of_switches_with_folded_hosts_and_two_paths_fits_the_picture() -> None:
     hosts = {f"h{i}": {"between": [f"host-{i}", "s"]} for i in range(1, 12)}
     far = {"far": {"between": ["host-12", "u"]}, "far2": {"between": ["host-12", "v"]}}
     arrays = {"a1": {"between": ["a1", "s"]}, "a2": {"between": ["a2", "t"]}, "a3": {"between": ["a2", "v"]}}

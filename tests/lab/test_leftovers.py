@@ -1,5 +1,5 @@
-"""Whatever is killed, whenever: after 2 s no process, namespace, interface or mount of a lab is
-left.
+"""2 s after any process is killed at any time, no process, namespace, interface or mount of a lab
+remains.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import MARK, Someone
+from .conftest import MARK, User
 
 GONE_WITHIN_S = 2.0
 LAB = json.dumps({"hosts": 3, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}})
@@ -25,22 +25,22 @@ PHASES = ("entered", "built", "engines")
 
 
 def marked_processes(mark: str) -> set[int]:
-    """Processes that come of one test, by what is in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = set()
+    """Return the processes of one test, recognised by the mark in their environment."""
+    marker = f"{MARK}={mark}".encode()
+    pids = set()
     for directory in Path("/proc").glob("[0-9]*"):
         try:
-            # A zombie has no environment; its parent, which has, is found instead.
-            if wanted in (directory / "environ").read_bytes().split(b"\0"):
-                found.add(int(directory.name))
+            # A zombie has no environment. Its parent has one and is in the result instead.
+            if marker in (directory / "environ").read_bytes().split(b"\0"):
+                pids.add(int(directory.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def namespaces_of(directory: Path) -> Iterator[tuple[str, Path]]:
-    """Namespaces that a process is in or holds open: `net:[4026532177]` and the like, and where
-    that is said.
+    """Yield the namespaces that a process is in or holds open, such as `net:[4026532177]`, with the
+    entry in /proc.
     """
     for place in ("ns", "fd"):
         try:
@@ -56,9 +56,9 @@ def namespaces_of(directory: Path) -> Iterator[tuple[str, Path]]:
                 yield target, entry
 
 
-class Watched:
-    """The namespaces of a test's processes, held open here: a number that is held is not given to
-    another one.
+class HeldNamespaces:
+    """The namespaces of a test's processes, held open here so that the kernel does not give their
+    numbers to other namespaces.
     """
 
     def __init__(self, mark: str) -> None:
@@ -76,7 +76,7 @@ class Watched:
             descriptor = os.open(entry, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return
-        # Between reading the link and opening it, it may have become another one.
+        # The entry may have become another namespace between reading the link and opening it.
         if str(Path(f"/proc/self/fd/{descriptor}").readlink()) == target:
             self._descriptors[target] = descriptor
         else:
@@ -86,7 +86,7 @@ class Watched:
         return sum(target.startswith(f"{kind}:") for target in self._descriptors)
 
     def held_by_others(self) -> dict[str, str]:
-        """Which of the namespaces some other process is in or holds, and which process."""
+        """Return namespace → process for each namespace that another process is in or has open."""
         return {
             target: f"{directory} {_command(directory)}"
             for directory in Path("/proc").glob("[0-9]*")
@@ -101,7 +101,9 @@ class Watched:
 
 
 def _is_dead(directory: Path) -> bool:
-    """Ended, and only waits for the machine's own init to take note: some take seconds."""
+    """Return whether a process has ended and only waits for the init of the machine, which may take
+    seconds.
+    """
     try:
         return (directory / "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -109,7 +111,7 @@ def _is_dead(directory: Path) -> bool:
 
 
 def _command(directory: Path) -> str:
-    """Name, state, parent and arguments of a process."""
+    """Return name, state, parent and arguments of a process."""
     try:
         stat, arguments = (directory / "stat").read_text(), (directory / "cmdline").read_bytes()
     except OSError:
@@ -119,14 +121,14 @@ def _command(directory: Path) -> str:
 
 @dataclass(frozen=True)
 class Host:
-    """What the machine shows of labs from outside."""
+    """Interfaces and mounts of the machine outside labs."""
 
     interfaces: frozenset[str]
     mounts: frozenset[str]
 
     @classmethod
     def now(cls) -> Host:
-        # By mount point and type: identifiers change.
+        # Mounts are compared by mount point and type because their identifiers change.
         mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
         return cls(
             frozenset(name for _, name in socket.if_nameindex()),
@@ -134,15 +136,15 @@ class Host:
         )
 
 
-def wait_until_gone(watched: Watched, before: Host) -> None:
-    """Poll until nothing is left; fail with what is."""
+def wait_until_gone(held: HeldNamespaces, before: Host) -> None:
+    """Wait until nothing is left, or fail with the remainder."""
     deadline = time.monotonic() + GONE_WITHIN_S
     try:
         while True:
             now = Host.now()
             left = {
-                "processes": marked_processes(watched.mark),
-                "namespaces": watched.held_by_others(),
+                "processes": marked_processes(held.mark),
+                "namespaces": held.held_by_others(),
                 "interfaces": now.interfaces - before.interfaces,
                 "mounts": now.mounts - before.mounts,
             }
@@ -151,11 +153,11 @@ def wait_until_gone(watched: Watched, before: Host) -> None:
             assert time.monotonic() < deadline, f"left after {GONE_WITHIN_S} s: {left}"
             time.sleep(0.02)
     finally:
-        watched.close()
+        held.close()
 
 
-def start_until(someone: Someone, phase: str) -> subprocess.Popen[str]:
-    process = someone.start("hold", LAB)
+def start_until(user: User, phase: str) -> subprocess.Popen[str]:
+    process = user.start("hold", LAB)
     assert process.stdout is not None
     for line in process.stdout:
         if json.loads(line)["phase"] == phase:
@@ -164,13 +166,13 @@ def start_until(someone: Someone, phase: str) -> subprocess.Popen[str]:
     raise AssertionError(process.stderr.read())
 
 
-def wait_for_processes(someone: Someone, count: int) -> None:
-    """Poll until so many show their environment: one that is just being started has none for a
-    moment.
+def wait_for_processes(user: User, count: int) -> None:
+    """Wait until this many processes show their environment: a process that is being started has
+    none for a moment.
     """
     deadline = time.monotonic() + 5
-    while len(found := marked_processes(someone.mark)) < count:
-        assert time.monotonic() < deadline, f"only {found}"
+    while len(pids := marked_processes(user.mark)) < count:
+        assert time.monotonic() < deadline, f"only {pids}"
         time.sleep(0.02)
 
 
@@ -184,81 +186,80 @@ def reap(process: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_sigkill_of_hakaru_leaves_nothing(someone: Someone, phase: str) -> None:
+def test_sigkill_of_hakaru_leaves_nothing(user: User, phase: str) -> None:
     before = Host.now()
-    process = start_until(someone, phase)
-    wait_for_processes(someone, 4)  # supervisor, init, command and what it started
-    watched = Watched(someone.mark)
-    assert watched.count("net") >= (1 if phase == "entered" else 6), "the sandbox's and every node's"
+    process = start_until(user, phase)
+    wait_for_processes(user, 4)  # supervisor, init, command and its child
+    held = HeldNamespaces(user.mark)
+    assert held.count("net") >= (1 if phase == "entered" else 6), "the sandbox's and every node's"
     process.kill()
     assert reap(process) == -signal.SIGKILL
-    wait_until_gone(watched, before)
+    wait_until_gone(held, before)
 
 
-def start_run_until(someone: Someone, event: str) -> subprocess.Popen[str]:
-    """`hakaru run` itself, in its quickest form, until it tells of an event or a phase."""
+def start_run_until(user: User, event: str) -> subprocess.Popen[str]:
+    """Start a short `hakaru run` and return once it has reported this event or phase."""
     program = "import sys; from hakaru.cli import main; sys.argv[0] = 'hakaru'; sys.exit(main())"
     arguments = ["run", "vm-sweep", "--quick", "--only", "vms=1", "--repetitions", "1", "--json", "--quiet"]
     process = subprocess.Popen(
-        [*someone.prefix, someone.python, "-c", program, *arguments, "--out", str(someone.folder / "runs")],
+        [*user.prefix, user.python, "-c", program, *arguments, "--out", str(user.folder / "runs")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=someone.folder,
-        env=someone.environment(),
+        cwd=user.folder,
+        env=user.environment(),
     )
     assert process.stdout is not None
     for line in process.stdout:
-        told = json.loads(line)
-        if event in (told["event"], told.get("phase")):
+        message = json.loads(line)
+        if event in (message["event"], message.get("phase")):
             return process
     assert process.stderr is not None
     raise AssertionError(process.stderr.read())
 
 
 @pytest.mark.parametrize("event", ["check", "sample", "report"])
-def test_sigkill_of_a_whole_run_leaves_nothing(someone: Someone, event: str) -> None:
+def test_sigkill_of_a_complete_run_leaves_nothing(user: User, event: str) -> None:
     before = Host.now()
-    process = start_run_until(someone, event)
-    watched = Watched(someone.mark)
-    assert watched.count("pid") == 1
+    process = start_run_until(user, event)
+    held = HeldNamespaces(user.mark)
+    assert held.count("pid") == 1
     process.kill()
     assert reap(process) == -signal.SIGKILL
-    wait_until_gone(watched, before)
+    wait_until_gone(held, before)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_sigkill_of_init_or_of_the_command_inside_leaves_nothing(someone: Someone, depth: int) -> None:
+def test_sigkill_of_init_or_of_the_command_inside_leaves_nothing(user: User, depth: int) -> None:
     before = Host.now()
-    process = start_until(someone, "built")
-    watched = Watched(someone.mark)
+    process = start_until(user, "built")
+    held = HeldNamespaces(user.mark)
     victim = process.pid
     for _ in range(depth):
         victim = int(Path(f"/proc/{victim}/task/{victim}/children").read_text().split()[0])
     os.kill(victim, signal.SIGKILL)
     assert process.stderr is not None
-    said = process.stderr.read()
+    stderr = process.stderr.read()
     code = reap(process)
-    assert (code, "ended by SIGKILL" in said) == ((7, True) if depth == 1 else (137, False))
-    wait_until_gone(watched, before)
+    assert (code, "ended by SIGKILL" in stderr) == ((7, True) if depth == 1 else (137, False))
+    wait_until_gone(held, before)
 
 
-def test_sigkill_at_any_moment_of_the_start_leaves_nothing(someone: Someone) -> None:
+def test_sigkill_at_any_moment_of_the_start_leaves_nothing(user: User) -> None:
     chance = random.Random(20111017)
     before = Host.now()
     for _ in range(10):
-        process = someone.start("hold", LAB)
-        # Not waiting for anything: the moment itself is what is tried, from before the first exec
-        # to a built lab.
+        process = user.start("hold", LAB)
+        # Kill at a random time, from before the first exec to a built lab.
         time.sleep(chance.uniform(0, 0.6))
-        watched = Watched(someone.mark)
+        held = HeldNamespaces(user.mark)
         process.kill()
         reap(process)
-        wait_until_gone(watched, before)
+        wait_until_gone(held, before)
 
 
-def test_a_daemon_left_by_the_command_ends_with_the_sandbox(someone: Someone) -> None:
+def test_a_daemon_left_by_the_command_ends_with_the_sandbox(user: User) -> None:
     before = Host.now()
-    done = someone.run("leave_orphan")
+    done = user.run("leave_orphan")
     assert done.returncode == 0, done.stderr
-    wait_until_gone(Watched(someone.mark), before)
+    wait_until_gone(HeldNamespaces(user.mark), before)

@@ -1,4 +1,4 @@
-"""Labs link by link: what is planned of them, and every refusal with its place."""
+"""Plans of linked labs, and refusals that name the field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from .linked_lab import mismatch, plan
 
 
-def test_nodes_addresses_and_portals_are_those_of_the_study() -> None:
+def test_plan_has_the_nodes_addresses_and_portals_of_the_study() -> None:
     built = plan()
     assert built.backend == "fabric"
     assert (built.host_names, built.array_names) == (("kvm-1",), ("primary", "vtl"))
@@ -27,27 +27,27 @@ def test_nodes_addresses_and_portals_are_those_of_the_study() -> None:
     assert built.portals("vtl", port=860) == ("10.77.0.2:860",)
 
 
-def test_the_kernel_backend_has_a_namespace_per_switch() -> None:
+def test_kernel_backend_has_a_namespace_per_switch() -> None:
     changes = {"switches__core": {}, "switches__edge": {}, "links__vtl__delay": None, "backend": "kernel"}
     built = plan(**changes)
     assert built.fabric_node is None
     assert built.namespaces == ("kvm-1", "core", "edge", "primary", "vtl")
 
 
-def test_a_way_names_its_links_in_the_direction_of_the_counters() -> None:
+def test_path_names_its_links_in_the_direction_of_the_counters() -> None:
     built = plan()
-    (there,) = built.ways("kvm-1", "vtl")
-    assert there.directions == ("link/kvm-1/a-b", "link/uplink/a-b", "link/vtl/a-b")
-    assert there.rate_bits_per_s == 10**9
-    assert there.delay_us == 100
-    (back,) = built.ways("primary", "kvm-1")
-    assert back.directions == ("link/primary/a-b", "link/kvm-1/b-a")
-    assert back.rate_bits_per_s == 10**10, "what holds the host's sending back does not hold what it receives"
-    (out,) = built.ways("kvm-1", "primary")
-    assert out.rate_bits_per_s == 10**9
+    (to_vtl,) = built.ways("kvm-1", "vtl")
+    assert to_vtl.directions == ("link/kvm-1/a-b", "link/uplink/a-b", "link/vtl/a-b")
+    assert to_vtl.rate_bits_per_s == 10**9
+    assert to_vtl.delay_us == 100
+    (from_primary,) = built.ways("primary", "kvm-1")
+    assert from_primary.directions == ("link/primary/a-b", "link/kvm-1/b-a")
+    assert from_primary.rate_bits_per_s == 10**10, "the send rate of the host does not limit what it receives"
+    (to_primary,) = built.ways("kvm-1", "primary")
+    assert to_primary.rate_bits_per_s == 10**9
 
 
-def test_two_links_of_a_node_into_one_network_are_two_paths() -> None:
+def test_two_links_of_a_node_into_one_network_form_two_paths() -> None:
     fields = {
         "hosts": ["h"],
         "arrays": ["a"],
@@ -67,13 +67,13 @@ def test_two_links_of_a_node_into_one_network_are_two_paths() -> None:
         ("a1", "eth0", "10.77.0.1"),
         ("a2", "eth1", "10.77.16.1"),
     ]
-    assert [way.directions for way in built.ways("h", "a")] == [
+    assert [path.directions for path in built.ways("h", "a")] == [
         ("link/h1/a-b", "link/a1/b-a"),
         ("link/h2/a-b", "link/a2/b-a"),
     ]
 
 
-def test_a_plan_comes_back_from_lab_json() -> None:
+def test_linked_plan_can_be_restored_from_lab_json() -> None:
     built = plan(
         links__vtl__loss={"percent": 0.1, "burst_frames": 4},
         links__vtl__jitter={"normal": {"mean": "10 us", "deviation": "2 us"}},
@@ -92,29 +92,29 @@ def test_a_plan_comes_back_from_lab_json() -> None:
     assert again.ways("kvm-1", "vtl") == built.ways("kvm-1", "vtl")
 
 
-def test_a_star_is_described_as_ever_and_a_lab_says_only_what_was_asked() -> None:
+def test_star_and_linked_lab_store_only_their_own_fields() -> None:
     assert set(plan_lab(LabSpec()).describe()) == {"nodes", "links"}
     assert set(LabSpec().model_dump(mode="json")) == {
         *("hosts", "array", "switch", "paths", "mtu", "host_link", "array_link", "network")
     }
-    asked = LabSpec.model_validate(mismatch()).model_dump(mode="json")
-    assert "host_link" not in asked
-    assert LabSpec.model_validate(asked) == LabSpec.model_validate(mismatch())
+    stored = LabSpec.model_validate(mismatch()).model_dump(mode="json")
+    assert "host_link" not in stored
+    assert LabSpec.model_validate(stored) == LabSpec.model_validate(mismatch())
 
 
 REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"arrays": None}, "it has no array", ("arrays",)),
     ({"arrays": ["vtl", "vtl"]}, "the name 'vtl' is given twice", ()),
     ({"hosts": ["core"]}, "the name 'core' is given twice", ()),
-    ({"hosts": ["KVM"]}, "'KVM' is no name for a node", ("hosts",)),
-    ({"switches__a_b": {}}, "'a_b' is no name for a node", ("switches", "a_b")),
-    ({"links__a_b": {"between": ["core", "vtl"]}}, "'a_b' is no name for a link", ("links", "a_b")),
+    ({"hosts": ["KVM"]}, "'KVM' is not a valid name for a node", ("hosts",)),
+    ({"switches__a_b": {}}, "'a_b' is not a valid name for a node", ("switches", "a_b")),
+    ({"links__a_b": {"between": ["core", "vtl"]}}, "'a_b' is not a valid name for a link", ("links", "a_b")),
     ({"hosts": ["kvm-1", "fabric"]}, "host 'fabric' is not connected", ("links",)),
     ({"switches__lost": {}}, "switch 'lost' is not connected", ("links",)),
     ({"links__uplink": None}, "host 'kvm-1' cannot reach array 'vtl'", ("links",)),
     (
         {"links__vtl__between": ["egde", "vtl"]},
-        "link 'vtl' leads to 'egde', which is none of hosts",
+        "link 'vtl' leads to 'egde', which is not a host",
         ("links", "vtl", "between", 0),
     ),
     ({"links__more": {"between": ["core", "core"]}}, "leads from 'core' to itself", ("links", "more", "between")),
@@ -140,14 +140,14 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"links__vtl__rate": "1 Tbit/s"}, "links.vtl.rate is 1 Tbit/s; it can be", ("links", "vtl", "rate")),
     (
         {"links__vtl__queue": "1 KiB"},
-        "links.vtl.queue is 1 KiB; it can be 1522 B (one frame of an MTU of 1500)",
+        "links.vtl.queue is 1 KiB; it can be 1522 B (one frame with an MTU of 1500)",
         ("links", "vtl", "queue"),
     ),
     ({"links__vtl__queue": "5 KiB", "mtu": 9000}, "it can be 9022 B", ("links", "vtl", "queue")),
     ({"mtu": 100}, "an MTU of 100 bytes", ("mtu",)),
     (
         {"switches__edge__shared_buffer": {"bytes": "1 KiB"}},
-        "switches.edge.shared_buffer.bytes is 1 KiB, not one frame",
+        "switches.edge.shared_buffer.bytes is 1 KiB, less than a frame of MTU 1500",
         ("switches", "edge", "shared_buffer", "bytes"),
     ),
     ({"links__vtl__delay": "11 s"}, "links.vtl.delay is 11 s; it can be 0 to 10 s", ("links", "vtl", "delay")),
@@ -164,7 +164,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ),
     (
         {"links__vtl__discipline": {"mark": "30 KiB"}, "links__vtl__queue": "12 KiB"},
-        "links.vtl.discipline begins at 30 KiB, and the queue is full at 12 KiB",
+        "links.vtl.discipline begins at 30 KiB, but the queue is full at 12 KiB",
         ("links", "vtl", "discipline"),
     ),
     ({"spin": "2 s"}, "spin is 2 s; it can be 0 to 1 s", ("spin",)),
@@ -193,20 +193,20 @@ for field, value in {
 REFUSALS.append(({**KERNEL, "spin": "1 ms"}, "cannot do spin", ("spin",)))
 
 
-@pytest.mark.parametrize(("changes", "said", "path"), REFUSALS)
-def test_a_lab_that_cannot_be_is_refused_with_its_place(
-    changes: dict[str, Any], said: str, path: tuple[str | int, ...]
+@pytest.mark.parametrize(("changes", "message", "path"), REFUSALS)
+def test_impossible_lab_is_refused_with_its_place(
+    changes: dict[str, Any], message: str, path: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(ImpossibleLabError) as refused:
         plan(**changes)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.hint
     assert refused.value.path == path
     if "kernel backend" in refused.value.message:
         assert "backend: fabric" in refused.value.hint
 
 
-def test_the_fabrics_own_name_is_taken() -> None:
+def test_name_of_the_fabric_node_is_reserved() -> None:
     fields = mismatch(hosts=["fabric"])
     fields["links"]["kvm-1"]["between"] = ["fabric", "core"]
     with pytest.raises(ImpossibleLabError, match="the node that switches run in"):
@@ -214,11 +214,11 @@ def test_the_fabrics_own_name_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"links__vtl__between": ["vtl"]}, "Field required|at least 2"),
-        ({"links__vtl__jitter": {}}, "jitter is one of"),
-        ({"links__vtl__discipline": {}}, "discipline is `tail_drop`, or one of"),
+        ({"links__vtl__jitter": {}}, "jitter needs exactly one of"),
+        ({"links__vtl__discipline": {}}, "discipline needs `tail_drop`, or exactly one of"),
         ({"links__vtl__discipline": "codel"}, "tail_drop"),
         ({"links__vtl__loss": {"percent": 101}}, "less than or equal to 100"),
         ({"switches__edge__forwarding": "slow"}, "store_and_forward"),
@@ -228,22 +228,22 @@ def test_the_fabrics_own_name_is_taken() -> None:
         ({"backend": "netem"}, "fabric"),
     ],
 )
-def test_what_is_no_lab_at_all_is_refused_by_its_schema(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_invalid_lab_is_refused_by_its_schema(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         plan(**changes)
 
 
-def test_what_a_standing_lab_can_take_on() -> None:
-    standing = plan()
+def test_built_lab_can_change_settings_but_not_nodes_links_or_backend() -> None:
+    built = plan()
     for changes in (
         {"links__vtl__rate": "10 Gbit/s", "links__vtl__queue": "1 MiB", "mtu": 9000},
         {"links__kvm_1__send_rate": None, "tcp__stack": "2009", "links__vtl__pause": True},
     ):
-        check_adjustable(standing, plan(**changes))
-    for changes, said in (
+        check_adjustable(built, plan(**changes))
+    for changes, message in (
         ({"hosts": ["kvm-1", "kvm-2"], "links__kvm-2": {"between": ["kvm-2", "core"]}}, "its nodes cannot change"),
         ({"network": "192.168.0.0/16"}, "its links and addresses cannot change"),
         ({**KERNEL, "links__vtl__delay": None}, "cannot change to kernel"),
     ):
-        with pytest.raises(ImpossibleLabError, match=said):
-            check_adjustable(standing, plan(**changes))
+        with pytest.raises(ImpossibleLabError, match=message):
+            check_adjustable(built, plan(**changes))

@@ -1,6 +1,4 @@
-"""Labs link by link as built: on the fabric, rootless too; what is measured, what is dropped, what
-can change.
-"""
+"""Built linked labs on the fabric, also rootless: rates, drops and changes of settings."""
 
 from __future__ import annotations
 
@@ -12,13 +10,13 @@ from typing import Any
 import pytest
 from hakaru.lab.plan.tcp import SWITCHES_2009, kernel_finds_losses_by_rack_only
 
-from .conftest import Someone
+from .conftest import User
 from .linked_lab import mismatch
-from .undisturbed import LABS_MAX, as_asked
+from .undisturbed import LABS_MAX, undisturbed_lines
 
 pytestmark = pytest.mark.alone
 
-# Slow enough that a busy machine carries it; a queue of four frames before the last link.
+# Rates that a busy machine reaches, and a queue of four frames before the last link.
 SMALL: dict[str, Any] = {
     "links__kvm_1__rate": "200 Mbit/s",
     "links__kvm_1__send_rate": None,
@@ -31,44 +29,48 @@ SMALL: dict[str, Any] = {
 }
 
 
-def lines(someone: Someone, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
+def lines(user: User, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
     texts = [json.dumps(argument) for argument in arguments]
-    done = someone.run(name, *texts, timeout=180)
-    # Whether links *can* carry what was asked shows only while the machine has nothing else to do.
+    done = user.run(name, *texts, timeout=180)
+    # Links can only be measured reliably while the machine runs nothing else.
     for _ in range(LABS_MAX - 1):
         if "this machine carries" not in done.stderr:
             break
-        done = someone.run(name, *texts, timeout=180)
+        done = user.run(name, *texts, timeout=180)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def counters_of(link: str, of: dict[str, Any]) -> dict[str, float]:
-    counters: dict[str, float] = of["counters"][f"link/{link}"]
+def counters_of(link: str, load: dict[str, Any]) -> dict[str, float]:
+    counters: dict[str, float] = load["counters"][f"link/{link}"]
     return counters
 
 
-def lost_of_all(of: dict[str, float]) -> float:
-    return sum(value for name, value in of.items() if name.startswith("dropped_"))
+def dropped_frames(counters: dict[str, float]) -> float:
+    return sum(value for name, value in counters.items() if name.startswith("dropped_"))
 
 
-def check_conserved(of: dict[str, Any]) -> None:
-    """What went into a link came out of it, was dropped for a cause, or is still inside."""
-    links = {entity: counters for entity, counters in of["counters"].items() if entity.startswith("link/")}
+def check_conserved(load: dict[str, Any]) -> None:
+    """Check that each frame that entered a link left it, was dropped for a counted cause, or is
+    still inside.
+    """
+    links = {entity: counters for entity, counters in load["counters"].items() if entity.startswith("link/")}
     assert len(links) == 8
     for counters in links.values():
-        assert counters["frames_in"] == counters["frames_out"] + lost_of_all(counters) + counters["frames_now"]
+        assert counters["frames_in"] == counters["frames_out"] + dropped_frames(counters) + counters["frames_now"]
 
 
-def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_other_settings(
-    someone: Someone,
+def test_lab_on_the_fabric_reaches_its_rates_drops_at_the_short_queue_and_takes_new_settings(
+    user: User,
 ) -> None:
-    wanted = mismatch(**SMALL)
-    other = mismatch(**{**SMALL, "links__vtl__queue": "1 MiB", "mtu": 9000, "tcp__stack": 2009, "tcp__sack": False})
-    described, shallow, baselines, deep = as_asked(lambda: lines(someone, "linked", wanted, other))
+    first_spec = mismatch(**SMALL)
+    second_spec = mismatch(
+        **{**SMALL, "links__vtl__queue": "1 MiB", "mtu": 9000, "tcp__stack": 2009, "tcp__sack": False}
+    )
+    described, shallow, baselines, deep = undisturbed_lines(lambda: lines(user, "linked", first_spec, second_spec))
     checks = described["lab"]["checks"]
-    asked = [(check["from"], check["to"], check["asked_bits_per_s"]) for check in checks]
-    assert asked == [("kvm-1", "primary", 200_000_000), ("kvm-1", "vtl", 20_000_000)]
+    asked_rates = [(check["from"], check["to"], check["asked_bits_per_s"]) for check in checks]
+    assert asked_rates == [("kvm-1", "primary", 200_000_000), ("kvm-1", "vtl", 20_000_000)]
     assert all(check["as_asked"] for check in checks), checks
     assert [check["asked_rtt_us"] for check in checks] == [0, 10_000]
     assert checks[1]["rtt_us_p50"] >= 10_000, "5 ms each way"
@@ -84,7 +86,7 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
     dropped_elsewhere = [
         entity
         for entity, counters in shallow["counters"].items()
-        if entity.startswith("link/") and entity != "link/vtl/a-b" and lost_of_all(counters)
+        if entity.startswith("link/") and entity != "link/vtl/a-b" and dropped_frames(counters)
     ]
     assert dropped_elsewhere == []
 
@@ -99,65 +101,67 @@ def test_a_lab_on_the_fabric_is_as_asked_drops_where_it_is_shallow_and_takes_on_
 
 
 def check_baselines(baselines: list[dict[str, Any]]) -> None:
-    """Each array has one, by a tool that is named, and none above what the link carries."""
-    assert [(one["from"], one["to"]) for one in baselines] == [("kvm-1", "primary"), ("kvm-1", "vtl")]
+    """Check that each array has a baseline below the rate of its link, and names its tool."""
+    assert [(baseline["from"], baseline["to"]) for baseline in baselines] == [("kvm-1", "primary"), ("kvm-1", "vtl")]
     installed = shutil.which("iperf3") is not None
-    for one, rate in zip(baselines, (200e6, 20e6), strict=True):
-        assert one["tool"].startswith("iperf 3") == installed
-        assert one["streams"] == (2 if installed else 1)
-        for way in ("to", "from"):
-            assert 0 < one[f"{way}_array_payload_bits_per_s"] < rate
+    for baseline, rate in zip(baselines, (200e6, 20e6), strict=True):
+        assert baseline["tool"].startswith("iperf 3") == installed
+        assert baseline["streams"] == (2 if installed else 1)
+        for direction in ("to", "from"):
+            assert 0 < baseline[f"{direction}_array_payload_bits_per_s"] < rate
     if installed:
         assert baselines[1]["to_array_retransmits"] > 0, "a queue of four frames"
 
 
-def check_tcp(today: dict[str, Any], then: dict[str, Any]) -> None:
-    """What was set is what the kernel has, and what it cannot undo is named."""
-    assert (today["set"], today["remains"]) == ({}, [])
-    assert set(then["set"]) == {f"net/ipv4/{one.name}" for one in SWITCHES_2009} | {"net/ipv4/tcp_sack"}
-    assert then["found"] == {name: then["set"][name] for name in then["found"]}
-    assert {*then["found"], *then["unknown_here"]} == set(then["set"])
-    assert "net/ipv4/tcp_early_retrans" in then["found"]
-    assert then["remains"]
-    assert [route["initial_window"] for route in then["routes"]] == [2]
+def check_tcp(stack_now: dict[str, Any], stack_2009: dict[str, Any]) -> None:
+    """Check that the kernel has the settings, and that settings it cannot restore are named."""
+    assert (stack_now["set"], stack_now["remains"]) == ({}, [])
+    assert set(stack_2009["set"]) == {f"net/ipv4/{switch.name}" for switch in SWITCHES_2009} | {"net/ipv4/tcp_sack"}
+    assert stack_2009["found"] == {name: stack_2009["set"][name] for name in stack_2009["found"]}
+    assert {*stack_2009["found"], *stack_2009["unknown_here"]} == set(stack_2009["set"])
+    assert "net/ipv4/tcp_early_retrans" in stack_2009["found"]
+    assert stack_2009["remains"]
+    assert [route["initial_window"] for route in stack_2009["routes"]] == [2]
 
 
-def test_2009_says_that_rack_stays_where_the_kernel_has_nothing_else(someone: Someone) -> None:
-    (said,) = lines(someone, "begin_connection", {"tcp": {"stack": 2009}})
-    stays = any("RACK" in what for what in said["tcp"]["remains"])
+def test_stack_of_2009_reports_that_rack_remains_if_the_kernel_has_nothing_else(user: User) -> None:
+    (report,) = lines(user, "begin_connection", {"tcp": {"stack": 2009}})
+    stays = any("RACK" in feature for feature in report["tcp"]["remains"])
     assert stays == kernel_finds_losses_by_rack_only(platform.release())
 
 
 @pytest.mark.parametrize(
-    ("tcp", "begins"),
+    ("tcp", "expected"),
     [({"congestion_control": "reno"}, ["reno", 10]), ({"stack": 2009}, [None, 3])],
 )
-def test_connections_begin_as_the_lab_says(someone: Someone, tcp: dict[str, Any], begins: list[Any]) -> None:
-    (said,) = lines(someone, "begin_connection", {"tcp": tcp})
-    algorithm, window = begins
-    for connection in said["connections"]:
+def test_connections_start_with_the_labs_algorithm_and_window(
+    user: User, tcp: dict[str, Any], expected: list[Any]
+) -> None:
+    (report,) = lines(user, "begin_connection", {"tcp": tcp})
+    algorithm, window = expected
+    for connection in report["connections"]:
         assert connection[1] == window
         assert connection[0] == algorithm or algorithm is None
 
 
-def test_more_than_a_machine_can_carry_is_refused_with_what_it_carries(someone: Someone) -> None:
-    # No machine can: a TCP window of at most 64 MiB carries 21 Gbit/s over a round trip of 26 ms.
+def test_rate_beyond_the_machine_is_refused_with_the_measured_rate(user: User) -> None:
+    # No machine reaches the rate: a TCP window of at most 64 MiB carries 21 Gbit/s over 26 ms.
     fields = mismatch(
         links__kvm_1__rate="25 Gbit/s",
         links__kvm_1__send_rate=None,
         links__kvm_1__delay="13 ms",
         links__primary__rate="25 Gbit/s",
     )
-    done = someone.run("linked", json.dumps(fields), json.dumps(fields), timeout=180)
+    done = user.run("linked", json.dumps(fields), json.dumps(fields), timeout=180)
     assert done.returncode == 3, done.stdout
     assert "this machine carries" in done.stderr
-    assert "of the 25 Gbit/s asked on the way" in done.stderr
+    assert "of the 25 Gbit/s needed on the path" in done.stderr
     assert "`sustained`" in done.stderr
 
 
-def test_a_kernel_without_netem_refuses_delay_with_the_way_out(someone: Someone) -> None:
+def test_kernel_without_netem_refuses_delay_with_the_remedy(user: User) -> None:
     fields = mismatch(backend="kernel", switches__core={}, switches__edge={})
-    done = someone.run("build", json.dumps(fields))
+    done = user.run("build", json.dumps(fields))
     if done.returncode == 0:
         pytest.skip("this kernel has netem")
     assert done.returncode == 3, done.stdout
@@ -165,7 +169,7 @@ def test_a_kernel_without_netem_refuses_delay_with_the_way_out(someone: Someone)
     assert "backend: fabric" in done.stderr
 
 
-def test_the_kernel_backend_builds_trees_of_switches(someone: Someone) -> None:
+def test_kernel_backend_builds_trees_of_switches(user: User) -> None:
     fields = mismatch(
         backend="kernel",
         switches__core={},
@@ -177,7 +181,7 @@ def test_the_kernel_backend_builds_trees_of_switches(someone: Someone) -> None:
         links__primary__rate="200 Mbit/s",
         links__uplink__rate="200 Mbit/s",
     )
-    (report,) = as_asked(lambda: lines(someone, "check_links", fields))
+    (report,) = undisturbed_lines(lambda: lines(user, "check_links", fields))
     checks = report["lab"]["checks"]
     rates = [(check["to"], check["asked_bits_per_s"], check["reverse_asked_bits_per_s"]) for check in checks]
     assert rates == [("primary", 50_000_000, 200_000_000), ("vtl", 50_000_000, 100_000_000)]

@@ -1,4 +1,4 @@
-"""Plans of labs: pure, deterministic, and refused with a reason where there can be no such lab."""
+"""Plans of labs are deterministic, and impossible labs are refused with a reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plan(**fields: Any) -> LabPlan:
     return plan_lab(LabSpec.model_validate(fields))
 
 
-def test_plan_of_one_host_and_an_array_is_this() -> None:
+def test_plan_of_one_host_and_an_array_has_these_actions() -> None:
     built = plan(hosts=1, host_link={"rate": "1 Gbit/s"})
     assert [(node.name, node.kind) for node in built.nodes] == [
         ("host-1", "host"),
@@ -64,7 +64,7 @@ def test_plan_of_one_host_and_an_array_is_this() -> None:
     assert built.portals() == ("10.77.0.1:3260",)
 
 
-def test_every_path_has_a_subnet_and_a_link_of_every_node_of_its_own() -> None:
+def test_every_path_has_its_own_subnet_and_a_link_of_every_node() -> None:
     built = plan(hosts=["esx1", "esx2"], paths=2)
     assert built.host_names == ("esx1", "esx2")
     assert [(link.name, link.address) for link in built.links] == [
@@ -78,14 +78,14 @@ def test_every_path_has_a_subnet_and_a_link_of_every_node_of_its_own() -> None:
     assert built.portals(port=860) == ("10.77.0.1:860", "10.77.16.1:860")
 
 
-def test_plan_comes_back_from_lab_json() -> None:
+def test_plan_can_be_restored_from_lab_json() -> None:
     built = plan(hosts=3, paths=2, host_link={"rate": "10 Gbit/s"})
     again = LabPlan.from_description(json.loads(json.dumps(built.describe())))
     assert (again.nodes, again.links) == (built.nodes, built.links)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"array": None}, "it has no array"),
         ({"hosts": 0}, "it has no host"),
@@ -95,9 +95,9 @@ def test_plan_comes_back_from_lab_json() -> None:
         ({"hosts": ["a", "b", "a"]}, "the name 'a' is given twice"),
         ({"hosts": ["array"]}, "the name 'array' is given twice"),
         ({"array": "switch"}, "the name 'switch' is given twice"),
-        ({"hosts": ["Host"]}, "'Host' is no name for a node"),
-        ({"hosts": ["../etc"]}, "'../etc' is no name"),
-        ({"hosts": ["a-very-long-name"]}, "is no name"),
+        ({"hosts": ["Host"]}, "'Host' is not a valid name for a node"),
+        ({"hosts": ["../etc"]}, "'../etc' is not a valid name"),
+        ({"hosts": ["a-very-long-name"]}, "is not a valid name"),
         ({"paths": 0}, "0 paths"),
         ({"paths": 9}, "9 paths"),
         ({"mtu": 575}, "an MTU of 575 bytes"),
@@ -109,21 +109,21 @@ def test_plan_comes_back_from_lab_json() -> None:
         ({"host_link": {"queue": "1 GiB"}}, "host_link.queue is 1 GiB"),
         ({"network": "10.77.0.0/29", "hosts": 8}, "too few addresses for 9 nodes on 1 paths"),
         ({"network": "10.77.0.0/30", "hosts": 1, "paths": 2}, "too few addresses"),
-        ({"network": "8.8.8.0/24"}, "not a private one"),
-        ({"network": "127.0.0.0/8"}, "not a private one"),
+        ({"network": "8.8.8.0/24"}, "not a private network"),
+        ({"network": "127.0.0.0/8"}, "not a private network"),
         ({"network": "10.77.0.1/16"}, "has host bits set"),
         ({"network": "lan"}, "network 'lan'"),
     ],
 )
-def test_impossible_lab_is_refused_with_what_to_change(fields: dict[str, Any], said: str) -> None:
+def test_impossible_lab_is_refused_with_a_remedy(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         plan(**fields)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.hint
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"host_link": {"rate": "-1 Gbit/s"}}, "a number and a unit"),
         ({"host_link": {"rate": 1000}}, "needs a unit"),
@@ -131,8 +131,8 @@ def test_impossible_lab_is_refused_with_what_to_change(fields: dict[str, Any], s
         ({"hots": 2}, "Extra inputs"),
     ],
 )
-def test_what_is_no_lab_at_all_is_refused_by_its_schema(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_invalid_lab_is_refused_by_its_schema(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         plan(**fields)
 
 
@@ -173,12 +173,12 @@ def test_any_plan_is_the_same_twice_and_consistent(spec: LabSpec) -> None:
 
 
 @given(specs)
-def test_any_plan_makes_things_before_it_uses_them(spec: LabSpec) -> None:
+def test_any_plan_creates_objects_before_it_uses_them(spec: LabSpec) -> None:
     check_order(plan_lab(spec).actions)
 
 
 def check_order(actions: tuple[planned.Action, ...]) -> None:
-    """Nodes, then interfaces, each once, then what is done to them."""
+    """Check the order of actions: nodes, interfaces (each once), then settings of interfaces."""
     nodes: set[str] = set()
     interfaces: set[tuple[str, str]] = set()
     for action in actions:
@@ -217,8 +217,8 @@ def check_bucket(shape: planned.Shape, rate: int, mtu: int) -> None:
     frames_per_s = shape.rate_bytes_per_s / frame
     assert frames_per_s * wire * 8 == pytest.approx(rate, rel=1e-4)
     assert frame <= shape.super_frame_bytes <= 65_536
-    # Larger than the bucket and it would be cut into frames, one by one; larger than the queue and
-    # it would never pass.
+    # A super-frame larger than the bucket would be cut into single frames, one larger than the
+    # queue would never pass.
     segments = -(-shape.super_frame_bytes // (mtu - 52))
     assert shape.super_frame_bytes + segments * 66 <= shape.bucket_bytes
     assert shape.super_frame_bytes <= shape.queue_bytes

@@ -1,6 +1,4 @@
-"""The sandbox as the user meets it: as root and rootless, streams, signals, exit codes,
-refusals.
-"""
+"""The sandbox as root and rootless: streams, signals, exit codes and refusals."""
 
 from __future__ import annotations
 
@@ -19,15 +17,15 @@ import pytest
 from hakaru.lab import sandbox
 from hakaru.lab.sandbox import explain
 
-from .conftest import NOBODY, Someone
+from .conftest import NOBODY, User
 
 
 def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_command_runs_alone_in_namespaces_of_its_own(someone: Someone) -> None:
-    done = someone.run("describe", "a", "b c", env=someone.environment(HAKARU_TEST_VARIABLE="kept"))
+def test_command_runs_alone_in_its_own_namespaces(user: User) -> None:
+    done = user.run("describe", "a", "b c", env=user.environment(HAKARU_TEST_VARIABLE="kept"))
     assert done.returncode == 0, done.stderr
     seen = lines(done.stdout)[0]
     assert seen["interfaces"] == ["lo"]
@@ -36,12 +34,12 @@ def test_command_runs_alone_in_namespaces_of_its_own(someone: Someone) -> None:
     outside = {name: str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("net", "mnt", "pid", "user")}
     inside = seen["namespaces"]
     assert {name for name in outside if outside[name] != inside[name]} >= {"net", "mnt", "pid"}
-    assert (seen["argv"], seen["cwd"], seen["variable"]) == (["a", "b c"], str(someone.folder), "kept")
+    assert (seen["argv"], seen["cwd"], seen["variable"]) == (["a", "b c"], str(user.folder), "kept")
 
 
-def test_ordinary_user_stays_who_they_are_with_three_capabilities(someone: Someone) -> None:
-    seen = lines(someone.run("describe").stdout)[0]
-    if someone.name == "root":
+def test_ordinary_user_keeps_their_id_and_has_three_capabilities(user: User) -> None:
+    seen = lines(user.run("describe").stdout)[0]
+    if user.name == "root":
         assert seen["sandbox"]["kind"] == "root"
         assert "root" in seen["sandbox"]["note"]
         assert seen["uid"] == 0
@@ -51,31 +49,31 @@ def test_ordinary_user_stays_who_they_are_with_three_capabilities(someone: Someo
     assert int(seen["effective"], 16) == 1 << 12 | 1 << 13 | 1 << 21
 
 
-def test_files_written_inside_belong_to_the_user(someone: Someone) -> None:
-    path = someone.folder / "written"
-    done = someone.run("write_file", str(path))
+def test_files_written_inside_belong_to_the_user(user: User) -> None:
+    path = user.folder / "written"
+    done = user.run("write_file", str(path))
     assert done.returncode == 0, done.stderr
-    assert path.stat().st_uid == someone.folder.stat().st_uid
+    assert path.stat().st_uid == user.folder.stat().st_uid
     assert lines(done.stdout)[0]["owner"] == path.stat().st_uid
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 143])
-def test_exit_code_passes_through(someone: Someone, code: int) -> None:
-    assert someone.run("exit_with", str(code)).returncode == code
+def test_exit_code_passes_through(user: User, code: int) -> None:
+    assert user.run("exit_with", str(code)).returncode == code
 
 
-def test_command_ended_by_signal_gives_the_shells_code(someone: Someone) -> None:
-    assert someone.run("end_by_signal", str(int(signal.SIGKILL))).returncode == 128 + signal.SIGKILL
+def test_command_ended_by_a_signal_has_the_exit_code_of_a_shell(user: User) -> None:
+    assert user.run("end_by_signal", str(int(signal.SIGKILL))).returncode == 128 + signal.SIGKILL
 
 
-def test_standard_streams_pass_through(someone: Someone) -> None:
-    done = someone.run("echo_stdin", input="through\n")
+def test_standard_streams_pass_through(user: User) -> None:
+    done = user.run("echo_stdin", input="through\n")
     assert done.stdout == "THROUGH\n"
     assert done.stderr == "tty [False, False, False]\n"
 
 
-def test_signal_sent_to_hakaru_reaches_the_command_once(someone: Someone) -> None:
-    process = someone.start("count_signals")
+def test_signal_sent_to_hakaru_reaches_the_command_once(user: User) -> None:
+    process = user.start("count_signals")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["state"] == "waiting"
     for number in (signal.SIGINT, signal.SIGUSR1):
@@ -88,14 +86,14 @@ def test_signal_sent_to_hakaru_reaches_the_command_once(someone: Someone) -> Non
 
 
 class Terminal:
-    """A terminal with a process in its foreground."""
+    """A terminal with a process in the foreground."""
 
-    def __init__(self, someone: Someone, *arguments: str) -> None:
+    def __init__(self, user: User, *arguments: str) -> None:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
-            os.chdir(someone.folder)
-            command = someone.command(*arguments)
-            os.execvpe(command[0], command, someone.environment())
+            os.chdir(user.folder)
+            command = user.command(*arguments)
+            os.execvpe(command[0], command, user.environment())
         self._unread = b""
 
     def line(self, timeout: float = 10) -> str:
@@ -121,20 +119,20 @@ class Terminal:
         os.close(self.master)
 
 
-def test_ctrl_c_at_a_terminal_reaches_the_command_once(someone: Someone) -> None:
-    terminal = Terminal(someone, "count_signals")
+def test_ctrl_c_at_a_terminal_reaches_the_command_once(user: User) -> None:
+    terminal = Terminal(user, "count_signals")
     terminal.until("waiting")
     terminal.type(b"\x03")
     terminal.until("SIGINT")
     os.kill(terminal.pid, signal.SIGTERM)
-    # Had Ctrl-C come twice, another SIGINT would stand before this.
+    # If Ctrl-C had arrived twice, another SIGINT would come before this line.
     assert json.loads(terminal.line()) == {"signal": "SIGTERM"}
     assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 143
     os.close(terminal.master)
 
 
-def test_ctrl_z_stops_hakaru_for_the_shell_and_fg_goes_on(someone: Someone) -> None:
-    terminal = Terminal(someone, "tick")
+def test_ctrl_z_stops_hakaru_for_the_shell_and_fg_continues_it(user: User) -> None:
+    terminal = Terminal(user, "tick")
     try:
         terminal.until('"tick": 3')
         terminal.type(b"\x1a")
@@ -149,20 +147,20 @@ def test_ctrl_z_stops_hakaru_for_the_shell_and_fg_goes_on(someone: Someone) -> N
         terminal.close()
 
 
-def test_marker_from_elsewhere_does_not_pass_for_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_marker_does_not_count_as_a_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAKARU_SANDBOX", "user net:[1]")
     assert sandbox.current() is None
     monkeypatch.setenv("HAKARU_SANDBOX", "nonsense")
     assert sandbox.current() is None
 
 
-def test_refusal_names_switched_off_user_namespaces(someone: Someone) -> None:
-    if someone.name == "root":
+def test_refusal_names_switched_off_user_namespaces(user: User) -> None:
+    if user.name == "root":
         pytest.skip("root needs no user namespace")
-    # In a user namespace of ours, where the limit can be set to 0 without touching the machine's.
+    # In a separate user namespace, where the limit can be set to 0 without changing the machine's.
     off = 'echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --ambient-caps=-all --inh-caps=-all "$@"'
-    prefix = [*someone.prefix, "unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", off, "sh"]
-    refused = Someone(someone.name, prefix, someone.python, someone.folder).run("describe")
+    prefix = [*user.prefix, "unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", off, "sh"]
+    refused = User(user.name, prefix, user.python, user.folder).run("describe")
     assert refused.returncode == 3
     assert refused.stdout == ""
     message, hint = refused.stderr.splitlines()
@@ -172,7 +170,7 @@ def test_refusal_names_switched_off_user_namespaces(someone: Someone) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "step", "number", "facts", "said", "hinted"),
+    ("kind", "step", "number", "facts", "expected_message", "expected_hint"),
     [
         ("user", "unshare", 28, {"max_user_namespaces": "0"}, "switched off", "user.max_user_namespaces=15000"),
         ("root", "unshare", 28, {"max_net_namespaces": "0"}, "net namespaces are switched off", "max_net_namespaces"),
@@ -193,15 +191,15 @@ def test_refusal_names_switched_off_user_namespaces(someone: Someone) -> None:
         ("user", "unshare", 1, {}, "security policy", "as root"),
     ],
 )
-def test_every_cause_has_its_own_words_and_a_way_out(
-    kind: str, step: str, number: int, facts: dict[str, str], said: str, hinted: str
+def test_every_cause_has_its_own_message_and_remedy(
+    kind: str, step: str, number: int, facts: dict[str, str], expected_message: str, expected_hint: str
 ) -> None:
     message, hint = explain(kind, step, number, facts)
-    assert said in message
-    assert hinted in hint
+    assert expected_message in message
+    assert expected_hint in hint
 
 
-def test_command_that_does_not_exist_is_an_error_of_the_environment() -> None:
+def test_missing_command_is_an_error_of_the_environment() -> None:
     program = Path(sandbox.__file__).with_name("supervisor.py")
     done = subprocess.run(
         [sys.executable, "-I", "-S", program, sandbox.kind_here(), "/no/such/program"],

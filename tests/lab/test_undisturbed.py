@@ -1,4 +1,4 @@
-"""When a lab that is off its rates is a defect, and when it was the host."""
+"""Whether a lab that misses its rates is a defect or was disturbed by the host."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def host_takes(monkeypatch: pytest.MonkeyPatch, percent: int) -> None:
     monkeypatch.setattr(undisturbed, "_ticks", lambda: next(ticks))
 
 
-def test_first_lab_that_is_as_asked_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_lab_at_its_rates_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     host_takes(monkeypatch, 10)
     labs = iter([lines_of(-2.0, OFF), lines_of(0.2), lines_of(-3.0, OFF)])
-    assert undisturbed.as_asked(lambda: next(labs)) == lines_of(0.2)
+    assert undisturbed.undisturbed_lines(lambda: next(labs)) == lines_of(0.2)
 
 
-def test_lab_that_stays_off_is_the_hosts_only_if_that_took_cpu_all_along(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_off_its_rates_is_excused_only_if_the_host_stole_cpu_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     host_takes(monkeypatch, 0)
-    assert undisturbed.as_asked(lambda: lines_of(-2.0, OFF)) == lines_of(-2.0, OFF), "for the test to fail on"
+    assert undisturbed.undisturbed_lines(lambda: lines_of(-2.0, OFF)) == lines_of(-2.0, OFF), "for the test to fail on"
     host_takes(monkeypatch, 1)
     with pytest.raises(pytest.skip.Exception, match=r"1\.0% to 1\.0%"):
-        undisturbed.as_asked(lambda: lines_of(-2.0, OFF))
+        undisturbed.undisturbed_lines(lambda: lines_of(-2.0, OFF))
 
 
 @pytest.mark.parametrize("lab", [lines_of(-2.0), lines_of(-6.0, OFF)], ids=["not said", "far off"])
-def test_host_excuses_neither_silence_nor_a_large_error(
+def test_stolen_cpu_excuses_neither_a_missing_caveat_nor_a_large_error(
     monkeypatch: pytest.MonkeyPatch, lab: list[dict[str, Any]]
 ) -> None:
     host_takes(monkeypatch, 10)
     with pytest.raises(AssertionError):
-        undisturbed.as_asked(lambda: lab)
+        undisturbed.undisturbed_lines(lambda: lab)

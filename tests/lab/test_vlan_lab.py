@@ -1,17 +1,15 @@
-"""A lab with VLANs as built: who reaches whom, by which router, and that a VLAN is closed to the
-others.
-"""
+"""A built lab with VLANs: routed paths work, and hosts of other VLANs are isolated."""
 
 from __future__ import annotations
 
 import json
 
-from .conftest import Someone
+from .conftest import User
 from .vlan_lab import routed
 
 
-def test_a_vlan_is_reached_by_its_own_and_by_the_router_and_by_nobody_else(someone: Someone) -> None:
-    done = someone.run("isolated", json.dumps(routed()), timeout=120)
+def test_vlan_is_reached_only_by_its_members_and_the_router(user: User) -> None:
+    done = user.run("isolated", json.dumps(routed()), timeout=120)
     assert done.returncode == 0, done.stderr
     (result,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert result["reached"] == [
@@ -21,13 +19,13 @@ def test_a_vlan_is_reached_by_its_own_and_by_the_router_and_by_nobody_else(someo
         ["other", "10.77.30.1", "connected"],
     ]
     assert result["forced"] in ("TimeoutError", "No route to host")
-    assert result["after"]["eth0.10"] == result["before"]["eth0.10"], "what VLAN 30 asks VLAN 10 does not hear"
-    assert result["after"]["eth0.30"] > result["before"]["eth0.30"], "its own VLAN does"
-    # kvm's traffic crossed the router, other's did not leave its switch but for broadcasts.
+    assert result["after"]["eth0.10"] == result["before"]["eth0.10"], "VLAN 10 does not receive packets of VLAN 30"
+    assert result["after"]["eth0.30"] > result["before"]["eth0.30"], "VLAN 30 receives them"
+    # Traffic of kvm crossed the router. Of the traffic of `other` only broadcasts left its switch.
     assert result["counters"]["switch/core"]["frames_in"] > 0
     assert result["counters"]["switch/core"]["taken"] > 0, "ARP for the router's own addresses, or who has them"
-    for entity, of in result["counters"].items():
+    for entity, counters in result["counters"].items():
         if entity.startswith("link/"):
-            lost = sum(value for name, value in of.items() if name.startswith("dropped_"))
-            assert of["frames_in"] == of["frames_out"] + lost + of["frames_now"], entity
+            lost = sum(value for name, value in counters.items() if name.startswith("dropped_"))
+            assert counters["frames_in"] == counters["frames_out"] + lost + counters["frames_now"], entity
     assert set(result["seen"]["array"]["links"]) == {"lo", "eth0.10", "eth0.30"}

@@ -1,6 +1,4 @@
-"""Labs with VLANs: their plans, the configuration of the fabric, and every refusal with its
-place.
-"""
+"""Labs with VLANs: plans, configurations of the fabric, and refusals that name the field."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from hakaru.lab.plan import ImpossibleLabError, LabPlan, actions, check_adjustab
 from .test_plan import check_order
 from .vlan_lab import plan, routed
 
-# A second router, in a VLAN between the two: servers are behind it.
+# A second router: a VLAN connects it with the first one, and the servers are behind it.
 TWO_ROUTERS: dict[str, Any] = {
     "vlans__transit": {"id": 99, "subnet": "10.77.99.0/30"},
     "switches__core__router": {
@@ -31,8 +29,8 @@ TWO_ROUTERS: dict[str, Any] = {
 
 
 def routes(built: LabPlan) -> set[tuple[str, str, str, str | None]]:
-    set_ = [one for one in built.settings if isinstance(one, actions.SetRoute)]
-    return {(one.node, one.interface, one.network, one.via) for one in set_}
+    set_routes = [route for route in built.settings if isinstance(route, actions.SetRoute)]
+    return {(route.node, route.interface, route.network, route.via) for route in set_routes}
 
 
 def test_every_port_has_an_address_in_the_subnet_of_its_vlan() -> None:
@@ -45,11 +43,11 @@ def test_every_port_has_an_address_in_the_subnet_of_its_vlan() -> None:
         ("array.30", "eth0.30", "10.77.30.1", 24, 30),
     ]
     assert built.portals() == ("10.77.10.1:3260", "10.77.30.1:3260")
-    assert built.reached("kvm") == {"10.77.10.1"}
-    assert built.reached("other") == {"10.77.30.1"}
+    assert built.reachable_addresses("kvm") == {"10.77.10.1"}
+    assert built.reachable_addresses("other") == {"10.77.30.1"}
 
 
-def test_subnets_that_are_not_given_are_parts_of_the_labs_network_beside_those_that_are() -> None:
+def test_missing_subnets_are_taken_from_the_free_part_of_the_labs_network() -> None:
     built = plan(vlans__servers={"id": 20}, vlans__backup={"id": 30}, network="10.77.0.0/16")
     assert [(vlan.name, vlan.id, vlan.subnet) for vlan in built.vlans] == [
         ("storage", 10, "10.77.10.0/24"),
@@ -58,7 +56,7 @@ def test_subnets_that_are_not_given_are_parts_of_the_labs_network_beside_those_t
     ]
 
 
-def test_nodes_send_to_the_router_what_is_for_subnets_beyond_it_and_nothing_else() -> None:
+def test_nodes_have_routes_via_the_router_only_to_subnets_beyond_it() -> None:
     assert routes(plan()) == {
         ("kvm", "eth0", "10.77.20.0/24", None),
         ("kvm", "eth0", "10.77.10.0/24", "10.77.20.254"),
@@ -69,28 +67,28 @@ def test_nodes_send_to_the_router_what_is_for_subnets_beyond_it_and_nothing_else
     }
 
 
-def test_a_routed_way_goes_by_the_router_and_back_over_the_same_trunk() -> None:
+def test_routed_path_passes_the_trunk_to_the_router_in_both_directions() -> None:
     built = plan(links__uplink__delay="1 ms")
-    (there,) = built.ways("kvm", "array")
-    assert there.directions == (
+    (to_array,) = built.ways("kvm", "array")
+    assert to_array.directions == (
         *("link/kvm/a-b", "link/uplink/a-b", "link/uplink/b-a", "link/array/a-b"),
         "link/array.10/b-a",
     )
-    assert (there.rate_bits_per_s, there.delay_us) == (200_000_000, 2000)
+    assert (to_array.rate_bits_per_s, to_array.delay_us) == (200_000_000, 2000)
     (bridged,) = built.ways("other", "array")
     assert bridged.directions == ("link/other/a-b", "link/array/a-b", "link/array.30/b-a")
 
 
 def test_static_routes_lead_from_router_to_router() -> None:
     built = plan(**TWO_ROUTERS)
-    (there,), (back,) = built.ways("kvm", "array"), built.ways("array", "kvm")
+    (to_array,), (from_array,) = built.ways("kvm", "array"), built.ways("array", "kvm")
     hops = ("link/kvm/a-b", "link/uplink/a-b", "link/uplink/b-a", "link/array/a-b", "link/array.10/b-a")
-    assert there.directions == hops
-    assert back.directions[1:] == ("link/array/b-a", "link/uplink/a-b", "link/uplink/b-a", "link/kvm/b-a")
+    assert to_array.directions == hops
+    assert from_array.directions[1:] == ("link/array/b-a", "link/uplink/a-b", "link/uplink/b-a", "link/kvm/b-a")
     assert ("array", "eth0.10", "10.77.20.0/24", "10.77.10.1") in routes(built)
 
 
-def test_the_fabric_is_told_access_ports_trunks_and_routers() -> None:
+def test_fabric_configuration_has_access_ports_trunks_and_routers() -> None:
     fabric = fabric_config(plan(mtu=9000), seed=1, sample_interval_ms=100).fabric
     links = {link.name: link for link in fabric.links}
     assert links["kvm"].b == contract.SwitchEnd(name="edge", vlan=20)
@@ -112,13 +110,13 @@ def test_the_fabric_is_told_access_ports_trunks_and_routers() -> None:
     assert static.routes == [contract.RouteConfig(destination="0.0.0.0", prefix_length=0, via="10.77.99.1")]
 
 
-def test_an_engine_that_knows_no_allowed_vlans_still_runs_labs_without() -> None:
+def test_configuration_without_vlans_omits_the_field_allowed() -> None:
     switch_end = contract.SwitchEnd(name="edge")
     assert "allowed" not in switch_end.model_dump()
     assert contract.SwitchEnd(name="edge", vlan=None, allowed=[10]).model_dump()["allowed"] == [10]
 
 
-def test_a_plan_with_vlans_comes_back_from_lab_json() -> None:
+def test_plan_with_vlans_can_be_restored_from_lab_json() -> None:
     built = plan(**TWO_ROUTERS)
     again = LabPlan.from_description(json.loads(json.dumps(built.describe())))
     assert (again.vlans, again.links, again.switches, again.trunks) == (
@@ -130,7 +128,7 @@ def test_a_plan_with_vlans_comes_back_from_lab_json() -> None:
     assert again.ways("kvm", "array") == built.ways("kvm", "array")
 
 
-def test_a_standing_lab_takes_on_other_routes_but_no_other_addresses() -> None:
+def test_built_lab_can_change_routes_but_not_addresses() -> None:
     standing = plan()
     check_adjustable(standing, plan(links__uplink__rate="1 Gbit/s", links__uplink__vlans=["servers", "storage"]))
     with pytest.raises(ImpossibleLabError, match="its links and addresses cannot change"):
@@ -139,7 +137,7 @@ def test_a_standing_lab_takes_on_other_routes_but_no_other_addresses() -> None:
 
 INTERFACES = ("switches", "core", "router", "interfaces")
 REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
-    ({"vlans": {}}, "`vlans` names none", ("vlans",)),
+    ({"vlans": {}}, "`vlans` is empty", ("vlans",)),
     ({"vlans__backup__id": 10}, "VLANs 'storage' and 'backup' both have the id 10", ("vlans", "backup", "id")),
     ({"vlans__backup__subnet": "10.77.8.0/21"}, "the subnets of VLANs 'storage'", ("vlans", "backup", "subnet")),
     ({"vlans__backup__subnet": "10.77.30.1/24"}, "has host bits set", ("vlans", "backup", "subnet")),
@@ -163,7 +161,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ({"links__array__address": "10.77.10.7"}, "carries several VLANs", ("links", "array", "address")),
     (
         {"links__array__address": {"servers": "10.77.20.7"}},
-        "has an address in VLAN 'servers', and is in storage, backup",
+        "has an address in VLAN 'servers', but is in storage, backup",
         ("links", "array", "address", "servers"),
     ),
     ({"links__uplink__address": "10.77.20.7"}, "joins two switches", ("links", "uplink", "address")),
@@ -178,7 +176,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
         "host 'kvm' cannot reach array 'array': no switch routes between VLAN servers (20) and storage (10)",
         ("links",),
     ),
-    ({"links__uplink__vlans": ["storage", "backup"]}, "routes VLAN 'servers', and none of its links", INTERFACES),
+    ({"links__uplink__vlans": ["storage", "backup"]}, "routes VLAN 'servers', but none of its links", INTERFACES),
     (
         {"links__other__vlan": "servers", "links__array__vlans": ["backup"]},
         "neither an interface in VLAN backup (30) nor a route",
@@ -192,7 +190,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
     ),
     (
         {"switches__core__router__routes": {"10.99.0.0/16": "10.98.0.1"}},
-        "10.98.0.1, which is in no subnet that it is in",
+        "10.98.0.1, which is in none of its subnets",
         ("switches", "core", "router", "routes", "10.99.0.0/16"),
     ),
     (
@@ -209,7 +207,7 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
         {**TWO_ROUTERS, "switches__edge__router__routes": {"10.77.10.0/24": "10.77.99.1"}}
         | {"switches__core__router__interfaces": {"transit": "10.77.99.1"}}
         | {"switches__core__router__routes": {"0.0.0.0/0": "10.77.99.2"}},
-        "lead in a circle: edge → core → edge",
+        "form a loop: edge → core → edge",
         ("links",),
     ),
     (
@@ -223,18 +221,18 @@ REFUSALS: list[tuple[dict[str, Any], str, tuple[str | int, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "said", "path"), REFUSALS)
-def test_a_lab_that_cannot_be_is_refused_with_its_place(
-    changes: dict[str, Any], said: str, path: tuple[str | int, ...]
+@pytest.mark.parametrize(("changes", "message", "path"), REFUSALS)
+def test_impossible_lab_is_refused_with_its_place(
+    changes: dict[str, Any], message: str, path: tuple[str | int, ...]
 ) -> None:
     with pytest.raises(ImpossibleLabError) as refused:
         plan(**changes)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.hint
     assert refused.value.path == path
 
 
-def test_routers_belong_to_labs_with_vlans_and_vlans_to_labs_link_by_link() -> None:
+def test_routers_need_vlans_and_vlans_need_a_linked_lab() -> None:
     fields = routed(vlans=None, links__array__vlans=None, links__uplink__vlans=None)
     for link in ("kvm", "other"):
         del fields["links"][link]["vlan"]

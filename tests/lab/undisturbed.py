@@ -1,10 +1,9 @@
-"""Labs whose links are measured while this machine, or the host beneath it, may have something else
-to do.
+"""Repeat link checks that this machine or the host of its virtual machine disturbed.
 
-Whether links *can* carry what was asked shows only while nothing else runs, so a lab whose checks
-were disturbed is built again, up to `LABS_MAX` times. A virtual machine may have a host that takes
-CPU all along, and counts it (`steal`). Then a test of rates ends as skipped, naming the share; that
-the lab *said* so is tested first.
+Links can only be measured reliably while nothing else runs. A lab whose checks were disturbed is
+therefore built again, up to `LABS_MAX` times. The host of a virtual machine may use its CPU all the
+time, which the kernel counts as `steal`. A test of rates is then skipped with the measured share,
+after it has checked that the lab has a caveat about each slow link.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ from typing import Any
 import pytest
 
 LABS_MAX = 6
-# Of all CPU time, in the calmest of the attempts. A link of 1 Gbit/s leaves its 1 % when 1 ms in
-# 100 is missing.
+# Share of all CPU time, in the attempt with the least. A link of 1 Gbit/s misses its rate by more
+# than 1 % if 1 ms in 100 is missing.
 STOLEN_MIN = 0.01
-# A host that steals does not excuse more than this.
+# Stolen time explains no larger error than this.
 OFF_MAX_PERCENT = 5.0
 
 
 def _ticks() -> tuple[int, int]:
-    """Stolen, and all, since boot."""
+    """Return the stolen and the total CPU time since boot, in ticks."""
     cpu = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return cpu[7], sum(cpu)
 
 
-def as_asked(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """What `build` tells, of the first lab whose links are all as asked; of the last one if none
-    is.
+def undisturbed_lines(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the result of `build` for the first lab whose links all reach their rates, or for the
+    last lab if none does.
 
-    `build` gives lines of a scenario, the first with `lab` and perhaps `caveats`.
+    `build` returns lines of a scenario; the first has `lab` and may have `caveats`.
     """
     shares: list[float] = []
     lines: list[dict[str, Any]] = []
@@ -49,11 +48,11 @@ def as_asked(build: Callable[[], list[dict[str, Any]]]) -> list[dict[str, Any]]:
             assert abs(check["error_percent"]) < OFF_MAX_PERCENT, check
         if "caveats" in lines[0]:
             named = [caveat for caveat in lines[0]["caveats"] if caveat["caveat"] == "link_off_rate"]
-            assert len(named) == len(off(lines[0])), "each is said"
+            assert len(named) == len(off(lines[0])), "each slow link has a caveat"
         pytest.skip(f"the host took {min(shares):.1%} to {max(shares):.1%} of this machine's CPU: links were off by it")
     return lines
 
 
 def off(first: dict[str, Any]) -> list[dict[str, Any]]:
-    """The checks of a lab that are not as asked."""
+    """Return the checks of a lab that missed their rates."""
     return [check for check in first["lab"]["checks"] if not check["as_asked"]]

@@ -1,5 +1,5 @@
-"""A lab with VLANs and a switch that routes, as text of a study: a host in one VLAN, an array on a
-trunk of two.
+"""A lab with VLANs and a switch that routes, as in a study file: hosts in one VLAN each, an array
+on a trunk of two.
 
 kvm (servers) ┐                                  ┌ core: routes servers ↔ storage
 other (backup)┼ edge ══ uplink: all three ═══════┘
@@ -34,10 +34,12 @@ ROUTED: dict[str, Any] = {
 
 
 def routed(**changes: Any) -> dict[str, Any]:
-    """The lab with changes by place, as `links__kvm__vlan="storage"`; None takes something away."""
+    """Return the lab with changes by path, such as `links__kvm__vlan="storage"`. None removes an
+    entry.
+    """
     return changed(ROUTED, changes)
 
 
 def plan(**changes: Any) -> LabPlan:
-    """Its plan."""
+    """Return the plan of the changed lab."""
     return plan_lab(LabSpec.model_validate(routed(**changes)))

@@ -1,7 +1,7 @@
-"""An array of ours, and the programs of others that talk to it.
+"""Our array engine, and programs of other makers that connect to it.
 
-The engine is driven through the contract by hand: plain blocking lines, no asyncio, so that a test
-reads as a script.
+The test speaks the protocol of the engine itself, with blocking lines instead of asyncio, so that a
+test reads like a script.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 
 def need(program: str, package: str) -> str:
-    """Path of a peer; skips the test where it is not installed."""
+    """Return the path of a peer program, or skip the test if it is not installed."""
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"{program} is not installed (Debian package {package})")
@@ -34,10 +34,10 @@ def need(program: str, package: str) -> str:
 
 
 class Engine:
-    """One `hakaru-engine run`."""
+    """A process `hakaru-engine run`."""
 
     def __init__(self, config: dict[str, Any], inside: tuple[str, ...] = ()) -> None:
-        """`inside`: a command that starts the engine as its arguments say."""
+        """`inside`: a command whose arguments are the engine's command line."""
         try:
             program = find_engine()
         except EnvironmentError_ as error:
@@ -45,17 +45,17 @@ class Engine:
         self.process = subprocess.Popen(
             [*inside, program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self.say({"type": "configure", "contract": self.hear("hello")["contract"], "config": config})
-        self.found: dict[str, Any] = self.hear("ready")["found"]
+        self.send({"type": "configure", "contract": self.wait_for("hello")["contract"], "config": config})
+        self.found: dict[str, Any] = self.wait_for("ready")["found"]
 
-    def say(self, command: dict[str, Any]) -> None:
-        """One line to the engine."""
+    def send(self, command: dict[str, Any]) -> None:
+        """Send a message to the engine."""
         stdin = _open(self.process.stdin)
         stdin.write(json.dumps(command).encode() + b"\n")
         stdin.flush()
 
-    def hear(self, kind: str) -> dict[str, Any]:
-        """The next event of that kind; others before it are passed over."""
+    def wait_for(self, kind: str) -> dict[str, Any]:
+        """Return the next event of this kind and drop those before it."""
         for line in _open(self.process.stdout):
             event: dict[str, Any] = json.loads(line)
             if event["type"] == kind:
@@ -64,22 +64,22 @@ class Engine:
         raise AssertionError(f"the engine ended without {kind}: {_open(self.process.stderr).read().decode()}")
 
     def manage(self, kind: str, **action: Any) -> dict[str, Any]:
-        """Orders something of an array that serves; its answer."""
-        self.say({"type": "manage", "id": 1, "action": {"kind": kind, **action}})
-        reply = self.hear("reply")
+        """Send a management command to a serving array and return the answer."""
+        self.send({"type": "manage", "id": 1, "action": {"kind": kind, **action}})
+        reply = self.wait_for("reply")
         assert reply.get("error") is None, reply
         value: dict[str, Any] = reply["value"]
         return value
 
     def stop(self) -> dict[str, float]:
-        """Ends it cleanly; the values of its result."""
-        self.say({"type": "stop"})
-        values: dict[str, float] = self.hear("result")["values"]
+        """End the engine cleanly and return the values of its result."""
+        self.send({"type": "stop"})
+        values: dict[str, float] = self.wait_for("result")["values"]
         assert self.process.wait(10) == 0
         return values
 
     def close(self) -> None:
-        """Ends it whatever happened."""
+        """End the engine in any case."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -92,7 +92,7 @@ def _open(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def lu(lun: int, size_bytes: int, path: Path | None = None, **more: Any) -> dict[str, Any]:
-    """An LU in memory, or in the file `path`."""
+    """Return an LU in memory or in the file `path`."""
     store = {"kind": "memory"} if path is None else {"kind": "file", "path": str(path)}
     return {"lun": lun, "size_bytes": size_bytes, "store": store, **more}
 
@@ -101,7 +101,7 @@ def lu(lun: int, size_bytes: int, path: Path | None = None, **more: Any) -> dict
 def array(
     *lus: dict[str, Any], model: dict[str, Any] | None = None, inside: tuple[str, ...] = (), **more: Any
 ) -> Iterator[SimpleNamespace]:
-    """An array on a free port of the loopback: `.engine`, `.portal`, `.url(lun)`."""
+    """Run an array on a free port of the loopback; yield `.engine`, `.portal` and `.url(lun)`."""
     config = {
         "engine": "array",
         "target_name": TARGET_NAME,
@@ -119,17 +119,17 @@ def array(
 
 
 def run(*command: str | os.PathLike[str], timeout_s: float = 60) -> str:
-    """What a peer said, on both streams; fails the test if it failed."""
+    """Return the output of a peer on both streams; fail the test if the peer failed."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{said}"
-    return said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{output}"
+    return output
 
 
 def iscsi_perf_iops(url: str, depth: int, blocks: int, seconds: int) -> int:
-    """Random reads by `iscsi-perf`: its average IOPS."""
+    """Run random reads with `iscsi-perf` and return its average IOPS."""
     program = need("iscsi-perf", "libiscsi-bin")
-    said = run(program, "-r", "-m", str(depth), "-b", str(blocks), "-t", str(seconds), url)
-    found = re.findall(r"iops average (\d+)", said.replace("\r", "\n"))
-    assert found, said
-    return int(found[-1])
+    output = run(program, "-r", "-m", str(depth), "-b", str(blocks), "-t", str(seconds), url)
+    averages = re.findall(r"iops average (\d+)", output.replace("\r", "\n"))
+    assert averages, output
+    return int(averages[-1])

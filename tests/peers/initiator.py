@@ -1,4 +1,4 @@
-"""The initiator engine as a script: one load from `configure` to the exit code."""
+"""Run the initiator engine for one load, from `configure` to the exit code."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an engine said until it ended, and how it ended."""
+    """Events of an engine and its exit code."""
 
     events: list[Event]
     exit_code: int
 
-    def of(self, kind: str) -> list[Event]:
-        """All events of a kind."""
+    def events_of(self, kind: str) -> list[Event]:
+        """Return all events of a kind."""
         return [e for e in self.events if e["type"] == kind]
 
     def only(self, kind: str) -> Event:
-        """The one event of a kind."""
-        (event,) = self.of(kind)
+        """Return the only event of a kind."""
+        (event,) = self.events_of(kind)
         return event
 
     @property
     def values(self) -> dict[str, float]:
-        """Values of the result."""
+        """Return the values of the result."""
         values: dict[str, float] = self.only("result")["values"]
         return values
 
     def phase(self, name: str) -> int:
-        """When a phase began."""
-        (at_ns,) = [e["at_ns"] for e in self.of("phase") if e["phase"] == name]
+        """Return when a phase began, in nanoseconds."""
+        (at_ns,) = [e["at_ns"] for e in self.events_of("phase") if e["phase"] == name]
         return int(at_ns)
 
 
 def iscsi(portal: str, target_name: str, lun: int, name: str) -> dict[str, Any]:
-    """An LU as a destination."""
+    """Return an LU as a destination."""
     initiator_name = f"iqn.2026-01.org.hakaru:{name}"
     return {
         "kind": "iscsi",
@@ -58,7 +58,7 @@ def iscsi(portal: str, target_name: str, lun: int, name: str) -> dict[str, Any]:
 
 
 def vm(name: str, destination: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A VM: random 4 KiB reads, two at a time, unless said otherwise."""
+    """Return a VM; by default it reads 4 KiB at random with a queue depth of 2."""
     pattern = {"sizes": [{"bytes": 4096}], "read_percent": 100, "random_percent": 100} | more.pop("pattern", {})
     return {
         "name": name,
@@ -74,10 +74,12 @@ def load(
     *vms: dict[str, Any],
     warmup_s: float = 0.1,
     measure_s: float = 0.5,
-    on_event: Callable[[Event, Callable[[Event], None]], None] = lambda event, say: None,
+    on_event: Callable[[Event, Callable[[Event], None]], None] = lambda event, send: None,
     **more: Any,
 ) -> Outcome:
-    """Runs a load to its end. `on_event(event, say)` hears every event and may give orders."""
+    """Run a load to its end. `on_event(event, send)` is called for every event and may send
+    commands.
+    """
     try:
         program = find_engine()
     except EnvironmentError_ as error:
@@ -93,21 +95,21 @@ def load(
         assert process.stdin is not None and process.stdout is not None
         stdin = process.stdin
 
-        def say(command: Event) -> None:
+        def send(command: Event) -> None:
             stdin.write(json.dumps(command).encode() + b"\n")
             stdin.flush()
 
         events = []
-        say({"type": "configure", "contract": 1, "config": config})
+        send({"type": "configure", "contract": 1, "config": config})
         for line in process.stdout:
             event = json.loads(line)
             events.append(event)
             if event["type"] == "ready":
-                say({"type": "start", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 20_000_000})
-            on_event(event, say)
+                send({"type": "start", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 20_000_000})
+            on_event(event, send)
         return Outcome(events, process.wait(10))
 
 
 def histogram(encoded: dict[str, str]) -> HdrHistogram:
-    """A histogram of an event."""
+    """Return a histogram of an event."""
     return HdrHistogram.decode(encoded["hdr"])

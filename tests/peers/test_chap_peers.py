@@ -1,7 +1,6 @@
-"""CHAP between our programs and those of others: libiscsi logs in to our array, our initiator logs
-in to tgt.
+"""CHAP with programs of other makers: libiscsi logs in to our array, our initiator logs in to tgt.
 
-Both know MD5 at the least; the algorithms that libiscsi was built with decide what else is tried.
+Both support MD5. Whether another algorithm is used depends on how libiscsi was built.
 """
 
 from __future__ import annotations
@@ -24,37 +23,39 @@ def user(name: str, secret: str) -> dict[str, Any]:
     return {"name": name, "secret": {"kind": "text", "text": secret}}
 
 
-def ask(portal: str, secret: str | None, *, target_secret: str | None = None) -> subprocess.CompletedProcess[str]:
-    """`iscsi-ls -s` with CHAP in its URL."""
+def run_iscsi_ls(
+    portal: str, secret: str | None, *, target_secret: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `iscsi-ls -s` with CHAP in its URL."""
     program = need("iscsi-ls", "libiscsi-bin")
-    who = "" if secret is None else f"vm%{secret}@"
+    credentials = "" if secret is None else f"vm%{secret}@"
     mutual = "" if target_secret is None else f"?target_user=array&target_password={target_secret}"
-    command = [program, "-s", f"iscsi://{who}{portal}{mutual}"]
+    command = [program, "-s", f"iscsi://{credentials}{portal}{mutual}"]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_libiscsi_logs_in_with_the_secret_and_not_without() -> None:
+def test_libiscsi_logs_in_only_with_the_secret() -> None:
     access = {"users": [user("vm", SECRET)], "target": user("array", OWN_SECRET), "algorithms": EVERY}
     with array(lu(0, 64 * MIB), access=access) as a:
-        right = ask(a.portal, SECRET)
+        right = run_iscsi_ls(a.portal, SECRET)
         assert right.returncode == 0, right.stderr
         assert f"Target:{TARGET_NAME}" in right.stdout and "Lun:0" in right.stdout
         for wrong in (None, "canary-of-the-vM"):
-            refused = ask(a.portal, wrong)
+            refused = run_iscsi_ls(a.portal, wrong)
             assert refused.returncode != 0
-            assert TARGET_NAME not in refused.stdout, "nothing is told to who is not known"
-        mutual = ask(a.portal, SECRET, target_secret=OWN_SECRET)
+            assert TARGET_NAME not in refused.stdout, "an unknown initiator learns nothing"
+        mutual = run_iscsi_ls(a.portal, SECRET, target_secret=OWN_SECRET)
         assert mutual.returncode == 0 and "Lun:0" in mutual.stdout, mutual.stderr
         values = a.engine.stop()
     assert values["logins_denied"] == 2
     assert values["protocol_errors"] == 0
 
 
-def test_an_initiator_finds_the_lus_that_the_list_shows_it() -> None:
+def test_initiator_sees_only_the_lus_of_its_access_rule() -> None:
     access = {"rules": [{"address": "127.0.0.0/8", "lus": [{"lun": 3}]}]}
     with array(lu(0, 64 * MIB), lu(3, 64 * MIB), access=access) as a:
-        said = ask(a.portal, None).stdout
-    assert "Lun:3" in said and "Lun:0" not in said
+        output = run_iscsi_ls(a.portal, None).stdout
+    assert "Lun:3" in output and "Lun:0" not in output
 
 
 def our_load(portal: str, target_name: str, lun: int, **chap: Any) -> Outcome:
@@ -75,9 +76,9 @@ def test_our_initiator_and_our_array_agree_on_every_algorithm(algorithm: str) ->
             assert "canary" not in str(refused.events)
 
 
-def test_our_initiator_logs_in_to_tgt_and_holds_it_to_its_proof(tmp_path: Path) -> None:
-    # tgt calls SHA-1 number 7, which is SHA-256 by IANA: MD5 is the only one that it and others
-    # mean the same by.
+def test_our_initiator_logs_in_to_tgt_only_if_it_proves_itself(tmp_path: Path) -> None:
+    # tgt uses number 7 for SHA-1, which IANA assigned to SHA-256. Only MD5 has the same number in
+    # tgt and elsewhere.
     known = ["sha3_256", "md5"]
     with other.tgt(tmp_path, 64 * MIB, user=("vm", SECRET), own=("array", OWN_SECRET)) as tgt:
         for target, exit_code in ((None, 0), (OWN_SECRET, 0), ("another-secret", 7)):
@@ -93,7 +94,7 @@ def test_our_initiator_logs_in_to_tgt_and_holds_it_to_its_proof(tmp_path: Path) 
         assert silent.exit_code == 7 and "authentication" in silent.events[-1]["message"]
 
 
-def test_an_array_that_takes_broken_hashes_says_so() -> None:
+def test_array_that_accepts_broken_hashes_warns() -> None:
     with array(lu(0, MIB), access={"users": [user("vm", SECRET)], "algorithms": ["sha256", "md5"]}) as a:
-        warning = a.engine.hear("error")
+        warning = a.engine.wait_for("error")
     assert not warning["fatal"] and "MD5" in warning["message"] and "canary" not in str(warning)

@@ -1,6 +1,4 @@
-"""Our initiator against tgt, files, our own array with everything negotiated, and targets that fail
-it.
-"""
+"""Our initiator with tgt, files, our array with many combinations of keys, and faulty targets."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tests.peers.array import TARGET_NAME as OUR_TARGET
 from tests.peers.initiator import Event, Outcome, histogram, iscsi, load, vm
 
 MIXED = {"sizes": [{"bytes": 512}, {"bytes": 4096, "weight": 3}, {"bytes": 262_144}], "read_percent": 50}
-Say = Callable[[Event], None]
+Send = Callable[[Event], None]
 
 
 @pytest.fixture
@@ -35,24 +33,26 @@ def on_tgt(tgt: other.Tgt, name: str = "vm1", **more: Any) -> dict[str, Any]:
 
 
 def failure(outcome: Outcome) -> Event:
-    """The fatal error, which has a hint and is followed by nothing."""
+    """Return the fatal error, which must be the last event and have a hint."""
     error = outcome.events[-1]
     assert error["type"] == "error" and error["fatal"] and error["hint"], outcome.events
     return error
 
 
 def check_sums(outcome: Outcome) -> None:
-    """The result is the sum of the measuring phase's samples, counters and histograms alike."""
+    """Check that the result is the sum of the samples of the measuring phase, for counters and
+    histograms.
+    """
     begin, end = outcome.phase("measure"), outcome.phase("drain")
-    samples = {s["at_ns"]: s for s in outcome.of("sample")}
+    samples = {s["at_ns"]: s for s in outcome.events_of("sample")}
     for name in ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "outstanding_ns", "errors"):
         counted = samples[end]["counters"]["vms"][name] - samples[begin]["counters"]["vms"][name]
         assert counted == outcome.values[name], name
     intervals = [s for at, s in samples.items() if begin < at <= end]
-    for i, of in enumerate(("reads", "writes")):
+    for i, counter in enumerate(("reads", "writes")):
         parts = sum(histogram(s["histograms"][i]).get_total_count() for s in intervals)
         total = histogram(outcome.only("result")["histograms"][i])
-        assert parts == total.get_total_count() == outcome.values[of]
+        assert parts == total.get_total_count() == outcome.values[counter]
 
 
 def test_verified_mix_of_sizes_on_tgt_counts_every_request_once(tgt: other.Tgt) -> None:
@@ -66,7 +66,7 @@ def test_verified_mix_of_sizes_on_tgt_counts_every_request_once(tgt: other.Tgt) 
     assert outcome.only("ready")["found"]["sessions"] == 4
     assert outcome.values["reads"] > 50 and outcome.values["writes"] > 50 and outcome.values["errors"] == 0
     check_sums(outcome)
-    by_vm = outcome.of("sample")[-1]["counters"]
+    by_vm = outcome.events_of("sample")[-1]["counters"]
     assert sum(by_vm[f"vm/vm{i}"]["reads"] for i in range(4)) == by_vm["vms"]["reads"]
 
 
@@ -81,10 +81,10 @@ def test_closed_loop_keeps_its_depth_and_littles_law_holds(tgt: other.Tgt) -> No
 
 
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
-def test_open_loop_achieves_what_is_offered(tgt: other.Tgt, arrivals: str) -> None:
+def test_open_loop_achieves_the_offered_rate(tgt: other.Tgt, arrivals: str) -> None:
     offered = {"kind": "open", "rate_per_s": 500.0, "arrivals": arrivals, "in_flight_max": 64}
     outcome = load(on_tgt(tgt, load=offered), measure_s=2.0)
-    # 1000 arrivals: a Poisson count is within four standard deviations, 126, with p > 0.9999.
+    # A Poisson count of 1000 arrivals is within four standard deviations (126) with p > 0.9999.
     assert outcome.values["reads"] == pytest.approx(1000, abs=5 if arrivals == "uniform" else 126)
 
 
@@ -96,10 +96,10 @@ def test_writes_of_a_megabyte_and_sequential_reads_go_through_tgt(tgt: other.Tgt
         assert outcome.values["read_bytes"] + outcome.values["write_bytes"] >= 10 * MIB
 
 
-def test_data_changed_behind_the_targets_back_ends_with_6(tgt: other.Tgt) -> None:
+def test_data_damaged_in_the_backing_file_end_the_load_with_exit_code_6(tgt: other.Tgt) -> None:
     small = {"offset_bytes": 0, "length_bytes": MIB}
 
-    def damage(event: Event, say: Say) -> None:
+    def damage(event: Event, send: Send) -> None:
         if event["type"] == "phase" and event["phase"] == "measure":
             with tgt.backing.open("r+b") as file:
                 file.write(b"\xa5" * MIB)
@@ -112,35 +112,35 @@ def test_data_changed_behind_the_targets_back_ends_with_6(tgt: other.Tgt) -> Non
     assert "vm1" in error["message"] and "wrong data" in error["message"]
 
 
-def test_target_that_vanishes_ends_with_7_at_once_and_names_vm_and_portal(tgt: other.Tgt) -> None:
-    begun = time.monotonic()
+def test_vanished_target_ends_the_load_at_once_with_exit_code_7_and_names_vm_and_portal(tgt: other.Tgt) -> None:
+    started = time.monotonic()
 
-    def kill(event: Event, say: Say) -> None:
+    def kill(event: Event, send: Send) -> None:
         if event["type"] == "phase" and event["phase"] == "measure":
             tgt.process.kill()
 
     outcome = load(on_tgt(tgt), measure_s=60.0, on_event=kill)
-    assert outcome.exit_code == 7 and time.monotonic() - begun < 10
+    assert outcome.exit_code == 7 and time.monotonic() - started < 10
     error = failure(outcome)
     assert error["class"] == "peer"
     assert "vm1" in error["message"] and tgt.portal in error["message"] and "connection lost" in error["message"]
-    # What was in flight is accounted for, not hidden.
-    assert outcome.of("sample")[-1]["counters"]["vms"]["errors"] == 2
+    # Requests in flight are counted as errors.
+    assert outcome.events_of("sample")[-1]["counters"]["vms"]["errors"] == 2
 
 
-def test_target_that_stops_answering_ends_with_7_within_its_timeout(tgt: other.Tgt) -> None:
-    begun = time.monotonic()
+def test_silent_target_ends_the_load_with_exit_code_7_within_the_timeout(tgt: other.Tgt) -> None:
+    started = time.monotonic()
 
-    def freeze(event: Event, say: Say) -> None:
+    def freeze(event: Event, send: Send) -> None:
         if event["type"] == "phase" and event["phase"] == "measure":
             tgt.process.send_signal(signal.SIGSTOP)
 
     outcome = load(on_tgt(tgt), measure_s=60.0, command_timeout_s=1.0, on_event=freeze)
-    assert outcome.exit_code == 7 and 1.0 < time.monotonic() - begun < 5.0
+    assert outcome.exit_code == 7 and 1.0 < time.monotonic() - started < 5.0
     assert "not answered within 1 s" in failure(outcome)["message"]
 
 
-def test_portal_where_nobody_listens_ends_with_7(tgt: other.Tgt) -> None:
+def test_portal_without_a_listener_ends_the_load_with_exit_code_7(tgt: other.Tgt) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         portal = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -149,28 +149,28 @@ def test_portal_where_nobody_listens_ends_with_7(tgt: other.Tgt) -> None:
     assert portal in failure(outcome)["message"] and "refused" in failure(outcome)["message"]
 
 
-def test_target_of_another_name_is_refused_in_the_rfcs_words(tgt: other.Tgt) -> None:
+def test_wrong_target_name_is_refused_as_target_not_found(tgt: other.Tgt) -> None:
     outcome = load(vm("vm1", iscsi(tgt.portal, "iqn.2011-10.example.tgt:other", 1, "vm1")))
     assert outcome.exit_code == 7
     assert "target not found" in failure(outcome)["message"]
 
 
-def test_lun_that_is_no_disk_ends_with_2_and_lists_what_there_is(tgt: other.Tgt) -> None:
+def test_lun_that_is_no_disk_ends_with_exit_code_2_and_lists_the_luns(tgt: other.Tgt) -> None:
     outcome = load(vm("vm1", iscsi(tgt.portal, other.TARGET_NAME, 0, "vm1")))
     assert outcome.exit_code == 2
     assert "LUN 0 is not a disk" in failure(outcome)["message"] and "[0, 1]" in failure(outcome)["message"]
 
 
-def test_region_beyond_the_lu_ends_with_2_and_names_the_field(tgt: other.Tgt) -> None:
+def test_region_beyond_the_lu_ends_with_exit_code_2_and_names_the_field(tgt: other.Tgt) -> None:
     outcome = load(on_tgt(tgt, region={"offset_bytes": 0, "length_bytes": 65 * MIB}))
     assert outcome.exit_code == 2
     assert "vms[0].region" in failure(outcome)["message"]
 
 
-def test_load_without_end_measures_until_stop(tgt: other.Tgt) -> None:
-    def stop(event: Event, say: Say) -> None:
+def test_load_without_a_time_limit_measures_until_stop(tgt: other.Tgt) -> None:
+    def stop(event: Event, send: Send) -> None:
         if event["type"] == "sample" and event["counters"]["vms"]["reads"] > 100:
-            say({"type": "stop"})
+            send({"type": "stop"})
 
     outcome = load(on_tgt(tgt), warmup_s=0.0, measure_s=0.0, on_event=stop)
     assert outcome.exit_code == 0 and outcome.values["reads"] > 100 and outcome.values["measured_ns"] > 0
@@ -178,9 +178,9 @@ def test_load_without_end_measures_until_stop(tgt: other.Tgt) -> None:
 
 
 def test_stop_before_start_ends_cleanly(tgt: other.Tgt) -> None:
-    def stop(event: Event, say: Say) -> None:
+    def stop(event: Event, send: Send) -> None:
         if event["type"] == "ready":
-            say({"type": "stop"})
+            send({"type": "stop"})
 
     outcome = load(on_tgt(tgt), warmup_s=50.0, on_event=stop)
     assert outcome.exit_code == 0 and outcome.values["reads"] == 0
@@ -194,7 +194,7 @@ def test_stop_before_start_ends_cleanly(tgt: other.Tgt) -> None:
         {"max_recv_data_segment_length": 512, "first_burst_length": 512, "max_burst_length": 1024},
     ],
 )
-def test_whatever_was_negotiated_data_on_our_array_stays_right(login: dict[str, Any]) -> None:
+def test_data_on_our_array_are_right_for_any_negotiated_keys(login: dict[str, Any]) -> None:
     with array(lu(0, 16 * MIB)) as a:
         destination = iscsi(a.portal, OUR_TARGET, 0, "vm1")
         outcome = load(vm("vm1", destination, pattern=MIXED), verify=True, login=login)
@@ -213,17 +213,19 @@ def test_array_and_initiator_count_the_same_bytes_over_500_sessions() -> None:
         ]
         outcome = load(*vms)
         served = a.engine.stop()
-    done = outcome.of("sample")[-1]["counters"]["vms"]
+    done = outcome.events_of("sample")[-1]["counters"]["vms"]
     for name in ("read_bytes", "write_bytes"):
         assert done[name] == served[name]
     assert served["logins"] == served["logouts"] == 500
     assert outcome.only("ready")["found"]["sessions"] == 500
-    assert "vm/vm1" not in outcome.of("sample")[0]["counters"], "500 VMs appear one by one in the last sample only"
-    assert "vm/vm499" in outcome.of("sample")[-1]["counters"]
+    assert "vm/vm1" not in outcome.events_of("sample")[0]["counters"], (
+        "500 VMs appear one by one in the last sample only"
+    )
+    assert "vm/vm499" in outcome.events_of("sample")[-1]["counters"]
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_file_is_driven_with_the_same_patterns_and_verified(tmp_path: Path, direct: bool) -> None:
+def test_file_takes_the_same_patterns_and_is_verified(tmp_path: Path, direct: bool) -> None:
     path = tmp_path / "volume"
     with path.open("wb") as file:
         file.truncate(16 * MIB)
@@ -238,7 +240,7 @@ def test_file_is_driven_with_the_same_patterns_and_verified(tmp_path: Path, dire
     check_sums(outcome)
 
 
-def test_file_that_is_not_there_ends_with_3_and_is_not_made(tmp_path: Path) -> None:
+def test_missing_file_ends_with_exit_code_3_and_is_not_created(tmp_path: Path) -> None:
     path = tmp_path / "nothing"
     outcome = load(vm("vm1", {"kind": "file", "path": str(path)}))
     assert outcome.exit_code == 3 and str(path) in failure(outcome)["message"]
@@ -257,7 +259,7 @@ def test_destination_that_is_not_expendable_is_only_read(tmp_path: Path) -> None
 
 
 def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes]) -> None:
-    """Answers the first request of every connection, until the listener is closed."""
+    """Answer the first request of every connection until the listener is closed."""
 
     def serve() -> None:
         while True:
@@ -273,7 +275,7 @@ def answer_logins(listener: socket.socket, answer: Callable[[bytes], bytes]) -> 
 
 
 def login_response(request: bytes, status: int, text: bytes = b"") -> bytes:
-    """A Login Response of a class other than success (RFC 7143 section 11.13)."""
+    """Return a Login Response whose class is not success (RFC 7143, section 11.13)."""
     header = bytearray(48)
     header[0] = 0x23
     header[5:8] = len(text).to_bytes(3, "big")
@@ -284,9 +286,9 @@ def login_response(request: bytes, status: int, text: bytes = b"") -> bytes:
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
-        made.shutdown(socket.SHUT_RDWR)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+        server.shutdown(socket.SHUT_RDWR)
 
 
 def test_redirect_leads_to_the_target(tgt: other.Tgt, listener: socket.socket) -> None:
@@ -297,7 +299,7 @@ def test_redirect_leads_to_the_target(tgt: other.Tgt, listener: socket.socket) -
     assert outcome.exit_code == 0 and outcome.values["reads"] > 0
 
 
-def test_redirects_in_a_circle_end_with_7(listener: socket.socket) -> None:
+def test_circular_redirects_end_with_exit_code_7(listener: socket.socket) -> None:
     portal = f"127.0.0.1:{listener.getsockname()[1]}"
     text = f"TargetAddress={portal},1\0".encode()
     answer_logins(listener, lambda request: login_response(request, 0x0101, text))
@@ -306,7 +308,7 @@ def test_redirects_in_a_circle_end_with_7(listener: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n" * 8, bytes(96), b"\xff" * 512])
-def test_what_is_no_iscsi_target_ends_with_7(listener: socket.socket, noise: bytes) -> None:
+def test_server_that_is_no_iscsi_target_ends_with_exit_code_7(listener: socket.socket, noise: bytes) -> None:
     answer_logins(listener, lambda request: noise)
     portal = f"127.0.0.1:{listener.getsockname()[1]}"
     outcome = load(vm("vm1", iscsi(portal, other.TARGET_NAME, 1, "vm1")), command_timeout_s=2.0)
@@ -314,15 +316,14 @@ def test_what_is_no_iscsi_target_ends_with_7(listener: socket.socket, noise: byt
     assert portal in failure(outcome)["message"]
 
 
-def test_engine_whose_controller_leaves_logs_out_and_ends() -> None:
+def test_engine_logs_out_and_ends_when_its_controller_disappears() -> None:
     with array(lu(0, 16 * MIB)) as a:
 
-        def leave(event: Event, say: Say) -> None:
+        def leave(event: Event, send: Send) -> None:
             if event["type"] == "phase" and event["phase"] == "measure":
                 raise KeyboardInterrupt
 
-        # Leaving `load` closes the engine's stdin, which means stop, and waits for the engine to
-        # end.
+        # Leaving `load` closes the stdin of the engine, which stops it, and waits for its end.
         with pytest.raises(KeyboardInterrupt):
             load(vm("vm1", iscsi(a.portal, OUR_TARGET, 0, "vm1")), measure_s=60.0, on_event=leave)
         assert a.engine.stop()["logouts"] == 1
@@ -332,17 +333,17 @@ SSD = "nvme-ssd-2000"
 
 
 def _reads_and_wake_ups(portal: str, **more: Any) -> tuple[float, float]:
-    """Of one second with 64 reads in flight."""
+    """Return the reads and the wake-ups of one second with 64 reads in flight."""
     destination = iscsi(portal, OUR_TARGET, 0, "vm1")
     deep = {"kind": "closed", "queue_depth": 64}
     outcome = load(vm("vm1", destination, load=deep), measure_s=1.0, **more)
     assert outcome.exit_code == 0
-    return outcome.values["reads"], outcome.of("sample")[-1]["counters"]["process"]["voluntary_switches"]
+    return outcome.values["reads"], outcome.events_of("sample")[-1]["counters"]["process"]["voluntary_switches"]
 
 
-def test_answers_of_a_slow_target_are_taken_together_and_those_of_a_quick_one_at_once() -> None:
-    # 200 us a command, one after the other: 64 of them wait for 12.8 ms, so the whole millisecond
-    # may be waited.
+def test_responses_of_a_slow_target_are_coalesced_and_those_of_a_fast_one_are_not() -> None:
+    # Commands run one after the other, 200 us each. 64 commands take 12.8 ms, so the initiator may
+    # wait for the whole millisecond.
     slow = {
         "kind": "array",
         "controller": {"command_us": 200.0, "data_us_per_mib": 0.0},
@@ -354,12 +355,12 @@ def test_answers_of_a_slow_target_are_taken_together_and_those_of_a_quick_one_at
         gathered, wake_ups = _reads_and_wake_ups(a.portal, coalesce_us=1000)
         assert wake_ups < gathered / 2
         alone, wake_ups_alone = _reads_and_wake_ups(a.portal, coalesce_us=0)
-        # How many answers a wake-up finds by itself depends on how late this machine wakes whom; so
-        # against each other.
+        # The number of answers per wake-up depends on how late this machine wakes threads, so the
+        # test compares two loads.
         assert wake_ups_alone / alone > 1.3 * wake_ups / gathered
-        assert gathered > 0.7 * alone, "the wait costs the target no work"
+        assert gathered > 0.7 * alone, "the wait leaves the target busy"
     with array(lu(0, 16 * MIB)) as a:
         destination = iscsi(a.portal, OUR_TARGET, 0, "vm1")
         lone = {"kind": "closed", "queue_depth": 1}
         outcome = load(vm("vm1", destination, load=lone), measure_s=1.0, coalesce_us=1000)
-        assert outcome.values["reads"] > 1500, "a millisecond is not waited for answers that take less"
+        assert outcome.values["reads"] > 1500, "the initiator does not wait a millisecond for faster answers"

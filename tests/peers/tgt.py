@@ -1,5 +1,5 @@
-"""tgt, another maker's target, on loopback: with a control socket of its own, ended by its process
-id.
+"""tgt, a target of another maker, on loopback. It has its own control socket and is ended by its
+process ID.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from tests.peers.array import need
 
 TARGET_NAME = "iqn.2011-10.example.tgt:peer"
-# tgt numbers its LUs from 1: LUN 0 is its controller.
+# The LUs of tgt begin at LUN 1: LUN 0 is its controller.
 LUN = 1
 
 
@@ -30,11 +30,11 @@ class Tgt:
     backing: Path
     process: subprocess.Popen[bytes]
     control: str
-    """Number of its control socket, as `tgtadm -C` takes it."""
+    """Number of the control socket, for `tgtadm -C`."""
 
     @property
     def url(self) -> str:
-        """Of its LU."""
+        """Return the URL of the LU."""
         return f"iscsi://{self.portal}/{TARGET_NAME}/{LUN}"
 
 
@@ -46,18 +46,18 @@ def tgt(
     user: tuple[str, str] | None = None,
     own: tuple[str, str] | None = None,
 ) -> Iterator[Tgt]:
-    """One target with one LU in a file; `parameters` as `tgtadm --params` takes them.
+    """Run a target with one LU in a file; `parameters` are those of `tgtadm --params`.
 
-    `user`: CHAP name and secret it wants; `own`: those it proves itself with. Skips the test where
-    tgt is not installed or may not start.
+    `user`: CHAP name and secret of initiators; `own`: name and secret of the target itself. Skip
+    the test if tgt is not installed or cannot start.
     """
     need("tgtd", "tgt")
     if os.geteuid() != 0:
-        pytest.skip("tgtd wants to be root")
+        pytest.skip("tgtd needs root")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # tgtd takes control numbers below 32768 only.
+    # tgtd accepts only control numbers below 32768.
     control, backing = str(port % 32768), folder / "tgt-lu"
     with backing.open("wb") as file:
         file.truncate(size_bytes)

@@ -1,5 +1,5 @@
-"""Reports of backups: numbers of the JSON in both languages, figures that can be drawn, no text
-taken for markup.
+"""Reports of backups have the numbers of the JSON in both languages and figures that can be drawn.
+Texts of studies are never markup.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tests.report.test_output import HOSTILE, Page, pdf_text, squeezed
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the published shape."""
+    """Write a run with the cases of the publication."""
     return published_shape(tmp_path_factory.mktemp("runs"), (32, 512), (1, 8))
 
 
 @pytest.fixture(scope="module")
 def rendered(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """File name → path; the PDF in Japanese alone, which needs more of the fonts."""
+    """Return file name → path. The PDF is only in Japanese, which uses more of the fonts."""
     out = tmp_path_factory.mktemp("report")
     paths = render(run, ["html", "json"], LANGUAGES, out)
     return {p.name: p for p in [*paths, *render(run, ["pdf"], ["ja"], out)]}
 
 
 def texts(rendered: dict[str, Path], language: str) -> list[str]:
-    """What the HTML says, and the PDF where there is one."""
+    """Return the text of the HTML, and of the PDF if there is one."""
     shown = [squeezed("".join(Page(rendered[f"report.{language}.html"].read_text()).text))]
     return shown + ([pdf_text(rendered["report.ja.pdf"].read_bytes())] if language == "ja" else [])
 
@@ -61,7 +61,7 @@ def test_report_shows_the_numbers_of_the_json(rendered: dict[str, Path], languag
             assert squeezed(finding["text" if language == "en" else f"text_{language}"]) in text
 
 
-def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> None:
+def test_both_languages_have_the_same_numbers(rendered: dict[str, Path]) -> None:
     cells = [
         re.findall(r"<t[dh][^>]*>(?:<b>)?([0-9][0-9,.]*)<", rendered[f"report.{language}.html"].read_text())
         for language in LANGUAGES
@@ -70,7 +70,7 @@ def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> Non
     assert cells[0] == cells[1]
 
 
-def test_answer_is_about_the_slow_pattern_and_the_one_on_another_path(rendered: dict[str, Path]) -> None:
+def test_answer_covers_the_slow_pattern_and_the_one_on_another_path(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     chief = [(f["kind"], f["where"]) for f in backup.chief_findings(summary)]
     assert chief == [
@@ -82,13 +82,13 @@ def test_answer_is_about_the_slow_pattern_and_the_one_on_another_path(rendered: 
     ]
 
 
-def test_tiles_hold_the_slow_copy_against_the_one_of_the_ratio(rendered: dict[str, Path]) -> None:
+def test_tiles_compare_the_slow_copy_with_the_one_of_the_ratio(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     values = [tile["value"] for tile in backup.tiles(summary, "en")]
     assert values == ["24 MB/s", "112 MB/s", "4.67 times", "switch buffer"]
 
 
-def test_tiles_are_of_one_pair_where_a_case_beside_the_published_is_slower(tmp_path: Path) -> None:
+def test_tiles_show_the_published_pair_even_if_another_case_is_slower(tmp_path: Path) -> None:
     copies = {"unthrottled": SLOW, "throttled": Copy(rate=28), "ecn": Copy(rate=3, marked=9000)}
     points = [Pt({"case": case, "tcp": "2009"}, [copy]) for case, copy in copies.items()]
     run = write_run(tmp_path, points, reference=[PUBLISHED])
@@ -104,18 +104,18 @@ def test_every_figure_can_be_drawn(run: Path, rendered: dict[str, Path], tmp_pat
     assert len(image.convert("L").getcolors() or []) > 10
 
 
-def test_region_of_collapse_is_framed_at_its_border_alone() -> None:
+def test_region_of_collapse_is_framed_only_at_its_border() -> None:
     cells = [Cell(x, y, 10.0 * (x + y), "1", x + y < 2) for x in range(3) for y in range(3)]
     chart = charts.spec(charts.heat(cells, ["1", "2", "4"], ["a", "b", "c"], ("x", "y"), WIDE))
     rules = [layer["data"]["values"] for layer in chart["layer"] if layer["mark"]["type"] == "rule"]
-    # Cells (0,0), (1,0) and (0,1): eight edges, the two between them not drawn.
+    # Cells (0,0), (1,0) and (0,1) have eight outer edges. The two edges between them are not drawn.
     assert len(rules) == 1
     assert len(rules[0]) == 8
     assert {"x": 1, "y": 0, "x2": 1, "y2": 1} not in rules[0]
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_bars_leave_room_for_what_is_written_after_them(size: charts.Size) -> None:
+def test_bars_leave_room_for_their_labels(size: charts.Size) -> None:
     bars = [
         Bar("a", 332.0, 330.0, 340.0, "332 MB/s, 28.2 % of the path", 329.0, "329 published"),
         Bar("b", 1.0, None, None, "1"),
@@ -135,7 +135,7 @@ def test_text_from_a_study_is_never_markup(tmp_path: Path) -> None:
     assert page.handlers == []
 
 
-def test_run_that_copied_nothing_has_a_report(tmp_path: Path) -> None:
+def test_run_without_a_finished_copy_has_a_report(tmp_path: Path) -> None:
     html, pdf = render(
         write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(status="failed")])]), ["html", "pdf"], ["en"]
     )
@@ -146,7 +146,7 @@ def test_run_that_copied_nothing_has_a_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("backend", "words"), [("fabric", "emulated frame by frame"), ("kernel", "queueing disciplines")]
 )
-def test_method_says_how_the_network_of_copies_was_made(run: Path, backend: Backend, words: str) -> None:
+def test_method_describes_the_network_of_a_copy_study(run: Path, backend: Backend, words: str) -> None:
     study = RunData.read(run).study
     plan = LabPlan((), (), backend=backend)
     assert any(words in sentence for sentence in backup.method(study, plan, "en"))

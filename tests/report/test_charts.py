@@ -1,4 +1,4 @@
-"""Figures: labels that do not overlap, ids that do not clash, text that stays text."""
+"""Figures: labels do not overlap, ids do not clash, text is never markup."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_interval_of_a_bar_ends_at_the_axis() -> None:
 
 
 @given(st.floats(min_value=1e-6, max_value=1e12))
-def test_an_axis_ends_a_little_above_whatever_it_shows(value: float) -> None:
+def test_axis_ends_slightly_above_its_largest_value(value: float) -> None:
     top = nice(value)
     assert value < top <= 2.1 * value
 

@@ -1,5 +1,5 @@
-"""Reports of loads over a distance: numbers of the JSON in both languages, figures that can be
-drawn.
+"""Reports of loads over a distance have the numbers of the JSON in both languages and figures that
+can be drawn.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hakaru.report.charts import NARROW, WIDE, Stack
 from hakaru.wording import LANGUAGES, number, say
 from PIL import Image
 
-from tests.analysis.small_distance import Load, Pt, asked_of, factors, published_shape, write_run
+from tests.analysis.small_distance import Load, Pt, factors, published_shape, spec_of, write_run
 from tests.report.test_output import Page, squeezed
 
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """File name → path, of a run of the published shape."""
+    """Return file name → path for a run with the cases of the publication."""
     run = published_shape(tmp_path_factory.mktemp("runs"))
     return {p.name: p for p in render(run, ["html", "json"], LANGUAGES, tmp_path_factory.mktemp("report"))}
 
@@ -40,7 +40,7 @@ def test_report_shows_the_numbers_and_findings_of_the_json(rendered: dict[str, P
         assert squeezed(finding["text" if language == "en" else f"text_{language}"]) in text
 
 
-def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> None:
+def test_both_languages_have_the_same_numbers(rendered: dict[str, Path]) -> None:
     cells = [
         re.findall(r"<t[dh][^>]*>(?:<b>)?([0-9][0-9,.]*)<", rendered[f"report.{language}.html"].read_text())
         for language in LANGUAGES
@@ -49,7 +49,7 @@ def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> Non
     assert cells[0] == cells[1]
 
 
-def test_answer_is_what_settings_gain_at_the_middle_distance(rendered: dict[str, Path]) -> None:
+def test_answer_is_the_gain_of_settings_at_the_middle_distance(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     assert distance_figures.chief_rtt(summary) == 20
     chief = [(f["kind"], f["where"].get("settings")) for f in distance.chief_findings(summary)]
@@ -83,20 +83,20 @@ def test_bounds_are_dashed_lines_without_a_name(rendered: dict[str, Path]) -> No
     assert sorted(n[0] for n in names) == ["default", "optimised", "parameters"]
 
 
-def test_ticks_keep_clear_of_one_another() -> None:
+def test_ticks_do_not_overlap() -> None:
     assert distance_figures.ticks([0, 1, 5, 10, 20, 40, 80]) == [0, 5, 10, 20, 40, 80]
     assert distance_figures.ticks([20]) == [20]
 
 
 def test_run_without_a_curve_still_has_a_report(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [Pt(factors(), [Load(asked_of("default", 20), tcp=False)])])
+    run = write_run(tmp_path, [Pt(factors(), [Load(spec_of("default", 20), tcp=False)])])
     paths = render(run, ["html", "json"], LANGUAGES, tmp_path / "out")
     summary = json.loads(paths[0].read_text())
     assert summary["curves"] == []
     assert [f.name for f in distance_figures.of_run(summary, "en")] == ["phases"]
 
 
-def test_parts_of_a_bar_stand_one_after_the_other_and_unknown_ones_are_nothing() -> None:
+def test_parts_of_a_bar_are_stacked_and_unknown_parts_are_left_out() -> None:
     chart = charts.stacks([Stack("a", [60, None, 40]), Stack("b", [0, 0, 100])], ["x", "y", "z"], "%", WIDE)
     bars = next(layer for layer in charts.spec(chart)["layer"] if layer["mark"]["type"] == "bar")
     places = [(row["place"], row["part"], row["begin"], row["end"]) for row in bars["data"]["values"]]
@@ -104,11 +104,11 @@ def test_parts_of_a_bar_stand_one_after_the_other_and_unknown_ones_are_nothing()
     assert bars["encoding"]["color"]["scale"]["domain"] == ["x", "z"]
 
 
-def test_figures_of_a_run_over_a_distance_are_drawn_on_their_own(tmp_path: Path) -> None:
+def test_single_figures_of_a_run_over_a_distance_can_be_drawn(tmp_path: Path) -> None:
     run = published_shape(tmp_path)
     assert report.figure(run, "throughput_0", tmp_path / "t.svg").read_text().startswith("<svg")
     assert report.figure(run, "phases", tmp_path / "p.png", language="ja").read_bytes().startswith(b"\x89PNG")
 
 
-def test_frames_hop_by_hop_are_not_described_as_those_of_copies() -> None:
+def test_text_on_hops_does_not_mention_copies() -> None:
     assert "image" not in say("en", "hops.about") and "コピー" not in say("ja", "hops.about")

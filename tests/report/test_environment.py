@@ -1,4 +1,4 @@
-"""The environment section: phrases with units, in both languages, and no Python values."""
+"""The environment section has phrases with units in both languages, and no Python values."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The glossary: every catalogue uses its one term for a concept, in plain English and plain
-Japanese.
-"""
+"""Catalogues use the term of the glossary for each concept, in plain English and plain Japanese."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ CATALOGUES = sorted((ROOT / "python" / "hakaru").rglob("locale/*.po"))
 
 
 def rows(columns: int) -> list[list[str]]:
-    """Cells of the glossary's table rows that have this many columns, headings left out."""
-    found = []
+    """Return the cells of the glossary tables with this many columns, without headings."""
+    table_rows = []
     for line in GLOSSARY.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == columns and not set(cells[0]) <= {"-"}:
-            found.append(cells)
-    return [cells for cells in found if cells[0] not in ("English", "Use")]
+            table_rows.append(cells)
+    return [cells for cells in table_rows if cells[0] not in ("English", "Use")]
 
 
 def messages(path: Path) -> dict[str, str]:
-    """Message id to its text; all plural forms joined."""
+    """Return message id → text; plural forms are joined."""
     with path.open("rb") as file:
         catalogue = read_po(file, locale=path.stem)
     return {
@@ -40,19 +38,19 @@ def messages(path: Path) -> dict[str, str]:
 
 
 def catalogues(language: str) -> list[tuple[str, str]]:
-    """`(where, text)` of every message of a language; names of placeholders are left out."""
-    found = [
+    """Return `(where, text)` for every message of a language, without names of placeholders."""
+    texts = [
         (f"{path.relative_to(ROOT)}: {message}", re.sub(r"{[a-z_0-9]+}", "{}", text))
         for path in CATALOGUES
         if path.stem == language
         for message, text in messages(path).items()
     ]
-    assert len(found) > 500
-    return found
+    assert len(texts) > 500
+    return texts
 
 
 def study_texts() -> list[tuple[str, str]]:
-    """`(where, line)` of every Japanese line of the bundled studies."""
+    """Return `(where, line)` for every Japanese line of the bundled studies."""
     return [
         (f"{path.relative_to(ROOT)}:{n}", line)
         for path in sorted((ROOT / "studies").glob("*/*"))
@@ -78,7 +76,7 @@ def test_english_catalogues_use_one_term_per_concept(term: str, variants: str) -
     assert not used, f"write {term}"
 
 
-def test_no_concept_has_two_rows_and_no_term_is_also_rejected() -> None:
+def test_glossary_has_one_row_per_concept_and_rejects_no_own_term() -> None:
     terms = [cells[1] for cells in rows(4)]
     assert len(REJECTED) > 50
     assert len(terms) == len(set(terms))
@@ -87,8 +85,8 @@ def test_no_concept_has_two_rows_and_no_term_is_also_rejected() -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_catalogues_are_free_of_dialect(language: str) -> None:
-    found = [(where, words) for where, text in catalogues(language) if (words := dialect_in(text))]
-    assert not found
+    dialect = [(where, words) for where, text in catalogues(language) if (words := dialect_in(text))]
+    assert not dialect
 
 
 def test_japanese_is_written_in_plain_form() -> None:

@@ -1,4 +1,4 @@
-"""What a report says of the lab: from lab.json alone, as text."""
+"""The description of the lab in a report, which uses only lab.json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAB: dict[str, Any] = {
 }
 
 
-def test_lab_is_told_without_data_structures() -> None:
+def test_lab_is_described_without_data_structures() -> None:
     described = describe_lab(LAB, clean, "en")
     assert described["links"] == [
         ["vtl", "vtl", "edge", "10.77.0.2", "1 Gbit/s"],
@@ -53,13 +53,13 @@ def test_lab_is_told_without_data_structures() -> None:
     assert described["baselines"] == [["kvm-1 – vtl", "iperf 3.12, 2 streams", "941 Mbit/s", "12", "–", "–"]]
 
 
-def test_tcp_is_told_as_the_kernel_has_it_not_as_it_was_asked_for() -> None:
+def test_tcp_is_described_as_found_in_the_kernel_not_as_configured() -> None:
     old, today = describe_lab(LAB, clean, "en")["tcp"]
     assert old == {"stack": "2009", "control": "cubic", "settings": "tcp_sack 1", "remains": "CUBIC as it is now"}
     assert today["settings"] == "none: kernel defaults"
 
 
-def test_lab_that_was_not_ours_has_nothing_to_tell() -> None:
+def test_missing_lab_has_an_empty_description() -> None:
     described = describe_lab({}, clean, "ja")
     assert described == {
         "drawing": "",
@@ -95,7 +95,7 @@ VLANS: dict[str, Any] = {
 }
 
 
-def test_ports_are_told_with_their_vlans_and_a_nodes_trunk_as_one_link() -> None:
+def test_ports_are_listed_with_their_vlans_and_a_nodes_trunk_as_one_link() -> None:
     described = describe_lab(VLANS, clean, "en")
     assert described["links"] == [
         ["kvm", "kvm", "core", "10.2.0.2", "access 20", "unlimited"],
@@ -119,7 +119,7 @@ CHECK = {
 }
 
 
-def test_checks_of_links_that_points_changed_stand_apart_and_say_what_changed() -> None:
+def test_link_checks_of_changed_points_form_a_group_that_names_the_changes() -> None:
     changed = {"vtl": {"rate_bits_per_s": 10**8, "delay_us": 2500.0}, "kvm": {"mtu": 9000}, "uplink": {"mtu": 9000}}
     later = CHECK | {"points": ["p02"], "changed": changed, "seconds": 1.25, "asked_rtt_us": 5000, "as_asked": False}
     first, second = link_checks.groups([CHECK, later], {"p02": {"case": "far"}}, "en")
@@ -130,7 +130,7 @@ def test_checks_of_links_that_points_changed_stand_apart_and_say_what_changed() 
     assert second["rows"][0]["off"]
 
 
-def test_captures_are_linked_with_what_they_hold_and_lost() -> None:
+def test_captures_are_linked_with_their_packets_and_losses() -> None:
     whole = {"point": "p01", "repetition": 1, "node": "kvm", "files": ["capture/p01-1-kvm.pcapng"], "bytes": 2_000_000}
     whole |= {"packets": 12_345, "dropped": 0, "deleted_files": 0, "cut_short": False}
     short = whole | {"files": ["capture/p01-2 a.pcapng"], "dropped": 7, "deleted_files": 2, "cut_short": True}
@@ -140,12 +140,13 @@ def test_captures_are_linked_with_what_they_hold_and_lost() -> None:
     assert (first["packets"], first["bytes"], first["lost"]) == ("12,345", "2000 kB", "nothing")
     assert second["files"][0]["href"] == "../capture/p01-2%20a.pcapng"
     assert second["lost"] == (
-        "7 packets that arrived too fast, the 2 oldest files, replaced by newer ones, everything after an early end"
+        "7 packets for lack of buffer space, the 2 oldest files, replaced by newer ones, "
+        "all packets after the capture ended early"
     )
     assert capture_files.rows({"points": []}, "..", "ja") == []
 
 
-def test_what_no_setting_reverts_is_written_in_japanese_too() -> None:
+def test_remaining_differences_of_the_2009_stack_are_translated() -> None:
     stays = [SACK_RACK, *REMAINS_2009]
     assert sorted(say("en", message) for message in REMAINS) == sorted(stays)
     (tcp,) = describe_lab({"tcp": [{"stack": "2009", "remains": stays}]}, clean, "ja")["tcp"]

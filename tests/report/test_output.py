@@ -1,5 +1,5 @@
-"""Whole reports: the same numbers everywhere, nothing fetched, nothing from a study taken for
-markup.
+"""Complete reports: all formats have the same numbers, refer to no other file, and never use text
+of a study as markup.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HOSTILE = '<script>alert(\'x\')</script>" onload="x" \u202egnp.exe {{ 7*7 }} {co
 
 
 class Page(HTMLParser):
-    """Text of a page, its tags, and everything that an attribute refers to."""
+    """Text, tags and references of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def rendered(invented_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """File name → path of every format and language of one run."""
+    """Return file name → path for every format and language of one run."""
     out = tmp_path_factory.mktemp("report")
     return {path.name: path for path in render(invented_run, ["html", "pdf", "json"], LANGUAGES, out)}
 
@@ -94,14 +94,14 @@ def test_html_and_pdf_show_the_numbers_of_the_json(rendered: dict[str, Path], la
         assert squeezed(sentence) in pdf
 
 
-def test_both_languages_carry_the_same_numbers(rendered: dict[str, Path]) -> None:
-    found = []
+def test_both_languages_have_the_same_numbers(rendered: dict[str, Path]) -> None:
+    numbers = []
     for language in LANGUAGES:
         html = rendered[f"report.{language}.html"].read_text()
         cells = re.findall(r"<t[dh][^>]*>(?:<b>)?([0-9][0-9,.]*)<", html)
-        found.append(cells)
-    assert len(found[0]) > 60
-    assert found[0] == found[1]
+        numbers.append(cells)
+    assert len(numbers[0]) > 60
+    assert numbers[0] == numbers[1]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -116,7 +116,7 @@ def test_html_refers_to_nothing_outside_itself(rendered: dict[str, Path], langua
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_pdf_has_numbered_a4_pages_and_our_fonts_alone(rendered: dict[str, Path], language: str) -> None:
+def test_pdf_has_numbered_a4_pages_and_only_our_fonts(rendered: dict[str, Path], language: str) -> None:
     reader = PdfReader(rendered[f"report.{language}.pdf"])
     assert len(reader.pages) >= 4
     assert [round(float(v)) for v in reader.pages[0].mediabox[2:]] == [595, 842]
@@ -163,7 +163,7 @@ def test_text_from_a_study_is_never_markup(tmp_path: Path, language: str) -> Non
     assert not re.search("[\x00-\x08\x0e-\x1f\u202a-\u202e]", html)
 
 
-def test_run_with_empty_points_has_a_report_that_says_so(tmp_path: Path) -> None:
+def test_report_mentions_points_without_a_result(tmp_path: Path) -> None:
     failed = Rep(status="failed", error="gone")
     run = write_run(tmp_path, [Pt({"vms": 1}, [failed]), Pt({"vms": 2}, [Rep(), Rep()]), Pt({"vms": 4}, [])])
     (path,) = render(run, ["html"], ["en"])
@@ -174,20 +174,20 @@ def test_run_with_empty_points_has_a_report_that_says_so(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("reps", [[], [Rep(status="failed", error="gone")]], ids=["none", "failed"])
-def test_run_with_nothing_in_it_has_a_report_in_every_format(tmp_path: Path, reps: list[Rep]) -> None:
+def test_run_without_results_has_a_report_in_every_format(tmp_path: Path, reps: list[Rep]) -> None:
     html, pdf = render(write_run(tmp_path, [Pt({"vms": 1}, reps)]), ["html", "pdf"], ["ja"])
-    assert "値の得られた" in html.read_text()
+    assert "結果の得られた" in html.read_text()
     assert len(PdfReader(pdf).pages) >= 2
 
 
-def test_figures_are_drawn_on_their_own(invented_run: Path, tmp_path: Path) -> None:
+def test_single_figures_can_be_drawn(invented_run: Path, tmp_path: Path) -> None:
     image = Image.open(figure(invented_run, "iops", tmp_path / "iops.png"))
     assert image.width > 800
     assert len(image.convert("L").getcolors() or []) > 10
     assert figure(invented_run, "latency", tmp_path / "latency.svg", language="ja").read_text().startswith("<svg")
 
 
-def test_what_cannot_be_drawn_or_written_is_a_clear_error(invented_run: Path, tmp_path: Path) -> None:
+def test_impossible_figure_or_report_is_a_clear_error(invented_run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no figure 'pie'"):
         figure(invented_run, "pie", tmp_path / "pie.png")
     with pytest.raises(UsageError, match="unknown type of figure"):
@@ -223,7 +223,7 @@ def test_command_to_run_again_has_every_option_of_the_run() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_cover_says_what_kind_of_numbers_the_report_has(rendered: dict[str, Path], language: str) -> None:
+def test_cover_names_the_origin_of_the_numbers(rendered: dict[str, Path], language: str) -> None:
     cover = rendered[f"report.{language}.html"].read_text().split("</header>")[0]
     words = {
         "en": ("simulated", "quick form", "2 repetitions of 3 s"),

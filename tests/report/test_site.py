@@ -1,6 +1,4 @@
-"""The report of a run in front of real equipment: it names that equipment, and no model of the
-study.
-"""
+"""The report of a run on real equipment names that equipment and no model of the study."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ def test_report_of_a_site_names_its_lus_and_no_model(directory: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(("described", "shown"), [(True, True), (False, False)])
-def test_the_lab_has_a_heading_only_where_there_is_something_to_show(
-    tmp_path: Path, described: bool, shown: bool
-) -> None:
+def test_lab_section_appears_only_if_a_lab_is_described(tmp_path: Path, described: bool, shown: bool) -> None:
     directory = make_run(tmp_path / "run")
     if not described:
         (directory / "lab.json").write_text("{}")

@@ -1,5 +1,5 @@
-"""The catalogues: both languages say everything, with the same numbers, in letters that our fonts
-have.
+"""The catalogues: both languages have every message, with the same placeholders, in letters that
+our fonts have.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def ids(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_message_stands_twice(language: str) -> None:
-    said = [message for file in PYTHON.rglob(f"locale/{language}.po") for message in ids(file)]
-    assert len(said) == len(set(said)), {m for m in said if said.count(m) > 1}
+def test_no_message_is_defined_twice(language: str) -> None:
+    defined = [message for file in PYTHON.rglob(f"locale/{language}.po") for message in ids(file)]
+    assert len(defined) == len(set(defined)), {m for m in defined if defined.count(m) > 1}
 
 
 def test_two_packages_that_define_the_same_message_are_refused(tmp_path: Path) -> None:
@@ -64,13 +64,13 @@ def sources(*folders: Path) -> str:
 
 
 USERS_OF_KINDS = {"tuning": ["tune"], "vms": ["kinds/tuning"]}
-"""Kind to the folders beside its own that say its texts: tuning's own package, and the kind that is
-made of VMs.
+"""Kind → further folders that use its texts: the package of tuning, and for `vms` the kind tuning,
+which uses VMs.
 """
 
 
 @pytest.mark.parametrize("name", sorted(kind.registered()))
-def test_texts_of_a_kind_are_said_in_its_folder_alone_and_common_ones_elsewhere_too(name: str) -> None:
+def test_texts_of_a_kind_are_used_only_in_its_folder_and_common_ones_elsewhere(name: str) -> None:
     own = [PYTHON / "kinds" / name, *(PYTHON / folder for folder in USERS_OF_KINDS.get(name, []))]
     others = [
         PYTHON / top if top != "kinds" else PYTHON / "kinds" / other
@@ -80,24 +80,24 @@ def test_texts_of_a_kind_are_said_in_its_folder_alone_and_common_ones_elsewhere_
     inside, outside = sources(*own), sources(*(folder for folder in others if folder not in own))
     stems = set(re.findall(r"""[f"' ]["']([a-z_.]+\.)\{""", outside))
     for message in ids(PYTHON / "kinds" / name / "locale" / "en.po"):
-        assert f'"{message}"' not in outside, f"{message} is said outside of {name}"
+        assert f'"{message}"' not in outside, f"{message} is used outside the kind {name}"
     for message in ids(LOCALE / "en.po"):
         built = any(message.startswith(stem) for stem in stems)
         assert built or f'"{message}"' not in inside or f'"{message}"' in outside, f"{message} belongs to {name}"
 
 
-def test_every_message_that_the_code_says_is_there() -> None:
-    said = set()
+def test_every_message_that_the_code_uses_is_defined() -> None:
+    used = set()
     for path in [
-        *(PYTHON / "analysis").glob("*.py"),
+        *(PYTHON / "analysis").rglob("*.py"),
         *(PYTHON / "capture").glob("*.py"),
         *(PYTHON / "kinds").rglob("*.py"),
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:
-        said |= set(re.findall(r"""say\((?:language, )?["']((?!(?:en|ja)["'])[a-z_.0-9]+)["']""", path.read_text()))
-    assert len(said) > 60
-    assert said <= set(catalogue("en")), said - set(catalogue("en"))
+        used |= set(re.findall(r"""say\((?:language, )?["']((?!(?:en|ja)["'])[a-z_.0-9]+)["']""", path.read_text()))
+    assert len(used) > 60
+    assert used <= set(catalogue("en")), used - set(catalogue("en"))
 
 
 def test_every_metric_has_a_name() -> None:
@@ -105,7 +105,7 @@ def test_every_metric_has_a_name() -> None:
     assert named <= set(catalogue("en")), named - set(catalogue("en"))
 
 
-def test_no_message_is_left_over() -> None:
+def test_no_message_is_unused() -> None:
     text = "".join(
         p.read_text()
         for folder in ("analysis", "capture", "kinds", "report", "tune")
@@ -115,8 +115,8 @@ def test_no_message_is_left_over() -> None:
     stems = set(re.findall(r"""[f"' ]["']([a-z_.]+\.)\{""", text))
     for message in catalogue("en"):
         built = any(message.startswith(s) for s in stems) or re.fullmatch(r"expect\.[a-z_]+\.found", message)
-        said = f'"{message}"' in text or f"'{message}'" in text or built
-        assert said, message
+        used = f'"{message}"' in text or f"'{message}'" in text or built
+        assert used, message
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -124,11 +124,11 @@ def test_fonts_have_every_letter_of_the_catalogue(language: str) -> None:
     assert missing("".join(t for texts in catalogue(language).values() for t in texts)) == set()
 
 
-def test_fonts_know_what_they_lack() -> None:
+def test_missing_letters_of_the_fonts_are_reported() -> None:
     assert missing("検証 vs. עברית") == set("עברית")
 
 
-def test_embedded_face_holds_only_what_is_asked() -> None:
+def test_embedded_font_holds_only_the_needed_letters() -> None:
     small, large = face(400, "a"), face(400, "計測は測ることである。abcdefghijklmnopqrstuvwxyz")
     assert small.startswith("data:font/woff2;base64,")
     assert len(small) < len(large) < 40_000
@@ -160,11 +160,11 @@ def test_numbers_keep_three_digits(value: float | None, text: str) -> None:
     assert number(value, "ja") == text
 
 
-def test_percentages_line_up() -> None:
+def test_percentages_have_one_decimal() -> None:
     assert [tenths(v) for v in (7, 99.96, None)] == ["7.0", "100.0", "–"]
 
 
-def test_what_is_filled_in_is_not_a_template() -> None:
+def test_value_of_a_placeholder_is_not_a_template() -> None:
     assert "{iops}" in say("en", "series", {"series": "{iops}", "text": "x"})
 
 
@@ -179,14 +179,14 @@ MISJOINED = re.compile(f"{JAPANESE}{LATIN}|{LATIN}{JAPANESE}|{JAPANESE} +{JAPANE
 
 
 @pytest.mark.parametrize("value", ["IOPS", "使用率", "マシンの CPU", "5 %"])
-def test_japanese_and_latin_letters_have_one_space_between_them_whatever_is_filled_in(value: str) -> None:
+def test_japanese_and_latin_letters_have_one_space_between_them_for_any_value(value: str) -> None:
     for message, forms in catalogue("ja").items():
         for form in forms:
             text = say("ja", message, dict.fromkeys(fields(form), value))
             assert not MISJOINED.search(text), f"{message}: {text}"
 
 
-def test_a_value_is_joined_by_its_letters() -> None:
+def test_value_is_joined_according_to_its_letters() -> None:
     assert join("使用率は", "IOPS") == "使用率は IOPS"
     assert join("7", "台") == "7 台"
     assert join("最大は ", "使用率") == "最大は使用率"

@@ -1,5 +1,5 @@
-"""Small studies, an array on loopback that stands for existing equipment, and hakaru as a
-process.
+"""Fixtures: small studies, hakaru as a process, and an array on loopback in the place of existing
+equipment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ seed: 7
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """A study of three points, two repetitions each, about a second per repetition."""
+    """Write a study of three points with two repetitions of about one second each."""
     folder = tmp_path / "small"
     folder.mkdir()
     path = folder / "study.yaml"
@@ -63,7 +63,7 @@ def study(tmp_path: Path) -> Path:
 
 @dataclass
 class Hakaru:
-    """`hakaru …` with runs in a folder of its own."""
+    """Run `hakaru …` with its own folder of runs."""
 
     runs: Path
     prefix: list[str] = field(default_factory=list)
@@ -75,13 +75,13 @@ class Hakaru:
         return {**os.environ, "PYTHONPATH": str(ROOT / "python"), "HAKARU_RUNS": str(self.runs), "NO_COLOR": "1"}
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """To its end."""
+        """Run the command to its end."""
         return subprocess.run(
             self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=240, check=False
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """In the background, a process group of its own."""
+        """Start the command in the background, in its own process group."""
         return subprocess.Popen(
             self.command(*arguments),
             stdout=subprocess.PIPE,
@@ -92,19 +92,19 @@ class Hakaru:
         )
 
     def only_run(self) -> Path:
-        """The one run directory that is there."""
+        """Return the only run directory."""
         (directory,) = self.runs.iterdir()
         return directory
 
 
 @pytest.fixture
 def hakaru(tmp_path: Path) -> Hakaru:
-    """hakaru with an empty folder of runs."""
+    """Return hakaru with an empty folder of runs."""
     return Hakaru(tmp_path / "runs")
 
 
 def until(process: subprocess.Popen[str], event: str, times: int = 1) -> None:
-    """Read a JSON stream until an event has come so often; fails if the stream ends first."""
+    """Read a JSON stream until the event has occurred `times` times; fail if it ends before."""
     assert process.stdout is not None
     for line in process.stdout:
         if json.loads(line)["event"] == event:
@@ -117,35 +117,35 @@ def until(process: subprocess.Popen[str], event: str, times: int = 1) -> None:
 
 @dataclass
 class LoopbackArray:
-    """An array engine on loopback: for hakaru it is equipment that was there before."""
+    """An array engine on loopback, which hakaru uses as existing equipment."""
 
     process: subprocess.Popen[bytes]
     portal: str
     target_name: str
 
     def kill(self) -> None:
-        """It vanishes."""
+        """Kill the array."""
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
 @pytest.fixture
 def array() -> Iterator[LoopbackArray]:
-    """An array without a timing model, one LU of 64 MiB, on a port that the system chose."""
+    """Run an array without a timing model, with one LU of 64 MiB, on a free port."""
     with loopback_array(1) as array:
         yield array
 
 
 @pytest.fixture
 def two_lus() -> Iterator[LoopbackArray]:
-    """The same with two LUs."""
+    """Run the same array with two LUs."""
     with loopback_array(2) as array:
         yield array
 
 
 @contextlib.contextmanager
 def loopback_array(lus: int) -> Iterator[LoopbackArray]:
-    """An array on loopback with LUs of 64 MiB."""
+    """Run an array on loopback with LUs of 64 MiB."""
     config = contract.ArrayConfig(
         target_name="iqn.2011-10.example.vendor:existing",
         portals=["127.0.0.1:0"],
@@ -165,7 +165,7 @@ def loopback_array(lus: int) -> Iterator[LoopbackArray]:
 
 @pytest.fixture
 def write_site(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a site file of one LU."""
+    """Return a function that writes a site file with one LU."""
 
     def _write(portal: str, target_name: str, **extra: Any) -> Path:
         path = tmp_path / "site.yaml"

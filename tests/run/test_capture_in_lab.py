@@ -1,5 +1,5 @@
-"""A study that captures: its files tell what the initiator itself counted, command by command and
-phase by phase.
+"""A study with packet captures: the captures and the counters of the initiator have the same
+commands and phases.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ RTT_NS = 50_000_000
 REQUEST_BYTES = 256 << 10
 BURST_BYTES = 64 << 10
 
-# Every write is four R2T turns of one round trip each and one for its response, every read is one.
-# A burst goes out at once: TCP begins with a window that takes it, and does not go back to it.
+# A write takes four R2Ts of one round trip each and one round trip for its response, a read takes
+# one. A burst is sent at once: it fits into the first window of TCP, which does not shrink when
+# idle.
 STUDY = """\
 format: 1
 id: captured
@@ -52,7 +53,7 @@ factors: [{pattern: [mixed], vms: [1]}]
 measure: {warmup: 0 s, time: 3 s, repetitions: 1, sample_interval: 100 ms}
 watch: {capture: {at: AT, snap: 256 KiB}}
 """
-# What each calls its phases.
+# Names of the phases in a capture and in the counters of the initiator.
 WRITES = {
     "wait_r2t": "wait_r2t_ns_sum",
     "r2t_to_data": "r2t_to_data_ns_sum",
@@ -64,9 +65,8 @@ READS = {
     "data_transfer": "read_data_transfer_ns_sum",
     "data_to_response": "read_data_to_response_ns_sum",
 }
-# The initiator sees an answer when it wakes up, the capture when it comes in: some hundred
-# microseconds of a round trip of 50 ms, more on a busy machine. Phases that were swapped would
-# differ by a round trip of each command.
+# The capture sees an answer when it arrives, the initiator when it wakes up, some 100 us later.
+# Swapped phases would differ by a round trip of 50 ms for each command.
 SHARE = 0.2
 
 
@@ -75,18 +75,18 @@ def captured(hakaru: Hakaru, folder: Path, at: str) -> RunReader:
     study.parent.mkdir()
     study.write_text(STUDY.replace("AT", at))
     result = hakaru.run("run", str(study), "--report", "none")
-    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     return RunReader(hakaru.only_run())
 
 
 def analysed(hakaru: Hakaru, file: Path) -> dict[str, Any]:
-    said = hakaru.run("analyse", str(file), "--json")
-    assert said.returncode == 0, said.stderr
-    return dict(json.loads(said.stdout))
+    result = hakaru.run("analyse", str(file), "--json")
+    assert result.returncode == 0, result.stderr
+    return dict(json.loads(result.stdout))
 
 
 def counted(reader: RunReader) -> dict[str, float]:
-    """What the initiator had counted when it ended."""
+    """Return the last counters of the initiator."""
     rows = [row for row in reader.samples("p01", 1).to_pylist() if (row["node"], row["entity"]) == ("kvm", "vms")]
     return {row["name"]: row["value"] for row in sorted(rows, key=lambda row: int(row["at_ns"]))}
 
@@ -99,28 +99,28 @@ def test_capture_and_initiator_agree_on_every_command_and_on_its_phases(hakaru: 
     watches = {e["node"]: e["values"] for e in record["engines"] if e["engine"] == "watch"}
     assert [node for node, values in watches.items() if "capture_packets" in values] == ["kvm"]
     assert watches["kvm"]["capture_dropped"] == watches["kvm"]["capture_cut_short"] == 0
-    found = analysed(hakaru, file)
-    assert found["capture"]["packets"] == watches["kvm"]["capture_packets"]
-    (session,) = found["capture"]["sessions"]
+    analysis = analysed(hakaru, file)
+    assert analysis["capture"]["packets"] == watches["kvm"]["capture_packets"]
+    (session,) = analysis["capture"]["sessions"]
     assert session["from_start"] and session["negotiated"]["MaxBurstLength"] == str(BURST_BYTES)
     assert session["commands_not_whole"] == session["commands_unfinished"] == session["assumed_pdus"] == 0
     reads, writes, own = session["reads"], session["writes"], counted(reader)
     assert reads["commands"] > 5 and writes["commands"] > 5
     assert reads["commands"] + writes["commands"] == own["commands"] == own["reads"] + own["writes"]
     assert writes["r2ts"] == own["r2ts"] == writes["commands"] * REQUEST_BYTES // BURST_BYTES
-    for seen, names in ((writes, WRITES), (reads, READS)):
-        total = seen["latency_sum_ns"]
-        assert sum(phase["sum_ns"] for phase in seen["phases"].values()) == total
+    for direction, names in ((writes, WRITES), (reads, READS)):
+        total = direction["latency_sum_ns"]
+        assert sum(phase["sum_ns"] for phase in direction["phases"].values()) == total
         assert sum(own[name] for name in names.values()) == pytest.approx(total, rel=SHARE)
         for phase, name in names.items():
-            assert own[name] == pytest.approx(seen["phases"][phase]["sum_ns"], abs=SHARE * total), phase
-    for told in (own["wait_r2t_ns_sum"], writes["phases"]["wait_r2t"]["sum_ns"]):
-        assert told >= 0.95 * RTT_NS * own["r2ts"]
-    for told in (own["command_to_data_ns_sum"], reads["phases"]["command_to_data"]["sum_ns"]):
-        assert told >= 0.95 * RTT_NS * reads["commands"]
+            assert own[name] == pytest.approx(direction["phases"][phase]["sum_ns"], abs=SHARE * total), phase
+    for waited_ns in (own["wait_r2t_ns_sum"], writes["phases"]["wait_r2t"]["sum_ns"]):
+        assert waited_ns >= 0.95 * RTT_NS * own["r2ts"]
+    for waited_ns in (own["command_to_data_ns_sum"], reads["phases"]["command_to_data"]["sum_ns"]):
+        assert waited_ns >= 0.95 * RTT_NS * reads["commands"]
 
 
-def test_at_the_array_the_round_trip_lies_behind_the_r2t(hakaru: Hakaru, tmp_path: Path) -> None:
+def test_capture_at_the_array_has_the_round_trip_after_the_r2t(hakaru: Hakaru, tmp_path: Path) -> None:
     reader = captured(hakaru, tmp_path, "both")
     files = {file.name: file for file in reader.captures("p01", 1)}
     assert sorted(files) == ["p01-1-array.pcapng", "p01-1-kvm.pcapng"]
@@ -129,7 +129,7 @@ def test_at_the_array_the_round_trip_lies_behind_the_r2t(hakaru: Hakaru, tmp_pat
     array, host = ends["p01-1-array.pcapng"], ends["p01-1-kvm.pcapng"]
     assert array["from_initiator"]["pdus"] == host["from_initiator"]["pdus"]
     assert array["from_target"]["pdus"] == host["from_target"]["pdus"]
-    # A command whose packets TCP repeated is counted, but not timed, at that end.
+    # A command with retransmitted packets is counted but not timed.
     for end in (array, host):
         assert end["writes"]["commands"] > 5
         if end["from_initiator"]["retransmitted_segments"] == end["from_target"]["retransmitted_segments"] == 0:

@@ -1,4 +1,4 @@
-"""From a point to the configurations of its engines."""
+"""Configurations of the engines for a point."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_vm_has_a_region_of_its_own_inside_its_lu(vms: int) -> None:
         assert all(offset + length <= lu.size for offset, length in regions)
 
 
-def test_vms_are_dealt_evenly_to_hosts_and_lus() -> None:
+def test_vms_are_distributed_evenly_to_hosts_and_lus() -> None:
     turn = next(r for r in EXPANDED.repetitions if r.point.factors["vms"] == 14)
     configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))
     assert sorted(len(c.vms) for c in configs.values()) == [3, 3, 4, 4]
@@ -58,7 +58,7 @@ def test_host_without_a_vm_has_no_initiator() -> None:
     assert list(initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))) == ["host-1"]
 
 
-def test_seeds_differ_by_vm_and_repetition_and_come_back() -> None:
+def test_seeds_differ_by_vm_and_repetition_and_are_reproducible() -> None:
     first, second = vms_of(16, repetition=1), vms_of(16, repetition=2)
     assert len({vm.seed for vm in (*first, *second)}) == 32
     assert [vm.seed for vm in first] == [vm.seed for vm in vms_of(16, repetition=1)]
@@ -81,7 +81,7 @@ def test_queue_depth_of_a_factor_replaces_the_patterns() -> None:
     assert {vm.load for c in configs.values() for vm in c.vms} == {contract.ClosedLoad(queue_depth=1)}
 
 
-def test_a_study_may_describe_a_cache_and_flash_drives_as_the_contract_takes_them() -> None:
+def test_array_model_with_cache_and_flash_drives_matches_the_contract() -> None:
     model = {
         "kind": "array",
         "controller": {"command_us": 60.0, "data_us_per_mib": 500.0},
@@ -95,10 +95,10 @@ def test_a_study_may_describe_a_cache_and_flash_drives_as_the_contract_takes_the
             }
         ],
     }
-    given = contract.ArrayModel.model_validate(model).model_dump(mode="json")
+    dumped = contract.ArrayModel.model_validate(model).model_dump(mode="json")
     schema = json.loads((Path(__file__).resolve().parents[2] / "schema" / "contract.schema.json").read_text())
-    one = {"$ref": "#/definitions/Model", "definitions": schema["definitions"]}
-    jsonschema.validate(given, one)
-    given["cache"]["hit"] = 1
+    model_schema = {"$ref": "#/definitions/Model", "definitions": schema["definitions"]}
+    jsonschema.validate(dumped, model_schema)
+    dumped["cache"]["hit"] = 1
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(given, one)
+        jsonschema.validate(dumped, model_schema)

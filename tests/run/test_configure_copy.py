@@ -1,4 +1,4 @@
-"""From a point of a study that copies to the configurations of its engines."""
+"""Configurations of the engines for a point of a copy study."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def expanded(folder: Path, *changes: tuple[str, str]) -> Expanded:
     return expand(load(str(folder / "study.yaml")).study)
 
 
-def configs(one: Expanded, case: str) -> dict[str, contract.BackupConfig]:
-    turn = next(t for t in one.repetitions if t.point.factors == {"case": case})
-    study = one.at(turn.point)
+def configs(study_points: Expanded, case: str) -> dict[str, contract.BackupConfig]:
+    turn = next(t for t in study_points.repetitions if t.point.factors == {"case": case})
+    study = study_points.at(turn.point)
     plan = plan_lab(study.lab)
     targets = lab_targets(study, {name: plan.portals(name) for name in plan.array_names})
-    return copy_configs(one, turn, plan.host_names, targets)
+    return copy_configs(study_points, turn, plan.host_names, targets)
 
 
-def test_images_follow_each_other_at_both_ends_and_do_not_meet(tmp_path: Path) -> None:
+def test_images_are_consecutive_at_both_ends_and_do_not_overlap(tmp_path: Path) -> None:
     (config,) = configs(expanded(tmp_path), "plain").values()
     assert [job.name for job in config.jobs] == ["vm01", "vm02", "vm03", "vm04"]
     for side in ("source_offset_bytes", "destination_offset_bytes"):
@@ -49,32 +49,35 @@ def test_images_follow_each_other_at_both_ends_and_do_not_meet(tmp_path: Path) -
 
 
 def test_changes_of_a_point_reach_its_engines(tmp_path: Path) -> None:
-    one = expanded(tmp_path)
-    (plain,), (checked,) = configs(one, "plain").values(), configs(one, "checked").values()
+    study_points = expanded(tmp_path)
+    (plain,), (checked,) = configs(study_points, "plain").values(), configs(study_points, "checked").values()
     assert {(job.verify, job.rate_limit_bytes_per_s) for job in plain.jobs} == {(False, None)}
     assert {(job.verify, job.rate_limit_bytes_per_s) for job in checked.jobs} == {(True, 10_000_000)}
 
 
-def test_jobs_are_dealt_to_hosts_and_lus_in_turn(tmp_path: Path) -> None:
+def test_jobs_alternate_between_hosts_and_lus(tmp_path: Path) -> None:
     more = "    - {lun: 1, size: 64 MiB}\n    - {lun: 2, size: 64 MiB}\n"
-    one = expanded(
+    study_points = expanded(
         tmp_path,
         ("  hosts: 1\n", "  hosts: 2\n"),
         ("    - {lun: 1, size: 64 MiB}\n", more),
         ("to: {array: array, lus: [1]}", "to: {array: array, lus: [1, 2]}"),
     )
-    found = configs(one, "plain")
-    assert {host: [job.name for job in c.jobs] for host, c in found.items()} == {
+    by_host = configs(study_points, "plain")
+    assert {host: [job.name for job in c.jobs] for host, c in by_host.items()} == {
         "host-1": ["vm01", "vm03"],
         "host-2": ["vm02", "vm04"],
     }
-    places = [(job.destination.lun, job.destination_offset_bytes >> 20) for c in found.values() for job in c.jobs]
+    places = [(job.destination.lun, job.destination_offset_bytes >> 20) for c in by_host.values() for job in c.jobs]
     assert sorted(places) == [(1, 0), (1, 8), (2, 0), (2, 8)]
 
 
-def test_source_is_full_from_the_start_alike_in_every_repetition(tmp_path: Path) -> None:
-    one = expanded(tmp_path)
-    first, second = (array_configs(one, turn, plan_lab(one.study.lab))["array"] for turn in one.repetitions[:2])
+def test_source_is_filled_with_the_same_data_in_every_repetition(tmp_path: Path) -> None:
+    study_points = expanded(tmp_path)
+    first, second = (
+        array_configs(study_points, turn, plan_lab(study_points.study.lab))["array"]
+        for turn in study_points.repetitions[:2]
+    )
     stores = [lu.store for lu in first.lus]
     assert all(isinstance(store, contract.MemoryStore) for store in stores)
     seeds = [store.fill_seed for store in stores if isinstance(store, contract.MemoryStore)]
@@ -84,10 +87,10 @@ def test_source_is_full_from_the_start_alike_in_every_repetition(tmp_path: Path)
     assert first.seed != second.seed
 
 
-def test_longest_time_of_a_copy_is_its_limit_and_what_reading_back_may_take(tmp_path: Path) -> None:
-    one = expanded(tmp_path)
-    plain, _, checked = (cost_of(one, point, None) for point in one.points[:3])
+def test_longest_time_of_a_copy_is_its_limit_plus_verification(tmp_path: Path) -> None:
+    study_points = expanded(tmp_path)
+    plain, _, checked = (cost_of(study_points, point, None) for point in study_points.points[:3])
     assert plain.seconds_max == 10.0
     assert checked.seconds_max > 10.0
-    # 32 MiB over 100 Mbit/s take 2.7 s alone.
-    assert 2.7 < cost_of(one, one.points[0], plan_lab(one.study.lab)).seconds <= 10.0
+    # The transfer of 32 MiB over 100 Mbit/s takes 2.7 s.
+    assert 2.7 < cost_of(study_points, study_points.points[0], plan_lab(study_points.study.lab)).seconds <= 10.0

@@ -1,6 +1,4 @@
-"""A study that copies, from its lab on an emulated network to its report; and on equipment that was
-there before.
-"""
+"""Runs of a copy study in a lab with an emulated network, and on existing equipment."""
 
 from __future__ import annotations
 
@@ -60,7 +58,7 @@ measure: {repetitions: 1, sample_interval: 100 ms}
 
 @pytest.fixture
 def copy_study(tmp_path: Path) -> Path:
-    """Three points of some seconds each."""
+    """Write a study of three points of some seconds each."""
     path = tmp_path / "copy" / "study.yaml"
     path.parent.mkdir()
     path.write_text(COPY)
@@ -68,12 +66,12 @@ def copy_study(tmp_path: Path) -> Path:
 
 
 def values_of(record: dict[str, Any], engine: str) -> dict[str, float]:
-    (found,) = [e["values"] for e in record["engines"] if e["engine"] == engine]
-    return dict(found)
+    (values,) = [e["values"] for e in record["engines"] if e["engine"] == engine]
+    return dict(values)
 
 
 def last_of(reader: RunReader, record: dict[str, Any], engine: str) -> dict[tuple[str, str], float]:
-    """(entity, name) → last value of an engine."""
+    """Return (entity, name) → last value of an engine."""
     rows = reader.samples(record["point"], record["repetition"]).to_pylist()
     rows = sorted((row for row in rows if row["engine"] == engine), key=lambda row: row["at_ns"])
     return {(row["entity"], row["name"]): row["value"] for row in rows}
@@ -81,7 +79,7 @@ def last_of(reader: RunReader, record: dict[str, Any], engine: str) -> dict[tupl
 
 def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: Hakaru, copy_study: Path) -> None:
     result = hakaru.run("run", str(copy_study), "--json", "--report", "none")
-    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert any("copied_percent" in e for e in events if e["event"] == "sample")
     reader = RunReader(hakaru.only_run())
@@ -92,13 +90,15 @@ def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: H
         assert [n for e, n in engines if e != "watch"] == ["primary", "vtl", "kvm", "fabric"]
         assert {n for e, n in engines if e == "watch"} == {"primary", "vtl", "kvm", "fabric"}
         assert 0 < record["measure"]["start_ns"] < record["measure"]["end_ns"]
-        # The network delivered or dropped every frame that it took before it was stopped.
+        # Before it stopped, the network had delivered or dropped every frame.
         fabric = last_of(reader, record, "fabric")
         for link in ("kvm", "primary", "uplink", "vtl"):
-            for way in ("a-b", "b-a"):
-                counts = {name: value for (entity, name), value in fabric.items() if entity == f"link/{link}/{way}"}
+            for direction in ("a-b", "b-a"):
+                counts = {
+                    name: value for (entity, name), value in fabric.items() if entity == f"link/{link}/{direction}"
+                }
                 dropped = sum(v for name, v in counts.items() if name.startswith("dropped"))
-                assert counts["frames_in"] == counts["frames_out"] + dropped, (link, way)
+                assert counts["frames_in"] == counts["frames_out"] + dropped, (link, direction)
 
     def rate(case: str) -> float:
         record = records[case]
@@ -107,17 +107,17 @@ def test_copy_runs_through_an_emulated_network_that_each_point_changes(hakaru: H
 
     for case, most in (("plain", 50e6), ("held", 20e6)):
         assert values_of(records[case], "backup")["bytes"] == 2 << 20
-        # The last blocks are under way when the clock stops: nothing may beat the wire by more than
-        # those.
+        # The last blocks are in flight when the clock stops, so the rate cannot exceed that of the
+        # link.
         assert rate(case) <= most, case
     assert values_of(records["plain"], "backup")["mismatches"] == 0
     assert values_of(records["plain"], "backup")["verified_bytes"] == 2 << 20
-    # Frames of 9 000 bytes: the point's MTU reached both ends.
+    # The frames have 9000 bytes, so both ends use the MTU of the point.
     held = last_of(reader, records["held"], "fabric")
     assert held["link/vtl/b-a", "bytes_out"] / held["link/vtl/b-a", "frames_out"] > 1600
 
 
-def test_copy_that_the_limit_ends_keeps_its_rate_and_says_so(hakaru: Hakaru, copy_study: Path) -> None:
+def test_copy_ended_by_its_time_limit_keeps_its_rate_and_has_a_caveat(hakaru: Hakaru, copy_study: Path) -> None:
     result = hakaru.run("run", str(copy_study), "--only", "case=slow", "--report", "none")
     assert result.returncode in (0, 5), result.stderr
     assert "2 of 2 copies were not complete after 1 s" in result.stdout

@@ -1,4 +1,4 @@
-"""Runs in a real lab: built, checked, loaded, and gone afterwards."""
+"""Runs in a real lab, which is built, checked, loaded and removed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.run.conftest import Hakaru, until
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines of processes that still run with this folder of runs."""
-    found = []
+    """Return the command lines of processes that run with this folder of runs."""
+    command_lines = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if f"HAKARU_RUNS={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                command_lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return found
+    return command_lines
 
 
 def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> None:
     result = hakaru.run("run", str(study), "--json", "--report", "html")
-    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [e["phase"] for e in events if e["event"] == "phase"] == ["lab", "check", "analysis", "report"]
     reader = RunReader(hakaru.only_run())
@@ -49,13 +49,13 @@ def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> Non
     assert len({row["node"] for row in samples if row["entity"] == "machine"}) == 1
     for point in reader.read("summary.json")["points"]:
         assert point["origin"] == "emulated"
-        # Two hosts behind one link of 100 Mbit/s: reads cannot come faster than it carries.
+        # Two hosts share a link of 100 Mbit/s, which limits the reads.
         assert 0 < point["metrics"]["read_mb_per_s"]["mean"] < 12.5
         assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
     assert processes_of(hakaru.runs) == []
 
 
-def test_study_that_watches_tcp_keeps_the_series_of_both_ends(hakaru: Hakaru, study: Path) -> None:
+def test_study_with_tcp_watch_stores_the_series_of_both_ends(hakaru: Hakaru, study: Path) -> None:
     text = (
         study.read_text().replace("mixed], vms: [1, 3]", "mixed], vms: [3]").replace("repetitions: 2", "repetitions: 1")
     )
@@ -69,8 +69,8 @@ def test_study_that_watches_tcp_keeps_the_series_of_both_ends(hakaru: Hakaru, st
     table = reader.tcp("p01", 1)
     assert table is not None
     rows = [row for row in table.to_pylist() if row["source"] == "sock_diag"]
-    # Three sessions, each with an end at a host and one at the array; hosts have the others'
-    # connections nowhere.
+    # Three sessions, each with one end at a host and one at the array. Each connection is recorded
+    # only at its own ends.
     assert len({row["node"] for row in rows}) == 3
     ends = {(row["node"], row["local"], row["peer"]) for row in rows}
     at_hosts = {(local, peer) for node, local, peer in ends if node != "array"}
@@ -89,7 +89,7 @@ def test_study_that_watches_tcp_keeps_the_series_of_both_ends(hakaru: Hakaru, st
     assert str(table.num_rows) in answer.stdout, answer
 
 
-def test_ctrl_c_ends_with_130_keeps_the_run_and_leaves_nothing_running(hakaru: Hakaru, study: Path) -> None:
+def test_ctrl_c_ends_with_exit_code_130_keeps_the_run_and_leaves_no_process(hakaru: Hakaru, study: Path) -> None:
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "repetition", 1)
         os.killpg(process.pid, signal.SIGINT)
@@ -100,7 +100,7 @@ def test_ctrl_c_ends_with_130_keeps_the_run_and_leaves_nothing_running(hakaru: H
     assert processes_of(hakaru.runs) == []
 
 
-def test_term_ends_with_143(hakaru: Hakaru, study: Path) -> None:
+def test_sigterm_ends_with_exit_code_143(hakaru: Hakaru, study: Path) -> None:
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "sample", 1)
         process.terminate()
@@ -108,13 +108,13 @@ def test_term_ends_with_143(hakaru: Hakaru, study: Path) -> None:
     assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
 
 
-def test_engine_that_is_killed_ends_the_run_with_7_and_resume_goes_on(hakaru: Hakaru, study: Path) -> None:
+def test_killed_engine_ends_the_run_with_exit_code_7_and_resume_continues(hakaru: Hakaru, study: Path) -> None:
     measure_for(study, "4 s")
     with hakaru.start("run", str(study), "--only", "vms=1", "--json", "--report", "none") as process:
         until(process, "repetition", 1)
         until(process, "sample", 1)
-        # Only this one: the end of any engine makes the run end the others, so that a second kill
-        # may find nobody.
+        # Kill only one engine: the run ends the others when one ends, so a second kill may find no
+        # process.
         (array,) = filter(listens, engines_of(hakaru.runs))
         os.kill(array, signal.SIGKILL)
         _, stderr = process.communicate(timeout=60)
@@ -126,48 +126,49 @@ def test_engine_that_is_killed_ends_the_run_with_7_and_resume_goes_on(hakaru: Ha
 
 
 def measure_for(study: Path, time: str) -> None:
-    """Measure long enough that a busy machine still reacts to an event while the load is on."""
+    """Set a measuring time in which even a busy machine reacts to an event during the load."""
     study.write_text(study.read_text().replace("time: 1 s", f"time: {time}"))
 
 
 def engines_of(folder: Path) -> list[int]:
-    """Engines that run for this folder of runs."""
-    found = []
+    """Return the engines that run for this folder of runs."""
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             ours = f"HAKARU_RUNS={folder}".encode() in (process / "environ").read_bytes().split(b"\0")
             if ours and b"hakaru-engine" in (process / "cmdline").read_bytes().split(b"\0")[0]:
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             continue
-    return found
+    return pids
 
 
 def listens(pid: int) -> bool:
-    """Whether a process waits for TCP connections: of a run's engines, the array. One that is gone
-    does not.
+    """Return whether a process listens for TCP connections, as only the array of a run does. A
+    process that has ended does not listen.
     """
     state, inode, listening = 3, 9, "0A"
     try:
         rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
-        held = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
+        open_files = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
     except OSError:
         return False
-    return any(f"socket:[{row[inode]}]" in held for row in rows if row[state] == listening)
+    return any(f"socket:[{row[inode]}]" in open_files for row in rows if row[state] == listening)
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare(1) is not installed")
-def test_full_disk_ends_with_3_and_keeps_whole_repetitions_only(hakaru: Hakaru, study: Path, tmp_path: Path) -> None:
+def test_full_disk_ends_with_exit_code_3_and_keeps_only_complete_repetitions(
+    hakaru: Hakaru, study: Path, tmp_path: Path
+) -> None:
     small = tmp_path / "small-disk"
     small.mkdir()
     hakaru.runs = small / "runs"
-    # A file system of 8 MiB that only this command sees; the test fills it through the process's
-    # own root.
+    # A file system of 8 MiB that only this command sees. The test fills it through /proc/PID/root.
     mount = f'mount -t tmpfs -o size=8m none {small} && exec "$@"'
     hakaru.prefix = ["unshare", "-m", *([] if os.geteuid() == 0 else ["-r"]), "sh", "-c", mount, "sh"]
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "repetition", 1)
-        # Holds the file system beyond the end of the only namespace it is mounted in.
+        # Keep the file system after the only namespace that mounts it has ended.
         disk = os.open(f"/proc/{process.pid}/root{small}", os.O_RDONLY | os.O_DIRECTORY)
         inside = Path(f"/proc/self/fd/{disk}")
         with (inside / "filler").open("wb", buffering=0) as file, pytest.raises(OSError):
@@ -177,15 +178,15 @@ def test_full_disk_ends_with_3_and_keeps_whole_repetitions_only(hakaru: Hakaru, 
         assert process.returncode == 3, stderr
     assert "No space left on device" in stderr and "--resume" in stderr
     (directory,) = (inside / "runs").iterdir()
-    kept = RunReader(directory).repetitions()
-    assert len(kept) >= 1
-    for record in kept:
+    stored = RunReader(directory).repetitions()
+    assert len(stored) >= 1
+    for record in stored:
         assert RunReader(directory).samples(record["point"], record["repetition"]).num_rows > 0
     assert list(directory.rglob(".*")) == []
     os.close(disk)
 
 
-def test_lab_that_cannot_be_ends_with_2_and_names_the_place(hakaru: Hakaru, study: Path) -> None:
+def test_impossible_lab_ends_with_exit_code_2_and_names_the_place(hakaru: Hakaru, study: Path) -> None:
     study.write_text(study.read_text().replace("hosts: 2", "hosts: 2000"))
     result = hakaru.run("run", str(study))
     assert result.returncode == 2
@@ -201,13 +202,13 @@ def test_run_needs_no_privilege(hakaru: Hakaru, study: Path) -> None:
     assert subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout.count("veth") == 0
 
 
-def test_second_ctrl_c_ends_at_once_and_leaves_nothing_running(hakaru: Hakaru, study: Path) -> None:
+def test_second_ctrl_c_ends_at_once_and_leaves_no_process(hakaru: Hakaru, study: Path) -> None:
     measure_for(study, "30 s")
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "sample", 1)
-        # Engines that cannot answer make the graceful end take its full patience of some seconds.
+        # With stopped engines, a graceful end waits for its full timeout of some seconds.
         for pid in engines_of(hakaru.runs):
-            with contextlib.suppress(ProcessLookupError):  # one whose work is done may be gone by now
+            with contextlib.suppress(ProcessLookupError):  # an engine that has finished may have ended
                 os.kill(pid, signal.SIGSTOP)
         process.send_signal(signal.SIGINT)
         time.sleep(2 * SAME_SIGNAL_S)

@@ -1,6 +1,4 @@
-"""A load of VMs over an emulated network with delay, whose points change the delay and both ends'
-iSCSI and TCP.
-"""
+"""VMs over an emulated network: points change the delay, and iSCSI and TCP at both ends."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ measure: {warmup: 0 s, time: 1 s, repetitions: 1, sample_interval: 100 ms, verif
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
-    """Five points of a second each."""
+    """Write a study of five points of one second each."""
     path = tmp_path / "long-way" / "study.yaml"
     path.parent.mkdir()
     path.write_text(LONG_WAY)
@@ -74,8 +72,8 @@ def study(tmp_path: Path) -> Path:
 
 
 def engine_of(record: dict[str, Any], kind: str) -> dict[str, Any]:
-    (found,) = [e for e in record["engines"] if e["engine"] == kind]
-    return dict(found)
+    (engine,) = [e for e in record["engines"] if e["engine"] == kind]
+    return dict(engine)
 
 
 def last_of(reader: RunReader, record: dict[str, Any], engine: str, entity: str) -> dict[str, float]:
@@ -84,32 +82,32 @@ def last_of(reader: RunReader, record: dict[str, Any], engine: str, entity: str)
     return {row["name"]: row["value"] for row in rows}
 
 
-def test_points_change_the_way_and_both_ends(hakaru: Hakaru, study: Path) -> None:
+def test_points_change_the_delay_and_both_ends(hakaru: Hakaru, study: Path) -> None:
     result = hakaru.run("run", str(study), "--json", "--report", "none")
-    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     assert any(json.loads(line)["event"] == "sample" for line in result.stdout.splitlines())
     reader = RunReader(hakaru.only_run())
     records = {tuple(r["factors"][n] for n in ("pattern", "settings", "delay")): r for r in reader.repetitions()}
     assert len(records) == 5
-    # Of the last sample: every load ends the requests that it has begun, however slow the machine.
+    # Use the last sample: every load completes its requests, even on a slow machine.
     values = {key: last_of(reader, record, "initiator", "vms") for key, record in records.items()}
     far = values["write", "today", "5 ms"]
-    # Two ways of 5 ms for the R2T, two for the response: nothing can be quicker.
+    # The R2T and the response take one round trip of 10 ms each, so no write can be faster.
     assert far["r2ts"] == far["commands"] == far["writes"] > 0
     assert far["write_latency_ns_sum"] >= far["writes"] * 4 * ONE_WAY_NS
 
     record = records["write", "era", "5 ms"]
-    era, found = values["write", "era", "5 ms"], engine_of(record, "initiator")["found"]
-    assert found["negotiated"]["initial_r2t"] is True
-    assert found["negotiated"]["immediate_data"] is False
-    assert found["negotiated"]["max_burst_length"] == 64 << 10
-    assert found["negotiated"]["peer_max_recv_data_segment_length"] == 8 << 10
-    assert found["socket"]["send_buffer_bytes"] == 2 * 50 << 10
-    assert (found["socket"]["congestion_control"], found["socket"]["no_delay"]) == ("reno", True)
+    era, reported = values["write", "era", "5 ms"], engine_of(record, "initiator")["found"]
+    assert reported["negotiated"]["initial_r2t"] is True
+    assert reported["negotiated"]["immediate_data"] is False
+    assert reported["negotiated"]["max_burst_length"] == 64 << 10
+    assert reported["negotiated"]["peer_max_recv_data_segment_length"] == 8 << 10
+    assert reported["socket"]["send_buffer_bytes"] == 2 * 50 << 10
+    assert (reported["socket"]["congestion_control"], reported["socket"]["no_delay"]) == ("reno", True)
     assert engine_of(record, "array")["found"]["socket"]["receive_buffer_bytes"] == 2 * 60 << 10
     assert era["commands"] == 2 * era["writes"] > 0
     assert era["r2ts"] == 2 * era["commands"]
-    # Every R2T costs a round trip, and every command one more for its response.
+    # Each R2T takes a round trip, and each command one more for its response.
     assert era["wait_r2t_ns_sum"] >= era["r2ts"] * 2 * ONE_WAY_NS
     assert era["write_data_to_response_ns_sum"] >= era["commands"] * ONE_WAY_NS
     tcp = last_of(reader, record, "initiator", "tcp/vm01")

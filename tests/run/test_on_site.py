@@ -1,4 +1,4 @@
-"""Runs against equipment that was there before: our own array and tgt on loopback."""
+"""Runs on existing equipment: our own array and tgt on loopback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.run.conftest import Hakaru, LoopbackArray, until
 WriteSite = Callable[..., Path]
 
 
-def test_finished_run_leaves_everything_that_a_report_needs(
+def test_finished_run_has_everything_that_a_report_needs(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = write_site(array.portal, array.target_name, expendable=True)
@@ -48,7 +48,7 @@ def test_finished_run_leaves_everything_that_a_report_needs(
     assert "CPU of this machine" in (directory / "report" / "report.en.html").read_text()
 
 
-def test_all_engines_of_a_repetition_are_sampled_over_the_whole_measuring_time(
+def test_all_engines_are_sampled_over_the_entire_measuring_time(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = write_site(array.portal, array.target_name, expendable=True)
@@ -82,7 +82,7 @@ def test_nothing_is_written_without_permission(
     assert {"link_unchecked", "not_expendable"} <= {c["caveat"] for c in run["caveats"]}
 
 
-def test_interrupted_run_keeps_what_was_finished_and_resume_does_the_rest(
+def test_interrupted_run_keeps_finished_repetitions_and_resume_completes_it(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -106,7 +106,7 @@ def test_interrupted_run_keeps_what_was_finished_and_resume_does_the_rest(
     assert again.returncode == 2 and "is finished" in again.stderr
 
 
-def test_run_whose_reader_leaves_is_interrupted_and_kept(
+def test_run_whose_reader_closes_the_pipe_is_interrupted_and_kept(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -119,7 +119,7 @@ def test_run_whose_reader_leaves_is_interrupted_and_kept(
     assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
 
 
-def test_killed_run_stays_partial_and_is_resumed(
+def test_killed_run_stays_partial_and_can_be_resumed(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -133,7 +133,7 @@ def test_killed_run_stays_partial_and_is_resumed(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda text: text.replace("queue_depth: 4", "queue_depth: 8"), "study or site has changed"),
         (lambda text: text.replace("seed: 7", "seed: 8"), "study or site has changed"),
@@ -145,7 +145,7 @@ def test_resume_refuses_a_study_that_has_changed(
     array: LoopbackArray,
     write_site: WriteSite,
     change: Callable[[str], str],
-    said: str,
+    message: str,
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
     with hakaru.start("run", str(study), "--site", site, "--json") as process:
@@ -154,7 +154,7 @@ def test_resume_refuses_a_study_that_has_changed(
     study.write_text(change(study.read_text()))
     result = hakaru.run("run", str(study), "--site", site, "--resume", "latest")
     assert result.returncode == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def test_resume_refuses_other_options(hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite) -> None:
@@ -163,10 +163,10 @@ def test_resume_refuses_other_options(hakaru: Hakaru, study: Path, array: Loopba
         until(process, "run_started")
         process.kill()
     result = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--seed", "3")
-    assert result.returncode == 2 and "goes on as it began" in result.stderr
+    assert result.returncode == 2 and "cannot differ from those of the run to resume" in result.stderr
 
 
-def test_target_that_vanishes_ends_the_run_with_7_and_keeps_what_was_finished(
+def test_vanished_target_ends_the_run_with_exit_code_7_and_keeps_finished_repetitions(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -183,7 +183,9 @@ def test_target_that_vanishes_ends_the_run_with_7_and_keeps_what_was_finished(
     assert len(reader.repetitions()) >= 1
 
 
-def test_portal_that_refuses_ends_with_7_and_names_it(hakaru: Hakaru, study: Path, write_site: WriteSite) -> None:
+def test_refusing_portal_ends_the_run_with_exit_code_7_and_is_named(
+    hakaru: Hakaru, study: Path, write_site: WriteSite
+) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         portal = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -192,7 +194,7 @@ def test_portal_that_refuses_ends_with_7_and_names_it(hakaru: Hakaru, study: Pat
     assert portal in result.stderr and "hint:" in result.stderr
 
 
-def test_folder_that_cannot_be_written_ends_with_3(
+def test_unwritable_folder_ends_with_exit_code_3(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -201,14 +203,14 @@ def test_folder_that_cannot_be_written_ends_with_3(
     assert "/proc" in result.stderr and "--out" in result.stderr
 
 
-def test_verified_run_of_an_honest_target_finds_nothing(
+def test_verified_run_of_a_correct_target_finds_no_error(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     study.write_text(study.read_text().replace("repetitions: 2,", "repetitions: 1, verify: true,"))
     site = write_site(array.portal, array.target_name, expendable=True)
     result = hakaru.run("run", str(study), "--site", str(site), "--only", "vms=3", "--report", "none")
-    # 5: an array in memory outruns its load generator on a small machine, and the point says so; 6
-    # would be wrong data.
+    # Exit code 5: on a small machine the load generator is slower than an array in memory, so the
+    # point is invalid. Exit code 6 would mean wrong data.
     assert result.returncode in (0, 5), result.stderr
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "done"
@@ -216,13 +218,13 @@ def test_verified_run_of_an_honest_target_finds_nothing(
 
 @pytest.fixture
 def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """tgt on loopback with one LU: portal and target name."""
+    """Run tgt on loopback with one LU; yield portal and target name."""
     if shutil.which("tgtd") is None or os.geteuid() != 0:
         pytest.skip("tgt is not installed, or not started as root")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # tgtd takes control numbers below 32768 only.
+    # tgtd accepts only control numbers below 32768.
     control, name, backing = str(port % 32768), "iqn.2011-10.example.tgt:existing", tmp_path / "lu"
     with backing.open("wb") as file:
         file.truncate(64 << 20)
@@ -239,7 +241,7 @@ def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
         while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", name):
             assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
             time.sleep(0.05)
-        # tgt numbers its LUs from 1: 0 is its controller.
+        # The LUs of tgt begin at LUN 1: LUN 0 is its controller.
         assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", str(backing))
         assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
         yield f"127.0.0.1:{port}", name
@@ -248,7 +250,7 @@ def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
         daemon.wait()
 
 
-def test_another_makers_target_is_driven_like_ours(
+def test_target_of_another_vendor_is_loaded_like_ours(
     hakaru: Hakaru, study: Path, tgt: tuple[str, str], write_site: WriteSite
 ) -> None:
     site = write_site(*tgt, expendable=True, lun=1)

@@ -1,4 +1,4 @@
-"""What a run is expected to take, before it starts."""
+"""The estimate of time and memory before a run starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hakaru.study import expand, load
 MIB = 1 << 20
 
 
-def test_the_plan_counts_a_ring_of_frames_for_each_interface_of_a_fabric_and_none_without() -> None:
+def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
     study = load("vm-sweep").study
-    by = {kind: plan_lab(study.lab.model_copy(update={"backend": kind})) for kind in ("fabric", "kernel")}
-    assert by["fabric"].fabric_node and not by["kernel"].fabric_node
-    wanted = {kind: estimate(expand(study), lab) for kind, lab in by.items()}
-    engines = (wanted["fabric"].engines - wanted["kernel"].engines) * 24 * MIB
-    more = wanted["fabric"].memory_bytes - wanted["kernel"].memory_bytes
-    assert more - engines == len(by["fabric"].links) * 16 * MIB
+    labs = {kind: plan_lab(study.lab.model_copy(update={"backend": kind})) for kind in ("fabric", "kernel")}
+    assert labs["fabric"].fabric_node and not labs["kernel"].fabric_node
+    estimates = {kind: estimate(expand(study), lab) for kind, lab in labs.items()}
+    engines = (estimates["fabric"].engines - estimates["kernel"].engines) * 24 * MIB
+    extra_bytes = estimates["fabric"].memory_bytes - estimates["kernel"].memory_bytes
+    assert extra_bytes - engines == len(labs["fabric"].links) * 16 * MIB

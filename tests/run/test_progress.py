@@ -1,4 +1,4 @@
-"""What is shown while a run goes on."""
+"""The progress display of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TURN = Repetition(Point("p01", {"pattern": "random-32k", "vms": 7}), 2, 3)
 
 
 def encoded(latency_ns: int) -> str:
-    """With room for no more than it holds, as an engine writes it."""
+    """Encode a histogram with one value, in the same size as an engine does."""
     hdr = HdrHistogram(1, 2 * latency_ns, 3)
     hdr.record_value(latency_ns, 100)
     return str(hdr.encode().decode())
@@ -76,7 +76,7 @@ def test_json_events_are_valid_lines() -> None:
     assert (read[3]["point"], read[3]["iops"], read[3]["latency_ms_p99"]) == ("p01", 3000, 7.5)
 
 
-def test_plain_lines_end_a_repetition_with_its_own_result_not_with_the_last_interval() -> None:
+def test_plain_lines_show_the_result_of_a_repetition_not_its_last_interval() -> None:
     stream = io.StringIO()
     lines = Lines(stream)
     lines.turn(TURN, 2, 12, 65)
@@ -88,9 +88,9 @@ def test_plain_lines_end_a_repetition_with_its_own_result_not_with_the_last_inte
     ]
 
 
-def test_result_is_of_the_measuring_phase_alone() -> None:
+def test_result_covers_only_the_measuring_phase() -> None:
     samples, histograms = Samples(), Histograms()
-    # Slow in the warm-up and at the end, 500 requests a second while it is measured.
+    # 500 requests per second in the measuring phase, fewer before and after it.
     for second, reads in enumerate((0, 1, 2, 502, 1002, 1502, 1503)):
         samples.add("a", "initiator", second * 10**9, {"vms": {"reads": reads, "read_bytes": reads * 1000}})
     histograms.add("a", "initiator", None, [{"entity": "vms", "name": "read_latency_ns", "hdr": encoded(4_000_000)}])
@@ -107,7 +107,7 @@ def copied(at_s: float, megabytes: float) -> Sample:
     return Sample(at_ns=int(at_s * 1e9), counters=counters)
 
 
-def test_copy_shows_what_arrives_and_how_far_each_job_is() -> None:
+def test_copy_meter_shows_the_rate_and_the_progress_of_each_job() -> None:
     meter = CopyMeter(1, 100_000_000)
     assert meter.add("a", copied(1, 0)) is None
     rates = meter.add("a", copied(2, 25))

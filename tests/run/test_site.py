@@ -1,4 +1,4 @@
-"""Sites: what may be driven, and that nothing is written without permission."""
+"""Sites: which LUs may be used, and that nothing is written without permission."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def site(tmp_path: Path, extra: str = "") -> Path:
     return path
 
 
-def test_writing_needs_expendable_and_the_refusal_says_so(tmp_path: Path) -> None:
+def test_writing_needs_expendable_and_the_refusal_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as e:
         check_writes(load_site(site(tmp_path)), expand(STUDY))
     assert "nothing was written" in e.value.message
@@ -36,7 +36,7 @@ def test_writing_needs_expendable_and_the_refusal_says_so(tmp_path: Path) -> Non
     assert "`expendable: true`" in e.value.hint
 
 
-def test_captures_are_of_this_host_since_arrays_are_other_machines(tmp_path: Path) -> None:
+def test_captures_on_a_site_are_possible_only_on_this_host(tmp_path: Path) -> None:
     expendable = load_site(site(tmp_path, "    expendable: true\n"))
     for at in ("hosts", "arrays", "both"):
         watch = Watch.model_validate({"capture": {"at": at}})
@@ -53,12 +53,12 @@ def test_expendable_lu_may_be_written(tmp_path: Path) -> None:
     assert check_writes(load_site(site(tmp_path, "    expendable: true\n")), expand(STUDY)) is True
 
 
-def test_reading_needs_no_permission_and_gives_none(tmp_path: Path) -> None:
+def test_read_only_study_needs_no_permission_to_write(tmp_path: Path) -> None:
     assert check_writes(load_site(site(tmp_path)), expand(READ_ONLY)) is False
 
 
 @pytest.mark.parametrize(
-    ("extra", "said"),
+    ("extra", "message"),
     [
         ("    expendible: true\n", "unknown field"),
         ("    expendable: 1\n", "lus[0].expendable"),
@@ -67,12 +67,12 @@ def test_reading_needs_no_permission_and_gives_none(tmp_path: Path) -> None:
         ("    lun: 4\n", "duplicate key"),
     ],
 )
-def test_bad_site_names_the_place(tmp_path: Path, extra: str, said: str) -> None:
+def test_bad_site_names_the_place(tmp_path: Path, extra: str, message: str) -> None:
     path = site(tmp_path, extra)
     with pytest.raises(UsageError) as e:
         load_site(path)
     assert e.value.message.startswith(f"{path}:7:")
-    assert said in e.value.message
+    assert message in e.value.message
 
 
 @pytest.mark.parametrize("portal", ["192.0.2.10", "a b:1", "x:y", ":3260", "user@host:1", "fe80::1:3260"])
@@ -86,7 +86,7 @@ def test_portal_is_an_address_and_a_port(tmp_path: Path, portal: str) -> None:
 CHAP = "chap:\n  name: vm\n  secret_file: secrets/vm\n  target: {name: array, secret_file: secrets/array}\n"
 
 
-def test_chap_of_a_site_names_files_beside_it_and_the_engine_reads_them(tmp_path: Path) -> None:
+def test_chap_of_a_site_names_files_next_to_it_and_the_engine_reads_them(tmp_path: Path) -> None:
     path = site(tmp_path, CHAP)
     with pytest.raises(UsageError, match="secrets/vm"):
         load_site(path)
@@ -103,7 +103,7 @@ def test_chap_of_a_site_names_files_beside_it_and_the_engine_reads_them(tmp_path
     assert "canary" not in described and "secrets/vm" in described
 
 
-def test_a_secret_does_not_stand_in_a_site(tmp_path: Path) -> None:
+def test_secret_in_a_site_file_is_refused_without_showing_it(tmp_path: Path) -> None:
     path = site(tmp_path, CHAP.replace("secret_file: secrets/vm", "secret: canary-canary"))
     with pytest.raises(UsageError) as e:
         load_site(path)

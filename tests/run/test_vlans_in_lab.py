@@ -1,5 +1,5 @@
-"""A VM that loads an array in another VLAN, across a switch that routes: by super-frames, and frame
-by frame.
+"""A VM and an array in different VLANs with a router between them, with super-frames and with
+single frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hakaru.study import of_described
 
 from tests.run.conftest import Hakaru
 
-# A node's super-frame is a millisecond of its link: of 8 Mbit/s a frame, of 200 Mbit/s sixteen.
+# A super-frame of a node takes 1 ms of its link: one frame at 8 Mbit/s, sixteen at 200 Mbit/s.
 STUDY = """\
 format: 1
 id: routed
@@ -55,68 +55,70 @@ POINTS = {"p01": 200_000_000, "p02": 8_000_000}
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
-    """One run that the tests look at."""
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
+    """Make the run that the tests inspect."""
     folder = tmp_path_factory.mktemp("routed")
     study = folder / "routed" / "study.yaml"
     study.parent.mkdir()
     study.write_text(STUDY)
     hakaru = Hakaru(folder / "runs")
     result = hakaru.run("run", str(study), "--report", "html")
-    assert result.returncode in (0, 5), result.stderr  # on a machine that is busy a point may be invalid
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     return RunReader(hakaru.only_run())
 
 
-def last(reader: RunReader, point: str, engine: str) -> dict[str, dict[str, float]]:
-    """Entity → what an engine had counted when it ended."""
-    found: dict[str, dict[str, float]] = {}
+def last_counters(reader: RunReader, point: str, engine: str) -> dict[str, dict[str, float]]:
+    """Return entity → last counters of an engine."""
+    counters: dict[str, dict[str, float]] = {}
     rows = [row for row in reader.samples(point, 1).to_pylist() if row["engine"] == engine]
     for row in sorted(rows, key=lambda row: int(row["at_ns"])):
-        found.setdefault(row["entity"], {})[row["name"]] = row["value"]
-    return found
+        counters.setdefault(row["entity"], {})[row["name"]] = row["value"]
+    return counters
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_what_a_vm_writes_arrives_across_the_router(ran: RunReader, point: str) -> None:
-    vms = last(ran, point, "initiator")["vms"]
+def test_writes_of_a_vm_arrive_across_the_router(finished_run: RunReader, point: str) -> None:
+    vms = last_counters(finished_run, point, "initiator")["vms"]
     assert vms["writes"] > 0 and vms["reads"] > 0
     assert vms["errors"] == 0
-    counted = last(ran, point, "fabric")
-    for way in ("a-b", "b-a"):
-        there, array = counted[f"link/uplink/{way}"], counted[f"link/array/{way}"]
-        # Both directions of the trunk carry what goes to the router and what comes from it.
-        assert there["frames_in"] >= array["frames_in"] > 100
+    counted = last_counters(finished_run, point, "fabric")
+    for direction in ("a-b", "b-a"):
+        uplink, array = counted[f"link/uplink/{direction}"], counted[f"link/array/{direction}"]
+        # The trunk carries each frame to the router and back from it.
+        assert uplink["frames_in"] >= array["frames_in"] > 100
     assert counted["switch/core"]["dropped_no_route"] == counted["switch/edge"]["dropped_vlan"] == 0
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_frames_are_conserved_at_every_port(ran: RunReader, point: str) -> None:
-    counted = last(ran, point, "fabric")
-    links = {entity: of for entity, of in counted.items() if entity.startswith("link/")}
-    # kvm, uplink, the array's trunk and its one interface on it; each way.
+def test_frames_are_conserved_at_every_port(finished_run: RunReader, point: str) -> None:
+    counted = last_counters(finished_run, point, "fabric")
+    links = {entity: counters for entity, counters in counted.items() if entity.startswith("link/")}
+    # Both directions of kvm, the uplink, the trunk of the array and its interface on the trunk.
     assert len(links) == 8
-    for entity, of in links.items():
-        lost = sum(value for name, value in of.items() if name.startswith("dropped_"))
-        assert of["frames_in"] + of["duplicated"] == of["frames_out"] + lost + of["frames_now"], entity
+    for entity, counters in links.items():
+        lost = sum(value for name, value in counters.items() if name.startswith("dropped_"))
+        assert (
+            counters["frames_in"] + counters["duplicated"] == counters["frames_out"] + lost + counters["frames_now"]
+        ), entity
     into = {"edge": ("kvm/a-b", "uplink/b-a", "array/b-a"), "core": ("uplink/a-b",)}
     for switch, ends in into.items():
-        of = counted[f"switch/{switch}"]
-        assert of["frames_in"] == sum(links[f"link/{end}"]["frames_out"] for end in ends)
+        counters = counted[f"switch/{switch}"]
+        assert counters["frames_in"] == sum(links[f"link/{end}"]["frames_out"] for end in ends)
 
 
-def test_one_point_is_super_frames_and_the_other_frame_by_frame(ran: RunReader) -> None:
-    study = json.loads((ran.directory / "study.json").read_text())
+def test_fast_point_uses_super_frames_and_slow_point_single_frames(finished_run: RunReader) -> None:
+    study = json.loads((finished_run.directory / "study.json").read_text())
     for point in study["points"]:
         plan = plan_lab(of_described(study).at(point["factors"]).lab)
-        shapes = [one for one in plan.settings if isinstance(one, actions.Shape)]
-        assert {(one.node, one.super_frame_bytes >= 8 * 1514) for one in shapes} == {
+        shapes = [shape for shape in plan.settings if isinstance(shape, actions.Shape)]
+        assert {(shape.node, shape.super_frame_bytes >= 8 * 1514) for shape in shapes} == {
             (node, POINTS[point["point"]] > 10**8) for node in ("kvm", "array")
         }
-        assert all(one.super_frame_bytes == 1514 for one in shapes if POINTS[point["point"]] < 10**8)
+        assert all(shape.super_frame_bytes == 1514 for shape in shapes if POINTS[point["point"]] < 10**8)
 
 
-def test_the_links_of_every_point_were_checked_once_as_they_were_there(ran: RunReader) -> None:
-    lab = ran.read("lab.json")
+def test_links_of_every_point_were_checked_once_with_their_settings(finished_run: RunReader) -> None:
+    lab = finished_run.read("lab.json")
     (first,) = lab["checks"]
     assert (first["asked_bits_per_s"], first["vlan"], first["asked_rtt_us"]) == (200_000_000, "storage", 4000)
     (variant,) = lab["variants"]
@@ -132,35 +134,33 @@ def test_the_links_of_every_point_were_checked_once_as_they_were_there(ran: RunR
     assert variant["seconds"] > 0
 
 
-def test_the_report_names_vlans_checks_and_captures(ran: RunReader) -> None:
-    page = (ran.directory / "report" / "report.en.html").read_text()
-    for said in ("trunk VLAN 10, 20", "access VLAN 20", "routes VLAN 10, 20", "10.77.10.254", "kvm – array (storage)"):
-        assert said in page, said
+def test_report_names_vlans_checks_and_captures(finished_run: RunReader) -> None:
+    page = (finished_run.directory / "report" / "report.en.html").read_text()
+    for words in ("trunk VLAN 10, 20", "access VLAN 20", "routes VLAN 10, 20", "10.77.10.254", "kvm – array (storage)"):
+        assert words in page, words
     assert "kvm, array: rate 8 Mbit/s (mixed, 1 VM" in page
-    for capture in ran.captures("p01", 1) + ran.captures("p02", 2):
+    for capture in finished_run.captures("p01", 1) + finished_run.captures("p02", 2):
         assert f'href="../capture/{capture.name}"' in page
-        assert (ran.directory / "report" / "../capture" / capture.name).is_file()
-    summary = ran.read("summary.json")
-    assert [(one["point"], one["repetition"], one["node"]) for one in summary["captures"]] == [
+        assert (finished_run.directory / "report" / "../capture" / capture.name).is_file()
+    summary = finished_run.read("summary.json")
+    assert [(captured["point"], captured["repetition"], captured["node"]) for captured in summary["captures"]] == [
         *(("p01", 1, "array"), ("p01", 2, "array"), ("p02", 1, "array"), ("p02", 2, "array"))
     ]
-    assert all(one["packets"] > 100 and one["dropped"] == 0 for one in summary["captures"])
+    assert all(captured["packets"] > 100 and captured["dropped"] == 0 for captured in summary["captures"])
 
 
-def test_links_of_a_point_that_no_machine_can_carry_are_refused_with_their_names(
-    hakaru: Hakaru, tmp_path: Path
-) -> None:
+def test_point_with_links_beyond_any_machine_is_refused_with_their_names(hakaru: Hakaru, tmp_path: Path) -> None:
     study = tmp_path / "routed" / "study.yaml"
     study.parent.mkdir()
     fast = STUDY.replace("rate: [200 Mbit/s, 8 Mbit/s]", "rate: [200 Mbit/s, 25 Gbit/s]")
-    # No machine can: a TCP window of at most 64 MiB carries 21 Gbit/s over a round trip of 26 ms,
-    # the uplink 4 times.
+    # No machine reaches the rate: a TCP window of at most 64 MiB carries 21 Gbit/s over a round
+    # trip of 26 ms, in which the uplink counts four times.
     study.write_text(fast.replace("rate: 400 Mbit/s", "rate: 25 Gbit/s").replace("delay: 1 ms", "delay: 6.5 ms"))
     result = hakaru.run("run", str(study), "--report", "none", "--only", "rate=25 Gbit/s")
     assert result.returncode == 3, result.stderr
     (error,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert "the links of point p02: this machine carries" in error
-    assert "of the 25 Gbit/s asked on the way" in error
+    assert "of the 25 Gbit/s needed on the path" in error
     assert "(link kvm, uplink, array; fabric backend, best of 3)" in error
     (hint,) = [line for line in result.stderr.splitlines() if line.startswith("hint: ")]
     assert "`sustained`" in hint and "--only" in hint

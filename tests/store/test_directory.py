@@ -1,4 +1,4 @@
-"""The run directory: what counts as finished, what a name means, what a killed writer leaves."""
+"""The run directory: finished and unfinished runs, their names, and files after a killed writer."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(folder: Path, *, started: str = "2026-11-21T12:30:05+00:00") -> RunWri
     return writer
 
 
-def test_name_says_study_and_time(tmp_path: Path) -> None:
+def test_name_contains_study_and_time(tmp_path: Path) -> None:
     name = write(tmp_path).name
     assert name.startswith("vm-sweep-20261121-123005-")
     assert len(name) == len("vm-sweep-20261121-123005-0000")
@@ -50,19 +50,19 @@ def test_run_is_partial_until_it_is_finished(tmp_path: Path) -> None:
     assert finished.name == writer.name
 
 
-def test_captures_are_kept_under_the_repetitions_name_and_go_with_it(tmp_path: Path) -> None:
+def test_captures_are_stored_and_deleted_with_their_repetition(tmp_path: Path) -> None:
     writer = write(tmp_path)
     folder = writer.series_folder()
     written = ["p01-3-a-00001.pcapng", "p01-3-a-1-00004.pcapng", "p01-3-a-1-00005.pcapng"]
     for number, name in enumerate(written):
         (folder / name).write_bytes(bytes(number))
     record = {"point": "p01", "repetition": 3, "order": 2, "factors": {"vms": 1}}
-    told = {node: folder / f"p01-3-{node}.pcapng" for node in ("a", "a-1")}
-    writer.write_repetition(record, samples(), histograms(), captures=told)
+    captures = {node: folder / f"p01-3-{node}.pcapng" for node in ("a", "a-1")}
+    writer.write_repetition(record, samples(), histograms(), captures=captures)
     reader = RunReader(writer.directory)
-    kept = {file.name: file.stat().st_size for file in reader.captures("p01", 3)}
-    # One part needs no number; of several the numbers tell that older ones were deleted.
-    assert kept == {"p01-3-a.pcapng": 0, "p01-3-a-1-00004.pcapng": 1, "p01-3-a-1-00005.pcapng": 2}
+    stored = {file.name: file.stat().st_size for file in reader.captures("p01", 3)}
+    # A single part has no number. The numbers of several parts show that older parts were deleted.
+    assert stored == {"p01-3-a.pcapng": 0, "p01-3-a-1-00004.pcapng": 1, "p01-3-a-1-00005.pcapng": 2}
     assert reader.captures("p01", 2) == []
     (folder / "left-00001.pcapng").write_bytes(b"of a repetition that was killed")
     assert list(writer.series_folder().iterdir()) == []
@@ -71,7 +71,7 @@ def test_captures_are_kept_under_the_repetitions_name_and_go_with_it(tmp_path: P
     assert sorted(p.name for p in writer.finish().iterdir() if p.name in ("watching", "tcp")) == []
 
 
-def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+def test_written_records_can_be_read_back(tmp_path: Path) -> None:
     reader = RunReader(write(tmp_path).finish())
     (record,) = reader.repetitions()
     assert record["factors"] == {"vms": 1}
@@ -83,13 +83,13 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert reader.histograms("p01", 2).column("at_ns").to_pylist() == [2_000, None]
 
 
-def test_repetition_counts_only_once_its_json_is_there(tmp_path: Path) -> None:
+def test_repetition_without_its_json_does_not_count(tmp_path: Path) -> None:
     writer = write(tmp_path)
     (writer.directory / "repetitions" / "p01-2.json").unlink()
     assert RunReader(writer.directory).repetitions() == []
 
 
-def test_latest_is_the_run_that_started_last_not_the_last_by_name(tmp_path: Path) -> None:
+def test_latest_run_is_the_last_started_not_the_last_by_name(tmp_path: Path) -> None:
     older = write(tmp_path, started="2026-11-21T12:00:00+00:00").finish()
     newer = write(tmp_path, started="2026-11-21T13:00:00+00:00").finish()
     assert list_runs(tmp_path) == [older, newer]
@@ -108,14 +108,14 @@ def fail(folder: Path, started: str, repetitions: int = 0) -> Path:
 
 
 @pytest.mark.parametrize("repetitions", [0, 1])
-def test_a_failed_run_is_the_latest_only_for_those_who_resume_it(tmp_path: Path, repetitions: int) -> None:
+def test_failed_run_is_the_latest_for_resume_but_not_for_reports(tmp_path: Path, repetitions: int) -> None:
     done = write(tmp_path, started="2026-11-21T12:00:00+00:00").finish()
     failed = fail(tmp_path, "2026-11-21T13:00:00+00:00", repetitions)
     assert find_run("latest", tmp_path, measured=True) == done
     assert find_run("latest", tmp_path) == failed
 
 
-def test_a_run_without_a_measurement_is_no_report_and_says_why(tmp_path: Path) -> None:
+def test_run_without_a_measurement_is_refused_with_the_reason(tmp_path: Path) -> None:
     failed = fail(tmp_path, "2026-11-21T13:00:00+00:00")
     with pytest.raises(UsageError, match="nothing was measured: no array answers") as e:
         find_run(failed.name, tmp_path, measured=True)
@@ -123,7 +123,7 @@ def test_a_run_without_a_measurement_is_no_report_and_says_why(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("format_", [1, 3, None])
-def test_a_run_of_another_format_is_refused_with_what_to_do(tmp_path: Path, format_: int | None) -> None:
+def test_run_of_another_format_is_refused_with_a_remedy(tmp_path: Path, format_: int | None) -> None:
     writer = write(tmp_path)
     writer.write("run.json", {"format": format_, "run": writer.name, "started": "", "study": "vm-sweep"})
     old = writer.finish()
@@ -141,7 +141,7 @@ def test_partial_run_is_found_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["latest", "nope"])
-def test_run_that_is_not_there_is_a_usage_error(tmp_path: Path, name: str) -> None:
+def test_missing_run_is_a_usage_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
         find_run(name, tmp_path)
 
@@ -160,7 +160,7 @@ def test_run_that_is_being_written_cannot_be_reopened(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_folder_that_may_not_be_written_is_an_environment_error(tmp_path: Path) -> None:
+def test_read_only_folder_is_an_environment_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(EnvironmentError_):
         write(tmp_path)

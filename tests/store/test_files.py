@@ -1,4 +1,4 @@
-"""Files are there whole or not at all."""
+"""Files are either complete or do not exist."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_failure_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_failure_during_a_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
 
@@ -35,7 +35,7 @@ def test_failure_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_folder_that_vanished_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_vanished_folder_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentError_) as e:
         write_atomic(tmp_path / "gone" / "x", lambda file: file.write(b"x"))
     assert str(tmp_path / "gone" / "x") in e.value.message

@@ -1,4 +1,4 @@
-"""SQL over runs: the views are right, and a query can neither change nor reach anything."""
+"""SQL over runs: the views are right, and a query cannot change data or reach other files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.fixtures.make_run import make_run
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, one of them analysed."""
+    """Write two runs, one of them analysed."""
     folder = tmp_path_factory.mktemp("runs")
     make_run(folder)
     summarise(make_run(folder))
     return folder
 
 
-def test_samples_of_all_runs_carry_run_point_and_repetition(runs: Path) -> None:
+def test_samples_have_columns_for_run_point_and_repetition(runs: Path) -> None:
     answer = query("SELECT run, point, repetition, count(*) FROM samples GROUP BY ALL ORDER BY ALL", runs)
     expected = []
     for directory in runs.iterdir():
@@ -34,7 +34,7 @@ def test_samples_of_all_runs_carry_run_point_and_repetition(runs: Path) -> None:
     assert answer.rows == sorted(expected)
 
 
-def test_metrics_are_those_of_the_report(runs: Path) -> None:
+def test_queried_metrics_equal_those_of_the_report(runs: Path) -> None:
     analysed = next(d for d in runs.iterdir() if (d / "summary.json").exists())
     summary = json.loads((analysed / "summary.json").read_text())
     answer = query("SELECT point, mean FROM metrics WHERE metric = 'iops' ORDER BY point", runs)
@@ -64,7 +64,7 @@ def test_factors_are_json(runs: Path) -> None:
         "selec 1",
     ],
 )
-def test_query_cannot_reach_anything_else(runs: Path, tmp_path: Path, sql: str) -> None:
+def test_query_cannot_access_anything_but_runs(runs: Path, tmp_path: Path, sql: str) -> None:
     out = tmp_path / "out"
     with pytest.raises(UsageError):
         query(sql.format(out=out), runs)

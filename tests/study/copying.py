@@ -1,4 +1,4 @@
-"""A small study that copies images, as text to be changed by tests."""
+"""The text of a small copy study, which tests change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expansion: which points, how often, in which order."""
+"""Expansion of a study: its points, repetitions and order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def studies(draw: st.DrawFn) -> Study:
 
 @settings(deadline=None)
 @given(studies(), st.integers(0, 2**63 - 1))
-def test_run_is_every_repetition_of_every_point_once(study: Study, seed: int) -> None:
+def test_expansion_has_every_repetition_of_every_point_once(study: Study, seed: int) -> None:
     expanded = expand(study, seed=seed)
     (block,) = study.factors
     levels = block.levels()
@@ -46,22 +46,22 @@ def test_same_seed_gives_same_order(study: Study, seed: int) -> None:
 
 @settings(deadline=None)
 @given(studies(), st.data())
-def test_only_keeps_ids_and_the_rest_of_the_plan(study: Study, data: st.DataObject) -> None:
+def test_option_only_keeps_the_ids_of_points(study: Study, data: st.DataObject) -> None:
     every = expand(study)
     level = data.draw(st.sampled_from(study.factors[0].levels()["vms"]))
-    some = expand(study, only={"vms": {str(level)}})
-    assert list(some.points) == [p for p in every.points if p.factors["vms"] == level]
+    selected = expand(study, only={"vms": {str(level)}})
+    assert list(selected.points) == [p for p in every.points if p.factors["vms"] == level]
 
 
 def test_order_is_shuffled_over_all_points_and_depends_on_the_seed() -> None:
-    one, other = expand(BASE, seed=1), expand(BASE, seed=2)
-    in_order = [(p.id, r) for p in one.points for r in range(1, 4)]
-    assert [(r.point.id, r.repetition) for r in one.repetitions] != in_order
-    assert one.repetitions != other.repetitions
-    assert one.points == other.points
+    first_seed, second_seed = expand(BASE, seed=1), expand(BASE, seed=2)
+    in_order = [(p.id, r) for p in first_seed.points for r in range(1, 4)]
+    assert [(r.point.id, r.repetition) for r in first_seed.repetitions] != in_order
+    assert first_seed.repetitions != second_seed.repetitions
+    assert first_seed.points == second_seed.points
 
 
-def test_full_form_of_vm_sweep_is_as_published() -> None:
+def test_full_form_of_vm_sweep_matches_the_publication() -> None:
     expanded = expand(BASE)
     assert [p.factors["vms"] for p in expanded.points if p.factors["pattern"] == "random-32k"] == [
         1, 4, 6, 7, 8, 10, 12, 14, 16,

@@ -1,4 +1,4 @@
-"""Errors of pydantic in the words of a study's author."""
+"""Errors of pydantic in the terms of a study file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class File(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("data", "what", "hint"),
+    ("data", "message", "hint"),
     [
         ({"size": "65 TiB"}, "size: should be at most 64 TiB (found '65 TiB')", ""),
         ({"time": "500 ms"}, "time: should be at least 1 s (found '500 ms')", ""),
@@ -44,9 +44,9 @@ class File(BaseModel):
     ],
     ids=lambda case: str(case)[:24],
 )
-def test_an_error_shows_bounds_in_units_and_how_fields_are_written(data: dict[str, Any], what: str, hint: str) -> None:
+def test_error_shows_bounds_in_units_and_the_form_of_fields(data: dict[str, Any], message: str, hint: str) -> None:
     with pytest.raises(ValidationError) as error:
         File.model_validate(data)
     first = next(explain(data, File, error.value))
-    assert first.what == what
+    assert first.message == message
     assert hint in first.hint

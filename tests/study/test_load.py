@@ -1,4 +1,4 @@
-"""Studies as files: what is accepted, and how every refusal says where and what would do."""
+"""Study files: which are accepted, and that every refusal names the place and a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIPPED = study_paths()["vm-sweep"].read_text()
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str], str]:
-    """Writes a study file; its path."""
+    """Return a function that writes a study file and returns its path."""
 
     def _write(text: str) -> str:
         path = tmp_path / "study.yaml"
@@ -37,9 +37,9 @@ def edited(old: str, new: str) -> str:
     return SHIPPED.replace(old, new, 1)
 
 
-def place_of(text: str, found: str) -> str:
-    """`line:column` of the first occurrence."""
-    before = text[: text.index(found)]
+def place_of(text: str, part: str) -> str:
+    """Return `line:column` of the first occurrence."""
+    before = text[: text.index(part)]
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
@@ -71,7 +71,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("columns: [[0],", "columns: [[7],", "7], [1", "load.columns[0][0]: the array has no LU 7", "its LUs are"),
         ("{lun: 1,", "{lun: 0,", "\n    - {lun: 0, size: 512", "each LU needs a number of its own", ""),
         ("pattern: [random-32k, seq", "pattern: [random-32, seq", "random-32,", "no pattern", "'random-32k'"),
-        ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "stands there twice", "leave one out"),
+        ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "is given twice", "leave one out"),
         ("image: 64 GiB", "image: 65 GiB", "16]", "there is room for 14", "make the LUs larger"),
         ("size: 32 KiB", "size: 1000 B", "1000 B", "not a multiple of the block length 512", ""),
         ("metric: iops", "metric: p99", "p99", "no metric 'p99'", "did you mean 'latency_ms_p99'?"),
@@ -86,7 +86,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("warmup: 10 s, ", "", "{time", "measure.warmup: missing", "add `warmup:` here"),
     ],
 )  # fmt: skip
-def test_refusal_says_where_what_and_what_would_do(
+def test_refusal_names_the_place_the_problem_and_the_remedy(
     write: Callable[[str], str], old: str, new: str, at: str, message: str, hint: str
 ) -> None:
     text = SHIPPED.replace(old, new) if old.startswith("table: ") else edited(old, new)
@@ -172,7 +172,7 @@ def test_table_that_is_not_numbers_is_refused(write: Callable[[str], str], tmp_p
 
 
 @pytest.mark.parametrize("text", ["; touch X", "$(touch X)", "`touch X`", "--option", "../", "\\0", "{x}", "<script>"])
-def test_texts_are_text_whatever_they_hold(write: Callable[[str], str], tmp_path: Path, text: str) -> None:
+def test_texts_with_special_characters_stay_text(write: Callable[[str], str], tmp_path: Path, text: str) -> None:
     loaded = load(write(edited("en: Japan Data Storage Forum, 2011", f"en: '{text}'")))
     assert loaded.study.reference[0].title.en == text
     assert not (tmp_path / "X").exists()
@@ -184,12 +184,12 @@ def test_analysis_computes_every_metric_that_a_study_may_name() -> None:
     assert set(DISTANCE_UNITS) >= LINKED_METRICS
 
 
-def test_every_metric_that_a_study_may_name_has_a_name_in_words() -> None:
+def test_every_metric_that_a_study_may_name_has_a_display_name() -> None:
     for metric in LOAD_METRICS | BACKUP_METRICS | LINKED_METRICS:
         assert has(f"metric.{metric}"), metric
 
 
-def test_titles_are_listed_without_looking_at_points(tmp_path: Path) -> None:
+def test_titles_are_read_without_expanding_points(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text("format: 1\ntitle: How fast?\nfactors: [{nonsense: [1]}]\n")
     assert title_of(path).model_dump() == {"en": "How fast?", "ja": "How fast?"}
@@ -205,9 +205,7 @@ def test_titles_are_listed_without_looking_at_points(tmp_path: Path) -> None:
         ("{vms: 3}", "no point has vms 3", "valid here: 1, 4, 6"),
     ],
 )
-def test_an_expectation_about_a_level_that_no_point_has_is_refused(
-    tmp_path: Path, where: str, message: str, hint: str
-) -> None:
+def test_expectation_about_an_unused_level_is_refused(tmp_path: Path, where: str, message: str, hint: str) -> None:
     text = (ROOT / "studies" / "vm-sweep" / "study.yaml").read_text()
     text += f"  - {{kind: bound, metric: latency_ms_p99, at_most: 1, where: {where}}}\n"
     (tmp_path / "study.yaml").write_text(text)
@@ -217,7 +215,7 @@ def test_an_expectation_about_a_level_that_no_point_has_is_refused(
     assert hint in e.value.hint
 
 
-def test_vms_on_several_arrays_are_refused_with_who_may_use_them(tmp_path: Path) -> None:
+def test_vms_on_several_arrays_are_refused_with_the_supported_load(tmp_path: Path) -> None:
     text = (ROOT / "studies" / "backup-mismatch" / "study.yaml").read_text()
     start = text.index("load:\n")
     vms = (

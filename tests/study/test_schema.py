@@ -1,4 +1,4 @@
-"""The schema for editors: up to date, draft-07, and of one mind with the loader."""
+"""The schema for editors is up to date, uses draft-07 and agrees with the loader."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_shipped_studies_satisfy_the_schema(name: str) -> None:
         lambda d: d.pop("question"),
     ],
 )
-def test_schema_refuses_what_the_loader_refuses(change: Any) -> None:
+def test_schema_refuses_invalid_studies(change: Any) -> None:
     data = copy.deepcopy(parse_document(study_paths()["vm-sweep"].read_bytes(), "s").data)
     change(data)
     assert not jsonschema.Draft7Validator(study_schema()).is_valid(data)

@@ -1,4 +1,4 @@
-"""Which VM uses which LU."""
+"""The assignment of VMs to LUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 COLUMNS = st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=5)
 
 
-def test_vms_are_dealt_to_columns_in_turn_and_fill_each_lu_by_lu() -> None:
+def test_vms_alternate_between_columns_and_fill_each_lu_by_lu() -> None:
     columns = [[2, 2], [2, 2]]
     dealt = [seat(columns, vm) for vm in range(9)]
     assert dealt[:5] == [Seat(0, 0, 0), Seat(1, 0, 0), Seat(0, 0, 1), Seat(1, 0, 1), Seat(0, 1, 0)]
@@ -17,7 +17,7 @@ def test_vms_are_dealt_to_columns_in_turn_and_fill_each_lu_by_lu() -> None:
 
 
 @given(COLUMNS)
-def test_as_many_vms_as_there_are_seats_sit_apart_and_one_more_finds_none(columns: list[list[int]]) -> None:
+def test_every_vm_has_its_own_seat_and_one_too_many_has_none(columns: list[list[int]]) -> None:
     count = seats(columns)
     dealt = [seat(columns, vm) for vm in range(count)]
     assert None not in dealt

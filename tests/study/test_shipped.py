@@ -1,7 +1,6 @@
-"""What a wheel carries: `hakaru/shipped` links to every study and table, and to the page that
-explains the metrics.
+"""Files of a wheel: `hakaru/shipped` links to every study and table, and to the page about metrics.
 
-A wheel takes the package only.
+A wheel contains only the package, so files outside the package need these links.
 """
 
 from __future__ import annotations
@@ -22,5 +21,5 @@ def test_every_study_and_table_is_in_the_package(path: Path) -> None:
     assert link.is_symlink() and link.resolve() == path, f"ln -s it: {link}"
 
 
-def test_package_ships_nothing_that_is_not_there() -> None:
+def test_package_ships_no_dangling_link() -> None:
     assert [p for p in SHIPPED.rglob("*") if not p.is_dir() and p.resolve() not in FILES] == []

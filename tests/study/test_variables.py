@@ -1,4 +1,4 @@
-"""Variables: a point is the study as if it had been written so, and every refusal names the
+"""Variables: a point equals the study with its levels written in, and every refusal names the
 variable and the level.
 """
 
@@ -22,14 +22,14 @@ def loaded(folder: Path, text: str = COPYING) -> Loaded:
     return load(str(folder / "study.yaml"))
 
 
-def refused(folder: Path, old: str, new: str) -> UsageError:
+def refusal(folder: Path, old: str, new: str) -> UsageError:
     assert COPYING.count(old) == 1, old
     with pytest.raises(UsageError) as e:
         loaded(folder, COPYING.replace(old, new))
     return e.value
 
 
-def test_points_are_the_study_with_their_levels_changes_made(tmp_path: Path) -> None:
+def test_points_are_the_study_with_the_changes_of_their_levels(tmp_path: Path) -> None:
     study = loaded(tmp_path).study
     expanded = expand(study)
     assert [p.factors for p in expanded.points[:4]] == [
@@ -58,10 +58,10 @@ def test_quick_form_changes_the_study_before_its_points_do(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool) -> None:
-    one = loaded(tmp_path)
-    expanded = expand(one.study, quick=quick)
-    record = json.loads(json.dumps(expanded.describe(one.tables)))
+def test_study_of_a_point_can_be_restored_from_the_record(tmp_path: Path, quick: bool) -> None:
+    loaded_study = loaded(tmp_path)
+    expanded = expand(loaded_study.study, quick=quick)
+    record = json.loads(json.dumps(expanded.describe(loaded_study.tables)))
     for point in expanded.points:
         again, study = of_described(record).at(point.factors), expanded.at(point)
         assert (again.lab, again.load, again.array) == (study.lab, study.load, study.array)
@@ -69,22 +69,22 @@ def test_study_of_a_point_comes_back_from_the_record(tmp_path: Path, quick: bool
 
 def test_null_in_an_expectation_means_points_without_that_factor(tmp_path: Path) -> None:
     text = COPYING.replace("of: {case: checked}", "of: {case: fast, buffer: null}")
-    one = loaded(tmp_path, text.replace("where: {case: fast}", "where: {case: fast, streams: null}"))
-    recorded = json.loads(one.study.model_dump_json())
+    loaded_study = loaded(tmp_path, text.replace("where: {case: fast}", "where: {case: fast, streams: null}"))
+    recorded = json.loads(loaded_study.study.model_dump_json())
     assert [recorded["expect"][0]["of"], recorded["expect"][1]["where"]] == [
         {"case": "fast", "buffer": None},
         {"case": "fast", "streams": None},
     ]
 
 
-def test_levels_are_chosen_on_the_command_line_as_they_are_written(tmp_path: Path) -> None:
+def test_levels_are_selected_on_the_command_line_as_written_in_the_study(tmp_path: Path) -> None:
     study = loaded(tmp_path).study
-    some = expand(study, only={"buffer": {"64 KiB"}, "streams": {"2"}})
-    assert [p.factors for p in some.points] == [{"case": "fast", "buffer": "64 KiB", "streams": 2}]
-    assert [p.id for p in some.points] == ["p05"]
+    selected = expand(study, only={"buffer": {"64 KiB"}, "streams": {"2"}})
+    assert [p.factors for p in selected.points] == [{"case": "fast", "buffer": "64 KiB", "streams": 2}]
+    assert [p.id for p in selected.points] == ["p05"]
 
 
-def test_table_may_have_text_beside_its_numbers(tmp_path: Path) -> None:
+def test_table_may_contain_text_columns(tmp_path: Path) -> None:
     assert loaded(tmp_path).tables["published"][0] == {"pattern": 1.0, "vm": "vm2_1", "mb_per_s": 5.31}
 
 
@@ -100,8 +100,8 @@ def test_level_that_a_variable_lacks_is_an_error_that_lists_its_levels() -> None
         ("{lab.array_link.rate: 200", "{lab.array_lnk.rate: 200",
          "variables.case.fast.lab.array_lnk.rate: lab.array_lnk.rate: no 'array_lnk' in lab", "'array_link'"),
         ("{lab.array_link.rate: 200 Mbit/s}", "{measure.time: 3 s}", "'measure' cannot be varied", "lab, array"),
-        ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate.x: 3 s}", "nothing is inside lab.array_link", ""),
-        ("{lab.array_link.rate: 200 Mbit/s}", "{array.lus.2.size: 3 MiB}", "no '2' in array.lus", "count from 0 to 1"),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate.x: 3 s}", "lab.array_link.rate has no parts", ""),
+        ("{lab.array_link.rate: 200 Mbit/s}", "{array.lus.2.size: 3 MiB}", "no '2' in array.lus", "index from 0 to 1"),
         ("{lab.array_link.rate: 200 Mbit/s}", "{lab.array_link.rate: 200}",
          "variables.case.fast.lab.array_link.rate: lab.array_link.rate: a rate needs a unit", ""),
         ("{lab.array_link.rate: 200 Mbit/s}", "{load.image: 32 MiB}",
@@ -113,7 +113,7 @@ def test_level_that_a_variable_lacks_is_an_error_that_lists_its_levels() -> None
         ("  streams: {sets: [load.streams]}", "  streams: {sets: [load.streams]}\n  unused: {sets: [load.depth]}",
          "variables.unused: never used", ""),
         ("  buffer: {sets: [lab.array_link.queue, lab", "  buffer: {sets: [lab.array_link.rate, lab",
-         "both change lab.array_link.rate", "blocks of their own"),
+         "both change lab.array_link.rate", "separate blocks"),
         ("buffer: {sets: [lab.array_link.queue, lab.host_link.queue]}", "buffer: {sets: []}",
          "variables.buffer.sets: list should have at least 1 item", ""),
         ("streams: [1, 2]}", "streams: [1, 64]}", "factors[1].streams[1]: load.streams: 64 streams", "fewer streams"),
@@ -128,7 +128,7 @@ def test_level_that_a_variable_lacks_is_an_error_that_lists_its_levels() -> None
     ],
 )  # fmt: skip
 def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: str, message: str, hint: str) -> None:
-    error = refused(tmp_path, old, new)
+    error = refusal(tmp_path, old, new)
     assert message in error.message
     assert hint in error.hint
     line = int(error.message.removeprefix(f"{tmp_path / 'study.yaml'}:").split(":")[0])
@@ -142,7 +142,11 @@ def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: s
         ("to: {array: array, lus: [1]}", "to: {array: array, lus: [0]}", "an LU is source and destination"),
         ("to: {array: array, lus: [1]}", "to: {array: vtl, lus: [1]}", "load.to.array: no array 'vtl'"),
         ("to: {array: array, lus: [1]}", "to: {array: array, lus: [7]}", "array 'array' has no LU 7"),
-        (", fill: {compressible_percent: 50}", "", "LU 0 of array holds zeros, of which this says nothing"),
+        (
+            ", fill: {compressible_percent: 50}",
+            "",
+            "LU 0 of array holds only zeros, which make this setting meaningless",
+        ),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 1000 B\n", "not a multiple of the LUs' block length 512"),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 3 MiB\n", "not a multiple of the block 3 MiB"),
         ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a copy is measured from its first read"),
@@ -152,5 +156,5 @@ def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: s
         ("array:\n  target", "arrays: {}\nold:\n  target", "old: unknown field"),
     ],
 )
-def test_backup_that_cannot_be_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
-    assert message in refused(tmp_path, old, new).message
+def test_impossible_copy_study_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert message in refusal(tmp_path, old, new).message

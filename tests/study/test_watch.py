@@ -1,4 +1,4 @@
-"""The block `watch:` of a study: what it may say, and what the watch engines are told."""
+"""The block `watch:` of a study: its valid values, and the configurations of watch engines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def config(watch: dict[str, Any]) -> contract.WatchConfig:
     )
 
 
-def test_captures_and_connections_are_watched_each_for_themselves() -> None:
+def test_capture_and_tcp_watch_are_independent() -> None:
     assert config({"tcp_interval": "1 ms"}).capture is None
     alone = config({"capture": {}})
     assert alone.tcp is None and alone.capture is not None
@@ -43,8 +43,8 @@ def test_captures_and_connections_are_watched_each_for_themselves() -> None:
 @pytest.mark.parametrize(
     ("watch", "reason"),
     [
-        ({}, "say what is watched"),
-        ({"tcp_trace": "on", "capture": {}}, "goes with `tcp_interval`"),
+        ({}, "`watch` needs"),
+        ({"tcp_trace": "on", "capture": {}}, "needs `tcp_interval`"),
         ({"tcp_interval": "1 us"}, "greater than or equal"),
         ({"capture": {"snap": "64 B"}}, "greater than or equal"),
         ({"capture": {"keep": "1 MiB"}}, "greater than or equal"),
@@ -52,12 +52,12 @@ def test_captures_and_connections_are_watched_each_for_themselves() -> None:
         ({"capture": {"at": "switches"}}, "'hosts', 'arrays' or 'both'"),
     ],
 )
-def test_what_cannot_be_is_refused(watch: dict[str, Any], reason: str) -> None:
+def test_impossible_watch_is_refused(watch: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         Watch.model_validate(watch)
 
 
-def test_what_is_watched_is_recorded_whole() -> None:
+def test_watch_is_recorded_with_its_defaults() -> None:
     assert Watch.model_validate({"tcp_interval": "5 ms"}).model_dump(mode="json") == {
         "tcp_interval": "5 ms",
         "tcp_trace": "auto",
@@ -71,7 +71,7 @@ def test_what_is_watched_is_recorded_whole() -> None:
     }
 
 
-def test_the_plan_counts_what_captures_may_leave() -> None:
+def test_plan_counts_the_disk_space_of_captures() -> None:
     lab = plan_lab(STUDY.lab)
     before = estimate(expand(STUDY), lab).disk_bytes
     nodes = {"hosts": len(lab.host_names), "arrays": 1, "both": len(lab.host_names) + 1}

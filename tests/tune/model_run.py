@@ -1,5 +1,5 @@
-"""A tuning run whose repetitions are answered by the model of a path instead of by engines:
-everything else is real.
+"""A tuning run whose results come from the model of a path instead of engines. Everything else is
+real.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Before = Callable[[Settings, int], bool]
 
 
 def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: float = 0.0, lab: bool = True) -> Setup:
-    """Write 4 MiB over 20 ms at 1 Gbit/s, any depth."""
+    """Return a setup that writes 4 MiB over 20 ms at 1 Gbit/s with any depth."""
     path = conditions(20, loss)
     return Setup(
         conditions=path,
@@ -53,7 +53,7 @@ def small_setup(trials: int = 5, repetitions: int = 2, seed: int = 1, loss: floa
 
 
 def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
-    """What `factors_of` was given."""
+    """Return the settings that `factors_of` turned into factors."""
     settings = defaults_of(setup.space)
     for knob in setup.space:
         if knob.name in factors:
@@ -64,13 +64,13 @@ def settings_of(setup: Setup, factors: dict[str, Any]) -> dict[str, Value]:
 
 
 def _value(knob: Knob, written: Any) -> Value:
-    """A value that is no level of the knob: the peer's."""
+    """Return a value of the peer that is not a level of the knob."""
     return parse_size(str(written)) if knob.kind == "size" else written
 
 
 @dataclass
-class Nowhere:
-    """A place that starts nothing."""
+class EmptyPlace:
+    """A place that starts no engine."""
 
     origin: str = "emulated"
     lab: dict[str, Any] = field(default_factory=lambda: {"nodes": [], "links": [], "checks": []})
@@ -80,8 +80,10 @@ class Nowhere:
 
 
 class ModelRun(tuning.TuningRun):
-    """`before(settings, order)` may raise, end the process, or say that this repetition never ends.
-    `share`: of what the model says the path carries; below 0.97 the search goes on for all its
+    """A tuning run with a model.
+
+    `before(settings, order)` may raise, end the process, or return whether the repetition never
+    ends. The path reaches `share` of the rate of the model; below 0.97 the search uses all its
     trials.
     """
 
@@ -92,21 +94,21 @@ class ModelRun(tuning.TuningRun):
 
     @contextlib.asynccontextmanager
     async def _place(self, writer: RunWriter) -> AsyncIterator[Any]:
-        writer.write("lab.json", Nowhere().describe())
+        writer.write("lab.json", EmptyPlace().describe())
         writer.write("run.json", self._meta)
-        yield Nowhere()
+        yield EmptyPlace()
 
     async def _repetition(self, place: Any, turn: Repetition, folder: Path) -> Outcome:
         settings = settings_of(self._setup, turn.point.factors)
         if self._before is not None and self._before(settings, turn.order):
-            await asyncio.get_running_loop().create_future()  # until a signal is heard
-        # A little above and below in turn, so that repetitions differ.
+            await asyncio.get_running_loop().create_future()  # until a signal arrives
+        # Alternately slightly faster and slower, so that repetitions differ.
         rate = self._share * self._model.exact(settings) * (1 + 0.004 * (-1) ** turn.repetition)
         return outcome(turn, rate * 1e6, self._setup.conditions.block_bytes)
 
 
 def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
-    """Three seconds at a constant rate, one request outstanding."""
+    """Return three seconds at a constant rate with one request outstanding."""
     samples, histograms = Samples(), Histograms()
     latency_ns = SECOND * block / bytes_per_s
     start = turn.order * 100 * SECOND
@@ -146,19 +148,19 @@ def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
 
 
 def run_model(folder: Path, setup: Setup, before: Before | None = None, share: float = 1.0) -> Path:
-    """A new tuning in `folder`, to its end."""
+    """Run a new tuning in `folder` to its end."""
     prepared = tuning.prepare_new(setup, folder=folder, site=None, command=["hakaru", "tune"])
     return drive(ModelRun(prepared, setup, before, share))
 
 
 def resume_model(name: str, folder: Path, before: Before | None = None, share: float = 1.0) -> Path:
-    """Goes on with a tuning."""
+    """Resume a tuning."""
     prepared, setup = tuning.prepare_resumed(name, folder=folder, command=["hakaru", "tune", "--resume", name])
     return drive(ModelRun(prepared, setup, before, share))
 
 
 def interrupt_at(order: int) -> Before:
-    """Ctrl-C while this repetition is made."""
+    """Return a `before` that interrupts the process during this repetition."""
 
     def before(settings: Settings, now: int) -> bool:
         if now == order:
@@ -168,8 +170,8 @@ def interrupt_at(order: int) -> Before:
     return before
 
 
-def refuse(chosen: Callable[[Settings, int], bool]) -> Before:
-    """The target does not live with some settings."""
+def refuse_settings(chosen: Callable[[Settings, int], bool]) -> Before:
+    """Return a `before` in which the target closes the connection for the chosen settings."""
 
     def before(settings: Settings, now: int) -> bool:
         if chosen(settings, now):

@@ -1,6 +1,4 @@
-"""A path that answers by the closed forms, with noise: what the search is tried against without a
-lab.
-"""
+"""A model of a path from the closed forms, with noise, to test the search without a lab."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from dataclasses import dataclass, field
 from hakaru.tune.closed_form import bound_bytes_per_s
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import Machine, Settings, Space, Value, settle, space_of
-from hakaru.tune.search import Goal, Search, Tried
+from hakaru.tune.search import Goal, Search, SearchTrial
 from hakaru.tune.start import TODAY
 from hakaru.tune.tuning import Limits, Trial, Tuning
 
@@ -52,12 +50,12 @@ class PathModel:
         return Tuning(self.search(goal, seed), limits or Limits(budget_s=1e9))
 
     def optimum(self) -> tuple[dict[str, Value], float]:
-        """By climbing one knob after the other from many starts: the model's best, in MB/s."""
+        """Return the best settings of the model and their rate in MB/s, by coordinate ascent."""
         return climb(self.space, self.exact)
 
 
 def climb(space: Space, value: Callable[[Settings], float], starts: int = 30) -> tuple[dict[str, Value], float]:
-    """The best setting that coordinate ascent finds, and its value."""
+    """Return the best settings that coordinate ascent finds from many starts, and their value."""
     drawn = random.Random(7)
     best: tuple[dict[str, Value], float] = ({}, float("-inf"))
     for _ in range(starts):
@@ -68,26 +66,26 @@ def climb(space: Space, value: Callable[[Settings], float], starts: int = 30) ->
             better = False
             for knob in space:
                 for level in knob.levels:
-                    one = settle(space, {**now, knob.name: level})
-                    if (found := value(one)) > score:
-                        now, score, better = one, found, True
+                    candidate = settle(space, {**now, knob.name: level})
+                    if (candidate_score := value(candidate)) > score:
+                        now, score, better = candidate, candidate_score, True
         if score > best[1]:
             best = now, score
     return best
 
 
 def run(tuning: Tuning, model: PathModel, trials: Sequence[Trial] = (), most: int = 1000) -> list[Trial]:
-    """The whole course, or so many trials of it; each takes four seconds."""
-    made = list(trials)
-    while len(made) < most and (step := tuning.next(made)) is not None:
-        made.append(Trial(step.phase, step.settings, step.knob, model.measure(step.settings), 4.0))
-    return made
+    """Return all trials of a tuning, or at most `most` of them. Each takes four seconds."""
+    measured = list(trials)
+    while len(measured) < most and (step := tuning.next(measured)) is not None:
+        measured.append(Trial(step.phase, step.settings, step.knob, model.measure(step.settings), 4.0))
+    return measured
 
 
-def search_only(search: Search, model: PathModel, trials: int) -> list[Tried]:
-    """So many proposals, each measured."""
-    tried: list[Tried] = []
+def search_only(search: Search, model: PathModel, trials: int) -> list[SearchTrial]:
+    """Measure this many proposals of the search."""
+    tried: list[SearchTrial] = []
     for _ in range(trials):
         settings = search.propose(tried)
-        tried.append(Tried(settings, model.measure(settings)))
+        tried.append(SearchTrial(settings, model.measure(settings)))
     return tried

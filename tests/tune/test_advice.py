@@ -1,4 +1,4 @@
-"""The ready text, held to golden files; tgt takes its lines where it is installed."""
+"""The configuration text equals golden files, and tgt accepts its lines if it is installed."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def text_of(op: str, loss: float, **values: object) -> tuple[str, list[Block]]:
     conditions = Conditions(20_000_000, loss, 10**9, 4 << 20, op, None)  # type: ignore[arg-type]
     space = space_of(conditions, TODAY, MACHINE, lab=True)
     settings: Settings = settle(space, {**suggest(conditions, space, MACHINE), **values})  # type: ignore[dict-item]
-    found = blocks(conditions, settings, [k.name for k in changed(space, settings)], MACHINE, NAMES)
-    return "\n".join(f"# {b.name} {b.file}\n{b.text}" for b in found), found
+    advice_blocks = blocks(conditions, settings, [k.name for k in changed(space, settings)], MACHINE, NAMES)
+    return "\n".join(f"# {b.name} {b.file}\n{b.text}" for b in advice_blocks), advice_blocks
 
 
 CASES: dict[str, tuple[str, float, dict[str, object]]] = {
@@ -37,7 +37,7 @@ CASES: dict[str, tuple[str, float, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_text_is_as_it_was(name: str) -> None:
+def test_text_matches_the_golden_file(name: str) -> None:
     op, loss, values = CASES[name]
     text, _ = text_of(op, loss, **values)
     golden = GOLDEN / f"{name}.txt"
@@ -47,25 +47,25 @@ def test_text_is_as_it_was(name: str) -> None:
     assert text == golden.read_text()
 
 
-def test_nothing_turned_is_nothing_to_set() -> None:
+def test_unchanged_settings_need_no_text() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
     space = space_of(conditions, TODAY, MACHINE, lab=True)
     assert blocks(conditions, {k.name: k.default for k in space}, [], MACHINE) == []
 
 
-def test_only_what_is_turned_is_named() -> None:
+def test_text_names_only_changed_knobs() -> None:
     conditions = Conditions(20_000_000, 0.0, 10**9, 4 << 20, "write", 1)
     space = space_of(conditions, TODAY, MACHINE, lab=True)
-    found = blocks(conditions, suggest(conditions, space, MACHINE), ["initial_r2t"], MACHINE)
-    assert [b.name for b in found] == ["open-iscsi-conf", "open-iscsi-node", "lio", "tgt"]
-    assert all(len(b.lines) == 1 and "InitialR2T" in b.lines[0] for b in found)
+    advice_blocks = blocks(conditions, suggest(conditions, space, MACHINE), ["initial_r2t"], MACHINE)
+    assert [b.name for b in advice_blocks] == ["open-iscsi-conf", "open-iscsi-node", "lio", "tgt"]
+    assert all(len(b.lines) == 1 and "InitialR2T" in b.lines[0] for b in advice_blocks)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_tgt_takes_its_lines_and_holds_what_they_say(name: str, tmp_path: Path) -> None:
+def test_tgt_accepts_its_lines_and_shows_the_values(name: str, tmp_path: Path) -> None:
     op, loss, values = CASES[name]
-    _, found = text_of(op, loss, **values)
-    lines = next((b.lines for b in found if b.name == "tgt"), ())
+    _, advice_blocks = text_of(op, loss, **values)
+    lines = next((b.lines for b in advice_blocks if b.name == "tgt"), ())
     with tgt(tmp_path, 1 << 20) as target:
 
         def run(line: str) -> str:
@@ -77,8 +77,8 @@ def test_tgt_takes_its_lines_and_holds_what_they_say(name: str, tmp_path: Path) 
 
         for line in lines:
             run(line)
-        held = run("tgtadm --lld iscsi --mode target --op show --tid 1")
+        shown = run("tgtadm --lld iscsi --mode target --op show --tid 1")
         for line in lines:
             words = line.split()
             key, value = words[words.index("--name") + 1], words[words.index("--value") + 1]
-            assert f"{key}={value}" in held.splitlines()
+            assert f"{key}={value}" in shown.splitlines()

@@ -1,5 +1,5 @@
-"""Reports of tunings: numbers of the JSON in both languages, the text to be set, nothing taken for
-markup.
+"""Reports of tunings have the numbers of the JSON in both languages and the configuration text, and
+escape markup.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from hakaru.tune.table import print_tuning
 from hakaru.wording import LANGUAGES, number, say
 
 from tests.report.test_output import Page, squeezed
-from tests.tune.model_run import refuse, run_model, small_setup
+from tests.tune.model_run import refuse_settings, run_model, small_setup
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tuning of a few trials, one of which failed, with a message that would be markup."""
-    hostile = refuse(lambda settings, order: order == 3)
+    """Write a tuning of a few trials, one of which failed with a message that contains markup."""
+    hostile = refuse_settings(lambda settings, order: order == 3)
     return run_model(tmp_path_factory.mktemp("runs"), small_setup(trials=4), hostile, 0.9)
 
 
@@ -30,7 +30,7 @@ def rendered(run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, P
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_report_shows_the_advice_the_course_and_what_knobs_are_worth(rendered: dict[str, Path], language: str) -> None:
+def test_report_shows_advice_trials_and_contributions(rendered: dict[str, Path], language: str) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     text = squeezed("".join(Page(rendered[f"report.{language}.html"].read_text()).text))
     tuning = summary["tuning"]
@@ -38,9 +38,9 @@ def test_report_shows_the_advice_the_course_and_what_knobs_are_worth(rendered: d
         assert squeezed(block["text"]) in text
         assert squeezed(say(language, f"tuning.text.{block['name']}")) in text
     assert tuning["text"]
-    for one in tuning["contributions"]:
-        assert squeezed(say(language, f"knob.{one['knob']}")) in text
-        assert squeezed(number(one["loss_percent"], language)) in text
+    for contribution in tuning["contributions"]:
+        assert squeezed(say(language, f"knob.{contribution['knob']}")) in text
+        assert squeezed(number(contribution["loss_percent"], language)) in text
     for trial in tuning["trials"]:
         shown = trial["error"] or number(trial["mb_per_s"], language)
         assert squeezed(shown) in text
@@ -54,12 +54,12 @@ def test_figures_can_be_drawn(run: Path, tmp_path: Path) -> None:
         assert figure(run, name, tmp_path / f"{name}.png").stat().st_size > 2000
 
 
-def test_table_on_stdout_has_the_text_to_be_set(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_printed_tuning_has_the_configuration_text(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from hakaru.analysis import summarise
 
     summary = summarise(run)
     print_tuning(summary, [])
     lines = capsys.readouterr().out.splitlines()
-    assert any("failed" in line for line in lines) and any("switched back" in line for line in lines)
-    wanted = [line for block in summary["tuning"]["text"] for line in block["text"].splitlines()]
-    assert wanted and [line for line in lines if line in wanted] == wanted
+    assert any("failed" in line for line in lines) and any("reverted" in line for line in lines)
+    expected = [line for block in summary["tuning"]["text"] for line in block["text"].splitlines()]
+    assert expected and [line for line in lines if line in expected] == expected

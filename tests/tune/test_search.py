@@ -1,5 +1,5 @@
-"""The search against a path that answers by the closed forms: how near it comes, and that it
-repeats.
+"""The search on a model of a path from the closed forms: how close it comes to the optimum, and
+that it is reproducible.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.knobs import Machine, Settings, changed, defaults_of
-from hakaru.tune.search import ENOUGH, Search, Tried
+from hakaru.tune.search import ENOUGH, Search, SearchTrial
 
 from tests.tune.path_model import GBIT, MIB, PathModel, climb, conditions, search_only
 
@@ -33,19 +33,19 @@ def test_search_reaches_95_percent_of_the_optimum_in_25_trials(
     assert model.exact(tried[best].settings) >= 0.95 * optimum
 
 
-def test_search_mends_a_start_that_is_wrong() -> None:
-    """The path behaves otherwise than the closed forms say: bursts of more than 1 MiB are slow."""
+def test_search_recovers_from_a_wrong_suggestion() -> None:
+    """The path differs from the closed forms: bursts of more than 1 MiB are slow."""
     model = PathModel(conditions(20), noise=0.0)
 
-    def odd(settings: Settings) -> float:
+    def rate_of(settings: Settings) -> float:
         return model.exact(settings) * (1.0 if int(settings["max_burst_length"]) <= MIB else 0.4)
 
-    _, optimum = climb(model.space, odd)
+    _, optimum = climb(model.space, rate_of)
     for seed in range(3):
-        search, tried = model.search(seed=seed), list[Tried]()
+        search, tried = model.search(seed=seed), list[SearchTrial]()
         for _ in range(25):
             settings = search.propose(tried)
-            tried.append(Tried(settings, odd(settings)))
+            tried.append(SearchTrial(settings, rate_of(settings)))
         start, best = tried[1].mb_per_s, search.best(tried)
         assert best is not None and start is not None
         assert start < 0.5 * optimum
@@ -53,7 +53,7 @@ def test_search_mends_a_start_that_is_wrong() -> None:
 
 
 @pytest.mark.parametrize("rtt", [1, 20, 80])
-def test_least_memory_is_near_the_least_that_is_enough(rtt: float) -> None:
+def test_goal_memory_comes_near_the_least_sufficient_memory(rtt: float) -> None:
     model = PathModel(conditions(rtt), noise=0.01)
     search = model.search("memory")
     _, optimum = model.optimum()
@@ -68,11 +68,11 @@ def test_least_memory_is_near_the_least_that_is_enough(rtt: float) -> None:
     assert best is not None
     assert model.exact(tried[best].settings) >= 0.92 * optimum
     assert search.memory(tried[best].settings) <= 2 * -least
-    # And far below what the fastest settings take.
+    # The fastest settings need more memory.
     assert search.memory(tried[best].settings) < search.memory(suggest(model.conditions, model.space, model.machine))
 
 
-def test_same_trials_and_seed_give_the_same_setting_and_another_seed_another() -> None:
+def test_proposal_depends_only_on_trials_and_seed() -> None:
     model = PathModel(conditions(20))
     tried = search_only(model.search(seed=3), model, 6)
     assert model.search(seed=3).propose(tried) == model.search(seed=3).propose(tried)
@@ -80,34 +80,34 @@ def test_same_trials_and_seed_give_the_same_setting_and_another_seed_another() -
     assert any(other != model.search(seed=3).propose(tried) for other in others)
 
 
-def test_first_trial_stands_at_the_defaults_and_the_second_where_closed_forms_say() -> None:
+def test_first_trial_uses_the_defaults_and_the_second_the_suggestion() -> None:
     model = PathModel(conditions(20))
     first, second = (model.search().first_settings())[:2]
     assert first == defaults_of(model.space) and not changed(model.space, first)
     assert second["initial_r2t"] is False
     assert second["first_burst_length"] == second["max_burst_length"] == 4 * MIB
-    # Twice 1 Gbit/s x 20 ms = 5 MB, by the next power of two.
+    # Twice 1 Gbit/s x 20 ms is 5 MB; the next power of two is 8 MiB.
     assert second["send_buffer"] == second["receive_buffer"] == 8 * MIB
-    # What is enough as it is stays.
+    # Defaults that suffice are kept.
     assert second["command_max"] == 8 * MIB and second["commands"] == 32 and second["immediate_data"] is True
     assert model.exact(second) >= 0.99 * model.optimum()[1]
 
 
-def test_failed_trial_is_never_the_best_and_the_search_goes_on() -> None:
+def test_failed_trial_is_never_the_best_and_the_search_continues() -> None:
     model = PathModel(conditions(20))
     search = model.search()
-    tried = [Tried(one, None) for one in search.first_settings()]
+    tried = [SearchTrial(settings, None) for settings in search.first_settings()]
     assert search.best(tried) is None
-    tried.append(Tried(search.propose(tried), 10.0))
+    tried.append(SearchTrial(search.propose(tried), 10.0))
     assert search.best(tried) == 2
-    assert search.propose(tried) not in [one.settings for one in tried]
+    assert search.propose(tried) not in [trial.settings for trial in tried]
 
 
-def test_goal_memory_takes_the_leanest_of_those_that_are_fast_enough() -> None:
+def test_goal_memory_selects_the_leanest_sufficient_trial() -> None:
     model = PathModel(conditions(20))
     small, large = model.search("memory").first_settings()[2], model.search("memory").first_settings()[1]
     search = Search(model.conditions, model.space, Machine(), "memory", 1)
-    assert search.best([Tried(large, 100.0), Tried(small, 96.0)]) == 1
-    assert search.best([Tried(large, 100.0), Tried(small, 94.0)]) == 0
-    scores = search.scores([Tried(large, 100.0), Tried(small, 96.0), Tried(small, 90.0)])
+    assert search.best([SearchTrial(large, 100.0), SearchTrial(small, 96.0)]) == 1
+    assert search.best([SearchTrial(large, 100.0), SearchTrial(small, 94.0)]) == 0
+    scores = search.scores([SearchTrial(large, 100.0), SearchTrial(small, 96.0), SearchTrial(small, 90.0)])
     assert scores[1] > scores[0] >= 1 > scores[2]

@@ -1,6 +1,4 @@
-"""The course of a tuning against a path that answers by the closed forms: its ends, its order, what
-it advises.
-"""
+"""A tuning of a model of a path from the closed forms: its end, its order and its advice."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from hakaru.tune.tuning import FAILURES_MAX, Limits, Trial
 from tests.tune.path_model import PathModel, conditions, run
 
 
-def test_search_ends_where_nothing_more_can_be_reached_and_knobs_are_switched_back() -> None:
+def test_search_ends_at_the_reachable_rate_and_every_knob_is_reverted() -> None:
     model = PathModel(conditions(20), noise=0.01)
     tuning = model.tuning()
     trials = run(tuning, model)
@@ -19,59 +17,62 @@ def test_search_ends_where_nothing_more_can_be_reached_and_knobs_are_switched_ba
     assert [t.phase for t in trials].count("search") == 2
     best = tuning.best(trials)
     assert best is not None
-    turned = set(tuning.switched(best))
+    changed_knobs = set(tuning.switched(best))
     measured = [t for t in trials if t.phase == "contribution"]
-    # Each as often as the best itself, every round has them all.
-    for knob in (None, *turned):
+    # Each knob is measured as often as the best settings, and every round has all of them.
+    for knob in (None, *changed_knobs):
         assert [t.knob for t in measured].count(knob) == 3
-    round_of = len(turned) + 1
+    round_of = len(changed_knobs) + 1
     assert all(
-        {t.knob for t in measured[i : i + round_of]} == {None, *turned} for i in range(0, 3 * round_of, round_of)
+        {t.knob for t in measured[i : i + round_of]} == {None, *changed_knobs} for i in range(0, 3 * round_of, round_of)
     )
 
 
-def test_contributions_are_what_the_model_says_within_their_intervals() -> None:
+def test_contributions_match_the_model_within_their_intervals() -> None:
     model = PathModel(conditions(20), noise=0.01)
     tuning = model.tuning()
     trials = run(tuning, model)
     best = tuning.best(trials)
     assert best is not None
     inside = 0
-    found = tuning.contributions(trials)
-    for one in found:
-        true = 100 * (1 - model.exact(tuning.switched(best)[one.knob]) / model.exact(best))
-        assert one.low is not None and one.high is not None
-        inside += one.low <= true <= one.high
-        assert one.loss_percent == pytest.approx(true, abs=5)
-    # 95 % of intervals hold; of about ten one may not.
-    assert inside >= len(found) - 2
-    by_name = {one.knob: one for one in found}
-    # 4 MiB through a send buffer of 512 KiB: 26 MB/s over 20 ms instead of what the link carries.
+    contributions = tuning.contributions(trials)
+    for contribution in contributions:
+        true = 100 * (1 - model.exact(tuning.switched(best)[contribution.knob]) / model.exact(best))
+        assert contribution.low is not None and contribution.high is not None
+        inside += contribution.low <= true <= contribution.high
+        assert contribution.loss_percent == pytest.approx(true, abs=5)
+    # 95 % of the intervals contain the true value, so one of about ten may not.
+    assert inside >= len(contributions) - 2
+    by_name = {contribution.knob: contribution for contribution in contributions}
+    # A send buffer of 512 KiB limits the rate over 20 ms to 26 MB/s, far below the rate of the
+    # link.
     assert by_name["send_buffer"].loss_percent > 70 and by_name["send_buffer"].contributes
     assert not by_name["slow_start_after_idle"].contributes
 
 
-def test_knobs_that_contribute_nothing_go_back_and_that_is_measured() -> None:
+def test_knobs_without_contribution_are_reverted_and_the_advice_is_measured() -> None:
     model = PathModel(conditions(20), noise=0.01)
     tuning = model.tuning()
     trials = run(tuning, model)
     best, (advised, measured) = tuning.best(trials), tuning.advised(trials)
     assert best is not None and advised is not None and measured
     assert model.exact(advised) >= 0.96 * model.exact(best)
-    turned = {knob.name for knob in changed(model.space, advised)}
-    assert turned < {knob.name for knob in changed(model.space, best)}
-    assert "slow_start_after_idle" not in turned and "send_buffer" in turned
+    changed_knobs = {knob.name for knob in changed(model.space, advised)}
+    assert changed_knobs < {knob.name for knob in changed(model.space, best)}
+    assert "slow_start_after_idle" not in changed_knobs and "send_buffer" in changed_knobs
     assert [t.settings for t in trials if t.phase == "advice"].count(advised) == 3
 
 
-def test_knobs_that_stand_in_for_each_other_do_not_both_go() -> None:
-    """Either knob alone is enough: each contributes nothing by itself, both together everything."""
+def test_interchangeable_knobs_are_not_both_reverted() -> None:
+    """Either knob alone suffices, so neither contributes by itself, but reverting both costs the
+    whole gain.
+    """
     model = PathModel(conditions(20), noise=0.0)
-    one, other = "send_buffer", "receive_buffer"
+    first, second = "send_buffer", "receive_buffer"
     default = defaults_of(model.space)
 
     def exact(settings: dict[str, object]) -> float:
-        return 100.0 if settings[one] != default[one] or settings[other] != default[other] else 30.0
+        return 100.0 if settings[first] != default[first] or settings[second] != default[second] else 30.0
 
     model.exact = exact  # type: ignore[method-assign, assignment]
     tuning = model.tuning(limits=Limits(trials=2, budget_s=1e9))
@@ -83,23 +84,21 @@ def test_knobs_that_stand_in_for_each_other_do_not_both_go() -> None:
     assert len(changed(model.space, advised)) < len(changed(model.space, tuning.best(trials) or {}))
 
 
-def test_advice_may_be_slower_by_what_cannot_be_told_apart() -> None:
-    """Where a trial differs by 8 %, knobs that are worth nothing do not stay turned for the sake of
-    noise.
-    """
-    turned = {0.0: 0, 0.08: 0}
-    for noise in turned:
+def test_advice_may_be_slower_by_the_measurement_noise() -> None:
+    """Noise of 8 % does not keep knobs changed that contribute nothing."""
+    changed_by_noise = {0.0: 0, 0.08: 0}
+    for noise in changed_by_noise:
         model = PathModel(conditions(20), noise=noise, seed=4)
         tuning = model.tuning()
         trials = run(tuning, model)
         advised, measured = tuning.advised(trials)
         assert advised is not None and measured
-        turned[noise] = len(changed(model.space, advised))
+        changed_by_noise[noise] = len(changed(model.space, advised))
         assert model.exact(advised) >= 0.9 * model.optimum()[1]
-    assert turned[0.08] <= turned[0.0] + 1
+    assert changed_by_noise[0.08] <= changed_by_noise[0.0] + 1
 
 
-def test_run_that_was_cut_anywhere_goes_on_the_same_way() -> None:
+def test_tuning_interrupted_anywhere_continues_identically() -> None:
     model = PathModel(conditions(20), noise=0.0)
     tuning = model.tuning(seed=5, limits=Limits(trials=6, budget_s=1e9))
     whole = run(tuning, model)
@@ -107,13 +106,13 @@ def test_run_that_was_cut_anywhere_goes_on_the_same_way() -> None:
         assert run(tuning, model, whole[:cut], len(whole)) == whole
 
 
-def test_budget_of_time_leaves_room_for_the_contributions() -> None:
-    # Loss with neither bound in reach: the search would go on.
+def test_search_leaves_time_for_the_contributions() -> None:
+    # With packet loss neither bound can be reached, so only the budget ends the search.
     model = PathModel(conditions(20, loss=0.5), noise=0.02)
     tuning = model.tuning(limits=Limits(budget_s=400, patience=100, trials=100))
     trials = run(tuning, model)
     assert tuning.search_ended(trials) == "time"
-    # A few seconds beyond are what the last step takes.
+    # The last step may exceed the budget by a few seconds.
     assert sum(t.seconds for t in trials) <= 400 + 8
     assert {None} < {t.knob for t in trials if t.phase == "contribution"}
     best = tuning.best(trials)
@@ -130,7 +129,7 @@ def test_search_without_progress_ends() -> None:
     assert [t.phase for t in trials].count("search") == 5
 
 
-def test_failures_in_a_row_end_it_and_single_ones_do_not() -> None:
+def test_consecutive_failures_end_the_tuning() -> None:
     model = PathModel(conditions(20))
     tuning = model.tuning(limits=Limits(budget_s=1e9))
     trials: list[Trial] = []
@@ -142,7 +141,7 @@ def test_failures_in_a_row_end_it_and_single_ones_do_not() -> None:
     assert tuning.advised(trials) == (None, False)
 
 
-def test_defaults_that_are_best_are_left_alone() -> None:
+def test_best_defaults_are_advised_unchanged() -> None:
     model = PathModel(conditions(20), noise=0.0)
     default = settle(model.space, defaults_of(model.space))
     model.exact = lambda settings: 50.0 if settings == default else 20.0  # type: ignore[method-assign]

@@ -1,5 +1,4 @@
-"""Run inside a network namespace of its own: TCP over a wire that loses frames, watched. Prints one
-JSON object.
+"""Watch TCP over a wire that loses frames, inside a new network namespace, and print a JSON object.
 
 python -m tests.watch.scenario ENGINE SERIES timeout|loss on|auto
 """
@@ -22,7 +21,7 @@ from tests.watch.wire import ADDRESS, Host, Wire, tcp_payload
 
 PORT = 3260
 DELAY_S = 0.01
-# One loss a window of 24 segments and 400 sent: some fifteen of them.
+# One of 400 segments is lost, about 15 in this time with a window of 24 segments.
 SECONDS = 5.0
 
 
@@ -33,41 +32,40 @@ class Watch:
         words = [binary, "run", "--netns", str(host.namespace)]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         tcp = {"interval_us": 1000, "ports": [PORT], "file": series, "trace": trace}
-        self._say(type="configure", contract=1, config={"engine": "watch", "tcp": tcp})
-        self.found = self._hear("ready")["found"]["tcp"]
+        self._send(type="configure", contract=1, config={"engine": "watch", "tcp": tcp})
+        self.found = self._wait_for("ready")["found"]["tcp"]
 
     def start(self) -> None:
-        """From now on."""
-        self._say(type="start", at_ns=0)
-        self._hear("sample")
+        """Start watching and wait for the first sample."""
+        self._send(type="start", at_ns=0)
+        self._wait_for("sample")
 
     def stop(self) -> dict[str, Any]:
-        """The result's values."""
-        self._say(type="stop")
-        values: dict[str, Any] = self._hear("result")["values"]
+        """Stop watching and return the values of the result."""
+        self._send(type="stop")
+        values: dict[str, Any] = self._wait_for("result")["values"]
         self._process.wait(10)
         return values
 
-    def _say(self, **command: Any) -> None:
+    def _send(self, **command: Any) -> None:
         assert self._process.stdin is not None
         print(json.dumps(command), file=self._process.stdin, flush=True)
 
-    def _hear(self, kind: str) -> dict[str, Any]:
+    def _wait_for(self, kind: str) -> dict[str, Any]:
         for line in self._process.stdout or ():
             event: dict[str, Any] = json.loads(line)
             if event["type"] == kind:
                 return event
             assert event["type"] != "error", event
-        raise AssertionError(f"the engine ended before it said {kind}")
+        raise AssertionError(f"the engine ended before it sent `{kind}`")
 
 
 @contextlib.contextmanager
 def no_idle_cpu() -> Iterator[None]:
-    """Something runs on every CPU, and gives way to all else: not every kernel hands over what
-    happens on an idle one.
+    """Run a process of the lowest priority on every CPU.
 
-    The watch counts the CPUs that are deaf so; what its trace tells of all others is what is tested
-    here.
+    Some kernels do not deliver trace events of an idle CPU. The watch engine counts such CPUs, and
+    this test is about the events of the others.
     """
     words = ["chrt", "--idle", "0", "sh", "-c", "echo; while :; do :; done"]
     spinning = [
@@ -77,7 +75,7 @@ def no_idle_cpu() -> Iterator[None]:
     try:
         for process in spinning:
             assert process.stdout is not None
-            assert process.stdout.readline(), "it runs"
+            assert process.stdout.readline(), "the process runs"
         yield
     finally:
         for process in spinning:
@@ -86,7 +84,7 @@ def no_idle_cpu() -> Iterator[None]:
 
 
 def connect(a: Host, b: Host) -> tuple[socket.socket, socket.socket]:
-    """A connection, its ends at `a` and `b`."""
+    """Return both ends of a connection from `a` to `b`."""
     with b.socket() as listener:
         listener.bind((ADDRESS["b"], PORT))
         listener.listen()
@@ -98,8 +96,8 @@ def connect(a: Host, b: Host) -> tuple[socket.socket, socket.socket]:
     return client, server
 
 
-def ask(client: socket.socket, server: socket.socket, times: int) -> None:
-    """So many questions of 100 bytes and their answers, one after the other."""
+def exchange(client: socket.socket, server: socket.socket, times: int) -> None:
+    """Exchange this many questions of 100 bytes and answers, one after the other."""
     for _ in range(times):
         client.sendall(bytes(100))
         assert len(server.recv(100, socket.MSG_WAITALL)) == 100
@@ -108,18 +106,18 @@ def ask(client: socket.socket, server: socket.socket, times: int) -> None:
 
 
 def plant_timeout(client: socket.socket, server: socket.socket, lose: list[int]) -> dict[str, Any]:
-    """One segment is lost, nothing else: no other is under way that could tell of it."""
-    ask(client, server, 20)
+    """Lose one segment while no other is in flight that could reveal the loss."""
+    exchange(client, server, 20)
     lose[0] = 1
     began = time.monotonic_ns()
-    ask(client, server, 1)
+    exchange(client, server, 1)
     ended = time.monotonic_ns()
-    ask(client, server, 20)
+    exchange(client, server, 20)
     return {"began_ns": began, "ended_ns": ended, "left_to_lose": lose[0]}
 
 
 def send_all_along(a: Host, client: socket.socket, server: socket.socket) -> dict[str, Any]:
-    """A flow as fast as the wire lets it; what `ss` says meanwhile."""
+    """Send as fast as the wire permits, and record the output of `ss` meanwhile."""
     ended = threading.Event()
 
     def drain() -> None:
@@ -134,36 +132,36 @@ def send_all_along(a: Host, client: socket.socket, server: socket.socket) -> dic
     threads = [threading.Thread(target=work) for work in (drain, send)]
     for thread in threads:
         thread.start()
-    said, until = [], time.monotonic() + SECONDS
-    while time.monotonic() < until:
+    windows, deadline = [], time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
         before = time.monotonic_ns()
         words = a.inside("ss", "-tinH", "dport", "=", f":{PORT}")
         text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
         window = re.search(r"\bcwnd:(\d+)", text)
         if window:
-            said.append([before, time.monotonic_ns(), int(window.group(1))])
+            windows.append([before, time.monotonic_ns(), int(window.group(1))])
     ended.set()
     for thread in threads:
         thread.join()
-    return {"ss": said}
+    return {"ss": windows}
 
 
 def main() -> None:
-    """See above."""
-    binary, series, what, trace = sys.argv[1:]
+    """Run the scenario of the command line."""
+    binary, series, scenario, trace = sys.argv[1:]
     hosts = a, b = Host("a"), Host("b")
-    # Only the timeout itself is to tell of a lost segment that nothing follows.
+    # A segment that nothing follows must be recovered by the timeout only.
     a.set("tcp_early_retrans", "0")
     a.set("tcp_congestion_control", "reno")
-    # Or a thread that was kept waiting would lower the congestion window although nothing came in.
+    # Otherwise a thread that waits too long would lower the congestion window without any loss.
     a.set("tcp_slow_start_after_idle", "0")
-    lose, seen = [0], [0]
+    lose, segments = [0], [0]
 
     def loses(frame: bytes) -> bool:
         if tcp_payload(frame) <= 0:
             return False
-        seen[0] += 1
-        if lose[0] > 0 or (what == "loss" and seen[0] % 400 == 0):
+        segments[0] += 1
+        if lose[0] > 0 or (scenario == "loss" and segments[0] % 400 == 0):
             lose[0] -= 1
             return True
         return False
@@ -174,11 +172,11 @@ def main() -> None:
         watch = Watch(binary, a, series, trace)
         with no_idle_cpu() if watch.found["trace"] else contextlib.nullcontext():
             watch.start()
-            said = plant_timeout(client, server, lose) if what == "timeout" else send_all_along(a, client, server)
+            report = plant_timeout(client, server, lose) if scenario == "timeout" else send_all_along(a, client, server)
         local = "{}:{}".format(*client.getsockname())
         client.close()
         server.close()
-        print(json.dumps({**said, "found": watch.found, "values": watch.stop(), "local": local}))
+        print(json.dumps({**report, "found": watch.found, "values": watch.stop(), "local": local}))
     finally:
         wire.end()
         for host in hosts:

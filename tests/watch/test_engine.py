@@ -1,4 +1,4 @@
-"""What the watch engine refuses, what it leaves behind, and what it says of its own work."""
+"""The watch engine: refused configurations, files after its end, and counters of its own work."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.peers.array import Engine
 
 
 def tcp(folder: Path, **changes: Any) -> dict[str, Any]:
-    """A TCP watch's configuration."""
+    """Return a configuration that watches TCP."""
     return {"interval_us": 1000, "trace": "off", "file": str(folder / "tcp.series")} | changes
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"interval_us": 999}, "tcp.interval_us is 999; it must be 1000 to 60000000"),
         ({"ports": list(range(1, 66))}, "tcp.ports has 65 ports; at most 64 are allowed"),
@@ -32,23 +32,23 @@ def tcp(folder: Path, **changes: Any) -> dict[str, Any]:
     ],
     ids=["interval", "number of ports", "port 0", "folder"],
 )
-def test_configuration_that_cannot_be_is_refused_with_what_and_where(
-    tmp_path: Path, changes: dict[str, Any], said: str
+def test_invalid_configuration_is_refused_with_field_and_value(
+    tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    assert said in refused([], tcp(tmp_path, **changes))
+    assert message in error_of([], tcp(tmp_path, **changes))
 
 
-def test_tracing_that_is_demanded_and_forbidden_is_refused_with_the_reason(tmp_path: Path) -> None:
-    alone = ["unshare", "--user", "--map-root-user", "--net"]
-    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode != 0:
+def test_required_but_forbidden_tracing_is_refused_with_the_reason(tmp_path: Path) -> None:
+    unshare = ["unshare", "--user", "--map-root-user", "--net"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("user namespaces are forbidden here")
-    said = refused(alone, tcp(tmp_path, trace="on"))
-    assert "cannot trace TCP" in said
-    assert "CAP_" in said
+    error = error_of(unshare, tcp(tmp_path, trace="on"))
+    assert "cannot trace TCP" in error
+    assert "CAP_" in error
 
 
-def refused(prefix: list[str], config: dict[str, Any]) -> str:
-    """What the engine says when it is configured so; it ends by itself and not well."""
+def error_of(prefix: list[str], config: dict[str, Any]) -> str:
+    """Return the error output of the engine for an invalid configuration."""
     order = {"type": "configure", "contract": 1, "config": {"engine": "watch", "tcp": config}}
     done = subprocess.run(
         [*prefix, find_engine(), "run"],
@@ -64,7 +64,7 @@ def refused(prefix: list[str], config: dict[str, Any]) -> str:
 
 
 def connection() -> tuple[socket.socket, socket.socket, int]:
-    """A connection over loopback, and its port."""
+    """Return a connection over loopback and its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         client = socket.create_connection(("127.0.0.1", port))
@@ -73,14 +73,14 @@ def connection() -> tuple[socket.socket, socket.socket, int]:
 
 
 def until_recorded(engine: Engine, readings: int) -> dict[str, float]:
-    """Waits until so many readings were made; the counters of then."""
+    """Wait for this many readings and return the counters."""
     while True:
-        counters: dict[str, float] = engine.hear("sample")["counters"]["tcp_watch"]
+        counters: dict[str, float] = engine.wait_for("sample")["counters"]["tcp_watch"]
         if counters["readings"] >= readings:
             return counters
 
 
-def test_both_ends_of_a_connection_are_read_and_no_other(tmp_path: Path) -> None:
+def test_watch_reads_only_both_ends_of_the_selected_connection(tmp_path: Path) -> None:
     client, server, port = connection()
     stranger = connection()
     client.sendall(bytes(1000))
@@ -88,7 +88,7 @@ def test_both_ends_of_a_connection_are_read_and_no_other(tmp_path: Path) -> None
     config = {"engine": "watch", "sample_interval_ms": 100, "tcp": tcp(tmp_path, ports=[port])}
     engine = Engine(config)
     try:
-        engine.say({"type": "start", "at_ns": 0})
+        engine.send({"type": "start", "at_ns": 0})
         until_recorded(engine, 50)
         engine.stop()
     finally:
@@ -104,13 +104,13 @@ def test_both_ends_of_a_connection_are_read_and_no_other(tmp_path: Path) -> None
     assert all(row["retransmits"] == 0 and row["congestion_window_bytes"] > 0 for row in rows)
 
 
-def test_series_ends_at_its_limit_and_what_is_missing_is_counted(tmp_path: Path) -> None:
+def test_series_ends_at_its_limit_and_dropped_records_are_counted(tmp_path: Path) -> None:
     client, server, port = connection()
     limit = 20_000
     config = tcp(tmp_path, ports=[port], file_bytes_max=limit)
     engine = Engine({"engine": "watch", "sample_interval_ms": 100, "tcp": config})
     try:
-        engine.say({"type": "start", "at_ns": 0})
+        engine.send({"type": "start", "at_ns": 0})
         until_recorded(engine, 500)
         values = engine.stop()
     finally:
@@ -130,8 +130,8 @@ def test_killed_tracer_leaves_nothing_behind(tmp_path: Path) -> None:
     config = tcp(tmp_path, ports=[port], trace="on")
     engine = Engine({"engine": "watch", "sample_interval_ms": 100, "tcp": config})
     try:
-        engine.say({"type": "start", "at_ns": 0})
-        # More than is kept back before a piece is written.
+        engine.send({"type": "start", "at_ns": 0})
+        # More data than the engine buffers before it writes.
         until_recorded(engine, 3000)
         assert Path("/proc/mounts").read_text() == mounts, "tracefs is in no tree"
         engine.process.send_signal(signal.SIGKILL)
@@ -141,5 +141,5 @@ def test_killed_tracer_leaves_nothing_behind(tmp_path: Path) -> None:
         client.close()
         server.close()
     assert Path("/proc/mounts").read_text() == mounts
-    # What it had written can be read.
+    # The written part can be read.
     assert len(read_series(tmp_path / "tcp.series").kinds["sock_diag"]) > 0

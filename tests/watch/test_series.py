@@ -1,4 +1,4 @@
-"""The engine's series file: read as it says it is written, and refused where it is none."""
+"""The series file of the watch engine: complete files are read, other files are refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def written(folder: Path, body: bytes) -> Path:
     return path
 
 
-def test_rows_are_in_order_with_names_and_nulls(tmp_path: Path) -> None:
+def test_rows_are_ordered_with_names_and_nulls(tmp_path: Path) -> None:
     body = (
         header()
         + block(1, socket_record(7, NO_U64 - 5, "10.0.0.2:1"), socket_record(9, 4, "10.0.0.2:2", ""))
@@ -95,7 +95,7 @@ def test_rows_are_in_order_with_names_and_nulls(tmp_path: Path) -> None:
     assert {row["node"] for row in (first, second, third, fourth)} == {"host-1"}
 
 
-def test_end_that_a_killed_writer_left_is_cut_off_and_told(tmp_path: Path) -> None:
+def test_incomplete_end_of_a_series_is_cut_off_and_reported(tmp_path: Path) -> None:
     whole = header() + block(4, struct.pack("<QI", 20, 7))
     cut = block(4, struct.pack("<QI", 30, 7), struct.pack("<QI", 40, 7))
     for length in range(1, len(cut)):
@@ -116,7 +116,7 @@ def test_end_that_a_killed_writer_left_is_cut_off_and_told(tmp_path: Path) -> No
     ],
     ids=["empty", "other", "no object", "version", "byte order", "kind"],
 )
-def test_what_is_no_series_is_refused(tmp_path: Path, body: bytes) -> None:
+def test_invalid_series_is_refused(tmp_path: Path, body: bytes) -> None:
     with pytest.raises(LostError, match=r"a\.series"):
         read_series(written(tmp_path, body))
 
@@ -126,7 +126,7 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
         read_series(tmp_path / "gone")
 
 
-def test_series_of_several_nodes_become_one_file(tmp_path: Path) -> None:
+def test_series_of_several_nodes_are_merged_into_one_file(tmp_path: Path) -> None:
     files = {}
     for node, peer in (("host", "10.0.0.2:1"), ("array", "10.0.0.2:2")):
         files[node] = tmp_path / node
@@ -137,7 +137,7 @@ def test_series_of_several_nodes_become_one_file(tmp_path: Path) -> None:
     assert [(row["node"], row["peer"]) for row in rows] == [("host", "10.0.0.2:1"), ("array", "10.0.0.2:2")]
 
 
-def test_timeouts_of_a_kernel_that_only_counts_those_in_a_row(tmp_path: Path) -> None:
+def test_timeouts_are_found_with_a_counter_of_consecutive_timeouts(tmp_path: Path) -> None:
     readings = [
         struct.pack(READING, at, 0, 7, state, 10, acked, unacked, in_a_row)
         for at, state, acked, unacked, in_a_row in [
@@ -150,24 +150,24 @@ def test_timeouts_of_a_kernel_that_only_counts_those_in_a_row(tmp_path: Path) ->
         ]
     ]
     body = header() + block(1, socket_record(7, 1, "10.0.0.2:1")) + block(2, *readings)
-    found = timeouts(series_table("a", read_series(written(tmp_path, body))))
-    assert [(t.at_ns, t.silent_ns, t.over_ns, t.traced) for t in found] == [
+    in_series = timeouts(series_table("a", read_series(written(tmp_path, body))))
+    assert [(t.at_ns, t.silent_ns, t.over_ns, t.traced) for t in in_series] == [
         (400, 200, 600, False),
         (500, 300, 600, False),
     ]
 
 
-def test_timeouts_that_no_event_tells_of_are_found_by_the_counter(tmp_path: Path) -> None:
+def test_timeouts_without_an_event_are_found_by_the_counter(tmp_path: Path) -> None:
     readings = [
         struct.pack(READING, at, 10, 7, state, 10, 60, 1, in_a_row)
         for at, state, in_a_row in [(100, 0, 0), (200, 4, 1), (300, 4, 2), (400, 4, 3), (500, 0, 0), (600, 4, 1)]
     ]
-    # Told: the first, the third (during a reading), and that three were over; neither the second
-    # nor the last.
+    # The result has the first and the third timeout (the third began during a reading), and the
+    # ends of three; it lacks the second and the last.
     events = [struct.pack("<QIB", *event) for event in [(150, 7, 4), (405, 7, 4), (470, 7, 0)]]
     body = header() + block(1, socket_record(7, 1, "10.0.0.2:1")) + block(2, *readings) + block(5, *events)
-    found = timeouts(series_table("a", read_series(written(tmp_path, body))))
-    assert [(t.at_ns, t.over_ns, t.traced) for t in found] == [
+    in_series = timeouts(series_table("a", read_series(written(tmp_path, body))))
+    assert [(t.at_ns, t.over_ns, t.traced) for t in in_series] == [
         (150, 470, True),
         (300, 470, False),
         (405, 470, True),

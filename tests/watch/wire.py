@@ -1,8 +1,8 @@
-"""Two hosts in network namespaces and a wire between them that delays every frame and loses those
-it is told to.
+"""Two hosts in network namespaces, and a wire that delays every frame between them and loses chosen
+frames.
 
-Run inside a network namespace of its own, in which the near ends of both links lie. The wire moves
-single frames by hand, so that a test can say which one is lost; for anything fast there is the
+Run this inside a new network namespace, which holds the near ends of both links. The wire is slow
+because it moves single frames, so that a test can choose which frame is lost. Fast networks use the
 fabric engine.
 """
 
@@ -28,12 +28,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run(*words: str) -> None:
-    """A command that must succeed."""
+    """Run a command that must succeed."""
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 class Host:
-    """A namespace with one interface, `eth0`, whose other end is `pNAME` here."""
+    """A namespace with one interface `eth0`; its other end is `pNAME` in this namespace."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,30 +52,30 @@ class Host:
         run(*self.inside("ip", "link", "set", "lo", "up"))
 
     def inside(self, *words: str) -> list[str]:
-        """The command that runs `words` there."""
+        """Return the command that runs `words` in the namespace."""
         return ["nsenter", f"--net={self.namespace}", *words]
 
     def set(self, name: str, value: str) -> None:
-        """A sysctl of its namespace."""
+        """Set an IPv4 sysctl of the namespace."""
         run(*self.inside("sh", "-c", f"echo '{value}' > /proc/sys/net/ipv4/{name}"))
 
     def socket(self) -> socket.socket:
-        """A TCP socket there. It stays there; this thread does not."""
-        back = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        there = os.open(self.namespace, os.O_RDONLY)
+        """Return a TCP socket of the namespace. The thread returns to its own namespace."""
+        own_namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        host_namespace = os.open(self.namespace, os.O_RDONLY)
         try:
-            _enter(there)
-            made = socket.socket()
-            _enter(back)
+            _enter(host_namespace)
+            tcp_socket = socket.socket()
+            _enter(own_namespace)
         finally:
-            os.close(back)
-            os.close(there)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.settimeout(20)
-        return made
+            os.close(own_namespace)
+            os.close(host_namespace)
+        tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tcp_socket.settimeout(20)
+        return tcp_socket
 
     def end(self) -> None:
-        """Away with it."""
+        """Remove the namespace."""
         self._process.kill()
         self._process.wait()
 
@@ -86,8 +86,8 @@ def _enter(namespace: int) -> None:
 
 
 class Wire(threading.Thread):
-    """Moves frames between `pa` and `pb`, each after `delay_s`; `loses(frame)` says which of `a`'s
-    it loses.
+    """A thread that moves frames between `pa` and `pb` after `delay_s`, and loses those frames of
+    `a` for which `loses(frame)` is true.
     """
 
     def __init__(self, delay_s: float, loses: Callable[[bytes], bool]) -> None:
@@ -100,23 +100,23 @@ class Wire(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until it is ended."""
+        """Move frames until `end` is called."""
         waiting: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
         while not self._ended:
             wait_s = max(0.0, waiting[0][0] - time.monotonic()) if waiting else 0.05
             readable, _, _ = select.select(self._ports, [], [], wait_s)
             for port in readable:
-                to = self._ports[1 - self._ports.index(port)]
+                target = self._ports[1 - self._ports.index(port)]
                 for frame in _frames(port):
                     if not (port is self._ports[0] and self._loses(frame)):
-                        waiting.append((time.monotonic() + self._delay_s, to, frame))
+                        waiting.append((time.monotonic() + self._delay_s, target, frame))
             while waiting and waiting[0][0] <= time.monotonic():
-                _, to, frame = waiting.popleft()
+                _, target, frame = waiting.popleft()
                 with contextlib.suppress(BlockingIOError):
-                    to.send(frame)
+                    target.send(frame)
 
     def end(self) -> None:
-        """No frame moves any more."""
+        """Stop moving frames."""
         self._ended = True
         self.join()
 
@@ -130,7 +130,7 @@ def _frames(port: socket.socket) -> Iterator[bytes]:
 
 
 def tcp_payload(frame: bytes) -> int:
-    """Bytes of TCP payload in a frame; 0 for anything else."""
+    """Return the bytes of TCP payload in a frame, or 0 for other frames."""
     if frame[12:14] != b"\x08\x00" or frame[23] != socket.IPPROTO_TCP:
         return 0
     header = 4 * (frame[14] & 15)

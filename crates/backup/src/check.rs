@@ -33,7 +33,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Returns the sum of two parts' results.
+    /// Returns the sum of the results of two parts.
     #[must_use]
     pub fn plus(self, other: Outcome) -> Outcome {
         let offsets = self.first_mismatch.into_iter().chain(other.first_mismatch);
@@ -45,14 +45,15 @@ impl Outcome {
     }
 }
 
-/// State of unpacking a compressed copy. Its pieces are concatenated in order.
+/// State of unpacking a compressed copy, whose pieces are concatenated in order.
 #[derive(Debug)]
 struct Packed {
     unpacker: Unpacker,
     frames: Vec<u32>,
     arrived: BTreeMap<u32, Vec<u8>>,
-    /// Next piece to unpack, and next block to come out.
+    /// Next piece to unpack.
     piece: u32,
+    /// Next block to be unpacked.
     block: u32,
 }
 
@@ -150,7 +151,7 @@ impl Check {
         self.next >= self.copy.blocks() && self.reading.is_empty()
     }
 
-    /// Number of pieces being read.
+    /// Returns the number of pieces being read.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.reading.len()
@@ -164,8 +165,8 @@ impl Check {
 
     fn compare(&mut self, block: u32, data: &[u8]) {
         let (begin, length) = self.image.block(block);
-        let read = self.digests.get(block as usize).copied();
-        let is_equal = data.len() == length as usize && read == Some(Digest::of(data));
+        let expected = self.digests.get(block as usize).copied();
+        let is_equal = data.len() == length as usize && expected == Some(Digest::of(data));
         self.outcome = self.outcome.plus(Outcome {
             verified_bytes: length.into(),
             mismatches: u64::from(!is_equal),
@@ -200,7 +201,7 @@ mod tests {
                 part.handle_written(write.tag);
             }
         };
-        while let Some(length) = part.wants() {
+        while let Some(length) = part.next_length() {
             let block = part.begin_read(Time(1)).block;
             let word = (u64::from(block) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let data = (0..u64::from(length) / 8)

@@ -29,9 +29,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Calls `see` with the name and value of every counter of the contract. Names that end in
+    /// Calls `visitor` with the name and value of every counter of the contract. Names that end in
     /// `_now` are gauges.
-    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+    pub fn visit(&self, visitor: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("reads", self.reads),
             ("writes", self.writes),
@@ -46,7 +46,7 @@ impl Counters {
             ("in_flight_now", self.in_flight_now),
         ];
         all.into_iter()
-            .for_each(|(name, value)| see(name, value as f64));
+            .for_each(|(name, value)| visitor(name, value as f64));
     }
 
     /// Adds `other` to every counter.

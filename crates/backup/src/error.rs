@@ -13,7 +13,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// Returns its name in configurations, counters and messages.
+    /// Returns the name of the side in configurations, counters and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// Longest delay that a late reader may catch up. Long enough that a late wake-up costs no
-/// throughput, short enough that the burst is negligible.
+/// Longest delay that a late reader may catch up. It is long enough that a late wake-up costs no
+/// throughput, and short enough that the burst is negligible.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// A rate limit. In any interval `t`, at most rate × (t + 10 ms) plus one block are admitted.
@@ -60,7 +60,7 @@ mod tests {
             }
             now = pace.due();
         }
-        // Rate, slack that the first block may catch up, and that block.
+        // The rate, the slack that the first block may catch up, and the block itself.
         let bytes_max = 125_000_000 + 1_250_000 + 262_144;
         assert!((125_000_000..=bytes_max).contains(&bytes), "{bytes}");
     }
@@ -69,7 +69,7 @@ mod tests {
     fn a_late_reader_catches_up_ten_milliseconds_and_no_more() {
         let mut pace = Pace::new(1_000_000);
         assert!(pace.take(Time(1_000_000_000), 1000));
-        // Six seconds later: 10 ms of it, and the block that is due now.
+        // Six seconds later, 10 ms of them may be caught up, and a block is due.
         let now = Time(7_000_000_000);
         let mut taken = 0;
         while pace.take(now, 1000) {

@@ -17,14 +17,14 @@ pub struct Place {
     pub source_offset: u64,
     /// Offset on the destination.
     pub destination_offset: u64,
-    /// Its length.
+    /// Length of the part.
     pub length: u64,
     /// Length of a block.
     pub block_bytes: u32,
 }
 
 impl Place {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> u32 {
         self.length.div_ceil(self.block_bytes.into()) as u32
@@ -68,25 +68,32 @@ pub struct Part {
     depth: usize,
     /// Logical block of the destination; packed data is padded to a multiple of it.
     sector_bytes: u32,
-    /// Next block to read, and block at which reading ends.
+    /// Next block to read.
     next: u32,
+    /// Block at which reading ends.
     end: u32,
     /// Blocks being read, with the start of each read.
     reading: BTreeMap<u32, Time>,
     /// Blocks being written, by tag, with the start of each write.
     writing: BTreeMap<u32, (Time, Write)>,
+    /// Blocks to write.
     outbox: VecDeque<Write>,
-    tags: u32,
-    /// With compression: packs in order, whatever the order of completion.
+    next_tag: u32,
+    /// Packer, with compression. It packs blocks in order, regardless of the order of completion.
     packer: Option<Packer>,
+    /// Blocks that were read and not packed.
     arrived: BTreeMap<u32, Vec<u8>>,
+    /// Next block to pack.
     packed: u32,
+    /// Offset of the next packed block in the part's copy, bytes.
     packed_at: u64,
+    /// Whether the packer has returned its last block.
     finished: bool,
+    /// Whether blocks that are not being written are dropped.
     abandoned: bool,
     /// Digest of each block, if the copy is to be verified.
     digests: Option<Vec<Digest>>,
-    /// Unused buffers.
+    /// Buffers to reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -109,7 +116,7 @@ impl Part {
             reading: BTreeMap::new(),
             writing: BTreeMap::new(),
             outbox: VecDeque::new(),
-            tags: 0,
+            next_tag: 0,
             packer,
             arrived: BTreeMap::new(),
             packed: 0,
@@ -129,13 +136,13 @@ impl Part {
 
     /// Returns the length of the next block to read, if fewer than `depth` are in flight.
     #[must_use]
-    pub fn wants(&self) -> Option<u32> {
+    pub fn next_length(&self) -> Option<u32> {
         let held = self.in_flight() + self.arrived.len() + self.outbox.len();
         let room = self.next < self.end && held < self.depth;
         room.then(|| self.place.block(self.next).1)
     }
 
-    /// Starts reading the next block. Requires that [`Part::wants`] returned a length.
+    /// Starts reading the next block. Requires that [`Part::next_length`] returned a length.
     pub fn begin_read(&mut self, now: Time) -> Read {
         let block = self.next;
         self.next += 1;
@@ -181,7 +188,7 @@ impl Part {
     pub fn handle_written(&mut self, tag: u32) -> Option<(u64, u32, Time)> {
         let (started, write) = self.writing.remove(&tag)?;
         let (offset, length) = (write.offset_bytes, write.buffer.len() as u32);
-        // Normally the sender has dropped its reference by now. Otherwise the buffer is not reused.
+        // The sender has normally dropped its reference by now. Otherwise the buffer is not reused.
         self.spare.extend(Arc::into_inner(write.buffer));
         Some((offset, length, started))
     }
@@ -205,7 +212,7 @@ impl Part {
         self.arrived.clear();
     }
 
-    /// Number of blocks being read or written.
+    /// Returns the number of blocks being read or written.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.reading.len() + self.writing.len()
@@ -266,11 +273,11 @@ impl Part {
 
     fn put(&mut self, offset_bytes: u64, data: Vec<u8>) {
         let write = Write {
-            tag: self.tags,
+            tag: self.next_tag,
             offset_bytes,
             buffer: Arc::new(data),
         };
-        self.tags += 1;
+        self.next_tag += 1;
         self.outbox.push_back(write);
     }
 }
@@ -307,31 +314,31 @@ mod tests {
         let mut part = part();
         let now = Time(1);
         let mut read = Vec::new();
-        while part.wants().is_some() {
+        while part.next_length().is_some() {
             read.push(part.begin_read(now));
         }
         let offsets: Vec<u64> = read.iter().map(|read| read.offset_bytes).collect();
         assert_eq!(offsets, [4096, 8192, 12288]);
-        // A block that was read keeps its place until it is written.
+        // A block that was read counts as in flight until it is written.
         part.handle_read(1, Some(vec![1; 4096])).unwrap();
-        assert_eq!(part.wants(), None);
+        assert_eq!(part.next_length(), None);
         let write = part.poll_write(now).unwrap();
         assert_eq!(write.offset_bytes, (1 << 20) + 4096);
-        assert_eq!(part.wants(), None);
+        assert_eq!(part.next_length(), None);
         drop(write.buffer);
         assert_eq!(
             part.handle_written(write.tag),
             Some(((1 << 20) + 4096, 4096, now))
         );
         assert!(part.poll_spare().is_some());
-        assert_eq!(part.wants(), Some(4096));
+        assert_eq!(part.next_length(), Some(4096));
     }
 
     #[test]
     fn the_last_block_ends_with_the_image() {
         let mut part = part();
         for block in 0..11 {
-            let length = part.wants().unwrap();
+            let length = part.next_length().unwrap();
             assert_eq!(length, if block == 10 { 512 } else { 4096 });
             assert_eq!(part.begin_read(Time(1)).length_bytes, length);
             part.handle_read(block, Some(vec![0; length as usize]))
@@ -340,7 +347,7 @@ mod tests {
             let write = part.poll_write(Time(1)).unwrap();
             part.handle_written(write.tag);
         }
-        assert_eq!(part.wants(), None);
+        assert_eq!(part.next_length(), None);
         assert!(part.is_copied() && part.is_whole());
     }
 
@@ -349,7 +356,7 @@ mod tests {
         let mut part = part();
         part.begin_read(Time(1));
         part.stop();
-        assert_eq!(part.wants(), None);
+        assert_eq!(part.next_length(), None);
         assert!(!part.is_copied());
         part.handle_read(0, Some(vec![0; 4096])).unwrap();
         let write = part.poll_write(Time(1)).unwrap();
@@ -364,7 +371,7 @@ mod tests {
         let mut part = Part::new(PLACE, 3, 512, Some(packer), true);
         for block in 0..3 {
             part.begin_read(Time(1));
-            assert_eq!(part.wants().is_some(), block < 2);
+            assert_eq!(part.next_length().is_some(), block < 2);
         }
         for block in [2, 1, 0] {
             part.handle_read(block, Some(vec![block as u8; 4096]))

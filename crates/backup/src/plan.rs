@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_follow_one_another_without_a_gap_on_both_lus() {
+    fn parts_are_contiguous_on_both_lus() {
         let parts = plan_parts(
             "jobs[0]",
             &job(),
@@ -305,7 +305,7 @@ mod tests {
                 assert!(error.problem.contains(word), "{word} in {}", error.problem);
             }
         }
-        // To the end of the source.
+        // A length of 0 extends to the end of the source.
         let whole = BackupJob {
             length_bytes: 0,
             streams: 1,

@@ -79,12 +79,12 @@ fn all_streams_together_keep_the_rate_limit_to_within_a_block() {
         });
         scene.copy();
         let took = scene.job.copy_duration().unwrap().as_secs_f64();
-        // The last read may start once all others have had their time, of which 10 ms may be caught
-        // up; nothing else takes noticeable time. One block is 512 bytes long, and with several
-        // streams it is not the last.
+        // The last read may start once the rate limit has admitted all other bytes, less 10 ms that
+        // may be caught up. Nothing else takes noticeable time. The last block read is the one of
+        // 512 bytes, or with several streams one of 16 KiB.
         let seconds = |bytes: usize| bytes as f64 / rate as f64;
-        let (least, most) = (LENGTH - 16 * KIB, LENGTH - 512);
-        let expected = seconds(least) - 0.010..seconds(most) - 0.009;
+        let (bytes_min, bytes_max) = (LENGTH - 16 * KIB, LENGTH - 512);
+        let expected = seconds(bytes_min) - 0.010..seconds(bytes_max) - 0.009;
         assert!(expected.contains(&took), "{took} s, {expected:?}");
     }
 }
@@ -100,16 +100,16 @@ fn at_most_depth_is_in_flight_and_a_lower_depth_takes_longer() {
         scene.delay = Duration::from_millis(5);
         scene.run_until(|event| *event == JobEvent::Ready);
         scene.begin();
-        let mut most = 0;
+        let mut in_flight_max = 0;
         while scene.job.copy_duration().is_none() {
             scene.run_for(Duration::from_millis(1));
-            most = most.max(scene.job.counters().in_flight_now);
+            in_flight_max = in_flight_max.max(scene.job.counters().in_flight_now);
         }
-        assert_eq!(most, u64::from(depth));
+        assert_eq!(in_flight_max, u64::from(depth));
         times.push(scene.job.copy_duration().unwrap().as_millis());
     }
-    // A block takes a round trip to read and one to write, 20 ms, and the flush takes one. There
-    // are 41 blocks.
+    // A block takes one round trip to read and one to write, 20 ms in total. The flush takes one
+    // round trip. There are 41 blocks.
     assert_eq!(times[0], 41 * 20 + 10);
     assert!(
         times[1] < times[0] / 2 + 40 && times[2] < times[0] / 8 + 60,
@@ -179,8 +179,8 @@ fn a_failed_read_is_reported_with_its_offset() {
         source_offset_bytes: 512,
         ..job(LENGTH as u64)
     });
-    let place = scene_place(&mut scene);
-    scene.disk(Side::Source).unreadable = Some(512 + place + 100);
+    let offset = third_block_of_second_stream(&mut scene);
+    scene.disk(Side::Source).unreadable = Some(512 + offset + 100);
     let event = scene.copy().clone();
     let JobEvent::Failed(JobError::Read {
         offset_bytes,
@@ -190,12 +190,12 @@ fn a_failed_read_is_reported_with_its_offset() {
     else {
         panic!("{event:?}")
     };
-    assert_eq!(offset_bytes, place);
+    assert_eq!(offset_bytes, offset);
     assert!(error.to_string().contains("CHECK CONDITION"));
 }
 
 /// Returns the offset in the image of the third block of the second stream.
-fn scene_place(scene: &mut Scene) -> u64 {
+fn third_block_of_second_stream(scene: &mut Scene) -> u64 {
     scene.run_until(|event| *event == JobEvent::Ready);
     scene.job.places().nth(1).unwrap().image_offset + 2 * 16_384
 }

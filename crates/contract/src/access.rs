@@ -9,8 +9,8 @@ use crate::chap::{ChapAlgorithm, ChapUser};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// CHAP names of initiators, each at most once. With users and no `rules`, only these users may
-    /// log in, and each of them sees every LU.
+    /// CHAP users that initiators may authenticate as; each name at most once. With users and no
+    /// `rules`, only these users may log in, and each of them sees every LU.
     pub users: Vec<ChapUser>,
     /// CHAP name and secret with which the array authenticates itself to initiators that ask for it
     /// (mutual CHAP). The secret must differ from every user's. Default: such logins are refused.
@@ -33,9 +33,9 @@ impl Default for AccessConfig {
     }
 }
 
-/// An access rule: admits an initiator that meets all of its conditions. Bind each CHAP user to its
-/// initiator names: a user who may log in under any name can reinstate, and so take over, another
-/// initiator's session.
+/// An access rule, which admits an initiator that meets all of its conditions. Bind each CHAP user
+/// to its initiator names: a user who may log in under any name can reinstate, and so take over,
+/// another initiator's session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessRule {

@@ -57,7 +57,7 @@ pub struct ArrayConfig {
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
     /// Maximum number of sessions, 1 to 20 000. Default 16 384.
-    #[serde(default = "sessions")]
+    #[serde(default = "default_sessions_max")]
     pub sessions_max: u32,
     /// Busy polling: poll for the next event for this long before sleeping, microseconds, 0 to
     /// 1000. Uses a whole core under load and saves the wake-up (25 to 30 µs on a virtual machine)
@@ -69,7 +69,7 @@ pub struct ArrayConfig {
 fn default_sample_interval_ms() -> u32 {
     1000
 }
-fn sessions() -> u32 {
+fn default_sessions_max() -> u32 {
     16_384
 }
 
@@ -82,7 +82,7 @@ pub struct LuConfig {
     /// Capacity in bytes, a multiple of `block_bytes`.
     pub size_bytes: u64,
     /// Logical block length: 512 or 4096. Default 512.
-    #[serde(default = "block")]
+    #[serde(default = "default_block_bytes")]
     pub block_bytes: u32,
     /// Physical block length, reported to initiators so that they can align their requests:
     /// `block_bytes` to 65 536, a power of two. Default `block_bytes`.
@@ -102,8 +102,8 @@ pub struct LuConfig {
     /// regardless of this setting. Default false.
     #[serde(default)]
     pub thin: bool,
-    /// WRITE SAME with UNMAP deallocates the blocks regardless of the data sent, as LIO and tgt do.
-    /// Otherwise a block that is not all zeros is written, as SBC-3 requires. Default false.
+    /// Let WRITE SAME with UNMAP deallocate the blocks regardless of the data sent, as LIO and tgt
+    /// do. Otherwise a block that is not all zeros is written, as SBC-3 requires. Default false.
     #[serde(default)]
     pub unmap_any_data: bool,
     /// Removable medium (RMB): START STOP UNIT ejects and loads it. Default false.
@@ -114,7 +114,7 @@ pub struct LuConfig {
     pub sanitize: bool,
 }
 
-fn block() -> u32 {
+fn default_block_bytes() -> u32 {
     512
 }
 
@@ -135,7 +135,7 @@ pub enum StoreConfig {
     /// A sparse file, created if absent, or a block device. An existing file is accepted if it is
     /// empty or has exactly the LU's size.
     File {
-        /// Its path.
+        /// Path of the file or device.
         path: String,
         /// Accept a block device, or an existing file of another length, whatever it contains. A
         /// shorter file is extended to the LU's size. Default false.
@@ -146,7 +146,7 @@ pub enum StoreConfig {
         #[serde(default)]
         direct: bool,
     },
-    /// A volume of a pool: created with the LU's size if absent, extended if smaller. Always
+    /// Volume of a pool, created with the LU's size if absent and extended if smaller. Always
     /// thin-provisioned.
     Thin {
         /// Name of the pool.
@@ -164,17 +164,18 @@ pub enum StoreConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolConfig {
-    /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
+    /// Name: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Directory of its metadata and data, created if absent. Only one array at a time can open it.
+    /// Directory of the pool's metadata and data, created if absent. Only one array at a time can
+    /// open it.
     pub directory: String,
     /// Allocation unit, bytes: a power of two from 64 KiB to 16 MiB, fixed when the pool is
     /// created. Default 256 KiB.
-    #[serde(default = "page")]
+    #[serde(default = "default_page_bytes")]
     pub page_bytes: u32,
     /// Used share at which initiators are notified (THIN PROVISIONING SOFT THRESHOLD REACHED),
     /// percent, 1 to 100. Default 70.
-    #[serde(default = "seventy")]
+    #[serde(default = "default_soft_threshold_percent")]
     pub soft_threshold_percent: u8,
     /// Seconds that a write waits while the pool has no free page, at most 3600, before it is
     /// refused. It proceeds once space becomes free (UNMAP, another group). dm-thin's queue mode
@@ -190,10 +191,10 @@ pub struct PoolConfig {
     pub groups: Vec<GroupConfig>,
 }
 
-fn page() -> u32 {
+fn default_page_bytes() -> u32 {
     256 << 10
 }
-fn seventy() -> u8 {
+fn default_soft_threshold_percent() -> u8 {
     70
 }
 
@@ -201,10 +202,10 @@ fn seventy() -> u8 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GroupConfig {
-    /// Its name: 1 to 64 letters, digits, `.`, `_` and `-`.
+    /// Name: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Size, bytes, at least two pages; rounded down to whole pages, the first of which holds no
-    /// data. Ignored if the pool already has the group.
+    /// Size, bytes, at least two pages, rounded down to whole pages. The first page holds no data.
+    /// Ignored if the pool already has the group.
     pub size_bytes: u64,
     /// Position on the modelled drives. Required if `model` is an array of drives.
     #[serde(default)]

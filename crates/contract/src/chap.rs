@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SecretSource {
-    /// In the configuration itself.
+    /// The configuration contains the secret.
     Text {
         /// The secret.
         text: String,
     },
-    /// In a file whose only line is the secret. The engine reads the file; the line ending is not
-    /// part of the secret.
+    /// A file contains the secret as its only line. The engine reads the file; the line ending is
+    /// not part of the secret.
     File {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
 }
@@ -35,8 +35,8 @@ enum Source {
 impl<'de> Deserialize<'de> for SecretSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         const SHAPE: &str = r#"{"kind": "file", "path": …} or {"kind": "text", "text": …}"#;
-        struct Map;
-        impl<'de> Visitor<'de> for Map {
+        struct SecretVisitor;
+        impl<'de> Visitor<'de> for SecretVisitor {
             type Value = Source;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(SHAPE)
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for SecretSource {
                 Source::deserialize(MapAccessDeserializer::new(map))
             }
         }
-        Ok(match deserializer.deserialize_any(Map)? {
+        Ok(match deserializer.deserialize_any(SecretVisitor)? {
             Source::Text { text } => SecretSource::Text { text },
             Source::File { path } => SecretSource::File { path },
         })

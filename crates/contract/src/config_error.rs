@@ -8,14 +8,14 @@ pub struct ConfigError {
     pub field: String,
     /// The value and the bound that it violates.
     pub problem: String,
-    /// How to correct it.
+    /// How to correct the field.
     pub hint: String,
 }
 
 /// Returns the error for `field`.
 ///
 /// # Errors
-/// Always.
+/// Always returns the error.
 pub fn refuse<T>(
     field: impl Into<String>,
     problem: impl Into<String>,

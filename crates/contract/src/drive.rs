@@ -14,7 +14,7 @@ pub enum Model {
     None,
     /// A named model: `jdsf-2011`.
     Preset {
-        /// Its name.
+        /// Name of the model.
         name: String,
     },
     /// An array of drives.
@@ -58,7 +58,7 @@ pub struct Controller {
     pub data_us_per_mib: f64,
 }
 
-/// A port that carries each direction at a given rate, one transfer after another.
+/// A port that carries transfers in sequence, each direction at a given rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
@@ -88,45 +88,46 @@ pub struct Cache {
     pub size_bytes: u64,
     /// Segment, bytes: 4, 8, 16, 32 or 64 KiB. The unit of allocation; validity is tracked per 512
     /// bytes within it. Default 16 KiB.
-    #[serde(default = "segment")]
+    #[serde(default = "default_segment_bytes")]
     pub segment_bytes: u32,
     /// Write policy. Default `back`.
     #[serde(default)]
     pub write: WritePolicy,
     /// The cache survives a power cut (battery, flash), so a flush has nothing to do and forced
-    /// unit access costs nothing. Otherwise both wait for the drives. Default true.
+    /// unit access has no additional cost. Otherwise both wait for the drives. Default true.
     #[serde(default = "default_true")]
     pub nonvolatile: bool,
     /// Share of the segments that may be dirty, percent, 1 to 100; beyond it writes wait. Default
     /// 80.
-    #[serde(default = "eighty")]
+    #[serde(default = "default_eighty")]
     pub write_pending_limit_percent: f64,
     /// Share of the dirty limit above which destaging starts, percent, 0 to 100. Default 80.
-    #[serde(default = "eighty")]
+    #[serde(default = "default_eighty")]
     pub destage_high_percent: f64,
     /// Share of the dirty limit at which destaging stops, percent, 0 to `destage_high_percent`.
     /// Default 60.
-    #[serde(default = "sixty")]
+    #[serde(default = "default_sixty")]
     pub destage_low_percent: f64,
     /// Idle time after which a group is destaged in any case, milliseconds, 0 to 3 600 000. Default
     /// 1000.
-    #[serde(default = "thousand")]
+    #[serde(default = "default_thousand")]
     pub destage_idle_ms: f64,
     /// Concurrent destages per group, 1 to 256. Default 16.
-    #[serde(default = "sixteen")]
+    #[serde(default = "default_sixteen")]
     pub destage_writes: u32,
     /// Largest destage, bytes, a segment to 16 MiB; never shorter than a stripe row of a group with
     /// parity. Default 1 MiB.
-    #[serde(default = "mebibyte")]
+    #[serde(default = "default_mebibyte")]
     pub destage_bytes_max: u32,
-    /// Time from the controller's end to the answer on a cache hit, microseconds, 0 to 1 000 000.
+    /// Time from the end of the controller's processing to the response on a cache hit,
+    /// microseconds, 0 to 1 000 000.
     pub hit_us: f64,
-    /// Read-ahead of a sequential reader, bytes, a multiple of 512 up to 16 MiB. One to two such
-    /// stretches are kept ahead of it. 0: no read-ahead. Default 1 MiB.
-    #[serde(default = "mebibyte")]
+    /// Read-ahead of a sequential reader, bytes, a multiple of 512 up to 16 MiB. Between one and
+    /// two times this length is kept ahead of the reader. 0: no read-ahead. Default 1 MiB.
+    #[serde(default = "default_mebibyte")]
     pub read_ahead_bytes: u32,
     /// Number of sequential reads after which a reader counts as sequential, 2 to 1000. Default 3.
-    #[serde(default = "three")]
+    #[serde(default = "default_three")]
     pub read_ahead_after: u32,
 }
 
@@ -147,7 +148,7 @@ pub enum Raid {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// Layout.
+    /// Layout over the drives.
     pub raid: Raid,
     /// Number of drives: 1 or more (RAID 0), even (RAID 1), 3 or more (RAID 5); at most 64.
     pub drives: u32,
@@ -181,7 +182,7 @@ pub struct Extents {
 pub enum Drive {
     /// A named drive: `sas-15k-146`, `sas-15k-300` (hdd), `sata-ssd-960`, `nvme-ssd-2000` (ssd).
     Preset {
-        /// Its name.
+        /// Name of the drive.
         name: String,
     },
     /// A hard disk drive.
@@ -212,7 +213,7 @@ pub struct Hdd {
     pub rate_inner_bytes_per_s: f64,
     /// Zones of equal numbers of cylinders, 1 to 64; the rate falls linearly from zone to zone.
     /// Default 16.
-    #[serde(default = "sixteen")]
+    #[serde(default = "default_sixteen")]
     pub zones: u32,
     /// Seek to the next cylinder for a read, milliseconds, above 0. Source: data sheet ("single
     /// track").
@@ -235,15 +236,15 @@ pub struct Hdd {
     /// ("controller overhead").
     #[serde(default)]
     pub command_us: f64,
-    /// Commands queued in the drive, which reorders them, 1 to 1024; further ones wait in the
-    /// array, in order. Source: data sheet ("queue depth").
+    /// Maximum number of commands queued in the drive, 1 to 1024. The drive reorders them; further
+    /// commands wait in the array, in order. Source: data sheet ("queue depth").
     pub queue_depth: u32,
-    /// Age from which a command is overdue, milliseconds since the array sent it to the drive, 0 to
-    /// 60 000. While no command is overdue, the one with the shortest access time is served first;
-    /// 0 makes the drive serve in order.
+    /// Age at which a command becomes overdue, milliseconds since the array sent it to the drive, 0
+    /// to 60 000. While no command is overdue, the one with the shortest access time is served
+    /// first; 0 makes the drive serve in order.
     pub age_limit_ms: f64,
-    /// While commands are overdue, the oldest is served at every Nth choice, 1 to 1000; the choices
-    /// between remain shortest access time first. Default 1: strictly oldest first.
+    /// N, 1 to 1000: while commands are overdue, every Nth choice serves the oldest. The other
+    /// choices remain shortest access time first. Default 1: strictly oldest first.
     #[serde(default = "default_one")]
     pub overdue_every: u32,
 }
@@ -285,23 +286,23 @@ pub struct Ssd {
     pub channel_bytes_per_s: f64,
     /// Unit of the logical-to-physical map, bytes: 512 up to a page of all planes, a power of two.
     /// A partial write of a unit reads it first. Default 4096.
-    #[serde(default = "map_unit")]
+    #[serde(default = "default_mapping_bytes")]
     pub mapping_bytes: u32,
-    /// Write buffer safe from a power cut, in which writes are acknowledged, bytes: 0, or at least
-    /// two pages of all planes; at most 64 GiB. With 0 a write is acknowledged once it is in flash,
-    /// and `mapping_bytes` must be a page of all planes.
+    /// Size of the write buffer, bytes: 0, or at least two pages of all planes; at most 64 GiB. The
+    /// buffer survives a power cut, so a write is acknowledged once it is there. With 0 a write is
+    /// acknowledged once it is in flash, and `mapping_bytes` must be a page of all planes.
     pub buffer_bytes: u64,
     /// Rate of the host interface in each direction, bytes per second, 1e6 to 1e12. Source: data
     /// sheet (sequential read).
     pub interface_bytes_per_s: f64,
-    /// Processing time of the drive's controller per command, one after another, microseconds, 0 to
-    /// 10 000. Source: data sheet (highest random read IOPS).
+    /// Processing time of the drive's controller per command, microseconds, 0 to 10 000. Commands
+    /// are processed in sequence. Source: data sheet (highest random read IOPS).
     pub command_us: f64,
     /// Additional latency of each command that does not delay other commands, microseconds, 0 to
     /// 100 000. Source: data sheet (latency).
     pub latency_us: f64,
-    /// Commands in progress in the drive, 1 to 65 536; further ones wait in the array. Source: data
-    /// sheet or interface.
+    /// Maximum number of commands in progress in the drive, 1 to 65 536. Further commands wait in
+    /// the array. Source: data sheet or interface.
     pub queue_depth: u32,
     /// Start full and overwritten at random until the cost of garbage collection is constant
     /// (steady state); otherwise start empty (fresh out of the box). Default true.
@@ -309,33 +310,33 @@ pub struct Ssd {
     pub preconditioned: bool,
 }
 
-fn map_unit() -> u32 {
+fn default_mapping_bytes() -> u32 {
     4096
 }
-fn sixteen() -> u32 {
+fn default_sixteen() -> u32 {
     16
 }
 fn default_one() -> u32 {
     1
 }
-fn segment() -> u32 {
+fn default_segment_bytes() -> u32 {
     16 << 10
 }
 fn default_true() -> bool {
     true
 }
-fn eighty() -> f64 {
+fn default_eighty() -> f64 {
     80.0
 }
-fn sixty() -> f64 {
+fn default_sixty() -> f64 {
     60.0
 }
-fn thousand() -> f64 {
+fn default_thousand() -> f64 {
     1000.0
 }
-fn mebibyte() -> u32 {
+fn default_mebibyte() -> u32 {
     1 << 20
 }
-fn three() -> u32 {
+fn default_three() -> u32 {
     3
 }

@@ -22,9 +22,9 @@ pub struct FabricConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
-    /// Name in counters and in the ends of links.
+    /// Name in counters and in link ends.
     pub name: String,
-    /// When a frame is forwarded. Default `store_and_forward`.
+    /// Forwarding of frames. Default `store_and_forward`.
     #[serde(default)]
     pub forwarding: Forwarding,
     /// Memory shared by all egress queues. Default: each queue has its own (`queue.bytes`).
@@ -32,10 +32,10 @@ pub struct SwitchConfig {
     pub shared_buffer: Option<SharedBuffer>,
     /// Size of the address table, 1 to 1 000 000; frames to addresses that do not fit are flooded.
     /// Default 16 384.
-    #[serde(default = "addresses")]
+    #[serde(default = "default_addresses_max")]
     pub addresses_max: u32,
     /// Ageing time of an address, seconds. Default 300 (IEEE 802.1D).
-    #[serde(default = "age")]
+    #[serde(default = "default_address_age_s")]
     pub address_age_s: u32,
     /// Routing between VLANs (L3 switch), IPv4. Default: none.
     #[serde(default)]
@@ -60,14 +60,14 @@ pub struct RouterConfig {
 #[serde(deny_unknown_fields)]
 pub struct RouterInterface {
     /// VLAN, 1 to 4094. Default 1.
-    #[serde(default = "vlan_one")]
+    #[serde(default = "default_vlan")]
     pub vlan: u16,
     /// IPv4 address.
     pub address: Ipv4Addr,
     /// Prefix length of the connected network, 1 to 31.
     pub prefix_length: u8,
     /// MTU: longest IP packet sent into this VLAN, bytes, 576 to 65 535. Default 1500.
-    #[serde(default = "mtu")]
+    #[serde(default = "default_mtu_bytes")]
     pub mtu_bytes: u32,
 }
 
@@ -83,31 +83,31 @@ pub struct RouteConfig {
     pub via: Ipv4Addr,
 }
 
-fn vlan_one() -> u16 {
+fn default_vlan() -> u16 {
     1
 }
 
-fn addresses() -> u32 {
+fn default_addresses_max() -> u32 {
     16_384
 }
-fn age() -> u32 {
+fn default_address_age_s() -> u32 {
     300
 }
 
-/// When a switch forwards a frame.
+/// Forwarding of frames by a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Forwarding {
-    /// Once its last byte has arrived.
+    /// Forward a frame once its last byte has arrived.
     #[default]
     StoreAndForward,
-    /// Once its first 64 bytes have arrived, if the egress link is not faster than the ingress
-    /// link.
+    /// Forward a frame once its first 64 bytes have arrived, if the egress link is not faster than
+    /// the ingress link.
     CutThrough,
 }
 
-/// Memory shared by dynamic threshold (Choudhury and Hahne 1998): a queue may grow to `alpha` times
-/// the free memory.
+/// Memory shared by queues with dynamic thresholds (Choudhury and Hahne 1998): a queue may grow to
+/// `alpha` times the free memory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SharedBuffer {
@@ -128,23 +128,23 @@ fn default_one() -> f64 {
 pub struct LinkConfig {
     /// Name in counters.
     pub name: String,
-    /// One end.
+    /// First end.
     pub a: End,
-    /// The other.
+    /// Second end.
     pub b: End,
     /// MTU: longest IP packet carried, bytes, 576 to 65 535; longer frames are dropped and counted.
     /// Default 1500.
-    #[serde(default = "mtu")]
+    #[serde(default = "default_mtu_bytes")]
     pub mtu_bytes: u32,
-    /// From `a` to `b`.
+    /// Direction from `a` to `b`.
     #[serde(default)]
     pub a_to_b: Direction,
-    /// From `b` to `a`.
+    /// Direction from `b` to `a`.
     #[serde(default)]
     pub b_to_a: Direction,
 }
 
-fn mtu() -> u32 {
+fn default_mtu_bytes() -> u32 {
     1500
 }
 
@@ -155,16 +155,16 @@ pub enum End {
     /// A network interface of the engine. Ports count from 0 in the order of the links, `a` before
     /// `b`.
     Interface {
-        /// Its name.
+        /// Name of the interface.
         name: String,
     },
     /// A port of a switch.
     Switch {
         /// Name of the switch.
         name: String,
-        /// VLAN of untagged frames, 1 to 4094; tagged frames are refused. `None`: a trunk, which
-        /// carries tagged frames (VLAN 1 untagged).
-        #[serde(default = "vlan_1")]
+        /// VLAN of untagged frames, 1 to 4094; tagged frames are refused. `None` makes the port a
+        /// trunk, which carries tagged frames (VLAN 1 untagged).
+        #[serde(default = "default_access_vlan")]
         vlan: Option<u16>,
         /// VLANs of a trunk, in both directions, each 1 to 4094; frames of other VLANs are refused.
         /// Default: all. Not allowed for access ports.
@@ -173,7 +173,7 @@ pub enum End {
     },
 }
 
-fn vlan_1() -> Option<u16> {
+fn default_access_vlan() -> Option<u16> {
     Some(1)
 }
 
@@ -181,8 +181,8 @@ fn vlan_1() -> Option<u16> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Direction {
-    /// Rate on the wire, bits per second, including preamble and gap, 1000 to 10^12. `None`: no
-    /// serialisation delay.
+    /// Rate on the wire, bits per second, including preamble and gap, 1000 to 10^12. `None` means
+    /// no serialisation delay.
     pub rate_bits_per_s: Option<u64>,
     /// Propagation delay, µs, 0 to 10^7.
     pub delay_us: f64,
@@ -190,14 +190,14 @@ pub struct Direction {
     pub jitter: Jitter,
     /// Loss of frames.
     pub loss: Loss,
-    /// Share of frames that are duplicated, percent.
+    /// Share of frames that are duplicated, percent, 0 to 100.
     pub duplicate_percent: f64,
     /// Share of frames in which one payload bit is flipped after the FCS was checked, as by
-    /// defective equipment, percent.
+    /// defective equipment, percent, 0 to 100.
     pub corrupt_percent: f64,
-    /// Share of frames that are delayed by `reorder_us`, percent.
+    /// Share of frames that are delayed by `reorder_us`, percent, 0 to 100.
     pub reorder_percent: f64,
-    /// Additional delay of reordered frames, µs.
+    /// Additional delay of reordered frames, µs, 0 to 10^7.
     pub reorder_us: f64,
     /// Queue in front of the serialiser.
     pub queue: Queue,
@@ -228,24 +228,24 @@ impl Default for Direction {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Jitter {
-    /// Nothing.
+    /// No jitter.
     #[default]
     None,
     /// Uniform between 0 and `max_us`.
     Uniform {
-        /// Upper bound, µs.
+        /// Upper bound, µs, 0 to 10^7.
         max_us: f64,
     },
     /// Exponential.
     Exponential {
-        /// Mean, µs.
+        /// Mean, µs, 0 to 10^7.
         mean_us: f64,
     },
     /// Normal around `mean_us`; negative values count as 0.
     Normal {
-        /// Mean, µs.
+        /// Mean, µs, 0 to 10^7.
         mean_us: f64,
-        /// Standard deviation, µs.
+        /// Standard deviation, µs, 0 to 10^7.
         deviation_us: f64,
     },
 }
@@ -270,12 +270,12 @@ pub enum Loss {
         /// Mean number of frames in a stay in the bad state, at least 1.
         burst_frames: f64,
         /// Loss in the bad state, percent. Default 100.
-        #[serde(default = "hundred")]
+        #[serde(default = "default_bad_percent")]
         bad_percent: f64,
     },
 }
 
-fn hundred() -> f64 {
+fn default_bad_percent() -> f64 {
     100.0
 }
 
@@ -303,7 +303,7 @@ impl Default for Queue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Discipline {
-    /// None: frames are dropped only if the queue is full.
+    /// Drop frames only if the queue is full.
     #[default]
     TailDrop,
     /// Random early detection (Floyd and Jacobson 1993).
@@ -313,10 +313,10 @@ pub enum Discipline {
         /// Average queue length above which all frames are dropped (or marked), bytes.
         max_bytes: u64,
         /// Drop probability just below `max_bytes`, percent. Default 10.
-        #[serde(default = "ten")]
+        #[serde(default = "default_red_percent")]
         percent: f64,
         /// Weight of the latest length in the average, 0 to 1. Default 0.002.
-        #[serde(default = "weight")]
+        #[serde(default = "default_red_weight")]
         weight: f64,
         /// Mark ECN-capable frames instead of dropping them.
         #[serde(default)]
@@ -329,9 +329,9 @@ pub enum Discipline {
     },
 }
 
-fn ten() -> f64 {
+fn default_red_percent() -> f64 {
     10.0
 }
-fn weight() -> f64 {
+fn default_red_weight() -> f64 {
     0.002
 }

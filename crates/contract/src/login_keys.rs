@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::config_error::{ConfigError, refuse};
 
 /// iSCSI login keys (RFC 7143 section 13): the values that an initiator offers, or that an array
-/// declares and accepts. Of lengths and counts, the smaller of both sides' values applies; of
-/// `InitialR2T`, Yes; of `ImmediateData`, No. Sessions have one connection (`MaxConnections=1`) and
-/// error recovery level 0.
+/// declares and accepts. For lengths and counts, the smaller of both sides' values applies. For
+/// `InitialR2T`, Yes prevails; for `ImmediateData`, No. Sessions have one connection
+/// (`MaxConnections=1`) and error recovery level 0.
 ///
 /// The defaults are those of an initiator, equal to open-iscsi's except where noted. The defaults
 /// of an array differ and are given as well. Both are defined only here.
@@ -18,10 +18,10 @@ pub struct LoginKeys {
     /// `MaxRecvDataSegmentLength` declared, bytes, 512 to 16 777 215. Default 262 144, for an array
     /// as well.
     pub max_recv_data_segment_length: u32,
-    /// `MaxBurstLength` offered, or the most that is accepted, bytes, 512 to 16 777 215. Default 16
-    /// 776 192; array 1 048 576.
+    /// `MaxBurstLength` offered, or the maximum accepted, bytes, 512 to 16 777 215. Default 16 776
+    /// 192; array 1 048 576.
     pub max_burst_length: u32,
-    /// `FirstBurstLength` offered, or the most that is accepted, bytes, 512 to 16 777 215. An
+    /// `FirstBurstLength` offered, or the maximum accepted, bytes, 512 to 16 777 215. An
     /// initiator's is reduced to `max_burst_length`; an array's must not exceed it. Default 262
     /// 144; array 65 536.
     pub first_burst_length: u32,
@@ -30,7 +30,7 @@ pub struct LoginKeys {
     pub initial_r2t: bool,
     /// `ImmediateData=Yes` offered, or accepted. Default true.
     pub immediate_data: bool,
-    /// `MaxOutstandingR2T` offered, or the most that is accepted, 1 to 65 535. Default 1; array 8.
+    /// `MaxOutstandingR2T` offered, or the maximum accepted, 1 to 65 535. Default 1; array 8.
     pub max_outstanding_r2t: u32,
     /// `HeaderDigest=CRC32C` offered (with `None` second), or accepted. Default false; array true.
     pub header_digest: bool,
@@ -119,10 +119,11 @@ impl LoginKeys {
         }
         OfArray::deserialize(deserializer)
     }
+
     /// Checks the ranges of RFC 7143 section 13.
     ///
     /// # Errors
-    /// The first key that is out of range.
+    /// Returns an error for the first key that is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let lengths = [
             (
@@ -137,13 +138,13 @@ impl LoginKeys {
                 return refuse(
                     format!("login.{name}"),
                     format!("{bytes} bytes"),
-                    "512 to 16777215",
+                    "use 512 to 16777215",
                 );
             }
         }
         if !(1..=65_535).contains(&self.max_outstanding_r2t) {
             let problem = self.max_outstanding_r2t.to_string();
-            return refuse("login.max_outstanding_r2t", problem, "1 to 65535");
+            return refuse("login.max_outstanding_r2t", problem, "use 1 to 65535");
         }
         Ok(())
     }
@@ -155,7 +156,7 @@ mod tests {
     use crate::ArrayConfig;
 
     #[test]
-    fn keys_that_an_array_leaves_out_have_an_arrays_defaults() {
+    fn omitted_keys_of_an_array_have_array_defaults() {
         let config = |login: &str| {
             let text = format!(
                 r#"{{"target_name": "iqn.2011-10.example:a", "portals": [], "lus": [],

@@ -26,13 +26,13 @@ pub enum Command {
     /// Starts the load or the sampling at an instant of `CLOCK_MONOTONIC`; an instant in the past
     /// means now.
     Start {
-        /// The instant, nanoseconds.
+        /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
     /// Carries out a management request; answered by one `reply`. Only an array accepts it, once it
     /// is `ready`.
     Manage {
-        /// Number that the reply repeats.
+        /// Number of the request, repeated in the reply.
         id: u64,
         /// The request.
         action: ManageAction,
@@ -94,14 +94,14 @@ pub enum Event {
         /// Histograms of the whole measuring phase.
         histograms: Vec<NamedHistogram>,
     },
-    /// Answer to a `manage`: either `value` or `error`.
+    /// Answer to `manage`, with either `value` or `error`.
     Reply {
         /// Number of the request.
         id: u64,
         /// Requested or created objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<BTreeMap<String, serde_json::Value>>,
-        /// Reason for which nothing was done.
+        /// Reason why nothing was done.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<ReplyError>,
     },
@@ -113,12 +113,12 @@ pub enum Event {
         message: String,
         /// Remedy.
         hint: String,
-        /// Whether the engine ends.
+        /// Whether the engine terminates.
         fatal: bool,
     },
 }
 
-/// Reason for which a management request was not carried out.
+/// Reason why a management request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyError {
@@ -170,9 +170,9 @@ pub struct Sample {
 pub struct NamedHistogram {
     /// Entity, or `vms` for all VMs together.
     pub entity: String,
-    /// `read_latency_ns`, `write_latency_ns`, ….
+    /// Name: `read_latency_ns`, `write_latency_ns`, ….
     pub name: String,
-    /// HdrHistogram V2, deflated, base64: readable by every HDR tool. Values have the unit in which
-    /// the name ends, mostly nanoseconds; 3 significant digits.
+    /// HdrHistogram V2, deflated, base64: readable by every HDR tool. The name ends with the unit
+    /// of the values, mostly nanoseconds. Values have 3 significant digits.
     pub hdr: String,
 }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config_error::{ConfigError, refuse};
 
-/// Smallest socket buffer that can be requested, bytes: a few segments.
+/// Smallest socket buffer that can be requested, bytes. It holds a few segments.
 pub const BUFFER_MIN: u32 = 4096;
-/// Largest socket buffer, bytes: Linux doubles the request in a signed 32-bit integer.
+/// Largest socket buffer, bytes. Linux doubles the request in a signed 32-bit integer.
 pub const BUFFER_MAX: u32 = 1 << 30;
 
 /// Options of TCP sockets, set before they connect or listen, so that the window scale fits the
@@ -51,7 +51,7 @@ impl SocketOptions {
     /// message.
     ///
     /// # Errors
-    /// The first option that is out of bounds.
+    /// Returns an error for the first option that is out of bounds.
     pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
         let buffers = [
             ("send_buffer_bytes", self.send_buffer_bytes),
@@ -62,7 +62,7 @@ impl SocketOptions {
                 return refuse(
                     format!("{field}.{name}"),
                     format!("{bytes} bytes"),
-                    format!("{BUFFER_MIN} to {BUFFER_MAX}"),
+                    format!("use {BUFFER_MIN} to {BUFFER_MAX}"),
                 );
             }
         }
@@ -70,23 +70,23 @@ impl SocketOptions {
             return refuse(
                 format!("{field}.not_sent_low_water_bytes"),
                 "is 0",
-                "1 or more; leave it out for no limit",
+                "use 1 or more, or omit the option for no limit",
             );
         }
-        let possible = |name: &str| {
+        let is_algorithm_name = |name: &str| {
             (1..=15).contains(&name.len())
                 && name
                     .bytes()
                     .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
         };
         match &self.congestion_control {
-            Some(name) if !possible(name) => refuse(
+            Some(name) if !is_algorithm_name(name) => refuse(
                 format!("{field}.congestion_control"),
                 format!(
                     "`{}` is not the name of a congestion control algorithm",
                     name.escape_debug()
                 ),
-                "1 to 15 letters, digits, `_` and `-`, like cubic or reno",
+                "use 1 to 15 letters, digits, `_` and `-`, like cubic or reno",
             ),
             _ => Ok(()),
         }

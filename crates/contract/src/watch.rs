@@ -41,7 +41,7 @@ pub struct TcpWatch {
     /// `docs/reference/watch.md`.
     pub file: String,
     /// Maximum size of the series, bytes. Later records are counted as dropped. Default 4 GiB.
-    #[serde(default = "four_gib")]
+    #[serde(default = "default_file_bytes_max")]
     pub file_bytes_max: u64,
 }
 
@@ -62,6 +62,6 @@ fn default_sample_interval_ms() -> u32 {
     1000
 }
 
-fn four_gib() -> u64 {
+fn default_file_bytes_max() -> u64 {
     4 << 30
 }

@@ -1,5 +1,5 @@
-//! Reader of a capture file, pcap or pcapng, packet by packet. It reads both byte orders, any time
-//! resolution, and several sections and interfaces.
+//! Reader of a capture file, pcap or pcapng, packet by packet. Both byte orders, any time
+//! resolution, and several sections and interfaces are supported.
 //!
 //! The bytes come from a reader that the caller opened.
 use std::io::{Cursor, Read};
@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::packet::Link;
 
 const BUFFER_BYTES: usize = 1 << 20;
-/// Longest block; a longer one is treated as damage.
+/// Maximum length of a block, bytes. A longer block is treated as damage.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -22,15 +22,15 @@ pub enum CaptureFileError {
     /// The file has no bytes.
     #[error("is empty")]
     Empty,
-    /// The file is shorter than its header.
-    #[error("ends before its header does")]
-    CutShort,
+    /// The file ends within its header.
+    #[error("ends within its header")]
+    TruncatedHeader,
     /// The file is compressed with gzip.
-    #[error("is compressed")]
+    #[error("is compressed with gzip")]
     Compressed,
     /// The file has another format.
     #[error("is neither pcap nor pcapng")]
-    NoCapture,
+    UnknownFormat,
     /// The reader failed.
     #[error("cannot be read")]
     Unreadable,
@@ -72,7 +72,7 @@ pub struct CaptureFile {
     peeked: Option<Peeked>,
 }
 
-/// Packet that was read ahead.
+/// Packet that was read ahead of its use.
 struct Peeked {
     at: Time,
     link: Option<Link>,
@@ -86,22 +86,22 @@ impl CaptureFile {
     /// # Errors
     /// The file is not a capture, or cannot be read.
     pub fn new(mut file: impl Read + Send + 'static) -> Result<CaptureFile, CaptureFileError> {
-        // The parser below expects the whole header in the result of one read, which may return
+        // The parser expects the first read to return the entire header, but a read may return
         // less.
-        let mut begin = Vec::new();
+        let mut head = Vec::new();
         (&mut file)
             .take(BUFFER_BYTES as u64)
-            .read_to_end(&mut begin)
+            .read_to_end(&mut head)
             .map_err(|_| CaptureFileError::Unreadable)?;
-        if begin.starts_with(&GZIP) {
+        if head.starts_with(&GZIP) {
             return Err(CaptureFileError::Compressed);
         }
-        let whole = Cursor::new(begin).chain(file);
-        let reader = create_reader(BUFFER_BYTES, whole).map_err(|error| match error {
+        let full_input = Cursor::new(head).chain(file);
+        let reader = create_reader(BUFFER_BYTES, full_input).map_err(|error| match error {
             PcapError::Eof => CaptureFileError::Empty,
-            PcapError::Incomplete(_) => CaptureFileError::CutShort,
+            PcapError::Incomplete(_) => CaptureFileError::TruncatedHeader,
             PcapError::ReadError => CaptureFileError::Unreadable,
-            _ => CaptureFileError::NoCapture,
+            _ => CaptureFileError::UnknownFormat,
         })?;
         Ok(CaptureFile {
             reader,
@@ -127,7 +127,7 @@ impl CaptureFile {
                 return Ok(Some(peeked.at));
             }
             let mut peeked = None;
-            let goes_on = self.read(|packet| {
+            let has_packet = self.read(|packet| {
                 peeked = Some(Peeked {
                     at: packet.at,
                     link: packet.link,
@@ -135,7 +135,7 @@ impl CaptureFile {
                     original_length: packet.original_length,
                 });
             })?;
-            if !goes_on {
+            if !has_packet {
                 return Ok(None);
             }
             self.peeked = peeked;
@@ -146,7 +146,7 @@ impl CaptureFile {
     /// of the file, whether the file is complete or truncated.
     ///
     /// # Errors
-    /// The reader fails.
+    /// The reader failed.
     pub fn read(&mut self, handle: impl FnOnce(Packet<'_>)) -> Result<bool, CaptureFileError> {
         if let Some(peeked) = self.peeked.take() {
             handle(Packet {
@@ -160,19 +160,19 @@ impl CaptureFile {
         loop {
             let length = match self.reader.next() {
                 Ok((length, block)) => {
-                    let mut facts = Facts {
+                    let mut state = BlockState {
                         interfaces: &mut self.interfaces,
                         dropped: &mut self.dropped,
                         last: &mut self.last,
                         without_time: &mut self.without_time,
                     };
-                    match facts.take(&block) {
-                        Taken::Packet(packet) => {
+                    match state.handle_block(&block) {
+                        BlockContent::Packet(packet) => {
                             self.packets += 1;
                             handle(packet);
                         }
-                        Taken::Noted => {}
-                        Taken::Unknown => self.not_read += 1,
+                        BlockContent::Metadata => {}
+                        BlockContent::Unknown => self.not_read += 1,
                     }
                     length
                 }
@@ -192,7 +192,7 @@ impl CaptureFile {
                     continue;
                 }
                 Err(PcapError::ReadError) => return Err(CaptureFileError::Unreadable),
-                // The file is cut off or damaged. Without the length of this block, the beginning
+                // The file is truncated or damaged. Without the length of this block, the beginning
                 // of the next is unknown.
                 Err(_) => {
                     self.truncated = true;
@@ -221,7 +221,7 @@ impl CaptureFile {
         self.packets
     }
 
-    /// Whether the file ends within a block, or cannot be decoded from some place on.
+    /// Returns whether the file ends within a block, or its rest cannot be decoded.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
@@ -243,23 +243,23 @@ impl CaptureFile {
     }
 }
 
-/// State that blocks set for the blocks after them.
-struct Facts<'a> {
+/// State of the reader that blocks set for the blocks after them.
+struct BlockState<'a> {
     interfaces: &'a mut Vec<Interface>,
     dropped: &'a mut Option<u64>,
     last: &'a mut Time,
     without_time: &'a mut u64,
 }
 
-/// Kind of a block.
-enum Taken<'a> {
+/// Content of a block.
+enum BlockContent<'a> {
     Packet(Packet<'a>),
-    Noted,
+    Metadata,
     Unknown,
 }
 
-impl Facts<'_> {
-    fn take<'b>(&mut self, block: &'b PcapBlockOwned<'b>) -> Taken<'b> {
+impl BlockState<'_> {
+    fn handle_block<'b>(&mut self, block: &'b PcapBlockOwned<'b>) -> BlockContent<'b> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let units_per_s = if header.is_nanosecond_precision() {
@@ -273,20 +273,20 @@ impl Facts<'_> {
                     units_per_s,
                     offset_s: 0,
                 }];
-                Taken::Noted
+                BlockContent::Metadata
             }
             PcapBlockOwned::Legacy(packet) => {
                 let interface = self.interfaces.first().copied();
                 let units = interface.map_or(1_000_000, |interface| interface.units_per_s);
                 let ticks = u128::from(packet.ts_sec) * units + u128::from(packet.ts_usec);
                 let bytes = &packet.data[..packet.data.len().min(packet.caplen as usize)];
-                Taken::Packet(self.packet(interface, Some(ticks), bytes, packet.origlen))
+                BlockContent::Packet(self.packet(interface, Some(ticks), bytes, packet.origlen))
             }
-            PcapBlockOwned::NG(block) => self.take_block(block),
+            PcapBlockOwned::NG(block) => self.handle_pcapng_block(block),
         }
     }
 
-    fn take_block<'b>(&mut self, block: &'b Block<'b>) -> Taken<'b> {
+    fn handle_pcapng_block<'b>(&mut self, block: &'b Block<'b>) -> BlockContent<'b> {
         match block {
             Block::SectionHeader(_) => self.interfaces.clear(),
             Block::InterfaceDescription(interface) => self.interfaces.push(Interface {
@@ -297,7 +297,7 @@ impl Facts<'_> {
             Block::EnhancedPacket(packet) => {
                 let interface = self.interfaces.get(packet.if_id as usize).copied();
                 let ticks = u128::from(packet.ts_high) << 32 | u128::from(packet.ts_low);
-                return Taken::Packet(self.packet(
+                return BlockContent::Packet(self.packet(
                     interface,
                     Some(ticks),
                     packet.packet_data(),
@@ -307,12 +307,12 @@ impl Facts<'_> {
             Block::SimplePacket(packet) => {
                 let interface = self.interfaces.first().copied();
                 let bytes = packet.packet_data();
-                return Taken::Packet(self.packet(interface, None, bytes, packet.origlen));
+                return BlockContent::Packet(self.packet(interface, None, bytes, packet.origlen));
             }
             Block::InterfaceStatistics(statistics) => {
                 let dropped = [statistics.isb_ifdrop(), statistics.isb_osdrop()];
                 let lost = dropped.into_iter().flatten().flatten();
-                // The crate reads them as little-endian in every section.
+                // `pcap_parser` decodes these counters as little-endian in every section.
                 let lost = if statistics.block_type != pcap_parser::ISB_MAGIC {
                     lost.map(u64::swap_bytes).fold(0, u64::saturating_add)
                 } else {
@@ -323,9 +323,9 @@ impl Facts<'_> {
                 *self.dropped = Some(self.dropped.unwrap_or(0).saturating_add(lost));
             }
             Block::NameResolution(_) | Block::Custom(_) | Block::DecryptionSecrets(_) => {}
-            _ => return Taken::Unknown,
+            _ => return BlockContent::Unknown,
         }
-        Taken::Noted
+        BlockContent::Metadata
     }
 
     fn packet<'b>(
@@ -390,7 +390,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_reader_may_give_as_little_at_a_time_as_it_likes() {
+    fn a_reader_may_return_one_byte_at_a_time() {
         let mut file = CaptureFile::new(Trickle(&PCAP)).unwrap();
         assert_eq!(file.peek_time(), Ok(Some(Time(2_000_005_000))));
         let mut seen = Vec::new();
@@ -402,12 +402,12 @@ mod tests {
         assert!(!file.is_truncated());
         let refused = |bytes| CaptureFile::new(Trickle(bytes)).err();
         assert_eq!(refused(&[]), Some(CaptureFileError::Empty));
-        assert_eq!(refused(&PCAP[..9]), Some(CaptureFileError::CutShort));
+        assert_eq!(refused(&PCAP[..9]), Some(CaptureFileError::TruncatedHeader));
         assert_eq!(
             refused(&[0x1f, 0x8b, 8]),
             Some(CaptureFileError::Compressed)
         );
-        assert_eq!(refused(&[7; 64]), Some(CaptureFileError::NoCapture));
+        assert_eq!(refused(&[7; 64]), Some(CaptureFileError::UnknownFormat));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The clock of a capture, which may step.
+//! Clock of a capture, which may step.
 //!
 //! A capture carries the clock of the machine that made it. The clock may be set while the capture
 //! runs, and one packet may carry a wrong time (several queues of one interface, several capturing
@@ -8,7 +8,7 @@
 //! ```text
 //! one packet ahead     1  2  9* 3  4      3 is not before 2: the packet before it is wrong
 //! one packet behind    3  4  1* 5  6      1 is before 3, and 5 is back where the clock was: 1 is wrong
-//! clock set back       7  8  2  3  4      no packet can be blamed: every command under way has two clocks
+//! clock set back       7  8  2  3  4      no single packet is wrong; commands in flight span two clocks
 //! ```
 use hakaru_units::Time;
 
@@ -21,8 +21,8 @@ pub(crate) struct Stamp {
     pub(crate) packet: u64,
     /// Number of clock steps so far; times of two epochs cannot be subtracted.
     pub(crate) epoch: u32,
-    /// Whether `at` is the instant of the event. Otherwise it is a bound: the event was in no
-    /// packet, or its packet waited behind a hole.
+    /// Whether `at` is the instant of the event. Otherwise `at` is a bound, because the event was
+    /// in no captured packet or its packet waited behind a hole.
     pub(crate) exact: bool,
 }
 
@@ -47,7 +47,7 @@ struct Dip {
     peak: Time,
     /// First packet below the peak.
     begin: u64,
-    /// Only the peak itself was out of order.
+    /// Whether only the peak itself was out of order.
     after_one_ahead: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Clock {
     last: Stamp,
     before_last: Time,
     dip: Option<Dip>,
-    /// Packets with a time before that of the packet before them.
+    /// Number of packets with an earlier time than the previous packet.
     pub(crate) packets_back: u64,
 }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_begins_a_new_epoch() {
         assert_eq!(follow(&[7, 8, 2, 3, 4]), (vec![0, 0, 1, 1, 1], vec![]));
-        // Its return begins another epoch.
+        // The return of the clock begins another epoch.
         assert_eq!(
             follow(&[7, 8, 2, 3, 8, 9]),
             (vec![0, 0, 1, 1, 2, 2], vec![])

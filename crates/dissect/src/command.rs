@@ -17,9 +17,9 @@ use hakaru_wire::iscsi::{DataIn, DataOut, Itt, Lun, R2t, Residual, ScsiCommand, 
 use crate::Sender;
 use crate::clock::Stamp;
 
-/// Most open R2Ts of one command that are tracked at once; further ones are only counted.
+/// Maximum number of open R2Ts tracked per command; further R2Ts are only counted.
 const OPEN_R2TS_MAX: usize = 64;
-/// Most waits for an R2T that are kept of one command.
+/// Maximum number of waits for an R2T that are recorded per command.
 const WAITS_MAX: usize = 4096;
 
 /// Direction of a command's data.
@@ -48,7 +48,7 @@ impl Kind {
 /// A phase; the number is its index in [`Command::phases`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Write: nothing may be sent before an R2T comes.
+    /// Write: nothing may be sent before an R2T arrives.
     WaitR2t = 0,
     /// Write: an R2T has arrived, and its first data has not been sent. Read: no data has arrived.
     BeforeData = 1,
@@ -60,7 +60,7 @@ pub(crate) enum Phase {
 
 /// An R2T that is not yet fully answered.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct OpenR2t {
     ttt: Ttt,
     end: u32,
     begun: bool,
@@ -83,19 +83,21 @@ pub(crate) struct Command {
     pub(crate) operation: u8,
     /// ExpectedDataTransferLength.
     pub(crate) expected: u32,
-    /// Data that was seen to move, bytes.
+    /// Data transferred so far, bytes.
     pub(crate) moved: u64,
-    /// Packets of its header and of its newest event.
+    /// Stamp of the command's header.
     pub(crate) start: Stamp,
+    /// Stamp of the newest event.
     pub(crate) last: Stamp,
-    /// No part of the command can be missing, and every boundary of its phases has an exact
+    /// Whether no part of the command can be missing and every boundary of its phases has an exact
     /// instant.
     pub(crate) whole: bool,
-    /// Directions in which one of its headers was assumed and not yet confirmed by a later one.
+    /// Whether one of the command's headers was assumed in a direction and not yet confirmed by a
+    /// later header.
     pub(crate) unconfirmed: [bool; 2],
-    /// One of its headers was assumed.
+    /// Whether one of the command's headers was assumed.
     pub(crate) assumed: bool,
-    /// Nanoseconds of each [`Phase`].
+    /// Duration of each [`Phase`], ns.
     pub(crate) phases: [u64; 4],
     pub(crate) r2ts: u32,
     /// Each wait for an R2T in which nothing could be sent, ns.
@@ -103,7 +105,7 @@ pub(crate) struct Command {
     pub(crate) status: u8,
     phase: Phase,
     since: Stamp,
-    open: Vec<Open>,
+    open: Vec<OpenR2t>,
     /// The unsolicited burst continues in Data-Out PDUs.
     unsolicited: bool,
     data_ended: bool,
@@ -142,12 +144,13 @@ impl Command {
         }
     }
 
-    /// Nanoseconds from the header to the newest event.
+    /// Returns the time from the header to the newest event, ns.
     pub(crate) fn latency_ns(&self) -> u64 {
         self.phases.iter().sum()
     }
 
-    /// Notes that one of its headers was not seen and is assumed to be the expected one.
+    /// Records that one of the command's headers was not captured and is assumed to be the expected
+    /// one.
     pub(crate) fn assume_header(&mut self, sender: Sender) {
         self.assumed = true;
         self.unconfirmed[sender as usize] = true;
@@ -166,7 +169,7 @@ impl Command {
         self.r2ts += 1;
         self.touch(now);
         if self.open.len() < OPEN_R2TS_MAX {
-            self.open.push(Open {
+            self.open.push(OpenR2t {
                 ttt: r2t.ttt,
                 end: r2t
                     .buffer_offset
@@ -222,7 +225,7 @@ impl Command {
         self.moved += u64::from(data.data_segment_length);
         self.touch(now);
         if self.kind == Kind::Read {
-            // Only the end of the last Data-In bounds a phase; that of an earlier one need not be
+            // Only the end of the last Data-In bounds a phase. The ends of earlier ones need not be
             // exact.
             self.add_to_phase(now);
             self.since = now;
@@ -241,7 +244,8 @@ impl Command {
         self.whole &= self.has_all_data(ending);
     }
 
-    /// Whether as much data was seen as a command with status GOOD moves.
+    /// Returns whether all data that the command must transfer was seen. A command that failed, or
+    /// is neither READ nor WRITE, passes.
     fn has_all_data(&self, ending: Ending) -> bool {
         let short = match ending.residual {
             Residual::Underflow(bytes) => bytes,
@@ -270,7 +274,7 @@ impl Command {
         self.enter(now, next);
     }
 
-    /// Begins a phase at an instant that must be exact.
+    /// Enters a phase. The instant must be exact for the command to stay whole.
     fn enter(&mut self, now: Stamp, next: Phase) {
         self.touch(now);
         self.whole &= now.exact;
@@ -285,7 +289,7 @@ impl Command {
         }
     }
 
-    /// Notes an event. The events of one command must be in order and of one clock epoch.
+    /// Records an event. The events of one command must be in order and of one clock epoch.
     fn touch(&mut self, now: Stamp) {
         self.whole &= now.at >= self.last.at && now.epoch == self.start.epoch;
         self.last = now;

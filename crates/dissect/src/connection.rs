@@ -1,4 +1,4 @@
-//! One TCP connection: two streams, two readers, one session.
+//! One TCP connection, with two streams, two readers and one session.
 //!
 //! The SYN or a target's well-known port shows which end is the initiator. Without either, the
 //! first bytes that can only be a PDU's header show it.
@@ -14,8 +14,9 @@ use crate::reader::Reader;
 use crate::session::Session;
 use crate::stream::{Content, Piece, Stream};
 
-/// Bytes of a connection that are searched for PDUs before it counts as another protocol.
-const LOOKED_AT_MAX: u64 = 4 << 20;
+/// Maximum number of bytes of a connection searched for PDUs. Without a PDU in them it counts as
+/// another protocol.
+const SEARCHED_BYTES_MAX: u64 = 4 << 20;
 
 /// Longest delay of a segment that reordering on the path explains, ns. Half the round trip applies
 /// if it is known and shorter. The limit is Wireshark's.
@@ -40,9 +41,9 @@ pub(crate) struct Connection {
     pub(crate) session: Session,
     pub(crate) handshake: Handshake,
     roles: Roles,
-    /// One end has a target port, so the connection stays iSCSI until its end.
+    /// One end has a target port, so the connection always counts as iSCSI.
     expected: bool,
-    looked_at: u64,
+    searched_bytes: u64,
     pub(crate) first: Time,
     pub(crate) last: Stamp,
 }
@@ -70,7 +71,7 @@ impl Connection {
             handshake: Handshake::default(),
             roles,
             expected: target.is_some(),
-            looked_at: 0,
+            searched_bytes: 0,
             first: now.at,
             last: now,
         };
@@ -84,9 +85,9 @@ impl Connection {
         }
     }
 
-    /// Whether the segment begins another connection of the same addresses.
-    pub(crate) fn is_begun_anew_by(&self, direction: usize, segment: &Segment<'_>) -> bool {
-        self.streams[direction].is_begun_anew_by(segment)
+    /// Returns whether the segment begins another connection between the same addresses.
+    pub(crate) fn is_restarted_by(&self, direction: usize, segment: &Segment<'_>) -> bool {
+        self.streams[direction].is_restarted_by(segment)
     }
 
     /// Returns the number of captured bytes held behind holes.
@@ -94,7 +95,7 @@ impl Connection {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Whether any PDU was decoded.
+    /// Returns whether any PDU was decoded.
     pub(crate) fn is_session(&self) -> bool {
         self.session.has_pdus() && matches!(self.roles, Roles::Initiator(_))
     }
@@ -159,21 +160,21 @@ impl Connection {
     fn pass(
         &mut self,
         direction: usize,
-        give: impl FnOnce(&mut Stream, &mut dyn FnMut(Piece<'_>)),
+        emit: impl FnOnce(&mut Stream, &mut dyn FnMut(Piece<'_>)),
     ) {
         let Connection {
             streams,
             readers,
             session,
             roles,
-            looked_at,
+            searched_bytes,
             expected,
             ..
         } = self;
         let reader = &mut readers[direction];
-        give(&mut streams[direction], &mut |piece| {
+        emit(&mut streams[direction], &mut |piece| {
             if *roles == Roles::Unknown {
-                *looked_at += length(&piece);
+                *searched_bytes += length(&piece);
                 *roles = identify(&piece, direction);
             }
             let Roles::Initiator(initiator) = *roles else {
@@ -185,12 +186,15 @@ impl Connection {
                 Sender::Target
             };
             if !session.has_pdus() {
-                *looked_at += length(&piece);
+                *searched_bytes += length(&piece);
             }
             reader.handle_piece(sender, piece, session);
         });
-        let begins_otherwise = session.is_from_start() && !reader.in_step();
-        if !*expected && !session.has_pdus() && (begins_otherwise || *looked_at > LOOKED_AT_MAX) {
+        let starts_with_other_data = session.is_from_start() && !reader.in_step();
+        if !*expected
+            && !session.has_pdus()
+            && (starts_with_other_data || *searched_bytes > SEARCHED_BYTES_MAX)
+        {
             *roles = Roles::Neither;
         }
     }
@@ -216,7 +220,7 @@ fn identify(piece: &Piece<'_>, direction: usize) -> Roles {
         let sender = bhs.opcode().map(Sender::of);
         let length = bhs.data_segment_length() as usize;
         let end = at + BHS_LENGTH + bhs.ahs_length() + length.next_multiple_of(4);
-        // The PDU has no digest, one, or both.
+        // The PDU may have no digest, one digest, or both.
         let followed = [0, 4, 8].iter().any(|digests| {
             header_at(bytes, end + digests)
                 .is_some_and(|next| next.opcode().map(Sender::of) == sender)

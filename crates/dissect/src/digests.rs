@@ -2,14 +2,15 @@
 //!
 //! A completely captured login settles it. Without one, a header digest is recognised by its value,
 //! and a data digest by the place of the next header. If that header was not captured, one of the
-//! two possibilities is tried: the next header that is seen confirms it, or the reader falls out of
-//! step and tries the other.
+//! two possibilities is tried. Either the next captured header confirms it, or the reader falls out
+//! of step and tries the other.
 use crate::login::Digests;
 
-/// Losses of step in a row after which digests that were only detected are detected anew.
+/// Number of consecutive losses of step after which digests that were detected, not negotiated, are
+/// detected again.
 const LOSSES_MAX: u32 = 8;
 
-/// Known digests of a connection; they hold in both directions.
+/// Digests of a connection as far as they are known. They are the same in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct DigestKnowledge {
     header: Option<bool>,
@@ -26,17 +27,17 @@ impl DigestKnowledge {
         self.agreed = true;
     }
 
-    /// Whether headers have digests; `None` if unknown.
+    /// Returns whether headers have digests; `None` if unknown.
     pub(crate) fn header(&self) -> Option<bool> {
         self.header
     }
 
-    /// Whether data segments have digests; `None` if unknown.
+    /// Returns whether data segments have digests; `None` if unknown.
     pub(crate) fn data(&self) -> Option<bool> {
         self.data
     }
 
-    /// Whether data segments are read as if they had digests.
+    /// Returns whether data segments are read as if they had digests.
     pub(crate) fn data_or_guess(&self) -> bool {
         self.data.unwrap_or(self.guess)
     }

@@ -13,10 +13,11 @@ use crate::login::{Digests, Login};
 use crate::packet::{Link, NotSeen, Segment, parse};
 use crate::report::{DirectionReport, NotSeenReport, Report, SessionReport};
 
-/// Most connections that are tracked. Sessions that have ended count, because they are reported.
+/// Maximum number of tracked connections. Sessions that have ended count, because they are
+/// reported.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// Most captured bytes that wait behind holes, over all connections; beyond it every hole is given
-/// up.
+/// Maximum number of captured bytes that wait behind holes, over all connections. Beyond it every
+/// hole is given up.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
 /// A pair of addresses, the lower first.
@@ -31,10 +32,10 @@ pub struct Dissector {
     target_ports: Vec<u16>,
     slowest_max: usize,
     connections: Vec<(Ends, SocketAddr, Connection)>,
-    /// The newest connection of each pair of addresses.
+    /// Index of the newest connection of each pair of addresses.
     newest: BTreeMap<Ends, usize>,
     clock: Clock,
-    /// The connection of the newest packet.
+    /// Addresses of the newest packet, if it belongs to a connection.
     last: Option<Ends>,
     first: Option<Time>,
     packets_cut: u64,
@@ -46,7 +47,7 @@ pub struct Dissector {
 
 impl Dissector {
     /// Creates a dissector. `target_ports`: a connection with one of these ports counts as iSCSI,
-    /// and the end that has it as the target. Connections on other ports are recognised by their
+    /// and the end with that port as the target. Connections on other ports are recognised by their
     /// login or their PDUs.
     pub fn new(target_ports: &[u16]) -> Dissector {
         Dissector {
@@ -113,7 +114,7 @@ impl Dissector {
         let ends = (segment.from.min(segment.to), segment.from.max(segment.to));
         let known = self.newest.get(&ends).copied().filter(|&at| {
             let (_, first, connection) = &self.connections[at];
-            !connection.is_begun_anew_by(usize::from(segment.from != *first), segment)
+            !connection.is_restarted_by(usize::from(segment.from != *first), segment)
         });
         let Some(at) = known.or_else(|| self.begin(now, ends, segment)) else {
             return;

@@ -1,7 +1,7 @@
-//! The header that must come next in one direction, if a burst or a read leaves no choice.
+//! Prediction of the next header in one direction, if a burst or a read determines it.
 //!
-//! It replaces a header that was not captured. A header that is seen later confirms it, or the
-//! reader falls out of step.
+//! The prediction replaces a header that was not captured. Either a header that is seen later
+//! confirms it, or the reader falls out of step.
 use hakaru_wire::iscsi::keys::Key;
 use hakaru_wire::iscsi::{BHS_LENGTH, DataIn, DataInStatus, DataOut, ScsiResponse, Ttt};
 
@@ -21,7 +21,7 @@ impl Session {
                     lun: last.bhs.lun(),
                     itt: command.itt,
                     exp_stat_sn: command.exp_stat_sn,
-                    // The first of the sequence has number 0.
+                    // Wraps to 0, the number of the first PDU of the sequence.
                     data_sn: u32::MAX,
                     ..DataOut::default()
                 };
@@ -50,7 +50,7 @@ impl Session {
         Some(header)
     }
 
-    fn next_data_out(&self, last: &DataOut, offset: u32, begins: bool) -> Option<DataOut> {
+    fn next_data_out(&self, last: &DataOut, offset: u32, is_first: bool) -> Option<DataOut> {
         let command = self.command(last.itt)?;
         let login = self.login.as_ref();
         let end = match command.burst_end(last.ttt) {
@@ -60,10 +60,10 @@ impl Session {
             }
             None => return None,
         };
-        let before = (!begins).then_some(last.data_segment_length);
+        let last_length = (!is_first).then_some(last.data_segment_length);
         let longest = self
             .habits
-            .data_segment_max(login, Sender::Target, before)?;
+            .data_segment_max(login, Sender::Target, last_length)?;
         let length = end.checked_sub(offset)?.min(longest);
         Some(DataOut {
             is_final: offset + length == end,
@@ -77,10 +77,10 @@ impl Session {
 
     fn next_data_in(&self, last: &DataIn, offset: u32, expected: u32) -> DataIn {
         let login = self.login.as_ref();
-        let before = (!last.is_final).then_some(last.data_segment_length);
+        let last_length = (!last.is_final).then_some(last.data_segment_length);
         let longest = self
             .habits
-            .data_segment_max(login, Sender::Initiator, before);
+            .data_segment_max(login, Sender::Initiator, last_length);
         let burst = login
             .and_then(|login| login.number(Key::MaxBurstLength))
             .filter(|&burst| burst > 0)
@@ -90,10 +90,10 @@ impl Session {
             .unwrap_or(1)
             .min(expected - offset)
             .min(to_burst_end);
-        let all = offset + length == expected;
+        let is_last = offset + length == expected;
         DataIn {
-            is_final: all || length == to_burst_end,
-            status: (all && self.habits.status_in_data).then(DataInStatus::default),
+            is_final: is_last || length == to_burst_end,
+            status: (is_last && self.habits.status_in_data).then(DataInStatus::default),
             numbers: last.numbers,
             data_sn: last.data_sn.wrapping_add(1),
             buffer_offset: offset,

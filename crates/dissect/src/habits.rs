@@ -9,9 +9,9 @@ use crate::login::Login;
 /// Lengths and habits of both sides, as far as the capture shows them.
 #[derive(Debug)]
 pub(crate) struct Habits {
-    /// Longest Data-Out and Data-In that was seen, bytes.
+    /// Length of the longest Data-Out and Data-In that were seen, bytes, by sender.
     data_length_max: [u32; 2],
-    /// The target sends the status of a read in its last Data-In.
+    /// Whether the target sends the status of a read in its last Data-In.
     pub(crate) status_in_data: bool,
 }
 
@@ -28,16 +28,16 @@ impl Habits {
         *longest = (*longest).max(length);
     }
 
-    /// Notes a Data-In whose header was seen.
+    /// Records a Data-In whose header was seen.
     pub(crate) fn note_data_in(&mut self, data: &DataIn, command: &Command) {
         if data.is_final && data.buffer_offset + data.data_segment_length == command.expected {
             self.status_in_data = data.status.is_some();
         }
     }
 
-    /// Returns the length of the next data segment to `receiver`, if its burst is not shorter. This
-    /// is the length of the last PDU that did not end its burst (`last`), otherwise the longest one
-    /// seen, otherwise the length that the receiver declared.
+    /// Returns the length of the next data segment to `receiver`, unless its burst ends earlier.
+    /// This is the length of the last PDU that did not end its burst (`last`), otherwise the
+    /// longest one seen, otherwise the length that the receiver declared.
     pub(crate) fn data_segment_max(
         &self,
         login: Option<&Login>,

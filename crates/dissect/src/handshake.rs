@@ -1,4 +1,4 @@
-//! The TCP handshake, which shows the round trip and the place of the capture.
+//! The TCP handshake, which shows the round-trip time and the place of the capture.
 //!
 //! ```text
 //! initiator      place of capture        target
@@ -21,7 +21,7 @@ pub(crate) struct Handshake {
     syn: Option<(Stamp, u32)>,
     syn_ack: Option<(Stamp, u32)>,
     ack: Option<Stamp>,
-    /// The SYN-ACK was followed by a segment other than the final ACK.
+    /// A segment followed the SYN-ACK, so the handshake is over.
     over: bool,
     pub(crate) retransmissions: u64,
 }
@@ -47,8 +47,8 @@ impl Handshake {
         }
     }
 
-    /// Recognises the third segment: it carries no data, and exactly these numbers. Without it the
-    /// handshake has no known end.
+    /// Recognises the third segment by its sequence numbers and its lack of data. Without it the
+    /// end of the handshake is unknown.
     fn handle_ack(&mut self, now: Stamp, segment: &Segment<'_>, acknowledged: Option<u32>) {
         let (Some((_, syn)), Some((_, syn_ack))) = (self.syn, self.syn_ack) else {
             return;

@@ -1,6 +1,6 @@
 //! The result of a login: names and negotiated keys.
 //!
-//! The texts of both sides are combined by each key's rule. Authentication values are not kept.
+//! The texts of both sides are combined by each key's rule. Authentication values are not stored.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::keys::{Key, Kind, parse_number};
@@ -12,7 +12,7 @@ use crate::Sender;
 #[derive(Debug, Default)]
 pub(crate) struct Login {
     texts: [TextBuffer; 2],
-    /// A part of a text was cut off or malformed, so keys may be missing.
+    /// Whether a part of a text was cut off or malformed, so that keys may be missing.
     incomplete: bool,
     declared: BTreeMap<Key, [Option<String>; 2]>,
 }
@@ -30,7 +30,7 @@ impl Login {
         self.incomplete |= self.texts[sender as usize].begin_pdu().is_err();
     }
 
-    /// Handles a part of its text.
+    /// Handles a part of the PDU's text.
     pub(crate) fn text(&mut self, sender: Sender, bytes: &[u8]) {
         self.incomplete |= self.texts[sender as usize].extend(bytes).is_err();
     }
@@ -48,8 +48,9 @@ impl Login {
                 self.incomplete = true;
                 return;
             };
-            let kept = Key::from_name(name).filter(|key| key.rule().kind != Kind::Authentication);
-            if let Some(key) = kept
+            let operational_key =
+                Key::from_name(name).filter(|key| key.rule().kind != Kind::Authentication);
+            if let Some(key) = operational_key
                 && !matches!(value, "Reject" | "Irrelevant" | "NotUnderstood")
             {
                 self.declared.entry(key).or_default()[sender as usize] = Some(value.to_owned());
@@ -57,7 +58,7 @@ impl Login {
         }
     }
 
-    /// Whether all keys of the login are known.
+    /// Returns whether all keys of the login are known.
     pub(crate) fn is_complete(&self) -> bool {
         !self.incomplete
     }
@@ -86,20 +87,20 @@ impl Login {
         u32::try_from(parse_number(self.declared_value(key, sender)?)?).ok()
     }
 
-    /// Returns the negotiated value of a key; `None` unless both sides named it, so that its
-    /// default applies.
+    /// Returns the negotiated value of a key. If a side did not declare it, returns `None`, and the
+    /// key's default applies.
     fn negotiated_value(&self, key: Key) -> Option<String> {
         let [initiator, target] = self.declared.get(&key)?;
         let (Some(a), Some(b)) = (initiator, target) else {
-            // An offer that was not answered is not agreed on.
+            // An offer without an answer is not agreed on.
             return None;
         };
         let numbers = parse_number(a).zip(parse_number(b));
         match key.rule().kind {
             Kind::Minimum { .. } => numbers.map(|(a, b)| a.min(b).to_string()),
             Kind::Maximum { .. } => numbers.map(|(a, b)| a.max(b).to_string()),
-            Kind::And => Some(yes(a == "Yes" && b == "Yes")),
-            Kind::Or => Some(yes(a == "Yes" || b == "Yes")),
+            Kind::And => Some(yes_or_no(a == "Yes" && b == "Yes")),
+            Kind::Or => Some(yes_or_no(a == "Yes" || b == "Yes")),
             // The answer to a list is one of its values.
             Kind::List if a.contains(',') => Some(b.clone()),
             Kind::List if b.contains(',') || a == b => Some(a.clone()),
@@ -107,8 +108,8 @@ impl Login {
         }
     }
 
-    /// Returns every negotiated operational key. Values that each side declared for itself have the
-    /// side after the key's name.
+    /// Returns every negotiated operational key. For a value that each side declares for itself,
+    /// the side follows the key's name.
     pub(crate) fn negotiated(&self) -> BTreeMap<String, String> {
         let mut negotiated = BTreeMap::new();
         for (&key, values) in &self.declared {
@@ -132,6 +133,6 @@ impl Login {
     }
 }
 
-fn yes(yes: bool) -> String {
-    if yes { "Yes" } else { "No" }.to_owned()
+fn yes_or_no(value: bool) -> String {
+    if value { "Yes" } else { "No" }.to_owned()
 }

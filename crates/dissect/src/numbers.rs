@@ -1,7 +1,7 @@
-//! Sequence numbers of one connection: a check on headers whose place is not certain.
+//! Sequence numbers of one connection. They verify headers whose place is not certain.
 //!
 //! StatSN, CmdSN and their acknowledgements (RFC 7143 section 4.2.2) grow by one per PDU. Bytes
-//! that are not a header hardly ever continue them.
+//! that are not a header almost never continue them.
 use hakaru_wire::iscsi::{Bhs, Itt, Opcode};
 
 use crate::Sender;
@@ -19,7 +19,8 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// Whether a header continues the known numbers; `None` if none of its numbers is known.
+    /// Returns whether a header continues the known numbers; `None` if none of its numbers is
+    /// known.
     pub(crate) fn are_continued_by(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         let checks = match sender {
             Sender::Initiator => [
@@ -40,8 +41,8 @@ impl Numbers {
         Some(known.all(|distance| distance <= DISTANCE_MAX))
     }
 
-    /// Records a header that was seen. For a header with a status, returns how many statuses lie
-    /// between it and the previous one, if that is known.
+    /// Records a header that was seen. For a header with a status, returns the number of statuses
+    /// between it and the previous one, if known.
     pub(crate) fn handle_header(&mut self, bhs: &Bhs, sender: Sender) -> Option<u32> {
         match sender {
             Sender::Initiator => {
@@ -74,7 +75,7 @@ fn carries_cmd_sn(bhs: &Bhs) -> bool {
     !matches!(bhs.opcode(), Some(Opcode::DataOut | Opcode::Snack) | None)
 }
 
-/// Whether the PDU takes a StatSN.
+/// Returns whether the PDU consumes a StatSN.
 fn carries_status(bhs: &Bhs) -> bool {
     match bhs.opcode() {
         Some(Opcode::DataIn) => bhs.flags() & 1 != 0,

@@ -1,9 +1,9 @@
 //! View of a captured packet down to its TCP segment; nothing is copied.
 //!
 //! Link layers: Ethernet (with up to four VLAN tags), Linux cooked captures (SLL, SLL2), BSD
-//! loopback, and none (raw IP). Lengths come from the IP header, so that a snap length hides none.
-//! Super-frames of segmentation offload are longer than any MTU. Above 64 KiB their IP length is 0,
-//! and the length of the packet applies.
+//! loopback, and none (raw IP). Lengths are taken from the IP header, so a snap length does not
+//! change them. Super-frames of segmentation offload are longer than any MTU. Above 64 KiB their IP
+//! length is 0, and the length of the packet applies.
 //!
 //! Checksums are not verified: if a packet is captured on its way out, the interface has yet to
 //! fill them in.
@@ -48,7 +48,7 @@ impl Link {
 /// Reason why a packet contains no readable TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSeen {
-    /// Neither IPv4 nor IPv6 (ARP, say).
+    /// Neither IPv4 nor IPv6 (for example ARP).
     NotIp,
     /// IP without TCP.
     NotTcp,
@@ -60,14 +60,14 @@ pub enum NotSeen {
     Malformed,
 }
 
-/// A TCP segment, or a super-frame of them.
+/// A TCP segment, or a super-frame of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// Sender.
     pub from: SocketAddr,
     /// Receiver.
     pub to: SocketAddr,
-    /// Sequence number of its first byte, or of SYN if it is set.
+    /// Sequence number of the first byte, or of the SYN if it is set.
     pub sequence: u32,
     /// Sequence number of the next byte that the sender expects, if ACK is set.
     pub acknowledged: Option<u32>,
@@ -106,16 +106,16 @@ pub fn parse(link: Link, bytes: &[u8], original_length: u32) -> Result<Segment<'
 /// Returns the offset of the IP header.
 fn network_header(link: Link, bytes: &[u8]) -> Result<usize, NotSeen> {
     match link {
-        Link::Ethernet => behind_ethertype(bytes, 12),
-        Link::Cooked => behind_ethertype(bytes, 14),
-        Link::Cooked2 => behind_ethertype(bytes, 0).map(|_| 20),
+        Link::Ethernet => after_ethertype(bytes, 12),
+        Link::Cooked => after_ethertype(bytes, 14),
+        Link::Cooked2 => after_ethertype(bytes, 0).map(|_| 20),
         Link::Loopback => Ok(4),
         Link::Ip => Ok(0),
     }
 }
 
 /// Returns the offset of the IP header after an ethertype and its VLAN tags.
-fn behind_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, NotSeen> {
+fn after_ethertype(bytes: &[u8], mut at: usize) -> Result<usize, NotSeen> {
     for _ in 0..=VLAN_TAGS_MAX {
         match u16_at(bytes, at)? {
             0x0800 | 0x86dd => return Ok(at + 2),
@@ -156,7 +156,7 @@ fn parse_ipv6(packet: &[u8], original: usize) -> Result<Segment<'_>, NotSeen> {
         return Err(NotSeen::Cut);
     }
     let total = match usize::from(u16_at(packet, 4)?) {
-        // This is a jumbogram, as super-frames above 64 KiB are.
+        // This is a jumbogram, which super-frames above 64 KiB are.
         0 => original,
         payload => 40 + payload,
     };
@@ -217,7 +217,7 @@ fn parse_tcp(
     })
 }
 
-/// FNV-1a of a TCP header without ports and checksum.
+/// Returns the FNV-1a hash of a TCP header without its ports and checksum.
 fn fingerprint(header: &[u8], payload_length: usize) -> u64 {
     let fields = header[4..16].iter().chain(&header[18..]);
     fields.fold(
@@ -233,7 +233,7 @@ fn u16_at(bytes: &[u8], at: usize) -> Result<u16, NotSeen> {
     }
 }
 
-/// Returns bytes whose presence was checked.
+/// Returns `N` bytes from `at`. The caller has checked that they exist.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut octets = [0; N];
     octets.copy_from_slice(&bytes[at..at + N]);

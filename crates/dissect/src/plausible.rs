@@ -1,8 +1,9 @@
-//! Checks whether 48 bytes can be a PDU's header if their place in the stream does not prove it.
+//! Checks whether 48 bytes can be the header of a PDU if their place in the stream does not prove
+//! it.
 //!
-//! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else hardly ever
-//! pass. Bytes of zeros, the most frequent data of all, do not: a header without the F bit is a
-//! Data-Out or Data-In with data, or begins a sequence of text.
+//! RFC 7143 leaves many bits of every header reserved, so 48 bytes of anything else almost never
+//! pass. Zeros, the most frequent data, never pass: a header without the F bit must be a Data-Out
+//! or Data-In with data, or begin a sequence of text.
 use std::ops::Range;
 
 use hakaru_wire::iscsi::{
@@ -11,14 +12,14 @@ use hakaru_wire::iscsi::{
 
 use crate::Sender;
 
-/// Longest text of a login or text PDU that is accepted.
+/// Longest text of a login or text PDU that is accepted, bytes.
 const TEXT_LENGTH_MAX: u32 = 64 << 10;
 /// Widest command window that is accepted, commands.
 const WINDOW_MAX: u32 = 1 << 16;
-/// Longest additional headers that are accepted: an extended CDB and a bidirectional length.
+/// Longest additional headers that are accepted, bytes: an extended CDB and a bidirectional length.
 const AHS_LENGTH_MAX: usize = 272;
 
-/// Whether these bytes can be the next header of a stream whose PDUs were all read so far.
+/// Returns whether these bytes can be the next header of a stream whose PDUs were all read so far.
 pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -29,8 +30,8 @@ pub(crate) fn follows(bhs: &Bhs, sender: Sender) -> bool {
             || opcode == Opcode::ScsiCommand && bhs.ahs_length() <= AHS_LENGTH_MAX)
 }
 
-/// Whether every field has a value that its opcode allows. `sender`: the sender of the stream, if
-/// known.
+/// Returns whether every field has a value that its opcode allows. `sender`: the sender of the
+/// stream, if known.
 pub(crate) fn is_header(bhs: &Bhs, sender: Option<Sender>) -> bool {
     let Some(opcode) = bhs.opcode() else {
         return false;
@@ -45,7 +46,7 @@ fn fields_fit(bhs: &Bhs, opcode: Opcode) -> bool {
     }
 }
 
-/// Whether the bytes of a range of the header are 0.
+/// Returns whether the bytes of a range of the header are 0.
 fn is_zero(bhs: &Bhs, range: Range<usize>) -> bool {
     bhs.as_bytes()[range].iter().all(|&byte| byte == 0)
 }
@@ -152,14 +153,14 @@ fn response_fits(bhs: &Bhs, opcode: Opcode) -> bool {
                 && zero(2..4)
                 && text_fits(length)
                 && bhs.itt() != Itt::RESERVED
-                && window_fits(numbers(bytes))
+                && window_fits(target_numbers(bytes))
                 && zero(36..48)
         }
         Opcode::TaskManagementResponse | Opcode::LogoutResponse => {
             bytes[1] == 0x80
                 && bytes[3] == 0
                 && length == 0
-                && window_fits(numbers(bytes))
+                && window_fits(target_numbers(bytes))
                 && bhs.itt() != Itt::RESERVED
         }
         Opcode::AsyncMessage => {
@@ -171,7 +172,7 @@ fn response_fits(bhs: &Bhs, opcode: Opcode) -> bool {
         Opcode::Reject => {
             bytes[1] == 0x80 && bytes[3] == 0 && length >= 48 && bytes[16..20] == [0xff; 4]
         }
-        Opcode::NopIn => nop_fits(bhs) && window_fits(numbers(bytes)),
+        Opcode::NopIn => nop_fits(bhs) && window_fits(target_numbers(bytes)),
         Opcode::NopOut
         | Opcode::ScsiCommand
         | Opcode::TaskManagementRequest
@@ -223,7 +224,7 @@ fn window_fits(numbers: TargetNumbers) -> bool {
     width <= WINDOW_MAX && (numbers.exp_cmd_sn.0 != 0 || numbers.stat_sn.0 != 0)
 }
 
-fn numbers(bytes: &[u8; 48]) -> TargetNumbers {
+fn target_numbers(bytes: &[u8; 48]) -> TargetNumbers {
     use hakaru_wire::iscsi::{CmdSn, StatSn};
     let at =
         |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

@@ -1,10 +1,10 @@
 //! Reads the PDUs of one direction.
 //!
 //! In step, `wire`'s [`Framer`] does the reading. Only headers are needed. If data was cut off or
-//! is in no packet, its length is known, and as many zeros are read in its place. If a *header* is
-//! missing, the session may know its contents (the next part of a burst). Otherwise the reader is
-//! out of step and searches for the next bytes that can only be a header ([`crate::search`]).
-//! Skipped bytes are counted.
+//! is in no packet, its length is known, and zeros are read in its place. If a *header* is missing,
+//! the session may know its contents (the next part of a burst). Otherwise the reader is out of
+//! step and searches for the next bytes that can only be a header ([`crate::search`]). Skipped
+//! bytes are counted.
 //!
 //! Bytes that are read again, because a decision needed more of them, keep their arrival time.
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ pub(crate) struct Reader {
     guessed: bool,
     /// Bytes of an incomplete header.
     partial: Vec<u8>,
-    /// A header was read, and the PDU's end was not.
+    /// The header of a PDU was read, and its end was not.
     in_pdu: bool,
     /// The PDU being read has data.
     has_data: bool,
@@ -56,14 +56,14 @@ pub(crate) struct Reader {
     data_missing: bool,
     /// Bytes skipped out of step.
     pub(crate) skipped_bytes: u64,
-    /// Number of times the reader fell out of step.
+    /// Number of times that the reader fell out of step.
     pub(crate) losses: u64,
     /// PDUs whose data digest is wrong.
     pub(crate) digest_errors: u64,
 }
 
 impl Reader {
-    /// `from_start`: the first byte is the first one of the connection.
+    /// Creates a reader. `from_start`: its first byte is the first byte of the connection.
     pub(crate) fn new(from_start: bool) -> Reader {
         Reader {
             step: if from_start {
@@ -88,7 +88,7 @@ impl Reader {
         }
     }
 
-    /// Whether the reader knows its place in the stream.
+    /// Returns whether the reader knows its place in the stream.
     pub(crate) fn in_step(&self) -> bool {
         !matches!(self.step, Step::Searching(_))
     }
@@ -113,7 +113,7 @@ impl Reader {
         }
     }
 
-    /// Reads bytes again. Bytes that a step returns for another reading come before the rest.
+    /// Reads bytes again. Bytes that a step returns to be read once more come before the rest.
     fn replay(&mut self, sender: Sender, window: &Window, session: &mut Session) {
         let mut queue: VecDeque<(Stamp, Vec<u8>, bool)> = VecDeque::new();
         let put_first = |queue: &mut VecDeque<_>, window: &Window| {
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Reads bytes; returns those that must be read again first.
+    /// Reads bytes. Returns the bytes that must be read again before any others.
     fn feed(&mut self, sender: Sender, run: Run<'_>, session: &mut Session) -> Option<Window> {
         match &mut self.step {
             Step::Reading => {
@@ -281,8 +281,8 @@ impl Reader {
         self.framer.set_digests(digests.header, digests.data);
     }
 
-    /// Examines the 52 bytes after data: the next header, or a digest and most of the next header.
-    /// Returns the bytes to read once the decision is made.
+    /// Examines the 52 bytes after data: the next header, or a digest and the next header. Returns
+    /// the bytes to read once the decision is made.
     fn decide(
         &mut self,
         sender: Sender,
@@ -361,7 +361,8 @@ impl Reader {
         }
     }
 
-    /// Decides without the missing bytes. Returns how many are still missing.
+    /// Resolves a pending decision or search without the missing bytes. Returns how many bytes are
+    /// still missing.
     fn settle(&mut self, sender: Sender, mut missing: u64, session: &mut Session) -> u64 {
         while missing > 0 {
             match std::mem::replace(&mut self.step, Step::Reading) {
@@ -432,26 +433,26 @@ impl Reader {
             self.lose(sender, Window::default(), session);
             return length;
         };
-        let taken = rest
+        let consumed = rest
             .len()
             .min(usize::try_from(length).unwrap_or(usize::MAX));
-        let (mut input, before) = (&rest[..taken], &rest[..taken]);
+        let (mut input, before) = (&rest[..consumed], &rest[..consumed]);
         match self.framer.next(&mut input) {
             Ok(Some(Frame::Header { bhs, .. })) => {
                 let bhs = *bhs;
                 if !assumed && !self.accept(now, sender, &bhs, session) {
-                    return length - taken as u64;
+                    return length - consumed as u64;
                 }
                 self.certain &= !assumed;
                 self.begin(&bhs);
                 session.handle_header(now, sender, &bhs, assumed);
             }
-            // The end of the header will be seen.
+            // The rest of the header was captured.
             Ok(_) => {
                 self.partial = seen;
                 self.partial.extend_from_slice(before);
                 self.certain &= !assumed;
-                return length - taken as u64;
+                return length - consumed as u64;
             }
             Err(_) => {
                 self.lose(sender, Window::default(), session);
@@ -462,7 +463,7 @@ impl Reader {
         if let Ok(Some(Frame::End { data_digest_ok })) = self.framer.next(&mut input) {
             self.end(now, sender, data_digest_ok, session);
         }
-        length - taken as u64
+        length - consumed as u64
     }
 
     /// Keeps the framer's bytes of an incomplete header.
@@ -480,7 +481,7 @@ impl Reader {
         }
     }
 
-    /// Falls out of step; the bytes of `again` are searched again.
+    /// Counts the loss and falls out of step. The bytes of `again` are searched again.
     fn lose(&mut self, sender: Sender, again: Window, session: &mut Session) {
         self.losses += 1;
         session.digests.handle_lost();
@@ -497,8 +498,8 @@ impl Reader {
         self.step = Step::Searching(again);
     }
 
-    /// Searches for a header. With one, returns the bytes after it, and the reader is in step.
-    /// `last`: the bytes after the window are missing.
+    /// Searches for a header. If there is one, the reader is in step again, and the bytes after the
+    /// header are returned. `last`: the bytes after the window are missing.
     fn search(
         &mut self,
         sender: Sender,
@@ -532,8 +533,8 @@ impl Reader {
         self.read_matching_header(sender, window, session)
     }
 
-    /// Reads the matching header with its own header digest, because the next header may differ in
-    /// this.
+    /// Reads the matching header with its own digest setting, because the next header may have
+    /// another.
     fn read_matching_header(
         &mut self,
         sender: Sender,
@@ -544,11 +545,11 @@ impl Reader {
             .runs()
             .map(|run| (run.stamp, run.bytes.to_vec()))
             .collect();
-        let mut taken = 0;
+        let mut consumed = 0;
         for (stamp, bytes) in runs {
             let mut rest = bytes.as_slice();
             let frame = self.framer.next(&mut rest);
-            taken += bytes.len() - rest.len();
+            consumed += bytes.len() - rest.len();
             if let Ok(Some(Frame::Header { bhs, .. })) = frame {
                 let bhs = *bhs;
                 session.digests.handle_header();
@@ -560,14 +561,15 @@ impl Reader {
             }
         }
         if !self.in_pdu {
-            self.partial.extend_from_slice(&window.bytes()[..taken]);
+            self.partial.extend_from_slice(&window.bytes()[..consumed]);
         }
-        window.drop_front(taken);
+        window.drop_front(consumed);
         Some(window)
     }
 }
 
-/// Returns a whole basic header of which only `seen` was captured, and whether a part is assumed.
+/// Returns a complete basic header of which only `seen` was captured, and whether a part is
+/// assumed.
 fn complete_header(seen: &[u8], sender: Sender, session: &Session) -> Option<(Vec<u8>, bool)> {
     if let Some(bytes) = seen.first_chunk::<BHS_LENGTH>() {
         // Additional headers are never assumed.

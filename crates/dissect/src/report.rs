@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use crate::stream::StreamCounters;
 
 /// Distribution of durations, ns; all 0 if there are none. Percentiles have three significant
-/// digits, the mean and the maximum are exact.
+/// digits; mean and maximum are exact.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// Number of durations.
@@ -26,13 +26,13 @@ pub struct Spread {
 pub struct Phases<T>(pub Vec<(&'static str, T)>);
 
 impl<T> Phases<T> {
-    /// Value of a phase, if there is one of this name.
+    /// Returns the value of a phase; `None` if no phase has this name.
     pub fn get(&self, name: &str) -> Option<&T> {
         let (_, value) = self.0.iter().find(|(known, _)| *known == name)?;
         Some(value)
     }
 
-    /// Values in the order of the protocol.
+    /// Returns the values in the order of the protocol.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|(_, value)| value)
     }
@@ -61,20 +61,20 @@ pub struct CommandReport {
     pub commands: u64,
     /// Commands that ended with a status other than GOOD.
     pub failed: u64,
-    /// Data that they moved, bytes.
+    /// Data transferred, bytes.
     pub bytes: u64,
     /// Exact sum of their latencies, ns.
     pub latency_sum_ns: u64,
-    /// Time from the header to the end of the response.
+    /// Time from the header to the end of the response, ns.
     pub latency: Spread,
     /// Phases by name, see `docs/reference/analyse.md`; empty for commands that are neither READ
     /// nor WRITE.
     pub phases: Phases<PhaseReport>,
-    /// R2Ts that they received.
+    /// R2Ts received.
     pub r2ts: u64,
-    /// Most R2Ts that one command received.
+    /// Maximum number of R2Ts of one command.
     pub r2ts_per_command_max: u32,
-    /// Distribution of the waits for an R2T during which no data could be sent.
+    /// Distribution of the waits for an R2T during which no data could be sent, ns.
     pub r2t_wait: Spread,
 }
 
@@ -91,11 +91,11 @@ pub struct SlowCommand {
     pub itt: u32,
     /// SCSI status; 0 is GOOD.
     pub status: u8,
-    /// Data that it moved, bytes.
+    /// Data transferred, bytes.
     pub bytes: u64,
-    /// R2Ts that it received.
+    /// R2Ts received.
     pub r2ts: u32,
-    /// Time from the header to the end of the response.
+    /// Time from the header to the end of the response, ns.
     pub latency_ns: u64,
     /// Phases by name, ns.
     pub phases: Phases<u64>,
@@ -114,9 +114,9 @@ pub struct LunReport {
     pub lun: String,
     /// Commands that ended with a status other than GOOD.
     pub failed: u64,
-    /// Data that they moved, bytes.
+    /// Data transferred, bytes.
     pub bytes: u64,
-    /// Time from the header to the end of the response.
+    /// Time from the header to the end of the response, ns.
     pub latency: Spread,
 }
 
@@ -141,7 +141,7 @@ pub struct DirectionReport {
     pub stream: StreamCounters,
     /// Bytes skipped in search of the next PDU.
     pub skipped_bytes: u64,
-    /// Number of times the place of the next PDU was lost.
+    /// Number of times that the place of the next PDU was lost.
     pub lost_step: u64,
     /// PDUs whose data does not match its digest.
     pub data_digest_errors: u64,
@@ -171,20 +171,20 @@ pub struct SessionReport {
     /// Whether header and data digests are in use, as negotiated or detected; `None` if unknown.
     pub digests: Option<(bool, bool)>,
     /// Round trip of the TCP handshake, ns: SYN to SYN-ACK to ACK, so that it does not depend on
-    /// the place of capture. `None` if a segment of it is missing or was, or may have been,
+    /// the place of capture. `None` if a segment of the handshake is missing, or may have been
     /// retransmitted.
     pub handshake_rtt_ns: Option<u64>,
-    /// Part of that round trip between the place of capture and the target, ns.
+    /// Part of the round trip between the place of capture and the target, ns.
     pub target_side_rtt_ns: Option<u64>,
-    /// Part of that round trip between the place of capture and the initiator, ns.
+    /// Part of the round trip between the place of capture and the initiator, ns.
     pub initiator_side_rtt_ns: Option<u64>,
     /// SYNs and SYN-ACKs that were retransmitted.
     pub handshake_retransmissions: u64,
     /// Time from the first SYN to the ACK that ends the handshake, ns.
     pub handshake_ns: Option<u64>,
-    /// Times of the first and the last packet, ns of the capture's clock.
+    /// Time of the first packet, ns of the capture's clock.
     pub first_ns: u64,
-    /// See `first_ns`.
+    /// Time of the last packet, ns of the capture's clock.
     pub last_ns: u64,
     /// The initiator's direction.
     pub from_initiator: DirectionReport,
@@ -200,17 +200,17 @@ pub struct SessionReport {
     /// Commands that ended and are not timed: a part of them may be missing from the capture, or
     /// their times are not certain.
     pub commands_not_whole: u64,
-    /// Commands beyond the number that is tracked at once.
+    /// Commands that were not tracked, because too many were in flight.
     pub commands_not_followed: u64,
     /// Data PDUs, R2Ts and responses whose command was not seen.
     pub pdus_without_command: u64,
-    /// PDUs whose header was not captured, and that must have been sent.
+    /// PDUs that must have been sent, but whose header was not captured.
     pub assumed_pdus: u64,
     /// PDUs with a header that RFC 7143 forbids.
     pub malformed_pdus: u64,
-    /// READs.
+    /// READ commands.
     pub reads: CommandReport,
-    /// WRITEs.
+    /// WRITE commands.
     pub writes: CommandReport,
     /// All other commands.
     pub others: CommandReport,
@@ -227,15 +227,15 @@ pub struct SessionReport {
 pub struct NotSeenReport {
     /// Packets of an unsupported link layer.
     pub unknown_link: u64,
-    /// Neither IPv4 nor IPv6.
+    /// Packets that are neither IPv4 nor IPv6.
     pub not_ip: u64,
-    /// IP without TCP.
+    /// IP packets without TCP.
     pub not_tcp: u64,
     /// Fragments of IP datagrams.
     pub fragments: u64,
-    /// The snap length cut the headers.
+    /// Packets whose headers the snap length cut.
     pub cut: u64,
-    /// Headers that contradict themselves.
+    /// Packets whose headers contradict themselves.
     pub malformed: u64,
 }
 
@@ -246,20 +246,19 @@ pub struct Report {
     pub packets: u64,
     /// Packets that the snap length cut.
     pub packets_cut: u64,
-    /// Packets with a time before that of the packet before them; commands around them are not
-    /// timed.
+    /// Packets with an earlier time than the previous packet. Commands around them are not timed.
     pub packets_back_in_time: u64,
     /// Longest TCP payload of one packet of the capture, bytes.
     pub payload_bytes_max: u64,
-    /// First and last instant, ns of the capture's clock, which usually counts from 1970.
+    /// Time of the first packet, ns of the capture's clock, which usually counts from 1970.
     pub first_ns: u64,
-    /// See `first_ns`.
+    /// Time of the last packet, ns of the capture's clock.
     pub last_ns: u64,
     /// Packets that were not decoded, by cause.
     pub not_seen: NotSeenReport,
     /// TCP connections without a PDU.
     pub other_connections: u64,
-    /// Connections beyond the number that is tracked at once.
+    /// Connections that were not tracked, because there were too many.
     pub connections_not_followed: u64,
     /// Connections that speak iSCSI, in the order of their first packet.
     pub sessions: Vec<SessionReport>,

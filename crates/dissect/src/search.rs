@@ -1,6 +1,7 @@
-//! MatchingHeader for the next header, out of step: in the middle of a capture, and after missing bytes.
+//! Search for the next header while out of step: in a capture that begins within a connection, and
+//! after missing bytes.
 //!
-//! Bytes count as a header if all its fields fit and one more property does: its digest, its
+//! Bytes count as a header if all fields fit and one more property matches: its digest, its
 //! sequence numbers, a second header at its end, or its place at the beginning of a packet.
 use hakaru_wire::iscsi::digest::{DIGEST_LENGTH, header_digest, padding};
 use hakaru_wire::iscsi::{BHS_LENGTH, Bhs};
@@ -10,15 +11,15 @@ use crate::plausible;
 use crate::session::{Session, is_login};
 use crate::window::Window;
 
-/// Longest window in which a header is searched, bytes.
+/// Maximum length of the window in which a header is searched, bytes.
 const WINDOW_MAX: usize = 256 << 10;
 
-/// A header that matches.
+/// A header that was recognised.
 pub(crate) struct MatchingHeader {
     pub(crate) bhs: Bhs,
-    /// The header has a digest.
+    /// Whether the header has a digest.
     pub(crate) header: bool,
-    /// It is certain whether the header has a digest.
+    /// Whether `header` is certain.
     pub(crate) proven: bool,
 }
 
@@ -33,8 +34,8 @@ enum Verdict {
     No,
 }
 
-/// Returns how many bytes at the front of the window are not a header, and the header after them.
-/// `last`: the bytes after the window are missing.
+/// Returns the number of bytes at the front of the window that are not a header, and the header
+/// after them. `last`: the bytes after the window are missing.
 pub(crate) fn search(
     window: &Window,
     sender: Sender,
@@ -114,8 +115,8 @@ fn judge(
     }
 }
 
-/// Whether a header follows the end of this PDU without a header digest, with or without a data
-/// digest; `None` if the bytes were not captured.
+/// Returns whether a header follows the end of this PDU without a header digest, with or without a
+/// data digest; `None` if the bytes were not captured.
 fn next_header(bytes: &[u8], bhs: &Bhs, head: usize, sender: Sender) -> Option<bool> {
     let length = bhs.data_segment_length() as usize;
     let end = head + length + if length > 0 { padding(length) } else { 0 };

@@ -1,8 +1,8 @@
 //! Assembly of one connection's PDUs into commands.
 //!
 //! All PDUs of a command pass through one connection (connection allegiance, RFC 7143 section
-//! 4.2.2.1), so each connection is examined separately. If a session has several, each is one entry
-//! of the report.
+//! 4.2.2.1), so each connection is examined separately. If a session has several connections, each
+//! is one entry of the report.
 use std::collections::BTreeMap;
 
 use hakaru_wire::iscsi::{
@@ -20,9 +20,9 @@ use crate::login::Login;
 use crate::numbers::Numbers;
 use crate::tally::Tally;
 
-/// Most commands in flight that are tracked on one connection; further ones are only counted.
+/// Maximum number of commands in flight tracked per connection; further commands are only counted.
 const COMMANDS_MAX: usize = 1 << 16;
-/// Bytes of sense data that are examined, including the length field before them.
+/// Maximum number of bytes of sense data examined, including the length field before them.
 const SENSE_BYTES_MAX: usize = 2 + 252;
 
 /// Phase of the connection (RFC 7143 section 4.2.3).
@@ -48,17 +48,18 @@ pub(crate) struct Session {
     phase: LoginPhase,
     numbers: Numbers,
     commands: BTreeMap<Itt, Command>,
-    /// Commands that ended by a header that was assumed. Each stays until its tag is used again: a
-    /// PDU for it before that shows that the assumption was wrong.
+    /// Commands that ended by a header that was assumed. Each is kept until its tag is reused. A
+    /// PDU for it before then shows that the assumption was wrong.
     ended: BTreeMap<Itt, Command>,
-    /// Statuses from the target that were assumed and that no later header has confirmed.
+    /// Number of assumed statuses from the target that no later header has confirmed.
     assumed_statuses: u32,
-    /// Headers of a direction were assumed after the last one that was seen.
+    /// Whether headers were assumed after the last one that was seen, by direction.
     has_assumed: [bool; 2],
-    /// PDU of each direction that is being read or was read last.
+    /// PDU that is being read or was read last, by direction.
     last: [Option<Pdu>; 2],
+    /// Whether the direction is out of step.
     lost: [bool; 2],
-    /// Data of the response being read.
+    /// Sense data of the response being read.
     sense: Vec<u8>,
 }
 
@@ -101,7 +102,7 @@ impl PduKind {
     }
 }
 
-/// Whether a PDU belongs to a login.
+/// Returns whether a PDU belongs to a login.
 pub(crate) fn is_login(bhs: &Bhs) -> bool {
     matches!(
         bhs.opcode(),
@@ -111,7 +112,7 @@ pub(crate) fn is_login(bhs: &Bhs) -> bool {
 
 impl Session {
     /// Creates the state of a connection. `from_start`: the capture contains the connection's
-    /// beginning. `slowest_max`: number of slowest commands that are reported individually.
+    /// beginning. `slowest_max`: maximum number of slowest commands reported individually.
     pub(crate) fn new(from_start: bool, slowest_max: usize) -> Session {
         Session {
             tally: Tally::new(slowest_max),
@@ -136,18 +137,18 @@ impl Session {
         }
     }
 
-    /// Whether the capture contains the connection's beginning.
+    /// Returns whether the capture contains the connection's beginning.
     pub(crate) fn is_from_start(&self) -> bool {
         self.from_start
     }
 
-    /// Whether the login is in progress. Digests are in use only after it, from the full feature
-    /// phase on (RFC 7143 section 13.1).
+    /// Returns whether the login is in progress. Digests are in use only after it, from the full
+    /// feature phase on (RFC 7143 section 13.1).
     pub(crate) fn is_in_login(&self) -> bool {
         self.phase == LoginPhase::Login
     }
 
-    /// Whether a PDU of this kind may come now. A login comes first, and only once.
+    /// Returns whether a PDU of this kind may arrive now. A login comes first, and only once.
     pub(crate) fn is_allowed_now(&self, bhs: &Bhs) -> bool {
         match self.phase {
             LoginPhase::Unknown => true,
@@ -156,8 +157,8 @@ impl Session {
         }
     }
 
-    /// Whether the sequence numbers of a header continue those before it; `None` if they cannot be
-    /// compared.
+    /// Returns whether the sequence numbers of a header continue those before it; `None` if they
+    /// cannot be compared.
     pub(crate) fn numbers_fit(&self, bhs: &Bhs, sender: Sender) -> Option<bool> {
         self.numbers.are_continued_by(bhs, sender)
     }
@@ -212,7 +213,7 @@ impl Session {
         }
     }
 
-    /// Confirms assumed headers by a header that was seen in its place after them.
+    /// Confirms assumed headers by a later header that was seen in its place.
     fn confirm(&mut self, sender: Sender, bhs: &Bhs) {
         let statuses = self.numbers.handle_header(bhs, sender);
         if !self.has_assumed[sender as usize] {
@@ -286,7 +287,8 @@ impl Session {
         }
     }
 
-    /// Notes a PDU of a command: the PDU is assumed, or it shows that the command had not ended.
+    /// Records a PDU of a command. If the PDU is assumed, the command is marked. If the command had
+    /// ended, its assumed end was wrong.
     fn note_tag(&mut self, itt: Itt, sender: Sender, assumed: bool) {
         match self.commands.get_mut(&itt) {
             Some(command) if assumed => command.assume_header(sender),
@@ -461,7 +463,7 @@ impl Session {
         self.tally.finish();
     }
 
-    /// Whether any PDU was decoded.
+    /// Returns whether any PDU was decoded.
     pub(crate) fn has_pdus(&self) -> bool {
         self.tally.pdus() > 0
     }

@@ -1,11 +1,11 @@
 //! Reassembly of one direction of a TCP connection.
 //!
-//! A byte counts at the instant from which all bytes before it have been seen: data that came early
-//! waits, as it does in the receiver. A hole is given up once the peer has acknowledged it, because
-//! the capture then missed bytes that the peer received. It is also given up if more data waits
-//! behind it than the limits below allow. The time of data that waited behind such a hole is known
-//! only within bounds. The same holds for bytes that the peer acknowledged before they were
-//! captured.
+//! A byte counts at the instant at which it and all bytes before it have been seen. Data that
+//! arrived early waits, as it does in the receiver. A hole is given up once the peer has
+//! acknowledged it, because the capture then missed bytes that the peer received. It is also given
+//! up if more data waits behind it than the limits below allow. The time of data that waited behind
+//! such a hole is known only within bounds. The same holds for bytes that the peer acknowledged
+//! before they were captured.
 use std::collections::{BTreeMap, VecDeque};
 
 use hakaru_units::Time;
@@ -14,11 +14,11 @@ use serde::Serialize;
 use crate::clock::Stamp;
 use crate::packet::Segment;
 
-/// Captured bytes that one direction holds behind a hole.
+/// Maximum number of captured bytes that one direction holds behind a hole.
 const HELD_BYTES_MAX: usize = 4 << 20;
-/// Segments that one direction holds behind a hole.
+/// Maximum number of segments that one direction holds behind a hole.
 const HELD_PIECES_MAX: usize = 4096;
-/// Newest segments that are searched for a copy of a packet.
+/// Number of newest segments searched for a copy of a packet.
 const RECENT_MAX: usize = 64;
 
 /// Bytes of the stream, in order.
@@ -48,14 +48,14 @@ pub struct StreamCounters {
     pub bytes: u64,
     /// Segments without new bytes: lost after the place of capture, or assumed lost by the sender.
     pub retransmitted_segments: u64,
-    /// Bytes that had been seen before.
+    /// Payload bytes that had been seen before.
     pub retransmitted_bytes: u64,
     /// Packets that the capture contains twice.
     pub duplicated_packets: u64,
     /// Segments that arrived before a segment with lower numbers.
     pub out_of_order_segments: u64,
     /// Segments that filled a hole later than reordering on the path explains: lost before the
-    /// place of capture, and sent again.
+    /// place of capture, and retransmitted.
     pub late_segments: u64,
     /// Longest time for which later segments waited for a late segment, ns.
     pub late_max_ns: u64,
@@ -63,7 +63,7 @@ pub struct StreamCounters {
     pub missing_bytes: u64,
     /// Bytes that the snap length cut off.
     pub cut_bytes: u64,
-    /// Segments that end with the connection (RST).
+    /// Segments that reset the connection (RST).
     pub resets: u64,
 }
 
@@ -81,9 +81,9 @@ pub(crate) struct Stream {
     /// Place of the next byte, counted from 2^32 so that the byte before the first has a place too;
     /// `None` before the first segment.
     next: Option<u64>,
-    /// The SYN was seen, so the number of the connection's first byte is known.
+    /// Whether the SYN was seen, so that `first` is known.
     from_start: bool,
-    /// Number of that byte.
+    /// Sequence number of the connection's first byte.
     first: u32,
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
@@ -99,17 +99,17 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Captured bytes held behind a hole.
+    /// Returns the number of captured bytes held behind a hole.
     pub(crate) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Whether the segment begins another connection of the same ports.
-    pub(crate) fn is_begun_anew_by(&self, segment: &Segment<'_>) -> bool {
+    /// Returns whether the segment begins another connection of the same ports.
+    pub(crate) fn is_restarted_by(&self, segment: &Segment<'_>) -> bool {
         segment.syn && self.from_start && segment.sequence.wrapping_add(1) != self.first
     }
 
-    /// Sets the time within which a segment counts as overtaken on its way, ns.
+    /// Sets the time within which a segment counts as overtaken on the path, ns.
     pub(crate) fn set_overtaking_max(&mut self, ns: u64) {
         self.overtaking_max_ns = ns;
     }
@@ -121,11 +121,11 @@ impl Stream {
         segment: &Segment<'_>,
         out: &mut dyn FnMut(Piece<'_>),
     ) {
-        self.take(stamp, segment, out);
+        self.accept(stamp, segment, out);
         self.drain(stamp, false, out);
     }
 
-    fn take(&mut self, stamp: Stamp, segment: &Segment<'_>, out: &mut dyn FnMut(Piece<'_>)) {
+    fn accept(&mut self, stamp: Stamp, segment: &Segment<'_>, out: &mut dyn FnMut(Piece<'_>)) {
         let mut sequence = segment.sequence;
         if segment.rst {
             self.counters.resets += 1;
@@ -170,7 +170,7 @@ impl Stream {
         } else {
             stamp
         };
-        self.give(
+        self.emit_new(
             next,
             start,
             stamp,
@@ -180,8 +180,8 @@ impl Stream {
         );
     }
 
-    /// Whether the capture contains this very packet twice. A retransmission differs in its IP
-    /// identification or its timestamp.
+    /// Returns whether the capture has contained this packet before. A retransmission differs in
+    /// its IP identification or its timestamp.
     fn is_copy(&mut self, segment: &Segment<'_>) -> bool {
         let copy = self.recent.contains(&segment.fingerprint);
         if !copy {
@@ -231,7 +231,7 @@ impl Stream {
         }
     }
 
-    /// Handles the number up to which the peer has acknowledged.
+    /// Handles the sequence number up to which the peer has acknowledged.
     pub(crate) fn handle_acknowledged(
         &mut self,
         stamp: Stamp,
@@ -280,13 +280,13 @@ impl Stream {
                 Some(_) => held.stamp.inexact(),
                 None => now,
             };
-            self.give(next, start, stamp, &held.bytes, held.length, out);
+            self.emit_new(next, start, stamp, &held.bytes, held.length, out);
         }
         self.hole_since = None;
     }
 
     /// Emits the new part of a segment.
-    fn give(
+    fn emit_new(
         &mut self,
         next: u64,
         start: u64,

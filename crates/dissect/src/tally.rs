@@ -9,7 +9,7 @@ use crate::report::{
     CommandReport, LunReport, PhaseReport, Phases, SlowCommand, Spread, StatusReport,
 };
 
-/// Most logical units, and most statuses, that are counted individually on one connection; further
+/// Maximum number of logical units, and of statuses, counted individually per connection; further
 /// ones are omitted.
 const GROUPS_MAX: usize = 256;
 const READ_PHASES: [Option<&str>; 4] = [
@@ -25,17 +25,17 @@ const WRITE_PHASES: [Option<&str>; 4] = [
     Some("data_to_response"),
 ];
 
-/// Most durations that are kept in a list. Beyond it they move to a histogram, whose memory does
-/// not grow with their number. A connection has some twenty kinds of durations, and a capture up to
-/// a thousand connections, most of them with few commands.
+/// Maximum number of durations kept in a list. Beyond it they move to a histogram, whose memory
+/// does not grow with their number. A connection has about twenty kinds of durations. A capture has
+/// up to a thousand connections, most of them with few commands.
 const LISTED_MAX: usize = 512;
 
-/// Durations: their sum, and their distribution.
+/// Sum and distribution of durations.
 #[derive(Debug, Default)]
 struct Durations {
     sum_ns: u64,
     max_ns: u64,
-    /// In any order; empty once there is a histogram.
+    /// Unsorted durations; empty once `histogram` exists.
     listed: Vec<u64>,
     histogram: Option<CountedDurations>,
 }
@@ -44,7 +44,7 @@ struct Durations {
 #[derive(Debug, Default)]
 struct CountedDurations {
     histogram: Histogram,
-    /// The histogram counts them as 1 ns.
+    /// Number of durations of 0, which the histogram counts as 1 ns.
     zeros: u64,
 }
 
@@ -171,7 +171,8 @@ pub(crate) struct Tally {
     pub(crate) commands_without_response: u64,
     pub(crate) commands_unfinished: u64,
     pub(crate) commands_not_whole: u64,
-    /// Commands that ended in the newest packet. The next packet may prove its time wrong.
+    /// Commands that ended in the newest packet. The next packet may prove the time of that packet
+    /// wrong.
     fresh: Vec<Command>,
     slowest_max: usize,
     slowest: Vec<SlowCommand>,
@@ -183,8 +184,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Creates empty sums. `slowest_max`: number of slowest commands that are reported
-    /// individually.
+    /// Creates empty sums. `slowest_max`: maximum number of slowest commands reported individually.
     pub(crate) fn new(slowest_max: usize) -> Tally {
         Tally {
             slowest_max,
@@ -196,7 +196,7 @@ impl Tally {
         *self.pdus.entry((sender as u8, opcode)).or_default() += 1;
     }
 
-    /// PDUs whose headers were seen.
+    /// Returns the number of PDUs whose headers were seen.
     pub(crate) fn pdus(&self) -> u64 {
         self.pdus.values().sum()
     }
@@ -214,7 +214,7 @@ impl Tally {
         self.fresh.push(command);
     }
 
-    /// Counts the status of a command, and its sense key, ASC and ASCQ, if there are any.
+    /// Counts the status of a command, with its sense key, ASC and ASCQ, if present.
     pub(crate) fn count_status(&mut self, status: u8, sense: Option<[u8; 3]>) {
         if self.statuses.len() < GROUPS_MAX || self.statuses.contains_key(&(status, sense)) {
             *self.statuses.entry((status, sense)).or_default() += 1;
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_agree_before_and_after_durations_go_into_a_histogram() {
+    fn quantiles_agree_before_and_after_durations_move_to_a_histogram() {
         let mut durations = Durations::default();
         let values = (0..LISTED_MAX as u64).map(|n| n * 7919 % 512 * 1000);
         values.for_each(|ns| durations.add(ns));

@@ -1,4 +1,4 @@
-//! Bytes that are kept to be read again, with their arrival times.
+//! Bytes kept for another reading, with their arrival times.
 use crate::clock::Stamp;
 
 /// Bytes of one direction, in order.
@@ -13,7 +13,7 @@ pub(crate) struct Window {
 struct Mark {
     at: usize,
     stamp: Stamp,
-    /// A packet begins here.
+    /// Whether a packet begins here.
     begins_packet: bool,
 }
 
@@ -45,13 +45,13 @@ impl Window {
         &self.bytes
     }
 
-    /// Whether the bytes of a packet begin at this index.
+    /// Returns whether the bytes of a packet begin at this index.
     pub(crate) fn is_begin_of_packet(&self, at: usize) -> bool {
         let mark = self.marks.binary_search_by_key(&at, |mark| mark.at);
         mark.is_ok_and(|mark| self.marks[mark].begins_packet)
     }
 
-    /// Removes the first bytes.
+    /// Removes the first `count` bytes.
     pub(crate) fn drop_front(&mut self, count: usize) {
         self.bytes.drain(..count);
         let first = self.marks.partition_point(|mark| mark.at <= count);

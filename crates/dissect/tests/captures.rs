@@ -1,4 +1,4 @@
-//! Conversations whose times are known, captured well and badly.
+//! Conversations with known times, in complete and in damaged captures.
 mod support;
 
 use hakaru_dissect::{CommandReport, Report, SessionReport};
@@ -7,7 +7,7 @@ use support::{MILLISECOND, Packet, Talk, dissect};
 
 const KEYS: &str = "MaxBurstLength=16384\0FirstBurstLength=8192\0InitialR2T=Yes\0";
 
-/// Two writes of two turns, one with immediate data, two reads.
+/// Returns a conversation of two writes, one of them with immediate data, and two reads.
 fn conversation(port: u16, digests: (bool, bool), segment_bytes: usize) -> Talk {
     let mut talk = Talk::new(port);
     talk.segment_bytes = segment_bytes;
@@ -28,7 +28,7 @@ fn phase(commands: &CommandReport, name: &str) -> u64 {
     commands.phases.get(name).unwrap().sum_ns / MILLISECOND
 }
 
-/// The times that `Talk` says.
+/// Asserts the times that `Talk` prescribes.
 fn assert_times(session: &SessionReport) {
     let (writes, reads) = (&session.writes, &session.reads);
     assert_eq!((writes.commands, writes.bytes, writes.r2ts), (2, 53_248, 3));
@@ -96,7 +96,7 @@ fn phases_are_those_of_the_conversation_and_sum_to_the_latency() {
 }
 
 #[test]
-fn another_port_is_found_by_its_content() {
+fn a_session_on_another_port_is_recognised_by_its_content() {
     let talk = conversation(50_123, (true, true), 1448);
     let session = dissect(&talk.packets);
     assert_times(only_session(&session));
@@ -124,7 +124,7 @@ fn a_capture_that_begins_in_the_middle_finds_the_sides_and_the_digests() {
                 "{port} {digests:?} {session:#?}"
             );
             assert!(
-                session.digests.is_none_or(|found| found == digests),
+                session.digests.is_none_or(|detected| detected == digests),
                 "{:?}",
                 session.digests
             );
@@ -134,8 +134,8 @@ fn a_capture_that_begins_in_the_middle_finds_the_sides_and_the_digests() {
     }
 }
 
-/// Duplicates and swaps neighbours of one direction: what is in order arrives with the later of the
-/// two.
+/// Swaps neighbouring packets of one direction and repeats one of them. Data is in order once the
+/// later of the two has arrived.
 #[test]
 fn reordered_and_repeated_segments_change_no_count() {
     let talk = conversation(3260, (false, true), 1448);
@@ -160,12 +160,12 @@ fn reordered_and_repeated_segments_change_no_count() {
 }
 
 #[test]
-fn data_that_the_snap_length_cut_is_not_missed() {
+fn data_cut_by_the_snap_length_changes_no_time() {
     for digests in [(false, false), (true, true)] {
-        // 40 bytes of headers, and the first 256 of each segment.
+        // Keep 40 bytes of headers and the first 256 bytes of each segment.
         let talk = conversation(3260, digests, 1448);
         let mut packets = talk.snapped(40 + 256);
-        // The login's text is whole: keys are wanted here.
+        // The login stays complete, because its keys are needed.
         packets[..8].clone_from_slice(&talk.packets[..8]);
         let report = dissect(&packets);
         let session = only_session(&report);
@@ -177,7 +177,7 @@ fn data_that_the_snap_length_cut_is_not_missed() {
 
 #[test]
 fn headers_that_the_snap_length_cut_are_assumed_within_a_burst_and_counted() {
-    // Super-frames, so that most headers lie inside.
+    // Super-frames contain most headers beyond the snap length.
     let talk = conversation(3260, (false, false), 60_000);
     let mut packets = talk.snapped(40 + 128);
     packets[..8].clone_from_slice(&talk.packets[..8]);
@@ -203,21 +203,21 @@ fn a_hole_that_the_peer_acknowledged_costs_only_the_commands_around_it() {
             session.from_initiator.stream.missing_bytes + session.from_target.stream.missing_bytes;
         assert!(missing == length || missing == 0, "packet {lost}");
         assert_sums(session);
-        let told = session.reads.commands + session.writes.commands;
-        let untold = session.commands_not_whole
+        let timed = session.reads.commands + session.writes.commands;
+        let untimed = session.commands_not_whole
             + session.commands_unfinished
             + session.commands_without_response;
         assert_eq!(
-            told + untold,
+            timed + untimed,
             session.commands,
             "packet {lost}: {session:#?}"
         );
-        assert!(told >= 2, "packet {lost}: {session:#?}");
+        assert!(timed >= 2, "packet {lost}: {session:#?}");
     }
 }
 
 #[test]
-fn what_is_not_iscsi_is_another_connection() {
+fn a_connection_without_iscsi_is_counted_as_other() {
     let mut talk = Talk::new(8080);
     talk.send(
         support::From::Initiator,
@@ -310,7 +310,7 @@ fn a_handshake_with_a_lost_syn_has_a_duration_and_no_round_trip() {
 fn both_halves_of_the_round_trip_show_where_the_capture_was_made() {
     let report = dissect(&conversation(3260, (false, false), 1448).packets);
     let session = only_session(&report);
-    // At the initiator: the way to the target takes all of it.
+    // The capture was made at the initiator, so the target side takes the entire round trip.
     assert_eq!(session.target_side_rtt_ns, Some(2 * MILLISECOND));
     assert_eq!(session.initiator_side_rtt_ns, Some(0));
 }
@@ -333,7 +333,7 @@ fn the_slowest_commands_come_with_their_packets_and_phases() {
 }
 
 #[test]
-fn a_phase_of_no_length_is_reported_as_zero() {
+fn a_phase_of_zero_length_is_reported_as_zero() {
     let mut talk = Talk::new(3260);
     talk.log_in(KEYS, (false, false));
     talk.read(10, 4096, true);
@@ -347,7 +347,7 @@ fn a_phase_of_no_length_is_reported_as_zero() {
 }
 
 #[test]
-fn data_that_looks_like_a_login_response_is_not_taken_for_one_behind_a_hole() {
+fn data_that_looks_like_a_login_response_is_not_taken_for_one_after_a_hole() {
     let mut talk = Talk::new(3260);
     talk.segment_bytes = 60_000;
     talk.log_in(KEYS, (false, false));

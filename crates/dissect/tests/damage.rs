@@ -1,5 +1,5 @@
-//! Captures with any single packet removed, repeated, moved, cut or given a wrong time: every
-//! latency that is printed is right, or the command is not timed.
+//! Captures in which any single packet is removed, repeated, moved, truncated or given a wrong
+//! time. Every reported latency must be right; otherwise the command must not be timed.
 mod support;
 
 use hakaru_dissect::{Dissector, Report};
@@ -12,7 +12,7 @@ const KEYS: &str =
 const DIGESTS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 const GAP_NS: u64 = 7_001;
 
-/// `short` in the gate; `long` where `HAKARU_LONG` is set (`make test-long`).
+/// Returns `long` if `HAKARU_LONG` is set (`make test-long`), otherwise `short`.
 fn scale<T>(short: T, long: T) -> T {
     if std::env::var_os("HAKARU_LONG").is_some() {
         long
@@ -21,8 +21,8 @@ fn scale<T>(short: T, long: T) -> T {
     }
 }
 
-/// A session with every kind of transfer, several PDUs per segment, PDUs over the borders of
-/// segments, and a loss that TCP repairs.
+/// Returns a session with every kind of transfer, several PDUs per segment, PDUs that cross segment
+/// boundaries, and a loss that TCP repairs.
 fn session(ports: [u16; 2], digests: (bool, bool), segment_bytes: usize) -> Talk {
     let mut talk = Talk::between(ports, GAP_NS);
     talk.segment_bytes = segment_bytes;
@@ -35,7 +35,7 @@ fn session(ports: [u16; 2], digests: (bool, bool), segment_bytes: usize) -> Talk
     talk.reads_at_once(&[14, 15, 16], 2048, true);
     talk.pass(600);
     talk.reads_at_once(&[17, 18], 3000, false);
-    // A segment of the read is lost before the place of capture, and comes 200 ms later.
+    // A segment of the read is lost before the place of capture, and arrives 200 ms later.
     talk.read(19, 20_000, true);
     talk.packets.pop();
     talk.pass(200);
@@ -43,7 +43,7 @@ fn session(ports: [u16; 2], digests: (bool, bool), segment_bytes: usize) -> Talk
     talk.lose(From::Target, 2);
     talk.acknowledge(From::Initiator);
     talk.pass(300);
-    // The tags of earlier commands are used again.
+    // The tags of earlier commands are reused.
     talk.read(10, 512, false);
     talk.write(11, 4096, 4096, 16_384);
     talk.read(14, 30_000, true);
@@ -52,7 +52,7 @@ fn session(ports: [u16; 2], digests: (bool, bool), segment_bytes: usize) -> Talk
     talk
 }
 
-/// Two sessions side by side.
+/// A capture of two concurrent sessions.
 struct Capture {
     packets: Vec<Packet>,
     /// Commands by the port of the session's initiator.
@@ -66,7 +66,7 @@ fn capture(digests: (bool, bool), segment_bytes: usize) -> Capture {
     let mut packets: Vec<Packet> = Vec::new();
     for (number, talk) in talks.iter().enumerate() {
         packets.extend(talk.packets.iter().cloned().map(|mut packet| {
-            // The second one begins a little later.
+            // The second session begins 3 ms later.
             packet.at.0 += 3_000_500 * number as u64;
             packet
         }));
@@ -110,15 +110,15 @@ fn analyse(packets: &[Packet]) -> Report {
     )
 }
 
-/// Number of commands that are timed; each of them has the right times. `with_handshake`: the round
-/// trip is the conversation's.
+/// Checks that every timed command has the right times, and returns their number. `with_handshake`:
+/// also checks the round trip of the handshake.
 fn check(report: &Report, right: &RightTimes, with_handshake: bool) -> Result<u64, String> {
     let mut timed = 0;
     for session in &report.sessions {
         let port = session.initiator.rsplit(':').next().unwrap().parse::<u16>();
-        let known = right.iter().find(|(of, _)| Ok(*of) == port);
+        let known = right.iter().find(|(known_port, _)| Ok(*known_port) == port);
         let Some((_, known)) = known else {
-            return Err(format!("a session that is none: {}", session.initiator));
+            return Err(format!("unknown session: {}", session.initiator));
         };
         for command in &session.slowest {
             let printed = Right {
@@ -204,7 +204,7 @@ fn a_capture_without_damage_times_every_command() {
 }
 
 #[test]
-fn a_packet_that_is_missing_makes_no_latency_wrong() {
+fn a_missing_packet_makes_no_latency_wrong() {
     let timed = at_every_place(
         |packets, place| {
             packets.remove(place);
@@ -216,7 +216,7 @@ fn a_packet_that_is_missing_makes_no_latency_wrong() {
 }
 
 #[test]
-fn a_packet_that_is_there_twice_makes_no_latency_wrong() {
+fn a_repeated_packet_makes_no_latency_wrong() {
     for distance in scale(vec![0, 7], (0..=12).collect()) {
         let timed = at_every_place(
             |packets, place| {
@@ -235,7 +235,7 @@ fn a_packet_that_is_there_twice_makes_no_latency_wrong() {
 }
 
 #[test]
-fn a_packet_that_was_overtaken_makes_no_latency_wrong() {
+fn an_overtaken_packet_makes_no_latency_wrong() {
     for distance in scale(vec![1, 9], (1..=12).collect()) {
         let timed = at_every_place(
             |packets, place| {
@@ -243,16 +243,17 @@ fn a_packet_that_was_overtaken_makes_no_latency_wrong() {
                     return false;
                 }
                 let times: Vec<_> = packets.iter().map(|packet| packet.at).collect();
-                // No answer to it can overtake it on the network.
+                // An answer to the packet cannot overtake it on the network.
                 let (port, from) = (port_of(&packets[place]), packets[place].from);
-                let mut others = packets[place + 1..=place + distance].iter();
-                let possible = others.all(|other| port_of(other) != port || other.from == from);
+                let mut overtaking_packets = packets[place + 1..=place + distance].iter();
+                let is_possible =
+                    overtaking_packets.all(|packet| port_of(packet) != port || packet.from == from);
                 let packet = packets.remove(place);
                 packets.insert(place + distance, packet);
                 for (packet, at) in packets.iter_mut().zip(times) {
                     packet.at = at;
                 }
-                possible
+                is_possible
             },
             true,
         );
@@ -261,14 +262,14 @@ fn a_packet_that_was_overtaken_makes_no_latency_wrong() {
 }
 
 #[test]
-fn a_packet_that_the_file_has_too_late_makes_no_latency_wrong() {
+fn a_packet_stored_too_late_in_the_file_makes_no_latency_wrong() {
     for distance in scale(vec![1, 9], (1..=12).collect()) {
         let timed = at_every_place(
             |packets, place| {
                 if place + distance >= packets.len() {
                     return false;
                 }
-                // Its time is right, its place in the file is not.
+                // The packet keeps its time, but moves in the file.
                 let packet = packets.remove(place);
                 packets.insert(place + distance, packet);
                 true
@@ -280,14 +281,15 @@ fn a_packet_that_the_file_has_too_late_makes_no_latency_wrong() {
 }
 
 #[test]
-fn a_packet_that_is_cut_makes_no_latency_wrong() {
+fn a_truncated_packet_makes_no_latency_wrong() {
     for kept in scale(vec![0, 39, 44, 88, 90, 100, 500], (0..=500).collect()) {
         let timed = at_every_place(
             |packets, place| {
-                let cuts = packets[place].bytes.len() > kept;
+                let is_cut = packets[place].bytes.len() > kept;
                 packets[place].bytes.truncate(kept);
-                // The port tells the sessions apart.
-                cuts
+                // The right times are those before the damage, because the port that identifies the
+                // session may be cut off.
+                is_cut
             },
             false,
         );
@@ -306,11 +308,11 @@ fn a_packet_with_a_wrong_time_makes_no_latency_wrong() {
                     |place: Option<usize>| packets.get(place?).map(|packet| packet.at.0);
                 let before = neighbour(place.checked_sub(1));
                 let after = neighbour(Some(place + 1));
-                // A time between those of its neighbours could as well be right.
-                let shows = before.is_some_and(|before| at < before)
+                // A time between those of the neighbouring packets cannot be recognised as wrong.
+                let is_detectable = before.is_some_and(|before| at < before)
                     || after.is_some_and(|after| at > after);
                 packets[place].at.0 = at;
-                shows
+                is_detectable
             },
             false,
         );
@@ -351,7 +353,7 @@ fn a_snap_length_makes_no_latency_wrong() {
                 let timed = result.unwrap_or_else(|error| {
                     panic!("{kept} bytes of {digests:?}, {segment_bytes}: {error}")
                 });
-                // The header and its digest, and behind them the next one.
+                // 144 bytes hold the IP and TCP headers and two PDU headers with digests.
                 assert!(
                     segment_bytes > 1448 || kept < 144 || timed >= 10,
                     "{kept} of {digests:?}: {timed}"

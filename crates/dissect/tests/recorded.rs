@@ -1,5 +1,5 @@
-//! The capture of open-iscsi and tgt, damaged in the same ways: no command gets another time than
-//! in the whole capture.
+//! A recorded capture of open-iscsi and tgt, damaged as in `damage.rs`. No command may get a time
+//! that differs from the complete capture.
 use std::fs::File;
 
 use hakaru_dissect::{CaptureFile, Dissector, Link, Report, SlowCommand};
@@ -46,7 +46,7 @@ fn analyse(packets: &[Packet]) -> Report {
     dissector.finish()
 }
 
-/// The commands of all sessions; numbers of packets depend on the damage.
+/// Returns the commands of all sessions without packet numbers, which depend on the damage.
 fn commands(report: &Report) -> Vec<SlowCommand> {
     let all = report.sessions.iter().flat_map(|session| &session.slowest);
     all.map(|command| SlowCommand {
@@ -57,14 +57,14 @@ fn commands(report: &Report) -> Vec<SlowCommand> {
     .collect()
 }
 
-/// Share of the commands that are still timed, on average over the places.
+/// Damages the capture at every place. Returns the mean share of commands that are still timed.
 fn at_every_place(damage: impl Fn(&mut Vec<Packet>, usize) -> bool) -> f64 {
-    let whole = recorded();
-    let right = commands(&analyse(&whole));
+    let complete_capture = recorded();
+    let right = commands(&analyse(&complete_capture));
     assert!(right.len() > 20);
     let (mut timed, mut places) = (0, 0);
-    for place in 0..whole.len() {
-        let mut packets = whole.clone();
+    for place in 0..complete_capture.len() {
+        let mut packets = complete_capture.clone();
         if !damage(&mut packets, place) {
             continue;
         }
@@ -100,9 +100,9 @@ fn a_packet_repeated_in_the_recording_makes_no_latency_wrong() {
 fn a_packet_cut_in_the_recording_makes_no_latency_wrong() {
     let timed = at_every_place(|packets, place| {
         let kept = 60 + place % 80;
-        let cuts = packets[place].bytes.len() > kept;
+        let is_cut = packets[place].bytes.len() > kept;
         packets[place].bytes.truncate(kept);
-        cuts
+        is_cut
     });
     assert!(timed > 0.97, "{timed}");
 }
@@ -110,12 +110,12 @@ fn a_packet_cut_in_the_recording_makes_no_latency_wrong() {
 #[test]
 fn a_packet_out_of_its_place_in_the_recording_makes_no_latency_wrong() {
     let timed = at_every_place(|packets, place| {
-        let moves = place + 2 < packets.len();
-        if moves {
+        let can_move = place + 2 < packets.len();
+        if can_move {
             let packet = packets.remove(place);
             packets.insert(place + 2, packet);
         }
-        moves
+        can_move
     });
     assert!(timed > 0.9, "{timed}");
 }
@@ -135,16 +135,16 @@ fn a_recording_that_begins_or_ends_anywhere_makes_no_latency_wrong() {
 
 #[test]
 fn a_snap_length_of_the_recording_makes_no_latency_wrong() {
-    let whole = recorded();
-    let right = commands(&analyse(&whole));
+    let complete_capture = recorded();
+    let right = commands(&analyse(&complete_capture));
     for kept in (60..700).step_by(9) {
-        let mut packets = whole.clone();
+        let mut packets = complete_capture.clone();
         for packet in &mut packets {
             packet.bytes.truncate(kept);
         }
         for command in commands(&analyse(&packets)) {
             let fits = |known: &SlowCommand| {
-                // Sense and statuses may be cut off, times not.
+                // Sense data and statuses may be cut off, but times must not change.
                 (known.begin_ns, known.latency_ns, &known.phases)
                     == (command.begin_ns, command.latency_ns, &command.phases)
             };

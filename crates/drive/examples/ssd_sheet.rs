@@ -1,4 +1,4 @@
-//! Prints the figures of the flash presets and of their data sheets: the table of
+//! Prints the figures of the flash presets beside those of their data sheets, which is the table of
 //! `docs/concepts/drive-model.md`.
 #[path = "../tests/sheet/mod.rs"]
 mod sheet;

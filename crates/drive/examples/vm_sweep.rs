@@ -1,5 +1,5 @@
-//! Prints the calibration table of the preset `jdsf-2011`: model against the published study, in
-//! virtual time.
+//! Prints the calibration table of the preset `jdsf-2011`, which compares the model with the
+//! published study. Runs in virtual time.
 //!
 //! ```text
 //! cargo run --release -p hakaru-drive --example vm_sweep            # three seeds, 20 s each
@@ -80,7 +80,8 @@ fn print_sequential(vms: usize, points: &[Point]) {
     );
 }
 
-/// Lowest and highest of a figure over the seeds, or one number where they print the same.
+/// Returns the lowest and the highest value of a figure over the seeds, or one number if both print
+/// the same.
 fn range(points: &[Point], value: &dyn Fn(&Point) -> f64) -> String {
     let values: Vec<f64> = points.iter().map(value).collect();
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);

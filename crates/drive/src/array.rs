@@ -1,10 +1,15 @@
 //! The array: port, controller, cache and groups, driven by one queue of events.
 //!
-//! One owner, one loop. Event sources: data arrived through the port; the controller finished a
-//! command; the cache served a request, or a group became idle; a drive finished a command; data
-//! left through the port. Work per call is bounded by the requests present: a request causes at
-//! most three events and one per drive command. Events of one instant happen in the order of their
-//! creation.
+//! [`Array`] owns all parts and handles all events:
+//!
+//! - a write's data has arrived through the port,
+//! - the controller has finished a command,
+//! - the cache has served a request, or a group has been idle long enough to destage,
+//! - a drive has finished a command,
+//! - a read's data has left through the port.
+//!
+//! The requests present bound the work per call: a request causes at most three events, and one per
+//! drive command. Events of one instant happen in the order of their creation.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -30,7 +35,7 @@ enum Event {
     PortSent { request: usize },
 }
 
-/// Timing model of a whole array.
+/// Timing model of an entire array.
 #[derive(Clone, Debug)]
 pub struct Array {
     controller_config: config::Controller,
@@ -38,7 +43,7 @@ pub struct Array {
     port: Option<Port>,
     cache: Option<Cache>,
     hit_ns: u64,
-    /// Instant of the cache's next call, at or before its own deadline.
+    /// Instant of the scheduled event of the cache.
     cache_wake: Option<Time>,
     groups: Groups,
     active: Slab<Request>,
@@ -50,10 +55,10 @@ pub struct Array {
 
 impl Array {
     /// Creates an idle array. `model` may contain names of drive presets. `seed` determines the
-    /// angle of each platter at the origin of time.
+    /// angle of each platter at the origin of time, and the initial content of flash drives.
     ///
     /// # Errors
-    /// A parameter out of bounds or an unknown preset; the message names it.
+    /// A parameter is out of bounds or a preset is unknown. The message names it.
     pub fn new(model: &ArrayModel, seed: u64) -> Result<Array, ModelError> {
         let model = validate::resolve_array(model)?;
         let mut rng = Pcg64::seed_from_u64(seed);
@@ -76,13 +81,14 @@ impl Array {
         })
     }
 
-    /// Returns the usable bytes of a group; `None` if the group does not exist.
+    /// Returns the usable capacity of a group, bytes. `None` if the group does not exist.
     #[must_use]
     pub fn group_capacity_bytes(&self, group: u32) -> Option<u64> {
         self.groups.capacity_bytes(group)
     }
 
-    /// Handles a request. Its range must be within the group (checked where LUs are placed).
+    /// Handles a request that arrives at `now`. The caller has placed LUs so that its range is
+    /// within the group.
     ///
     /// # Panics
     /// If the group does not exist or the range is outside it.
@@ -94,7 +100,7 @@ impl Array {
         let end = request.offset_bytes.checked_add(request.length_bytes);
         assert!(
             end.is_some_and(|end| end <= capacity),
-            "a request lies within its group"
+            "the request lies within its group"
         );
         let active = self.active.insert(request);
         let (op, bytes) = (request.op, request.length_bytes);
@@ -105,7 +111,8 @@ impl Array {
         }
     }
 
-    /// Handles all events due by `now`. An earlier `now` than before counts as the latest one.
+    /// Handles all events due by `now`. A `now` earlier than that of a previous call counts as the
+    /// latest one.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(&Reverse((at, _, event))) = self.events.peek() {
             if at > now {
@@ -118,23 +125,23 @@ impl Array {
         self.now = self.now.max(now);
     }
 
-    /// Returns the next completed request, in order of completion.
+    /// Returns the next completion, in order of time.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.completions.pop_front()
     }
 
-    /// Returns when [`Array::handle_timeout`] has to be called next; `None` while nothing is in
-    /// flight.
+    /// Returns the instant at which [`Array::handle_timeout`] has to be called next. `None` if no
+    /// event is pending.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.events.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Calls `visit(entity, name, value)` for every counter as of `now`: `controller`, `port/0`,
-    /// `cache`, `group/G`, `drive/G.D`.
+    /// Calls `visit(entity, name, value)` for every counter as of `now`. The entities are
+    /// `controller`, `port/0`, `cache`, `group/G` and `drive/G.D`.
     ///
-    /// A port's `busy_ns` is that of its busier direction. A group is busy while it has a request;
-    /// its `service_ns` is the time its drives spent on commands that have ended.
+    /// A port's `busy_ns` is that of its busier direction. A group is busy while it has a request.
+    /// Its `service_ns` is the time that its drives spent on commands that have ended.
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.handle_timeout(now);
         let now = self.now;
@@ -198,6 +205,7 @@ impl Array {
         }
     }
 
+    /// Returns the time that the controller spends on a command with this amount of data.
     fn controller_ns(&self, bytes: u64) -> u64 {
         let config::Controller {
             command_us,
@@ -212,7 +220,7 @@ impl Array {
         self.schedule(at, Event::ControllerDone { request });
     }
 
-    /// Continues a request after the controller.
+    /// Passes a request from the controller to the cache, or to its group if there is no cache.
     fn enter_storage(&mut self, key: usize) {
         let request = self.active[key];
         match &mut self.cache {
@@ -244,19 +252,19 @@ impl Array {
                     }
                 }
             } else if let Some(action) = self.cache.as_mut().and_then(Cache::poll_action) {
-                self.act(action);
+                self.apply_action(action);
             } else {
                 break;
             }
         }
-        let wanted = self.cache.as_ref().and_then(Cache::poll_timeout);
-        if let (Some(at), None) = (wanted, self.cache_wake) {
+        let deadline = self.cache.as_ref().and_then(Cache::poll_timeout);
+        if let (Some(at), None) = (deadline, self.cache_wake) {
             self.cache_wake = Some(at);
             self.schedule(at, Event::Cache);
         }
     }
 
-    fn act(&mut self, action: Action) {
+    fn apply_action(&mut self, action: Action) {
         match action {
             Action::Access {
                 token,

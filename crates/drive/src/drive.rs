@@ -1,5 +1,5 @@
-//! A drive of any kind, as a group uses it: it accepts commands, has a deadline, and returns the
-//! commands that have ended.
+//! The interface of all kinds of drives to their group: a drive accepts commands, has a deadline,
+//! and returns the commands that have ended.
 use hakaru_units::Time;
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -10,7 +10,7 @@ use crate::ssd::SsdDrive;
 use crate::usage::Usage;
 use hakaru_contract::drive as config;
 
-/// A drive.
+/// A drive of any kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Drive {
     Hdd(Box<HddDrive>),
@@ -18,8 +18,8 @@ pub(crate) enum Drive {
 }
 
 impl Drive {
-    /// Creates idle drives. Their presets must be resolved. Platters get random angles; flash
-    /// drives are identical.
+    /// Creates `count` idle drives. Their preset must be resolved. Platters get random angles;
+    /// flash drives are identical.
     pub(crate) fn make(drive: &config::Drive, count: u32, rng: &mut Pcg64) -> Vec<Drive> {
         match drive {
             config::Drive::Hdd(hdd) => (0..count)
@@ -32,7 +32,7 @@ impl Drive {
         }
     }
 
-    /// Returns the number of commands present, waiting or in service.
+    /// Returns the number of commands that wait or are in service.
     pub(crate) fn present(&self) -> usize {
         match self {
             Drive::Hdd(hdd) => hdd.present(),
@@ -40,7 +40,7 @@ impl Drive {
         }
     }
 
-    /// Submits a command. Returns the drive's new deadline if it is earlier than the previous one.
+    /// Submits a command. Returns the drive's deadline if it is now earlier.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         match self {
             Drive::Hdd(hdd) => hdd.submit(now, command),
@@ -51,8 +51,8 @@ impl Drive {
         }
     }
 
-    /// Handles the drive's deadline: pushes the commands that have ended and returns the next
-    /// deadline.
+    /// Handles the drive's deadline. Appends the commands that have ended to `ended` and returns
+    /// the next deadline.
     pub(crate) fn handle_wake(&mut self, now: Time, ended: &mut Vec<Command>) -> Option<Time> {
         match self {
             Drive::Hdd(hdd) => {
@@ -78,7 +78,7 @@ impl Drive {
         }
     }
 
-    /// Calls `visit` for each counter.
+    /// Calls `visit` for every counter as of `now`.
     pub(crate) fn visit_counters(
         &mut self,
         now: Time,

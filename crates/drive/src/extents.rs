@@ -1,19 +1,21 @@
 //! Placement of a group's address space on its drives in extents.
 //!
-//! Image files of many VMs in one file system, or thin LUs in one pool, are not stored in order:
-//! neighbouring extents of an LU are far apart, and every VM's working set is spread over all
+//! Image files of many VMs in one file system, or thin LUs in one pool, are not stored in order.
+//! Neighbouring extents of an LU are far apart, and the working set of every VM is spread over all
 //! cylinders in use. Here extent `e` of `n` is at `e·s mod n`, with `s` near `n/φ` and coprime to
-//! `n`: a permutation that spreads every run of neighbours evenly (the three-distance theorem),
+//! `n`. This permutation spreads every run of neighbours evenly (the three-distance theorem),
 //! without randomness and without a table.
 use hakaru_contract::drive as config;
 
 /// The permutation of one group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extents {
+    /// Length of an extent, bytes.
     extent: u64,
+    /// Number of extents per span. Each span is permuted separately.
     per_span: u64,
     stride: u64,
-    /// First address that is placed in order: the remainder of the group after whole spans.
+    /// First address after the last complete span. The rest of the group is placed in order.
     scattered_end: u64,
 }
 
@@ -28,8 +30,8 @@ impl Extents {
         }
     }
 
-    /// Returns the position of address `offset`, and the number of the `length` bytes from there
-    /// that are contiguous.
+    /// Returns the position of address `offset`, and the number of bytes that are contiguous from
+    /// there, at most `length`.
     pub(crate) fn locate(&self, offset: u64, length: u64) -> (u64, u64) {
         if offset >= self.scattered_end {
             return (offset, length);
@@ -43,7 +45,7 @@ impl Extents {
     }
 }
 
-/// Returns the largest number coprime to `n` up to the golden section of `n`, at least 1.
+/// Returns the largest number up to the golden section of `n` that is coprime to `n`, at least 1.
 fn stride(n: u64) -> u64 {
     let golden = (n as f64 * 0.618_033_988_749_895) as u64;
     (1..=golden).rev().find(|s| gcd(*s, n) == 1).unwrap_or(1)
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_cut_where_its_extent_ends_and_what_is_left_of_the_group_lies_in_order() {
+    fn a_range_ends_with_its_extent_and_the_rest_of_the_group_is_in_order() {
         assert_eq!(extents(8).locate(7, 9).1, 3);
         assert_eq!(extents(8).locate(162, 3), (162, 3));
     }

@@ -1,15 +1,15 @@
 //! Position of a byte: zone, cylinder, track, and angle on the track.
 //!
-//! Bytes run along a track, then over the heads of a cylinder, then inwards. Each track starts
-//! later in angle than the previous one by the skew, the time of a track switch, so that a
-//! sequential transfer does not miss a revolution. Angles are nanoseconds of revolution: the angle
-//! under the head at instant `t` is `(t + phase) mod revolution_ns`.
+//! Bytes run along a track, then over the heads of a cylinder, then inwards. The start of each
+//! track is rotated against that of the previous one by the skew, the time of a track switch, so
+//! that a sequential transfer does not lose a revolution. Angles are in nanoseconds of revolution:
+//! the angle under the head at instant `t` is `(t + phase) mod revolution_ns`.
 use crate::seek::SeekCurve;
 use hakaru_contract::drive::Hdd;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// Tracks of one length.
+/// Adjacent tracks of the same length.
 #[derive(Clone, Debug)]
 struct Zone {
     first_byte: u64,
@@ -17,7 +17,7 @@ struct Zone {
     track_bytes: u64,
 }
 
-/// Geometry of one kind of drive.
+/// Geometry of one model of drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
@@ -78,7 +78,7 @@ impl Geometry {
         SeekCurve::new(hdd, self.cylinders)
     }
 
-    /// Returns the position of byte `offset`, which is below the capacity.
+    /// Returns the position of byte `offset`, which must be below the capacity.
     pub(crate) fn locate(&self, offset: u64) -> Location {
         let zone = &self.zones[self.zones.partition_point(|z| z.first_byte <= offset) - 1];
         let in_zone = offset - zone.first_byte;
@@ -94,15 +94,15 @@ impl Geometry {
         }
     }
 
-    /// Returns the time to transfer `length` bytes that begin at `at`, track switches included. A
-    /// transfer into the next zone is charged at the rate of the zone where it began.
+    /// Returns the time to transfer `length` bytes from `at` on, including track switches. The rate
+    /// is that of the zone where the transfer begins, even if it ends in the next one.
     pub(crate) fn transfer_ns(&self, at: &Location, length: u64) -> u64 {
         let crossings = (at.offset_in_track + length.max(1) - 1) / at.track_bytes;
         length * self.revolution_ns / at.track_bytes + crossings * self.skew_ns
     }
 }
 
-/// Returns the bytes on a track of a zone, counted from the outermost: whole sectors.
+/// Returns the length of a track in a zone, a multiple of the sector. Zone 0 is the outermost.
 fn track_bytes(hdd: &Hdd, zone: u32, revolution_ns: u64) -> u64 {
     let inwards = if hdd.zones < 2 {
         0.0

@@ -1,8 +1,8 @@
-//! The RAID groups and their accesses in flight: accesses become drive commands, in rounds, and end
-//! with the last one.
+//! The RAID groups and their accesses in flight. An access becomes drive commands, in rounds, and
+//! ends with the last command.
 //!
-//! Called by `array.rs` alone, which owns the queue of events. After every call it polls the
-//! deadlines of drives ([`Groups::poll_wake`]) and then the accesses that have ended
+//! Only `array.rs`, which owns the queue of events, calls this module. After every call it polls
+//! the deadlines of drives ([`Groups::poll_wake`]) and then the accesses that have ended
 //! ([`Groups::poll_done`]).
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ use slab::Slab;
 /// An access to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
-    /// Requester to notify at the end.
+    /// Origin, which is notified at the end.
     pub(crate) owner: Owner,
     pub(crate) group: u32,
     pub(crate) op: Op,
@@ -32,7 +32,7 @@ pub(crate) struct Access {
 /// Origin of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// A request of the host, by its key.
+    /// A request, by its key.
     Request(usize),
     /// The cache, by its token.
     Cache(usize),
@@ -45,16 +45,18 @@ struct Active {
     stages_left: u32,
 }
 
-/// A stage in flight: the drive commands of its current round that have not ended, and the next
-/// round.
+/// A stage in flight.
 #[derive(Clone, Debug, Default)]
 struct ActiveStage {
+    /// Key of the access.
     access: usize,
+    /// Number of drive commands of the current round that have not ended.
     left: u32,
+    /// Drive commands of the second round, if it has not started.
     second: Vec<Piece>,
 }
 
-/// Deadline of a drive.
+/// A new deadline of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
     pub(crate) at: Time,
@@ -70,7 +72,7 @@ pub(crate) struct Groups {
     stages: Slab<ActiveStage>,
     wakes: VecDeque<Wake>,
     done: VecDeque<Access>,
-    /// Commands that ended in one call; kept to reuse its memory.
+    /// Commands that ended in one call. A field only to reuse its memory.
     ended: Vec<Command>,
 }
 
@@ -80,15 +82,16 @@ struct Group {
     extents: Option<Extents>,
     capacity_bytes: u64,
     drives: Vec<Drive>,
-    /// Whether the drives use unmaps.
+    /// Whether unmaps are passed on to the drives.
     trims: bool,
     usage: Usage,
-    /// Half of a mirrored pair to read next if both are equally busy.
+    /// Half of a mirrored pair to read if both are equally busy, 0 or 1. Alternates with every
+    /// read.
     mirror_turn: u32,
 }
 
 impl Groups {
-    /// Creates idle groups. Their presets must be resolved.
+    /// Creates idle groups. The presets of their drives must be resolved.
     pub(crate) fn new(groups: &[config::Group], rng: &mut Pcg64) -> Groups {
         Groups {
             groups: groups.iter().map(|group| Group::new(group, rng)).collect(),
@@ -100,20 +103,20 @@ impl Groups {
         }
     }
 
-    /// Returns the usable bytes of a group.
+    /// Returns the usable capacity of a group, bytes. `None` if the group does not exist.
     pub(crate) fn capacity_bytes(&self, group: u32) -> Option<u64> {
         self.groups.get(group as usize).map(|g| g.capacity_bytes)
     }
 
-    /// Returns the capacity of each group, and the length of a row if it has parity: such a row is
-    /// written whole without reads.
+    /// Returns the capacity of each group and, if it has parity, the length of its rows, bytes. A
+    /// complete row is written without reads.
     pub(crate) fn shapes(&self) -> impl Iterator<Item = (u64, Option<u64>)> {
         self.groups
             .iter()
             .map(|g| (g.capacity_bytes, g.layout.parity_row_bytes()))
     }
 
-    /// Starts an access within its group.
+    /// Starts an access, whose range must be within its group.
     pub(crate) fn submit(&mut self, now: Time, access: Access) {
         let Access {
             group,
@@ -140,7 +143,7 @@ impl Groups {
         }
     }
 
-    /// Calls a drive at its deadline.
+    /// Handles the deadline of a drive.
     pub(crate) fn handle_wake(&mut self, now: Time, group: u32, drive: u32) {
         let mut ended = std::mem::take(&mut self.ended);
         let next = self.groups[group as usize].drives[drive as usize].handle_wake(now, &mut ended);
@@ -156,12 +159,12 @@ impl Groups {
         self.wakes.pop_front()
     }
 
-    /// Returns an access that has ended.
+    /// Returns the next access that has ended.
     pub(crate) fn poll_done(&mut self) -> Option<Access> {
         self.done.pop_front()
     }
 
-    /// Counters of every group and drive.
+    /// Calls `visit` for every counter of every group and drive as of `now`.
     pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.usage.advance(now);
@@ -249,7 +252,8 @@ impl Group {
         }
     }
 
-    /// Counts an access and turns it into drive commands; none if it costs the drives nothing.
+    /// Counts an access and plans its drive commands. There are none if it costs the drives
+    /// nothing.
     fn plan(&mut self, now: Time, op: Op, offset: u64, length: u64) -> Vec<Stage> {
         self.usage.arrive(now);
         let mut stages = Vec::new();
@@ -270,8 +274,8 @@ impl Group {
     }
 }
 
-/// Chooses the drive of a mirrored pair that reads: the one with fewer commands, and alternately if
-/// equal.
+/// Returns the half of a mirrored pair that should read, 0 or 1: the one with fewer commands, or
+/// `turn` if both have the same number.
 fn less_busy_half(drives: &[Drive], turn: &mut u32, pair: u32) -> u32 {
     let [first, second] = [2 * pair, 2 * pair + 1].map(|d| drives[d as usize].present());
     *turn ^= 1;

@@ -1,8 +1,8 @@
-//! One rotating drive: a queue of commands, a head at a cylinder, a platter that turns.
+//! One rotating drive: a queue of commands, a head at a cylinder, and a turning platter.
 //!
-//! It serves one command at a time. The next one is chosen when the last has ended: the one whose
-//! transfer can start first (shortest access time first), unless the oldest command is overdue, see
-//! `age_limit_ms` and `overdue_every`.
+//! It serves one command at a time. When a command has ended, the drive selects the command whose
+//! transfer can start first (shortest access time first), unless the oldest command is overdue (see
+//! `age_limit_ms` and `overdue_every`).
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -43,19 +43,20 @@ pub(crate) struct HddDrive {
     phase_ns: u64,
     cylinder: u32,
     head: u32,
-    /// Commands in the drive, at most `queue_depth`, in order of arrival.
+    /// Commands queued in the drive, at most `queue_depth`, in order of arrival.
     queue: Vec<Queued>,
     /// Commands queued in the array, in order of arrival.
     waiting: VecDeque<Queued>,
     in_service: Option<InService>,
-    /// Choices made by access time since an overdue command was last served.
+    /// Number of selections by access time, while a command was overdue, since an overdue command
+    /// was last served.
     choices_since_overdue: u32,
     pub(crate) usage: Usage,
 }
 
 impl HddDrive {
-    /// Creates a drive with its platter at `phase` (0 to 1 of a revolution) at the origin, and its
-    /// head over the outermost cylinder.
+    /// Creates an idle drive with its head over the outermost cylinder. At the origin of time its
+    /// platter is at `phase`, 0 to 1 of a revolution.
     pub(crate) fn new(hdd: &Hdd, phase: f64) -> HddDrive {
         let geometry = Geometry::new(hdd);
         HddDrive {
@@ -78,13 +79,12 @@ impl HddDrive {
         }
     }
 
-    /// Returns the number of commands present, waiting or in service.
+    /// Returns the number of commands that wait or are in service.
     pub(crate) fn present(&self) -> usize {
         self.queue.len() + self.waiting.len() + usize::from(self.in_service.is_some())
     }
 
-    /// Accepts a command. If the drive was idle, the command starts at once, and its end is
-    /// returned.
+    /// Accepts a command. If the drive is idle, starts the command and returns its end.
     pub(crate) fn submit(&mut self, now: Time, command: Command) -> Option<Time> {
         self.usage.arrive(now);
         let queued = Queued {
@@ -103,8 +103,8 @@ impl HddDrive {
         }
     }
 
-    /// Ends the command in service at its instant. Returns it, and the end of the next one if one
-    /// was waiting. Called at the instant that `submit` or `end` returned before, and only then.
+    /// Ends the command in service. Returns it, and the end of the next command if one is queued.
+    /// Must be called exactly at the instant that `submit` or `end` returned.
     pub(crate) fn end(&mut self, now: Time) -> (Command, Option<Time>) {
         let done = self
             .in_service
@@ -114,6 +114,7 @@ impl HddDrive {
         let Command { op, length, .. } = done.command;
         self.usage
             .leave(now, op, length, now.ns_since(done.started));
+        // The overhead of the next command overlaps this one.
         (done.command, self.start_next(now, 0))
     }
 
@@ -140,7 +141,7 @@ impl HddDrive {
         Some(ends)
     }
 
-    /// Returns the index of the command to serve next; the queue is not empty.
+    /// Returns the index of the command to serve next. The queue must not be empty.
     fn choose(&mut self, now: Time) -> usize {
         if now.ns_since(self.queue[0].arrived) >= self.age_limit_ns {
             self.choices_since_overdue += 1;
@@ -152,7 +153,8 @@ impl HddDrive {
         self.soonest(now)
     }
 
-    /// Returns the index of the command with the earliest possible transfer; of equals, the oldest.
+    /// Returns the index of the command whose transfer can start first, the oldest one if several
+    /// can.
     fn soonest(&self, now: Time) -> usize {
         let mut best = (u64::MAX, 0);
         for (place, queued) in self.queue.iter().enumerate() {
@@ -168,7 +170,7 @@ impl HddDrive {
         best.1
     }
 
-    /// Returns the time of a seek or head switch, with settling.
+    /// Returns the time of a seek or head switch, including settling.
     fn positioning_ns(&self, at: &Location, op: Op) -> u64 {
         let settle = if op == Op::Write {
             self.write_settle_ns
@@ -182,7 +184,7 @@ impl HddDrive {
         }
     }
 
-    /// Returns the rotational latency after positioning.
+    /// Returns the rotational delay after positioning.
     fn rotation_ns(&self, now: Time, at: &Location, op: Op) -> u64 {
         let revolution = self.geometry.revolution_ns;
         let under_head = (now.0 + self.positioning_ns(at, op) + self.phase_ns) % revolution;

@@ -1,14 +1,14 @@
-//! Named drives and arrays. `docs/concepts/drive-model.md` gives the source of each figure.
+//! Presets of drives and arrays. `docs/concepts/drive-model.md` gives the source of each figure.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
 use hakaru_units::{GIB, MIB};
 
-/// Names of the array presets.
+/// Returns the names of the array presets.
 #[must_use]
 pub fn array_presets() -> &'static [&'static str] {
     &["jdsf-2011"]
 }
 
-/// Names of the drive presets.
+/// Returns the names of the drive presets.
 #[must_use]
 pub fn drive_presets() -> &'static [&'static str] {
     &[
@@ -36,8 +36,9 @@ pub(crate) fn drive(name: &str) -> Option<Drive> {
     }
 }
 
-/// The array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten 15 000 rpm SAS drives, 5 of
-/// 146 GB and 5 of 300 GB, each five in RAID 5. It has no port: the 1 GbE path is the lab's.
+/// Returns the array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten SAS drives of
+/// 15 000 rpm in two RAID 5 groups, five of 146 GB and five of 300 GB. It has no port, because the
+/// lab models the 1 GbE path.
 fn jdsf_2011() -> ArrayModel {
     let raid5 = |name: &str| Group {
         raid: Raid::Raid5,
@@ -62,7 +63,7 @@ fn jdsf_2011() -> ArrayModel {
     }
 }
 
-/// A 3.5-inch SAS drive of 15 000 rpm of about 2007 to 2010.
+/// Returns a 3.5-inch SAS drive of 15 000 rpm, of about 2007 to 2010.
 fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
     Hdd {
         capacity_bytes,
@@ -83,7 +84,7 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
     }
 }
 
-/// A SATA drive for mixed use of 960 GB of 2017: the class of Intel's DC S4600.
+/// Returns a SATA drive of 960 GB for mixed use, of 2017: the class of Intel's DC S4600.
 fn sata_ssd_960() -> Ssd {
     Ssd {
         capacity_bytes: 960_197_124_096,
@@ -107,7 +108,8 @@ fn sata_ssd_960() -> Ssd {
     }
 }
 
-/// An NVMe drive of 2 TB for loads that mostly read, of 2017: the class of Intel's DC P4500.
+/// Returns an NVMe drive of 2 TB for loads that mostly read, of 2017: the class of Intel's DC
+/// P4500.
 fn nvme_ssd_2000() -> Ssd {
     Ssd {
         capacity_bytes: 2_000_398_934_016,

@@ -1,17 +1,17 @@
 //! Requests to an array and their completions.
 use hakaru_units::Time;
 
-/// Operation of a request. Drives see reads, writes and, if they are SSDs, unmaps.
+/// Operation of a request. Drives receive only reads, writes and, if they are SSDs, unmaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Data comes from the drives.
+    /// Read data.
     Read,
-    /// Data goes to the drives.
+    /// Write data.
     Write,
-    /// The data of the range is no longer needed (UNMAP, TRIM). Hard disks ignore it: only the
-    /// controller's cost applies.
+    /// Discard the data of the range (UNMAP, TRIM). With hard disks, it costs only the controller's
+    /// time.
     Unmap,
-    /// Earlier writes to the range must be on drives, or in a cache that survives a power failure.
+    /// Put earlier writes to the range on drives, unless the cache survives a power failure.
     Flush,
 }
 
@@ -25,19 +25,19 @@ pub struct Request {
     pub group: u32,
     /// Operation.
     pub op: Op,
-    /// First byte of the group's usable space.
+    /// First byte, as an offset in the group's usable space.
     pub offset_bytes: u64,
-    /// Bytes; 0 costs only the controller's time. For a flush, the range to put on stable storage.
+    /// Length of the range, bytes. With 0 the request costs only the controller's time.
     pub length_bytes: u64,
-    /// Force unit access: a write is complete only when it survives a power cut.
+    /// Force unit access: a write completes only when it survives a power failure.
     pub fua: bool,
 }
 
-/// The end of a request.
+/// The completion of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// Id of the request.
     pub id: u64,
-    /// Instant of completion, never later than the `now` of the call that reported it.
+    /// Instant of completion, never later than the `now` of the last call.
     pub at: Time,
 }

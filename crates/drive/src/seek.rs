@@ -1,13 +1,13 @@
 //! Seek time as a function of distance, from the three figures of a data sheet.
 //!
-//! `t(d) = track + b·√x + c·x` with `x = (d − 1)/(cylinders − 1)`: the arm accelerates and brakes
-//! over short distances (√), coasts over long ones (linear). `b` and `c` are chosen so that the
-//! mean over all pairs of cylinders is the data sheet's average and the longest seek its full
+//! `t(d) = track + b·√x + c·x` with `x = (d − 1)/(cylinders − 1)`. The arm accelerates and brakes
+//! over short distances (√) and coasts over long ones (linear). `b` and `c` follow from the data
+//! sheet: the mean over all pairs of cylinders is its average seek, and the longest seek its full
 //! stroke. Source: E. K. Lee, R. H. Katz, "An Analytic Performance Model of Disk Arrays",
 //! SIGMETRICS 1993, section 2.
 use hakaru_contract::drive::Hdd;
 
-/// Seek times of one kind of drive.
+/// Seek times of one model of drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeekCurve {
     track_ns: f64,
@@ -27,8 +27,8 @@ impl SeekCurve {
         }
     }
 
-    /// Returns the time to move over `distance` cylinders, ready to read. Only correctly rounded
-    /// operations: the same everywhere.
+    /// Returns the time of a seek over `distance` cylinders until the head can read. It uses only
+    /// correctly rounded operations, so the result is the same on every machine.
     pub(crate) fn ns(&self, distance: u32) -> u64 {
         if distance == 0 {
             return 0;
@@ -38,8 +38,9 @@ impl SeekCurve {
     }
 }
 
-/// Coefficients of the square root and of the linear term, milliseconds. Over random pairs `E[x]` =
-/// 1/3, `E[√x]` = 8/15. The curve rises only if neither is negative; `validate.rs` checks that.
+/// Returns the coefficients of the square root and of the linear term, ms. Over random pairs of
+/// cylinders `E[x]` = 1/3 and `E[√x]` = 8/15. The curve rises only if neither coefficient is
+/// negative, which `validate.rs` checks.
 pub(crate) fn coefficients_ms(hdd: &Hdd) -> (f64, f64) {
     let average = hdd.seek_average_ms - hdd.seek_track_ms;
     let full = hdd.seek_full_ms - hdd.seek_track_ms;

@@ -1,11 +1,11 @@
-//! Resources of an array that serve in order of arrival: the controller, the port.
+//! The controller and the port of an array, which serve in order of arrival.
 use hakaru_units::Time;
 
 use crate::request::Op;
 use crate::usage::Usage;
 
-/// A server that handles one request at a time in order of arrival: the controller, one direction
-/// of a port.
+/// A resource that serves one request at a time in order of arrival: the controller, or one
+/// direction of a port.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     free_at: Time,
@@ -13,7 +13,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Queues a request that needs `service_ns`. Returns when its service ends.
+    /// Queues a request that takes `service_ns`. Returns the end of its service.
     pub(crate) fn submit(&mut self, now: Time, service_ns: u64) -> Time {
         self.usage.arrive(now);
         self.free_at = Time(self.free_at.max(now).0 + service_ns);
@@ -39,8 +39,8 @@ impl Port {
         }
     }
 
-    /// Queues the data of a request: that of a write is received, that of a read is sent. Returns
-    /// when its transfer ends; `None` if the request has no data.
+    /// Queues the transfer of a request's data: received for a write, sent for a read. Returns the
+    /// end of the transfer. `None` if the request has no data.
     pub(crate) fn submit(&mut self, now: Time, op: Op, bytes: u64) -> Option<Time> {
         let ns = self.transfer_ns(bytes);
         Some(self.direction(op)?.submit(now, ns))

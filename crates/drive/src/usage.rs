@@ -1,16 +1,17 @@
-//! Counters of one resource, kept as integrals over time so that a sample at any instant is exact.
+//! Counters of one resource. They are integrals over time, so that a sample at any instant is
+//! exact.
 use hakaru_units::Time;
 
 use crate::request::Op;
 
-/// Work done and time spent by one resource since the origin.
+/// Work done and time spent by one resource since the origin of time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
-    /// Time with at least one request present.
+    /// Time with at least one request present, ns.
     pub(crate) busy_ns: u64,
-    /// Integral over time of the requests present, waiting or in service.
+    /// Integral over time of the number of requests that wait or are in service, ns.
     pub(crate) queue_ns: u64,
-    /// Time in service, summed over requests that have ended.
+    /// Time in service, summed over requests that have ended, ns.
     pub(crate) service_ns: u64,
     pub(crate) reads: u64,
     pub(crate) writes: u64,
@@ -18,12 +19,14 @@ pub(crate) struct Usage {
     pub(crate) write_bytes: u64,
     /// Requests that move no data: flushes, unmaps.
     others: u64,
+    /// Number of requests that wait or are in service.
     present: u64,
+    /// Instant up to which the integrals are computed.
     since: Time,
 }
 
 impl Usage {
-    /// Brings the integrals up to `now`.
+    /// Advances the integrals to `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         let elapsed = now.ns_since(self.since);
         self.queue_ns += self.present * elapsed;
@@ -33,11 +36,13 @@ impl Usage {
         self.since = self.since.max(now);
     }
 
+    /// Counts the arrival of a request.
     pub(crate) fn arrive(&mut self, now: Time) {
         self.advance(now);
         self.present += 1;
     }
 
+    /// Counts the end of a request.
     pub(crate) fn leave(&mut self, now: Time, op: Op, bytes: u64, service_ns: u64) {
         self.advance(now);
         self.present -= 1;
@@ -55,7 +60,8 @@ impl Usage {
         }
     }
 
-    /// A resource with two concurrent directions: as busy as the busier one.
+    /// Returns the counters of a resource with two concurrent directions: the busy time of the
+    /// busier one, and the sums of all others.
     pub(crate) fn both_directions(&self, other: &Usage) -> Usage {
         Usage {
             busy_ns: self.busy_ns.max(other.busy_ns),
@@ -71,6 +77,7 @@ impl Usage {
         }
     }
 
+    /// Calls `visit` for every counter.
     pub(crate) fn visit(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         let mut counter = |name, value: u64| visit(entity, name, value as f64);
         counter("busy_ns", self.busy_ns);

@@ -1,4 +1,4 @@
-//! Replaces presets by their parameters and checks every bound, so that the model can rely on them.
+//! Replaces presets by their parameters and checks that every parameter is within its bounds.
 use std::ops::RangeInclusive;
 
 use hakaru_units::{KIB, MIB};
@@ -11,7 +11,7 @@ use hakaru_contract::drive::{ArrayModel, Cache, Drive, Extents, Group, Hdd, Mode
 /// An invalid model.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ModelError {
-    /// Unknown preset.
+    /// The preset is unknown.
     #[error("unknown {kind} preset \"{name}\"; known: {known}")]
     UnknownPreset {
         /// `array` or `drive`.
@@ -21,10 +21,10 @@ pub enum ModelError {
         /// Available names.
         known: String,
     },
-    /// A parameter out of bounds.
+    /// A parameter is out of bounds.
     #[error("{parameter} is {value}; it must be {bounds}")]
     OutOfBounds {
-        /// Its path in the configuration, as `groups[0].drive.rpm`.
+        /// Path of the parameter in the configuration, such as `groups[0].drive.rpm`.
         parameter: String,
         /// Value as given.
         value: String,
@@ -33,11 +33,11 @@ pub enum ModelError {
     },
 }
 
-/// Returns the array to model with every preset replaced by its parameters, or `None` for
+/// Returns the array of a model with every preset replaced by its parameters, or `None` for
 /// [`Model::None`].
 ///
 /// # Errors
-/// An unknown preset or a parameter out of bounds.
+/// A preset is unknown or a parameter is out of bounds.
 pub fn resolve(model: &Model) -> Result<Option<ArrayModel>, ModelError> {
     match model {
         Model::None => Ok(None),
@@ -50,7 +50,7 @@ pub fn resolve(model: &Model) -> Result<Option<ArrayModel>, ModelError> {
     }
 }
 
-/// Returns `model` with its drives' presets replaced and every parameter within bounds.
+/// Returns `model` with the presets of its drives replaced, after checking every parameter.
 pub(crate) fn resolve_array(model: &ArrayModel) -> Result<ArrayModel, ModelError> {
     let mut model = model.clone();
     float(
@@ -130,7 +130,7 @@ fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
         group.drive =
             preset::drive(name).ok_or_else(|| unknown("drive", name, preset::drive_presets()))?;
     }
-    let (fewest, step) = match group.raid {
+    let (drives_min, step) = match group.raid {
         Raid::Raid0 => (1, 1),
         Raid::Raid1 => (2, 2),
         Raid::Raid5 => (3, 1),
@@ -138,14 +138,14 @@ fn resolve_group(path: &str, group: &mut Group) -> Result<(), ModelError> {
     integer(
         &format!("{path}.drives"),
         u64::from(group.drives),
-        fewest..=64,
+        drives_min..=64,
     )?;
     let is_whole = group.drives.is_multiple_of(step);
     require(
         is_whole,
         &format!("{path}.drives"),
         group.drives,
-        "even: mirrors come in pairs",
+        "even, because mirrors come in pairs",
     )?;
     let unit = u64::from(group.stripe_unit_bytes);
     integer(&format!("{path}.stripe_unit_bytes"), unit, 512..=16 * MIB)?;
@@ -308,7 +308,7 @@ fn check_ssd(path: &str, ssd: &Ssd) -> Result<(), ModelError> {
     whole("queue_depth", ssd.queue_depth.into(), 1..=65_536)
 }
 
-/// The curve through the three seek times must rise monotonically.
+/// Checks that the curve through the three seek times rises monotonically.
 fn check_seek_average(parameter: &str, hdd: &Hdd) -> Result<(), ModelError> {
     let (root, linear) = seek::coefficients_ms(hdd);
     let stroke = hdd.seek_full_ms - hdd.seek_track_ms;

@@ -1,6 +1,6 @@
-//! Arrays of every shape under random requests: nothing panics, everything completes once, in order
-//! of time, and no byte is lost. Configurations from outside: defaults are filled in,
-//! unknown or impossible fields are refused.
+//! Random arrays under random requests: nothing panics, every request completes once, completions
+//! are in order of time, and no byte is lost. Configurations in JSON: defaults are filled in, and
+//! unknown fields are refused.
 use hakaru_contract::drive::{
     ArrayModel, Cache, Controller, Drive, Extents, Group, Hdd, Model, Port, Raid, Ssd, WritePolicy,
 };
@@ -147,7 +147,7 @@ fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Reques
     let capacity = array.group_capacity_bytes(group).expect("the group exists");
     let length_bytes = rng.random_range(0..=(MIB / 4).min(capacity) / 512) * 512;
     let offset_bytes = rng.random_range(0..=(capacity - length_bytes) / 512) * 512;
-    // Half of the requests meet each other on a few MiB.
+    // Half of the requests overlap within a few MiB.
     let offset_bytes = offset_bytes % (if rng.random() { 4 * MIB } else { capacity });
     let op = [Op::Read, Op::Write, Op::Unmap, Op::Flush]
         [rng.random_range(0..22) / 10 + usize::from(rng.random_range(0..20) == 0)];
@@ -162,7 +162,7 @@ fn any_request(rng: &mut Pcg64, array: &Array, groups: usize, id: u64) -> Reques
 }
 
 #[test]
-fn whatever_the_array_and_the_requests_each_completes_once_and_in_order_of_time() {
+fn every_request_to_any_array_completes_once_and_in_order_of_time() {
     for seed in 0..150 {
         let mut rng = Pcg64::seed_from_u64(seed);
         let model = any_array(&mut rng);
@@ -191,24 +191,24 @@ fn whatever_the_array_and_the_requests_each_completes_once_and_in_order_of_time(
 }
 
 #[test]
-fn reads_cost_the_drives_exactly_the_bytes_asked_and_writes_no_fewer() {
+fn drives_read_exactly_the_bytes_requested_and_write_no_fewer() {
     for seed in 0..150 {
         let mut rng = Pcg64::seed_from_u64(seed);
         let model = ArrayModel {
             cache: None,
             ..any_array(&mut rng)
         };
-        let reads_alone = rng.random::<bool>();
+        let reads_only = rng.random::<bool>();
         let mut array = Array::new(&model, seed).expect("within bounds");
-        let mut asked = [0, 0];
+        let mut requested = [0, 0];
         for id in 0..50 {
             let mut request = any_request(&mut rng, &array, model.groups.len(), id);
-            request.op = if reads_alone || request.op == Op::Read {
+            request.op = if reads_only || request.op == Op::Read {
                 Op::Read
             } else {
                 Op::Write
             };
-            asked[usize::from(request.op == Op::Write)] += request.length_bytes;
+            requested[usize::from(request.op == Op::Write)] += request.length_bytes;
             array.handle_request(Time::ZERO, request);
         }
         let mut moved = [0.0, 0.0];
@@ -218,15 +218,15 @@ fn reads_cost_the_drives_exactly_the_bytes_asked_and_writes_no_fewer() {
                 moved[1] += if name == "write_bytes" { value } else { 0.0 };
             }
         });
-        assert!(moved[1] >= asked[1] as f64, "seed {seed}");
-        if reads_alone {
-            assert_eq!(moved[0], asked[0] as f64, "seed {seed}");
+        assert!(moved[1] >= requested[1] as f64, "seed {seed}");
+        if reads_only {
+            assert_eq!(moved[0], requested[0] as f64, "seed {seed}");
         }
     }
 }
 
 #[test]
-fn a_drive_written_by_hand_needs_no_more_than_a_data_sheet() {
+fn a_configured_drive_needs_only_the_figures_of_a_data_sheet() {
     let text = r#"{"kind": "array", "controller": {"command_us": 50, "data_us_per_mib": 500}, "groups": [
         {"raid": "raid5", "drives": 5, "stripe_unit_bytes": 65536, "drive": {"kind": "preset", "name": "sas-15k-300"}},
         {"raid": "raid0", "drives": 1, "stripe_unit_bytes": 65536, "drive": {"kind": "hdd", "capacity_bytes": 4000000000000,
@@ -241,7 +241,7 @@ fn a_drive_written_by_hand_needs_no_more_than_a_data_sheet() {
     };
     assert_eq!(first.rpm, 15_000.0);
     let Drive::Hdd(second) = &array.groups[1].drive else {
-        panic!("as written")
+        panic!("the drive is as configured")
     };
     assert_eq!(
         (second.zones, second.overdue_every, second.head_switch_ms),

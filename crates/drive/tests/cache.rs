@@ -1,4 +1,4 @@
-//! The cache against results calculated by hand: known input, known answer, stated tolerance.
+//! The cache against results calculated by hand, each within a stated tolerance.
 use std::collections::BTreeMap;
 
 use hakaru_contract::drive::{
@@ -30,7 +30,8 @@ fn cache(segments: u64) -> Cache {
     }
 }
 
-/// Drives of one zone at 128 MB/s; a revolution takes 4 ms, a track switch 0.7 ms.
+/// Returns an array of drives with one zone at 128 MB/s. A revolution takes 4 ms, a track switch
+/// 0.7 ms.
 fn array_of(raid: Raid, drives: u32, cache: Option<Cache>) -> ArrayModel {
     ArrayModel {
         controller: Controller {
@@ -83,14 +84,14 @@ fn drain(array: &mut Array) -> Vec<Completion> {
     std::iter::from_fn(|| array.poll_completion()).collect()
 }
 
-/// Submits one request at `now` and returns how long it took, microseconds.
-fn time_of(array: &mut Array, now: Time, asked: Request) -> f64 {
-    array.handle_request(now, asked);
+/// Submits one request at `now` and returns its response time, µs.
+fn time_of(array: &mut Array, now: Time, request: Request) -> f64 {
+    array.handle_request(now, request);
     loop {
         if let Some(done) = array.poll_completion() {
             return done.at.ns_since(now) as f64 / 1e3;
         }
-        let at = array.poll_timeout().expect("it is under way");
+        let at = array.poll_timeout().expect("the request is in flight");
         array.handle_timeout(at);
     }
 }
@@ -98,19 +99,19 @@ fn time_of(array: &mut Array, now: Time, asked: Request) -> f64 {
 fn counters(array: &mut Array, now: Time) -> BTreeMap<String, f64> {
     let mut all = BTreeMap::new();
     array.visit_counters(now, &mut |entity, name, value| {
-        let kind = entity.split('/').next().expect("it has a first part");
+        let kind = entity.split('/').next().expect("a split has a first part");
         *all.entry(format!("{kind} {name}")).or_default() += value;
     });
     all
 }
 
-/// Keeps `depth` requests outstanding; gives each completion's request and instant to `seen` until
-/// it says stop.
+/// Keeps `depth` requests outstanding. Calls `on_completion` with the request and instant of each
+/// completion until it returns `false`.
 fn closed_loop(
     array: &mut Array,
     depth: u64,
     mut next: impl FnMut(u64) -> Request,
-    mut seen: impl FnMut(u64, Time) -> bool,
+    mut on_completion: impl FnMut(u64, Time) -> bool,
 ) {
     for id in 0..depth {
         array.handle_request(Time::ZERO, next(id));
@@ -119,7 +120,7 @@ fn closed_loop(
     while let Some(at) = array.poll_timeout() {
         array.handle_timeout(at);
         while let Some(done) = array.poll_completion() {
-            if !seen(done.id, done.at) {
+            if !on_completion(done.id, done.at) {
                 return;
             }
             array.handle_request(done.at, next(issued));
@@ -138,7 +139,7 @@ fn assert_within(measured: f64, expected: f64, share: f64) {
     );
 }
 
-/// Share of reads of one segment each that the cache serves, after it has filled.
+/// Returns the hit rate of reads of one segment each, after the cache has filled.
 fn hit_rate(segments: u64, mut pick: impl FnMut(&mut Pcg64) -> u64) -> f64 {
     let mut array = Array::new(&array_of(Raid::Raid0, 1, Some(cache(segments))), 1).expect("valid");
     let mut rng = Pcg64::seed_from_u64(1);
@@ -187,10 +188,11 @@ fn uniform_reads_hit_as_often_as_the_cache_is_large() {
 }
 
 /// H. Che, Y. Tung, Z. Wang, "Hierarchical Web Caching Systems: Modeling, Design and Experimental
-/// Results", IEEE JSAC 20 (7), 2002: with least recently used, place `i` of probability `p` is in
-/// the cache with probability `1 − exp(−p·T)`, `T` such that these sum to its size.
+/// Results", IEEE JSAC 20 (7), 2002: with least-recently-used eviction, a place of probability `p`
+/// is in the cache with probability `1 − exp(−p·T)`, where `T` makes these probabilities sum to the
+/// size of the cache.
 #[test]
-fn reads_of_unequal_popularity_hit_as_ches_approximation_says() {
+fn reads_of_unequal_popularity_hit_as_ches_approximation_predicts() {
     let places = 2000;
     let weights: Vec<f64> = (1..=places).map(|i| 1.0 / f64::from(i)).collect();
     let sum: f64 = weights.iter().sum();
@@ -222,13 +224,13 @@ fn reads_of_unequal_popularity_hit_as_ches_approximation_says() {
         });
         assert!(
             (rate - expected).abs() < 0.01,
-            "{rate} instead of {expected}"
+            "measured {rate}, expected {expected}"
         );
     }
 }
 
 #[test]
-fn what_was_written_or_read_is_served_from_memory_and_what_was_not_from_the_drives() {
+fn cached_sectors_are_served_from_memory_and_others_from_the_drives() {
     let mut array = Array::new(&array_of(Raid::Raid0, 1, Some(cache(256))), 1).expect("valid");
     let mut at = 0;
     let mut took = |op, offset, length| {
@@ -239,11 +241,11 @@ fn what_was_written_or_read_is_served_from_memory_and_what_was_not_from_the_driv
     assert_eq!(
         took(Op::Read, 5 * KIB, 4 * KIB),
         HIT_US,
-        "dirty, in part of a segment"
+        "the sectors are dirty, in part of a segment"
     );
     assert!(
         took(Op::Read, 4 * KIB, 4 * KIB) > 2.0 * HIT_US,
-        "the first KiB is not there"
+        "the first KiB is not cached"
     );
     assert_eq!(took(Op::Read, 4 * KIB, 4 * KIB), HIT_US);
     assert_eq!(took(Op::Unmap, 6 * KIB, KIB), 0.0);
@@ -253,8 +255,8 @@ fn what_was_written_or_read_is_served_from_memory_and_what_was_not_from_the_driv
     );
 }
 
-/// 64 KiB writes in order onto five drives with parity: the drives take whole rows, each at its
-/// media rate less track switches.
+/// Writes 64 KiB at a time in order to five drives with parity. The drives write complete rows,
+/// each at its media rate less track switches.
 #[test]
 fn a_burst_is_absorbed_at_the_speed_of_memory_and_then_falls_to_the_rate_of_destaging() {
     let limit = 64 * MIB;
@@ -270,8 +272,8 @@ fn a_burst_is_absorbed_at_the_speed_of_memory_and_then_falls_to_the_rate_of_dest
             done.len() < 24_000
         },
     );
-    // Until the limit is reached eight at a time take the time of a hit, whatever is being
-    // destaged.
+    // Until the limit is reached, eight writes at a time take the time of a hit, regardless of
+    // destages.
     let absorbed = (limit / (64 * KIB)) as usize;
     for (i, at) in done.iter().take(absorbed).enumerate() {
         assert_eq!(at.0, (i as u64 / 8 + 1) * 50_000, "write {i}");
@@ -284,7 +286,7 @@ fn a_burst_is_absorbed_at_the_speed_of_memory_and_then_falls_to_the_rate_of_dest
     assert!(all["cache stalls"] > 10_000.0);
     assert_eq!(all["cache write_pending_limit_bytes_now"], limit as f64);
     assert!(all["cache write_pending_bytes_now"] <= limit as f64);
-    assert_eq!(all["drive reads"], 0.0, "whole rows need no reads");
+    assert_eq!(all["drive reads"], 0.0, "complete rows need no reads");
 }
 
 #[test]
@@ -301,7 +303,7 @@ fn small_writes_in_order_become_whole_rows_and_scattered_ones_do_not() {
     let in_order = written(4 * KIB);
     assert_eq!(in_order["drive reads"], 0.0);
     assert_eq!(in_order["drive write_bytes"], 1.25 * 4.0 * MIB as f64);
-    // 1 MiB at a time, each a write of four rows: one command on each of five drives.
+    // Each destage of 1 MiB writes four rows, with one command on each of five drives.
     assert_eq!(in_order["cache destages"], 4.0);
     assert_eq!(in_order["drive writes"], 20.0);
     let scattered = written(260 * KIB);
@@ -311,7 +313,7 @@ fn small_writes_in_order_become_whole_rows_and_scattered_ones_do_not() {
 }
 
 #[test]
-fn the_elevator_makes_scattered_writes_faster_than_they_came() {
+fn the_elevator_makes_scattered_writes_faster() {
     let end = |cache| {
         let mut array = Array::new(&array_of(Raid::Raid0, 1, cache), 1).expect("valid");
         let mut rng = Pcg64::seed_from_u64(3);
@@ -337,7 +339,7 @@ fn the_elevator_makes_scattered_writes_faster_than_they_came() {
 }
 
 #[test]
-fn a_volatile_cache_answers_a_flush_when_what_was_written_before_is_on_drives() {
+fn a_volatile_cache_completes_a_flush_after_earlier_writes_are_on_drives() {
     let volatile = Cache {
         nonvolatile: false,
         destage_idle_ms: 3.6e6,
@@ -353,7 +355,7 @@ fn a_volatile_cache_answers_a_flush_when_what_was_written_before_is_on_drives() 
     assert_eq!(
         all["cache destaged_bytes"],
         50.0 * 4096.0,
-        "of the range alone"
+        "only those of the range"
     );
     assert_eq!(all["cache dirty_bytes_now"], 50.0 * 4096.0);
     assert_eq!(all["drive write_bytes"], 50.0 * 4096.0);
@@ -362,7 +364,7 @@ fn a_volatile_cache_answers_a_flush_when_what_was_written_before_is_on_drives() 
     assert!(half > 1_000_000);
 }
 
-/// Returns the time of a flush in nanoseconds, without the completions of earlier writes.
+/// Returns the response time of a flush, ns. Drops the completions of earlier writes.
 fn time_of_flush(array: &mut Array, now: Time, offset: u64, length: u64) -> u64 {
     array.handle_timeout(now);
     while array.poll_completion().is_some() {}
@@ -392,11 +394,14 @@ fn forced_unit_access_waits_for_the_drives_only_if_the_cache_is_volatile() {
     assert_eq!(forced(true), (HIT_US, HIT_US, 0.0));
     let (lazy, took, flush) = forced(false);
     assert_eq!((lazy, flush), (HIT_US, 0.0));
-    assert!(took > 1000.0, "{took}: a seek and part of a turn");
+    assert!(
+        took > 1000.0,
+        "{took} µs, which should include a seek and part of a revolution"
+    );
 }
 
 #[test]
-fn a_flush_waits_for_a_write_that_came_while_its_segment_was_on_its_way() {
+fn a_flush_waits_for_a_write_that_arrived_while_its_segment_was_destaged() {
     let volatile = Cache {
         nonvolatile: false,
         ..cache(256)
@@ -435,7 +440,7 @@ fn write_through_is_as_slow_as_the_drives_and_keeps_what_it_wrote() {
 }
 
 #[test]
-fn every_dirty_byte_is_destaged_once_unless_it_was_written_anew_or_dropped() {
+fn every_dirty_byte_is_destaged_once_unless_it_was_rewritten_or_discarded() {
     let mut rewritten = 0.0;
     for seed in 0..60 {
         let mut rng = Pcg64::seed_from_u64(seed);
@@ -485,11 +490,14 @@ fn every_dirty_byte_is_destaged_once_unless_it_was_written_anew_or_dropped() {
         );
         rewritten += of("rewritten_bytes");
     }
-    assert!(rewritten > MIB as f64, "{rewritten}: too easy");
+    assert!(
+        rewritten > MIB as f64,
+        "only {rewritten} bytes were rewritten"
+    );
 }
 
 #[test]
-fn a_sequential_reader_runs_at_the_media_rate_only_when_it_is_read_ahead_of() {
+fn sequential_reads_run_at_the_media_rate_only_with_read_ahead() {
     let rate = |read_ahead_bytes| {
         let config = Cache {
             read_ahead_bytes,
@@ -511,21 +519,21 @@ fn a_sequential_reader_runs_at_the_media_rate_only_when_it_is_read_ahead_of() {
         (4000.0 * 65_536.0 / last.as_secs_f64(), array, last)
     };
     let (without, ..) = rate(0);
-    // When the next read reaches the drive, its first sector has just passed: each read costs a
-    // revolution, and the track switches.
+    // When the next read reaches the drive, its first sector has just passed. Each read costs a
+    // revolution and the track switches.
     assert_within(without, 65_536.0 / (4e-3 + 0.7e-3 * 65_536.0 / 512e3), 0.15);
     let (with, mut array, last) = rate(MIB as u32);
     assert_within(with, 128e6 * 4.0 / 4.7, 0.02);
     let all = counters(&mut array, last);
     assert_eq!(all["cache read_misses"], 3.0);
     assert_eq!(all["cache readahead_hits"], all["cache read_hits"]);
-    // At most two stretches beyond the blocks that were read.
+    // At most two chunks were read ahead beyond the last read.
     let beyond = all["cache readahead_bytes"] - all["cache read_bytes"];
     assert!(beyond <= 2.0 * MIB as f64, "{beyond}");
 }
 
 #[test]
-fn time_in_port_controller_and_cache_adds_up_to_the_latencies_as_little_says() {
+fn queue_times_of_port_controller_and_cache_add_up_to_the_response_times() {
     let mut model = array_of(Raid::Raid5, 4, Some(cache(128)));
     model.port = Some(Port {
         rate_bytes_per_s: 117e6,
@@ -552,7 +560,7 @@ fn time_in_port_controller_and_cache_adds_up_to_the_latencies_as_little_says() {
 }
 
 #[test]
-fn a_cache_written_by_hand_needs_its_size_and_speed_and_impossible_ones_are_refused_by_name() {
+fn a_configured_cache_needs_only_size_and_speed_and_invalid_ones_are_refused_by_name() {
     let text = |more: &str| {
         format!(
             r#"{{"kind": "array", "controller": {{"command_us": 50, "data_us_per_mib": 500}},
@@ -565,7 +573,7 @@ fn a_cache_written_by_hand_needs_its_size_and_speed_and_impossible_ones_are_refu
             .map_err(|e| e.to_string())
     };
     let array = resolve("").expect("within bounds").expect("an array");
-    let cache = array.cache.expect("as written");
+    let cache = array.cache.expect("the cache is configured");
     assert!(cache.nonvolatile && cache.write == WritePolicy::Back);
     for (more, parameter) in [
         (r#", "segment_bytes": 6144"#, "cache.segment_bytes"),

@@ -1,4 +1,4 @@
-//! The model against results calculated by hand: known input, known answer, stated tolerance.
+//! The model against results calculated by hand, each within a stated tolerance.
 use std::collections::BTreeMap;
 
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Hdd, Model, Port, Raid};
@@ -7,7 +7,7 @@ use hakaru_units::{GIB, KIB, MIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// A 15 000 rpm drive with one zone, so that its rate is the same everywhere.
+/// Returns a 15 000 rpm drive with one zone, so that its rate is the same everywhere.
 fn hdd() -> Hdd {
     Hdd {
         capacity_bytes: 100 * GIB,
@@ -65,7 +65,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
     }
 }
 
-/// Runs an array until it is idle.
+/// Runs an array until it is idle. Returns the completions.
 fn drain(array: &mut Array) -> Vec<Completion> {
     while let Some(at) = array.poll_timeout() {
         array.handle_timeout(at);
@@ -81,7 +81,7 @@ fn counters(array: &mut Array, now: Time) -> BTreeMap<(String, String), f64> {
     all
 }
 
-/// Sum of a counter over the entities that begin with `prefix`.
+/// Returns the sum of a counter over the entities that begin with `prefix`.
 fn total(counters: &BTreeMap<(String, String), f64>, prefix: &str, name: &str) -> f64 {
     counters
         .iter()
@@ -90,8 +90,8 @@ fn total(counters: &BTreeMap<(String, String), f64>, prefix: &str, name: &str) -
         .sum()
 }
 
-/// Keeps `depth` requests outstanding until `count` have completed. Returns the completion of the
-/// last.
+/// Keeps `depth` requests outstanding until `count` have completed. Returns the instant of the last
+/// completion.
 fn closed_loop(
     array: &mut Array,
     depth: u64,
@@ -222,9 +222,9 @@ fn full_stripe_writes_cost_one_write_per_drive() {
     );
 }
 
-/// A busy mixed load on the study's array, with a port, until everything has completed: array,
-/// completions, sum of the instants of arrival. Between arrivals the array is called at every
-/// instant that it asks for, or not at all.
+/// Runs a heavy mixed load on the study's array, with a port, until every request has completed.
+/// Between arrivals it calls the array at every instant that the array requests if `prompt`, else
+/// not at all. Returns the array, the completions, and the sum of the instants of arrival, ns.
 fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
     let mut model = jdsf_2011();
     model.port = Some(Port {
@@ -266,7 +266,7 @@ fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
 }
 
 #[test]
-fn what_goes_in_comes_out_once_and_every_layer_counts_the_same() {
+fn every_request_completes_once_and_every_layer_counts_the_same() {
     let (mut array, completions, _) = mixed_load(true);
     let mut ids: Vec<u64> = completions.iter().map(|c| c.id).collect();
     ids.sort_unstable();
@@ -281,7 +281,7 @@ fn what_goes_in_comes_out_once_and_every_layer_counts_the_same() {
 }
 
 #[test]
-fn time_in_the_layers_adds_up_to_the_latencies_as_little_says() {
+fn queue_times_of_the_layers_add_up_to_the_response_times() {
     let (mut array, completions, arrivals_ns) = mixed_load(true);
     let latencies: f64 = completions.iter().map(|c| c.at.0 as f64).sum::<f64>() - arrivals_ns;
     let all = counters(&mut array, completions.last().expect("some").at);
@@ -312,11 +312,12 @@ fn nothing_is_busier_than_time_allows_and_a_drive_serves_one_command_at_a_time()
 }
 
 #[test]
-fn being_called_late_changes_nothing() {
+fn late_calls_change_no_completion() {
     assert_eq!(mixed_load(false).1, mixed_load(true).1);
 }
 
-/// Longest wait of one distant command while sixteen near ones are always outstanding.
+/// Returns the response time of one distant command while sixteen near ones are always outstanding,
+/// ms.
 fn wait_of_a_distant_command(age_limit_ms: f64) -> f64 {
     let drive = Hdd {
         age_limit_ms,
@@ -346,8 +347,8 @@ fn wait_of_a_distant_command(age_limit_ms: f64) -> f64 {
 #[test]
 fn a_distant_command_starves_without_an_age_limit_and_waits_little_longer_than_it_with_one() {
     assert_eq!(wait_of_a_distant_command(60_000.0), f64::INFINITY);
-    // At worst 16 commands are older and each is one choice in three, of at most full stroke and
-    // one turn.
+    // In the worst case 16 commands are older. Each of them, and the distant one, takes three
+    // selections of at most a full stroke and a revolution.
     let at_worst = 200.0 + 17.0 * 3.0 * (7.4 + 4.0);
     let waited = wait_of_a_distant_command(200.0);
     assert!((200.0..at_worst).contains(&waited), "waited {waited} ms");

@@ -1,9 +1,9 @@
 //! The preset `jdsf-2011` against the published VM sweep, for every published VM count.
 //!
-//! The tolerances are the project's promise (`docs/concepts/drive-model.md`): IOPS within 15 %,
-//! mean latency within 20 %, the peak at 6 to 8 VMs, 20 to 40 % below it at 16, a drive 100 % busy
-//! from 9 VMs on. They hold for every seed on its own, with the short warm-up and measuring time of
-//! a quick study.
+//! `docs/concepts/drive-model.md` promises the tolerances: IOPS within 15 %, mean latency within 20
+//! %, the peak at 6 to 8 VMs, 20 to 40 % below the peak at 16 VMs, and a drive that is 100 % busy
+//! from 9 VMs on. They hold for each seed, with the short warm-up and measuring time of a quick
+//! study.
 mod sweep;
 
 use sweep::{Load, PLACEMENT, PUBLISHED, Pattern, Point, jdsf_2011, run};
@@ -23,7 +23,7 @@ fn sweep_of(load: Load, seed: u64) -> Vec<Point> {
 }
 
 #[test]
-fn the_vm_sweep_comes_out_as_published_for_every_seed() {
+fn the_vm_sweep_matches_the_published_figures_for_every_seed() {
     for seed in 1..=3 {
         let points = sweep_of(QUICK, seed);
         for (published, point) in PUBLISHED.iter().zip(&points) {
@@ -76,7 +76,7 @@ fn assert_shape(seed: u64, points: &[Point]) {
         );
         assert!(
             point.controller < 0.35,
-            "seed {seed}, {} VMs: the controller is not the limit",
+            "seed {seed}, {} VMs: the controller is at least 35 % busy",
             published.vms
         );
     }
@@ -97,8 +97,8 @@ fn the_mean_over_seeds_leaves_room_for_the_noise_of_a_real_run() {
     }
 }
 
-/// The largest difference is at 10 VMs, where it takes some seconds until nearly every command is
-/// overdue.
+/// The largest difference is at 10 VMs, where nearly every command becomes overdue after some
+/// seconds.
 #[test]
 fn a_quick_measurement_agrees_with_a_long_one() {
     let long = sweep_of(
@@ -137,7 +137,7 @@ fn sequential_access_is_faster_than_gigabit_ethernet_from_four_vms_on() {
 }
 
 #[test]
-fn the_table_changes_only_on_purpose() {
+fn the_table_matches_its_snapshot() {
     let mut table =
         String::from("VMs   IOPS  reads/s  mean ms  read ms  write ms  drive %  controller %\n");
     for (published, p) in PUBLISHED.iter().zip(sweep_of(QUICK, 1)) {

@@ -1,4 +1,4 @@
-//! The flash drive against closed forms, published write amplification and data sheets.
+//! The flash drive against closed formulas, published write amplification and data sheets.
 mod sheet;
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use hakaru_drive::{Array, Op, Request};
 use hakaru_units::{GIB, KIB, MIB, Time};
 use sheet::{Load, SHEETS, alone, run};
 
-/// 4 channels of 4 dies; a page of all planes is 32 KiB. No parameter hides another: the controller
-/// and the interface cost next to nothing.
+/// Returns a drive with 4 channels of 4 dies, where a page of all planes is 32 KiB. The controller
+/// and the interface take almost no time, so they hide no other parameter.
 fn ssd() -> Ssd {
     Ssd {
         capacity_bytes: 16 * GIB,
@@ -55,13 +55,14 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
     }
 }
 
-fn time_of(array: &mut Array, now: Time, asked: Request) -> u64 {
-    array.handle_request(now, asked);
+/// Submits one request at `now` and returns its response time, ns.
+fn time_of(array: &mut Array, now: Time, request: Request) -> u64 {
+    array.handle_request(now, request);
     loop {
         if let Some(done) = array.poll_completion() {
             return done.at.ns_since(now);
         }
-        let at = array.poll_timeout().expect("it is under way");
+        let at = array.poll_timeout().expect("the request is in flight");
         array.handle_timeout(at);
     }
 }
@@ -86,7 +87,7 @@ fn assert_within(measured: f64, expected: f64, share: f64) {
     );
 }
 
-/// `1/(1 − u)`, `u = exp(−(1 + spare)·(1 − u))`: see `src/ssd/ftl.rs`.
+/// Returns `1/(1 − u)`, where `u = exp(−(1 + spare)·(1 − u))`; see `src/ssd/ftl.rs`.
 fn published_amplification(spare: f64) -> f64 {
     let mut u = 0.0_f64;
     for _ in 0..10_000 {
@@ -96,7 +97,7 @@ fn published_amplification(spare: f64) -> f64 {
 }
 
 #[test]
-fn a_lone_read_takes_the_sum_of_its_way_and_a_lone_write_only_what_leads_to_the_buffer() {
+fn a_lone_read_takes_all_of_its_stages_and_a_lone_write_only_those_before_the_buffer() {
     let drive = Ssd {
         command_us: 5.0,
         latency_us: 10.0,
@@ -108,8 +109,8 @@ fn a_lone_read_takes_the_sum_of_its_way_and_a_lone_write_only_what_leads_to_the_
     assert_eq!(read, 5_000 + 10_000 + 50_000 + 4096 + 4096);
     let write = time_of(&mut array, Time(1 << 30), request(2, Op::Write, 0, 4 * KIB));
     assert_eq!(write, 5_000 + 10_000 + 4096);
-    // 256 KiB lie on eight dies of four channels: the first pieces come at once, then the interface
-    // is the slowest.
+    // 256 KiB lie on eight dies of four channels. The first pieces arrive together; after that the
+    // interface is the bottleneck.
     let wide = time_of(
         &mut array,
         Time(2 << 30),
@@ -157,10 +158,10 @@ fn sequential_writes_of_a_fresh_drive_go_at_the_rate_of_its_dies() {
     );
 }
 
-/// A page of the host's costs its program, moves of `WA − 1` pages (each the reads that collect it,
-/// the way out and back, a program), and its share of an erasure.
+/// A page written by the host takes its program, moves of `WA − 1` pages, and its share of an
+/// erasure. A move takes the reads that collect a page, transfers out and back, and a program.
 #[test]
-fn steady_random_writes_run_at_what_published_write_amplification_leaves() {
+fn steady_random_writes_run_at_the_rate_that_published_write_amplification_predicts() {
     for percent in [7.0, 28.0, 100.0] {
         let drive = Ssd {
             over_provisioning_percent: percent,
@@ -187,7 +188,7 @@ fn steady_random_writes_run_at_what_published_write_amplification_leaves() {
 }
 
 #[test]
-fn flash_writes_and_garbage_collection_are_counted_as_they_cost() {
+fn the_counters_of_flash_writes_and_garbage_collection_match_their_cost() {
     let drive = Ssd {
         preconditioned: true,
         ..ssd()
@@ -242,7 +243,7 @@ fn a_fresh_drive_and_one_that_was_unmapped_write_without_garbage_collection() {
     };
     let mut array = Array::new(&alone(Drive::Ssd(drive)), 1).expect("valid");
     array.handle_request(Time(0), request(0, Op::Unmap, 0, 16 * GIB));
-    // Garbage collected before the unmap is still charged; the rest is free.
+    // The cost of garbage collection before the unmap is still charged.
     for id in 1..10_000 {
         let now = Time(id * 1_000_000);
         array.handle_request(now, request(id, Op::Write, id * 128 * KIB, 128 * KIB));
@@ -253,7 +254,7 @@ fn a_fresh_drive_and_one_that_was_unmapped_write_without_garbage_collection() {
 }
 
 #[test]
-fn the_buffer_absorbs_a_burst_of_its_size_and_without_one_writes_take_the_time_of_flash() {
+fn the_buffer_absorbs_a_burst_of_its_size_and_unbuffered_writes_take_the_time_of_flash() {
     let mut array = Array::new(&alone(Drive::Ssd(ssd())), 1).expect("valid");
     for id in 0..2048 {
         array.handle_request(Time(0), request(id, Op::Write, id * 4 * KIB, 4 * KIB));

@@ -1,7 +1,7 @@
-//! `hakaru-engine analyse FILE…`: the analysis of a capture of iSCSI, as one JSON document on
-//! stdout. Reads only files, each of them once, so that it may be a pipe.
+//! `hakaru-engine analyse FILE…`: analyses an iSCSI capture and prints one JSON document on stdout.
+//! It reads each file once, so a file may be a pipe.
 //!
-//! Several files are the parts of one capture (rotated); they are read in the order of their first
+//! Several files are the parts of one rotated capture. They are read in the order of their first
 //! packets.
 use std::fs::File;
 use std::io::{Write, stderr};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, OrEnvironment};
 
-/// Changes when a field of the document changes its meaning.
+/// Version of the document's format. It changes when a field changes its meaning.
 const FORMAT: u32 = 2;
 
 /// The printed document; its objects keep the order of their fields.
@@ -26,7 +26,7 @@ struct Document {
     capture: Report,
 }
 
-/// One of the files.
+/// Figures of one file.
 #[derive(Serialize)]
 struct FileReport {
     path: PathBuf,
@@ -36,11 +36,12 @@ struct FileReport {
     blocks_not_read: u64,
 }
 
-/// Analyses files. `ports`: TCP ports that targets listen on, beside those found by content;
-/// `progress`: percent on stderr once a second.
+/// Analyses files and returns the JSON document. Targets listen on the TCP `ports`; iSCSI on other
+/// ports is detected by its content. With `progress`, prints the percentage on stderr once a
+/// second.
 ///
 /// # Errors
-/// A file cannot be opened or read, or is no capture.
+/// A file cannot be opened or read, or is not a capture.
 pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<String, Failure> {
     let mut parts = Vec::new();
     for path in paths {
@@ -48,7 +49,7 @@ pub fn analyse(paths: &[PathBuf], ports: &[u16], progress: bool) -> Result<Strin
         let first = file.peek_time().map_err(|error| failure(path, error))?;
         parts.push((first, path, file));
     }
-    // An empty part has no time; it stays where it was named.
+    // A part without packets has no time, and sorts first.
     parts.sort_by_key(|(first, ..)| first.unwrap_or_default());
     // The length of a pipe is 0.
     let total: u64 = paths
@@ -108,7 +109,7 @@ fn print_progress(position: u64, total: u64) {
 fn open(path: &Path) -> Result<CaptureFile, Failure> {
     let file = File::open(path).or_environment(
         format_args!("open {}", path.display()),
-        "name a capture file that exists and may be read",
+        "name an existing capture file that this user may read",
     )?;
     CaptureFile::new(file).map_err(|error| failure(path, error))
 }
@@ -118,14 +119,14 @@ fn failure(path: &Path, error: CaptureFileError) -> Failure {
     match error {
         CaptureFileError::Unreadable => Failure::environment(
             format_args!("cannot read {path}"),
-            "name a readable file, not a folder; the system log may report errors of its disk",
+            "name a readable file, not a folder; the system log may report errors of the disk",
         ),
         CaptureFileError::Compressed => {
             Failure::usage(format_args!("{path} {error}"), "gunzip it first")
         }
         _ => Failure::usage(
             format_args!("{path} {error}"),
-            "captures are made by `watch` with `capture`, tcpdump -w, dumpcap and Wireshark",
+            "name a capture made by `watch` with `capture`, tcpdump -w, dumpcap or Wireshark",
         ),
     }
 }

@@ -21,8 +21,8 @@ pub fn contain<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     done.map_err(|panic| message_of(panic.as_ref()))
 }
 
-/// Makes every panic that is not contained end the process, in any thread: the others would wait
-/// for a thread that panicked for ever.
+/// Makes every panic that is not contained abort the process, in any thread. Otherwise the other
+/// threads would wait forever for the thread that panicked.
 pub fn abort_elsewhere() {
     let report_panic = take_hook();
     set_hook(Box::new(move |panic| {

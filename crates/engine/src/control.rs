@@ -1,9 +1,9 @@
-//! The engine's side of the contract: orders in from stdin, events out to stdout, both beside the
-//! data path.
+//! The engine's side of the contract: reads orders from stdin and writes events to stdout, apart
+//! from the data path.
 //!
-//! A shell owns its loop. It waits on the [`Reactor`], gives every event whose token is not its own
-//! to
-//! [`Control::handle_event`], then asks [`Control::poll_order`]:
+//! A shell owns its loop. It waits on the [`Reactor`], passes every event to
+//! [`Control::handle_event`], and handles the events that do not belong to the control plane. Then
+//! it calls [`Control::poll_order`]:
 //!
 //! ```text
 //! loop {
@@ -12,7 +12,9 @@
 //!         if control.handle_event(event)? { continue; }
 //!         … the shell's own descriptors …
 //!     }
-//!     while let Some(order) = control.poll_order() { match order { Start(at) => …, Stop => return … } }
+//!     while let Some(order) = control.poll_order() {
+//!         match order { Start(at) => …, Stop => return … }
+//!     }
 //! }
 //! ```
 use std::collections::{BTreeMap, VecDeque};
@@ -40,34 +42,34 @@ pub type Counters = BTreeMap<String, BTreeMap<String, f64>>;
 /// Order of the control plane to a configured engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Begin at this instant (now, if it has passed).
+    /// Begin at this instant, or now if it has passed.
     Start(Time),
-    /// End cleanly. Given once, as the last order.
+    /// End cleanly. Delivered once, as the last order.
     Stop,
 }
 
-/// Orders received and events to be written.
+/// Received orders, and events to be written.
 pub struct Control {
     input: LineReader,
-    /// stdin is a regular file or similar, which is always readable and cannot be polled.
+    /// Whether stdin is a regular file or similar, which is always readable and cannot be polled.
     input_unpollable: bool,
-    /// The reactor watches stdin.
+    /// Whether the reactor watches stdin.
     input_watched: bool,
     output: LineWriter<Line>,
     output_waker: Waker,
     signal: TerminationSignal,
     configured: Option<EngineConfig>,
     orders: VecDeque<Order>,
-    /// Orders of the operator, if this engine accepts any.
-    managing: Option<VecDeque<(u64, ManageAction)>>,
+    /// Orders of the operator, if this engine accepts any now.
+    operator_orders: Option<VecDeque<(u64, ManageAction)>>,
     stopped: bool,
 }
 
 impl Control {
-    /// Takes the standard streams and sends `hello`.
+    /// Opens the standard streams and sends `hello`.
     ///
     /// # Errors
-    /// The streams are closed, or the system has no descriptors or threads left.
+    /// The streams are closed, or no descriptor or thread is available.
     pub fn open(reactor: &Reactor, signal: TerminationSignal) -> Result<Control, Failure> {
         let hint = "start the engine with stdin and stdout open";
         let opened = || -> io::Result<Control> {
@@ -93,12 +95,12 @@ impl Control {
                 signal,
                 configured: None,
                 orders: VecDeque::new(),
-                managing: None,
+                operator_orders: None,
                 stopped: false,
             })
         };
         let control = opened().or_environment("set up stdin and stdout", hint)?;
-        control.say(Event::Hello {
+        control.send_event(Event::Hello {
             contract: CONTRACT_VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         });
@@ -108,7 +110,7 @@ impl Control {
     /// Waits for the configuration. Returns `None` if stdin or the engine ended first.
     ///
     /// # Errors
-    /// Another order came first, or the control plane uses another version of the contract.
+    /// Another order arrived first, or the control plane uses another version of the contract.
     pub fn configure(&mut self, reactor: &Reactor) -> Result<Option<EngineConfig>, Failure> {
         let mut waiter = Waiter::sleeping(4);
         loop {
@@ -123,7 +125,7 @@ impl Control {
                 Some(Order::Stop) => return Ok(None),
                 Some(Order::Start(_)) => {
                     return Err(Failure::usage(
-                        "`start` before `configure`",
+                        "order `start` arrived before `configure`",
                         "send `configure` first",
                     ));
                 }
@@ -132,8 +134,8 @@ impl Control {
         }
     }
 
-    /// Begins a turn of a shell: waits for events as [`Waiter`] decides, and also reads a stdin
-    /// that cannot be polled.
+    /// Begins a turn of a shell's loop. Waits for events as [`Waiter`] decides, at most until
+    /// `until`, and reads stdin if it cannot be polled.
     ///
     /// # Errors
     /// As [`Waiter::wait`].
@@ -150,14 +152,15 @@ impl Control {
             self.read_input()?;
         }
         if self.stopped && std::mem::take(&mut self.input_watched) {
-            // Orders after `stop` are ignored, and the end of stdin would wake the reactor for
-            // ever.
+            // Orders after `stop` are ignored, and the end of stdin would wake the reactor again
+            // and again.
             reactor
                 .deregister(self.input.descriptor())
                 .or_environment("stop watching stdin", "see dmesg")?;
         }
-        let managing = self.managing.as_ref().is_some_and(|m| !m.is_empty());
-        let until = if self.orders.is_empty() && self.configured.is_none() && !managing {
+        let operator_orders = self.operator_orders.as_ref();
+        let has_operator_order = operator_orders.is_some_and(|orders| !orders.is_empty());
+        let until = if self.orders.is_empty() && self.configured.is_none() && !has_operator_order {
             until
         } else {
             Some(Time::ZERO)
@@ -168,7 +171,8 @@ impl Control {
         )
     }
 
-    /// Handles the event if it belongs to the control plane. Returns `false` if it is the shell's.
+    /// Handles the event if it belongs to the control plane. Returns `false` if it belongs to the
+    /// shell.
     ///
     /// # Errors
     /// An invalid order, which ends the engine.
@@ -194,14 +198,14 @@ impl Control {
         self.orders.pop_front()
     }
 
-    /// Accepts the operator's orders from now on.
-    pub fn take_operators_orders(&mut self) {
-        self.managing.get_or_insert_default();
+    /// Accepts orders of the operator from now on.
+    pub fn accept_operator_orders(&mut self) {
+        self.operator_orders.get_or_insert_default();
     }
 
     /// Returns the operator's next order, to be answered with [`Control::reply`] under its number.
-    pub fn poll_managing(&mut self) -> Option<(u64, ManageAction)> {
-        self.managing.as_mut()?.pop_front()
+    pub fn poll_operator_order(&mut self) -> Option<(u64, ManageAction)> {
+        self.operator_orders.as_mut()?.pop_front()
     }
 
     /// Answers an order of the operator.
@@ -217,7 +221,7 @@ impl Control {
                 (None, Some(error))
             }
         };
-        self.say(Event::Reply { id, value, error });
+        self.send_event(Event::Reply { id, value, error });
     }
 
     fn read_input(&mut self) -> Result<(), Failure> {
@@ -229,7 +233,7 @@ impl Control {
             .or_environment("read orders from stdin", "keep stdin open until `stop`")?;
         while let Some(line) = self.input.next_line() {
             if !line.trim_ascii().is_empty() {
-                self.take_command(&line)?;
+                self.handle_command(&line)?;
             }
         }
         if self.input.ended() {
@@ -239,16 +243,16 @@ impl Control {
         Ok(())
     }
 
-    fn take_command(&mut self, line: &[u8]) -> Result<(), Failure> {
+    fn handle_command(&mut self, line: &[u8]) -> Result<(), Failure> {
         let hint = "`hakaru-engine schema` prints the valid orders";
         let command = serde_json::from_slice(line)
-            .map_err(|e| Failure::usage(format_args!("order not understood: {e}"), hint))?;
+            .map_err(|e| Failure::usage(format_args!("cannot parse the order: {e}"), hint))?;
         match command {
             Command::Configure { contract, config } => {
                 if contract != CONTRACT_VERSION {
                     return Err(Failure::usage(
                         format_args!(
-                            "contract {contract} requested; this engine implements {CONTRACT_VERSION}"
+                            "contract version {contract} requested; this engine implements version {CONTRACT_VERSION}"
                         ),
                         "install the same version of hakaru and hakaru-engine",
                     ));
@@ -256,12 +260,12 @@ impl Control {
                 self.configured = Some(*config);
             }
             Command::Start { at_ns } => self.orders.push_back(Order::Start(Time(at_ns))),
-            Command::Manage { id, action } => match &mut self.managing {
-                Some(managing) => managing.push_back((id, action)),
+            Command::Manage { id, action } => match &mut self.operator_orders {
+                Some(orders) => orders.push_back((id, action)),
                 None => {
                     let refused = Failure::usage(
-                        "this engine does not accept such orders, or not yet",
-                        "only an array does, once it is ready",
+                        "this engine does not accept `manage` orders now",
+                        "send them to an array, after its `ready`",
                     );
                     self.reply(id, Err(refused));
                 }
@@ -278,18 +282,18 @@ impl Control {
         }
     }
 
-    fn say(&self, event: Event) {
+    fn send_event(&self, event: Event) {
         self.output.send(Line::Event(event));
     }
 
     /// Sends `ready` with the facts of the surveyed environment.
     pub fn ready(&self, facts: BTreeMap<String, Value>) {
-        self.say(Event::Ready { found: facts });
+        self.send_event(Event::Ready { found: facts });
     }
 
-    /// Reports the begin of a phase.
+    /// Reports the start of a phase.
     pub fn phase(&self, phase: &str, at: Time) {
-        self.say(Event::Phase {
+        self.send_event(Event::Phase {
             phase: phase.to_owned(),
             at_ns: at.as_ns(),
         });
@@ -298,11 +302,12 @@ impl Control {
     /// Sends a sample, with the counters of this process added.
     pub fn sample(&self, at: Time, counters: Counters, histograms: Vec<NamedHistogram>) {
         let own = ResourceUse::now();
-        self.say(Event::Sample(sample_of(at, &own, counters, histograms)));
+        self.send_event(Event::Sample(sample_of(at, &own, counters, histograms)));
     }
 
-    /// As [`Control::sample`], but the writing thread encodes the sample. For samples whose
-    /// encoding would delay the data path (a histogram takes a millisecond).
+    /// Sends a sample like [`Control::sample`], but the writing thread calls `make` and encodes the
+    /// result. For samples whose encoding would delay the data path: a histogram takes a
+    /// millisecond.
     pub fn sample_later(
         &self,
         at: Time,
@@ -317,16 +322,16 @@ impl Control {
 
     /// Sends the final result.
     pub fn result(&self, at: Time, values: BTreeMap<String, f64>, histograms: Vec<NamedHistogram>) {
-        self.say(Event::Result {
+        self.send_event(Event::Result {
             at_ns: at.as_ns(),
             values,
             histograms,
         });
     }
 
-    /// Reports a failure; `fatal` if the engine ends.
+    /// Reports a failure, which is `fatal` if the engine ends.
     pub fn error(&self, failure: &Failure, fatal: bool) {
-        self.say(Event::Error {
+        self.send_event(Event::Error {
             class: failure.class,
             message: failure.message.clone(),
             hint: failure.hint.clone(),

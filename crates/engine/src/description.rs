@@ -1,4 +1,4 @@
-//! Sessions, LUs and sockets in the words of the contract.
+//! Descriptions of sessions, LUs and sockets as JSON values of the contract.
 use hakaru_iscsi_session::LuFacts;
 use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_wire::iscsi::keys::{Agreed, Digest};

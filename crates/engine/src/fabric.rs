@@ -1,14 +1,15 @@
-//! The `fabric` engine: switches and links between interfaces of the network namespace it runs in.
+//! The `fabric` engine: switches and links between interfaces of its network namespace.
 //!
-//! One thread runs one loop: receive packets from the interfaces, advance the fabric's time, write
-//! the frames that are due, sleep until the next frame arrives or the fabric's next event is due.
+//! One thread runs one loop. It receives packets from the interfaces, advances the fabric's time,
+//! writes the frames that are due, and sleeps until the next frame arrives or the fabric's next
+//! event is due.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hakaru_contract::{FabricEngineConfig, NamedHistogram};
 use hakaru_fabric::{Bin, Fabric, Packet};
 use hakaru_runtime::packet::{
-    BATCH, Gone, Inbox, Outbox, PacketSocket, PacketWriter, Packets as _, Received, Written,
+    BATCH, Inbox, LossCause, Outbox, PacketSocket, PacketWriter, Packets as _, Received, Written,
 };
 use hakaru_runtime::wait::WakeAhead;
 use hakaru_runtime::{Interest, Reactor, Token, WaitPolicy, Waiter, clock, process};
@@ -40,8 +41,8 @@ pub fn run(
         return Err(Failure::usage(message, "correct the configuration"));
     }
     let mut shell = Shell::new(config, reactor)?;
-    // For this thread alone: the writer's thread, started before, keeps ordinary time slices.
-    process::ask_for_short_turns(TURN);
+    // Applies to this thread only. The writer's thread, started before, keeps ordinary time slices.
+    process::request_time_slices(TURN);
     let names: Vec<&str> = shell
         .interfaces
         .iter()
@@ -51,11 +52,13 @@ pub fn run(
     shell.serve(control)
 }
 
-/// Batches of one interface that may be pending in the writer; further frames wait in the fabric.
+/// Maximum number of batches of one interface that are pending in the writer. Further frames wait
+/// in the fabric.
 const PENDING_MAX: u32 = 4;
 /// Mean lateness (of the last 64 packets) above which the engine counts as behind. It then forwards
 /// packets in trains of length [`TRAIN`].
 const BEHIND_NS: u64 = 100_000;
+/// Pause in which the packets of a train accumulate.
 const TRAIN: Duration = Duration::from_micros(50);
 /// Time slice of the loop's thread: the shortest that Linux grants.
 const TURN: Duration = Duration::from_micros(100);
@@ -66,38 +69,38 @@ struct Shell<'r> {
     interfaces: Vec<Interface>,
     inbox: Inbox,
     outbox: Outbox,
-    /// Present on a machine with more than one processor.
+    /// The writer's thread, on a machine with more than one processor.
     writer: Option<PacketWriter<Leaving>>,
     /// Buffers of packets that were forwarded or dropped, for reuse.
     bin: Bin,
     /// Frames of the next batch to be written.
     leaving: Leaving,
     spare: Vec<Leaving>,
-    /// How much later than modelled each packet was written.
+    /// Delay of each packet's write after its modelled instant.
     lateness: Latency,
     samples: Schedule,
     waiter: Waiter,
     wake_ahead: WakeAhead,
 }
 
-/// An interface, which the fabric knows by its place in the list.
+/// An interface. The fabric identifies it by its index in the list.
 struct Interface {
     name: String,
     socket: PacketSocket,
-    /// Packets may be waiting, with no further event to announce them.
+    /// Whether packets may be waiting that no further event announces.
     unread: bool,
     lead: Lead,
     lost: Lost,
 }
 
-/// Packets lost outside of the model. Any such loss makes the results doubtful.
+/// Numbers of packets lost outside of the model. Any such loss makes the results doubtful.
 #[derive(Clone, Copy, Default)]
 struct Lost {
-    /// Dropped because the socket's buffer was full.
+    /// Packets dropped because the socket's buffer was full.
     overrun: u64,
-    /// Too long, or segmented in an unknown way.
+    /// Packets that were too long, or segmented in an unknown way.
     unknown: u64,
-    /// Refused by the interface on transmission.
+    /// Packets that the interface refused on transmission.
     refused: u64,
     /// Packets that the interface had accepted and dropped before the engine started.
     dropped_before: f64,
@@ -113,7 +116,7 @@ impl<'r> Shell<'r> {
         for (index, name) in fabric.interfaces().enumerate() {
             let socket = PacketSocket::open(name).or_environment(
                 format_args!("open the interface {name}"),
-                "it must be one of the engine's network namespace, and the engine needs CAP_NET_RAW there",
+                "name an interface of the engine's network namespace, in which the engine needs CAP_NET_RAW",
             )?;
             reactor
                 .register(&socket, Token(index as u64), Interest::Edge)
@@ -205,7 +208,7 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Instant at which the loop must run again even if nothing arrives.
+    /// Returns the instant at which the loop must run again even if nothing arrives.
     fn deadline(&mut self) -> Option<Time> {
         let pending = |(index, interface): (usize, &Interface)| {
             interface.unread && self.fabric.wants_frame(index)
@@ -218,23 +221,23 @@ impl<'r> Shell<'r> {
         }
         let now = clock::now();
         let mut any_held = false;
-        let leaves = (0..self.interfaces.len()).filter_map(|index| {
-            let at = self.leaves(index)?;
+        let writes = (0..self.interfaces.len()).filter_map(|index| {
+            let at = self.next_write(index)?;
             let is_held = self.pending(index) >= PENDING_MAX;
             any_held |= is_held;
             (!is_held).then_some(at)
         });
-        let leaves = leaves.min();
+        let next_write = writes.min();
         if any_held && !self.writer.as_ref().is_none_or(PacketWriter::await_written) {
             return Some(Time::ZERO);
         }
-        let happens = leaves.into_iter().chain(self.fabric.poll_timeout()).min();
-        let happens = happens.map(|at| self.wake_ahead.wake_for(now, at));
-        [happens, self.samples.next()].into_iter().flatten().min()
+        let events = next_write.into_iter().chain(self.fabric.poll_timeout());
+        let wake_at = events.min().map(|at| self.wake_ahead.wake_for(now, at));
+        [wake_at, self.samples.next()].into_iter().flatten().min()
     }
 
-    /// Instant at which to begin writing the next frame of an interface.
-    fn leaves(&self, index: usize) -> Option<Time> {
+    /// Returns the instant at which to begin writing the next frame of an interface.
+    fn next_write(&self, index: usize) -> Option<Time> {
         let lead = &self.interfaces[index].lead;
         self.fabric.frame_due(index).map(|due| lead.begin(due))
     }
@@ -262,7 +265,7 @@ impl<'r> Shell<'r> {
         if !interface.unread || !self.fabric.wants_frame(index) {
             return false;
         }
-        self.inbox.look();
+        self.inbox.refresh_clocks();
         let mut received_count = 0;
         while received_count < BATCH {
             let Some(received) = interface.socket.receive(&mut self.inbox) else {
@@ -283,21 +286,21 @@ impl<'r> Shell<'r> {
                         Err(_) => interface.lost.unknown += 1,
                     }
                 }
-                Err(Gone::Unknown) => interface.lost.unknown += 1,
-                Err(Gone::NoRoom) => interface.lost.overrun += 1,
+                Err(LossCause::Unknown) => interface.lost.unknown += 1,
+                Err(LossCause::NoRoom) => interface.lost.overrun += 1,
             }
         }
         received_count > 0
     }
 
-    /// Writes the frames of an interface that are due at `now`.
+    /// Writes the frames of an interface that are due at `now`. Returns whether there were any.
     fn send(&mut self, index: usize, now: Time) -> bool {
         let mut moved = false;
         loop {
             if self.pending(index) >= PENDING_MAX {
                 return moved;
             }
-            while !self.leaving.is_full() && self.leaves(index).is_some_and(|at| at <= now) {
+            while !self.leaving.is_full() && self.next_write(index).is_some_and(|at| at <= now) {
                 if let Some(frame) = self.fabric.poll_frame(index) {
                     self.leaving.push(frame);
                 }
@@ -310,7 +313,7 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Batches of an interface that are pending in the writer's thread.
+    /// Returns the number of batches of an interface that are pending in the writer's thread.
     fn pending(&self, index: usize) -> u32 {
         let writer = self.writer.as_ref();
         writer.map_or(0, |writer| writer.pending(index))
@@ -319,10 +322,10 @@ impl<'r> Shell<'r> {
     /// Writes the batch, or hands it to the writer's thread if the batch is large or others are
     /// pending.
     fn write(&mut self, index: usize, now: Time) {
-        let hand_over = self.pending(index) > 0 || self.leaving.is_much();
+        let hand_over = self.pending(index) > 0 || self.leaving.is_large();
         let interface = &mut self.interfaces[index];
         let after_pause = interface.lead.after_pause(now);
-        interface.lead.wrote(now);
+        interface.lead.record_write(now);
         if let Some(writer) = self.writer.as_mut().filter(|_| hand_over) {
             let next = self.spare.pop().unwrap_or_default();
             let leaving = std::mem::replace(&mut self.leaving, next);
@@ -331,18 +334,19 @@ impl<'r> Shell<'r> {
         let mut at = clock::now();
         let packets = self.leaving.outgoing();
         interface.lost.refused += match packets.as_slice() {
-            [alone] if after_pause => {
-                let (refused, had) = interface.socket.send_stamped(alone, &mut self.outbox);
-                if let Some(had) = had {
-                    interface.lead.took(had.ns_since(now));
-                    at = had;
+            [packet] if after_pause => {
+                let (refused, stamp) = interface.socket.send_stamped(packet, &mut self.outbox);
+                if let Some(stamp) = stamp {
+                    interface.lead.record_duration(stamp.ns_since(now));
+                    at = stamp;
                 }
                 refused
             }
             packets => interface.socket.send(packets, &mut self.outbox),
         };
         drop(packets);
-        let leads = self.interfaces.iter().map(|of| of.lead.duration());
+        let interfaces = self.interfaces.iter();
+        let leads = interfaces.map(|interface| interface.lead.duration());
         self.fabric.report_ahead(leads.max().unwrap_or_default());
         for due in self.leaving.dues() {
             self.lateness.record_ns(at.ns_since(*due));
@@ -353,11 +357,11 @@ impl<'r> Shell<'r> {
     /// Collects the batches that the writer's thread has written.
     fn collect(&mut self) {
         while let Some(written) = self.writer.as_mut().and_then(PacketWriter::poll_written) {
-            self.written(written);
+            self.handle_written(written);
         }
     }
 
-    fn written(&mut self, mut written: Written<Leaving>) {
+    fn handle_written(&mut self, mut written: Written<Leaving>) {
         self.interfaces[written.interface].lost.refused += written.refused;
         for due in written.packets.dues() {
             self.lateness.record_ns(written.at.ns_since(*due));
@@ -383,23 +387,23 @@ impl<'r> Shell<'r> {
     fn counters(&mut self, now: Time) -> Result<Counters, Failure> {
         let mut counters = Counters::new();
         for (name, channel) in self.fabric.counters(now) {
-            let of = counters.entry(name.to_owned()).or_default();
+            let entity = counters.entry(name.to_owned()).or_default();
             channel.visit(&mut |name, value| {
-                of.insert(name.to_owned(), value);
+                entity.insert(name.to_owned(), value);
             });
         }
         for (name, switch) in self.fabric.switch_counters() {
-            let of = counters.entry(name.to_owned()).or_default();
+            let entity = counters.entry(name.to_owned()).or_default();
             switch.visit(&mut |name, value| {
-                of.insert(name.to_owned(), value);
+                entity.insert(name.to_owned(), value);
             });
         }
         let dropped = dropped_by_interfaces();
         for interface in &mut self.interfaces {
-            interface.lost.overrun += interface
-                .socket
-                .take_lost()
-                .or_environment("ask an interface what it lost", "")?;
+            interface.lost.overrun += interface.socket.take_lost().or_environment(
+                format_args!("read the drop count of the interface {}", interface.name),
+                "see dmesg for errors of the interface",
+            )?;
             let Lost {
                 overrun,
                 unknown,
@@ -436,10 +440,10 @@ impl<'r> Shell<'r> {
         Ok(counters)
     }
 
-    /// Reports the totals of all links and the histograms of the whole run.
+    /// Reports the totals of all links and the histograms of the entire run.
     fn finish(&mut self, control: &Control) -> Result<(), Failure> {
         while let Some(written) = self.writer.as_mut().and_then(PacketWriter::wait_written) {
-            self.written(written);
+            self.handle_written(written);
         }
         let now = clock::now();
         self.sample(now, control)?;
@@ -458,8 +462,8 @@ impl<'r> Shell<'r> {
     }
 }
 
-/// Packets that each interface, by name, accepted and dropped: its peer is down, or the kernel's
-/// queue behind it is full.
+/// Returns, by interface, the number of packets that the interface accepted and then dropped,
+/// because its peer is down or the kernel's queue behind it is full.
 fn dropped_by_interfaces() -> BTreeMap<String, f64> {
     let mut dropped = BTreeMap::new();
     // Without procfs the counts are unknown.

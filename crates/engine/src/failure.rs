@@ -10,31 +10,31 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct Failure {
-    /// Decides the exit code.
+    /// Class, which determines the exit code.
     pub class: ErrorClass,
-    /// Names the event and the file, address or setting concerned.
+    /// Description of the failure, which names the file, address or setting concerned.
     pub message: String,
-    /// Advises the user how to resolve the failure.
+    /// Advice on how to resolve the failure.
     pub hint: String,
 }
 
 impl Failure {
-    /// The configuration or an order is invalid (exit 2).
+    /// Returns a failure because the configuration or an order is invalid (exit 2).
     pub fn usage(message: impl Display, hint: impl Display) -> Failure {
         Failure::new(ErrorClass::Usage, message, hint)
     }
 
-    /// The machine or the network refuses (exit 3).
+    /// Returns a failure of the machine or the network (exit 3).
     pub fn environment(message: impl Display, hint: impl Display) -> Failure {
         Failure::new(ErrorClass::Environment, message, hint)
     }
 
-    /// A peer broke the protocol, refused or vanished (exit 7).
+    /// Returns a failure of a peer that violated the protocol, refused, or vanished (exit 7).
     pub fn peer(message: impl Display, hint: impl Display) -> Failure {
         Failure::new(ErrorClass::Peer, message, hint)
     }
 
-    /// Any class.
+    /// Returns a failure of any class.
     pub fn new(class: ErrorClass, message: impl Display, hint: impl Display) -> Failure {
         Failure {
             class,
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// The exit code of the process.
+    /// Returns the exit code of the process.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self.class {
@@ -56,12 +56,12 @@ impl Failure {
     }
 }
 
-/// Turns an error of the operating system into a [`Failure`] that names the attempted action.
+/// Converts an error of the operating system into a [`Failure`] that names the attempted action.
 pub trait OrEnvironment<T> {
-    /// `doing` completes "cannot …"; `hint` advises the user.
+    /// Converts an error into a failure. `doing` completes "cannot …", and `hint` advises the user.
     ///
     /// # Errors
-    /// The failure, if there was an error.
+    /// The failure, if the result is an error.
     fn or_environment(self, doing: impl Display, hint: impl Display) -> Result<T, Failure>;
 }
 

@@ -1,8 +1,8 @@
-//! `hakaru-engine`: does what must be fast or exact. One process is one engine; the control plane
-//! says which.
+//! `hakaru-engine`: the parts of hakaru that must be fast or exact. One process runs one engine,
+//! which the control plane selects.
 //!
-//! The pipeline: arrange the process, enter the network namespace, speak the contract, run one
-//! shell, exit with the code of `docs/reference/contract.md`.
+//! The pipeline: set up the process, enter the network namespace, receive the configuration, run
+//! one shell, and exit with a code of `docs/reference/contract.md`.
 mod address;
 mod analyse;
 mod array;
@@ -35,8 +35,8 @@ use hakaru_runtime::process::{self, TerminationSignal};
 use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
 
-/// Storage array, block load, image backup, switches and links, node counters and path probe of
-/// hakaru.
+/// The engines of hakaru: storage array, block load, image backup, switches and links, node
+/// counters, and path probe.
 #[derive(Parser)]
 #[command(name = "hakaru-engine", version)]
 struct Arguments {
@@ -46,22 +46,23 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Run one engine: orders as JSON lines on stdin, events as JSON lines on stdout.
+    /// Run one engine, which reads orders from stdin and writes events to stdout, both as JSON
+    /// lines.
     Run {
         /// Enter this network namespace first (/proc/PID/ns/net, or a bind mount of one).
         #[arg(long, value_name = "PATH")]
         netns: Option<PathBuf>,
     },
-    /// Check a thin pool that no array has open, without changing it. Prints the defects as JSON;
-    /// exit code 1 if there are any.
+    /// Check a thin pool that is not in use, without changing it. Prints figures and damage as
+    /// JSON. The exit code is 1 if the pool is damaged.
     Check {
-        /// The pool's directory.
+        /// Directory of the pool.
         directory: PathBuf,
     },
-    /// Analyse the iSCSI traffic in a capture (pcap or pcapng; several files: the parts of one
-    /// capture). JSON on stdout.
+    /// Analyse the iSCSI traffic in a capture and print a report as JSON. Several files are read as
+    /// the parts of one capture.
     Analyse {
-        /// The files.
+        /// Capture files, pcap or pcapng.
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// TCP port that targets listen on; may be given several times. iSCSI on other ports is
@@ -85,34 +86,36 @@ fn main() -> ExitCode {
             progress,
         } => match analyse::analyse(&files, &ports, progress) {
             Ok(report) => print(&report, ExitCode::SUCCESS),
-            Err(failure) => complain(&failure),
+            Err(failure) => print_failure(&failure),
         },
         Verb::Check { directory } => match array::check_pool(&directory) {
             Ok((report, sound)) => print(&report.to_string(), ExitCode::from(u8::from(!sound))),
-            Err(failure) => complain(&failure),
+            Err(failure) => print_failure(&failure),
         },
         Verb::Run { netns } => match run(netns.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => complain(&failure),
+            Err(failure) => print_failure(&failure),
         },
     }
 }
 
-/// Prints data on stdout and returns the status. A reader that has closed the pipe (`head`) is no
-/// error.
+/// Prints data on stdout and returns the status. A pipe closed by its reader, such as `head`, is
+/// not an error.
 fn print(data: &str, status: ExitCode) -> ExitCode {
     let mut out = io::stdout().lock();
     match writeln!(out, "{data}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => complain(&Failure::environment(
-            format_args!("cannot write to stdout: {error}"),
-            "check the file or pipe that stdout is connected to",
-        )),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            print_failure(&Failure::environment(
+                format_args!("cannot write to stdout: {error}"),
+                "check the file or pipe that stdout is connected to",
+            ))
+        }
         _ => status,
     }
 }
 
 /// Prints the failure on stderr and returns its exit code. A closed stderr is ignored.
-fn complain(failure: &Failure) -> ExitCode {
+fn print_failure(failure: &Failure) -> ExitCode {
     let (message, hint) = (&failure.message, &failure.hint);
     let _ = writeln!(io::stderr(), "error: {message}\nhint: {hint}");
     failure.exit_code()
@@ -121,7 +124,8 @@ fn complain(failure: &Failure) -> ExitCode {
 fn run(netns: Option<&Path>) -> Result<(), Failure> {
     contain::abort_elsewhere();
     process::die_with_parent();
-    // Before any thread is started: blocked signals and the namespace are properties of threads.
+    // Done before any thread is started, because blocked signals and the namespace are properties
+    // of threads.
     let signal = TerminationSignal::take()
         .or_environment("watch for SIGTERM", "raise the limit of open files")?;
     let entered = netns.map_or(Ok(()), |path| {
@@ -130,10 +134,10 @@ fn run(netns: Option<&Path>) -> Result<(), Failure> {
             "the path must name a network namespace that this user may enter",
         )
     });
-    let reactor =
-        Reactor::new().or_environment("make an epoll instance", "raise the limit of open files")?;
+    let reactor = Reactor::new()
+        .or_environment("create an epoll instance", "raise the limit of open files")?;
     let mut control = Control::open(&reactor, signal)?;
-    let done = entered.and_then(|()| converse(&reactor, &mut control));
+    let done = entered.and_then(|()| run_engine(&reactor, &mut control));
     if let Err(failure) = &done {
         control.error(failure, true);
     }
@@ -142,7 +146,7 @@ fn run(netns: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Runs the engine from `configure` to the end of its work.
-fn converse(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
+fn run_engine(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     match control.configure(reactor)? {
         None => Ok(()),
         Some(EngineConfig::Array(config)) => array::run(&config, reactor, control),

@@ -1,11 +1,13 @@
-//! Failures of a session with a target as failures of the engine: class, message and hint.
+//! Conversion of the errors of a session with a target into failures of the engine, each with
+//! class, message and hint.
 use std::io;
 
 use hakaru_iscsi_session::{NexusError, SessionError, SurveyError};
 
 use crate::failure::Failure;
 
-/// The portal cannot be reached. `place` names the VM or job, the target and the portal.
+/// Returns the failure of a portal that cannot be reached. `place` names the VM or job, the target
+/// and the portal.
 pub fn of_connect(place: &str, error: &io::Error) -> Failure {
     let message = format!("{place}: cannot connect: {error}");
     match error.kind() {
@@ -13,13 +15,13 @@ pub fn of_connect(place: &str, error: &io::Error) -> Failure {
         | io::ErrorKind::ConnectionReset
         | io::ErrorKind::TimedOut => Failure::peer(
             message,
-            "is the array running, and is the portal's address right?",
+            "check that the array is running and that the portal's address is correct",
         ),
-        _ => Failure::environment(message, "is there a route to the portal from this node?"),
+        _ => Failure::environment(message, "check the route from this node to the portal"),
     }
 }
 
-/// The nexus failed.
+/// Returns the failure of a nexus.
 pub fn of_nexus(place: &str, error: &NexusError) -> Failure {
     match error {
         NexusError::Session(error) => of_session(place, error),
@@ -27,16 +29,16 @@ pub fn of_nexus(place: &str, error: &NexusError) -> Failure {
     }
 }
 
-/// The LU cannot be used.
+/// Returns the failure of an LU that cannot be used.
 pub fn of_survey(place: &str, error: &SurveyError) -> Failure {
     let message = format!("{place}: {error}");
     match error {
         SurveyError::NoDisk { .. } => Failure::usage(message, "name a LUN that is a disk"),
-        _ => Failure::peer(message, "look at the array's own log"),
+        _ => Failure::peer(message, "see the array's own log"),
     }
 }
 
-/// The session was refused or lost.
+/// Returns the failure of a session that was refused or lost.
 pub fn of_session(place: &str, error: &SessionError) -> Failure {
     Failure::peer(format_args!("{place}: {error}"), hint_of(error))
 }
@@ -44,34 +46,32 @@ pub fn of_session(place: &str, error: &SessionError) -> Failure {
 fn hint_of(error: &SessionError) -> &'static str {
     match error {
         SessionError::Authentication(_) => {
-            "compare names, secrets and algorithms of CHAP with those that the target has"
+            "compare the CHAP names, secrets and algorithms with those of the target"
         }
         SessionError::Refused(status) => match (status.class(), status.detail()) {
             (2, 1) => {
                 "the target requires CHAP, or another name or secret: set `chap` in the configuration"
             }
-            (2, 2) => "let the target's access list admit this initiator name and address",
-            (2, 3) => "ask the portal for its targets: `iscsi-ls iscsi://ADDRESS`",
-            (3, _) => "the target is busy or out of resources: use fewer VMs, or try later",
-            _ => "look at the target's own log",
+            (2, 2) => "add this initiator name and address to the target's access list",
+            (2, 3) => "list the targets of the portal with `iscsi-ls iscsi://ADDRESS`",
+            (3, _) => "the target is busy or out of resources: use fewer VMs, or try again later",
+            _ => "see the target's own log",
         },
         SessionError::Redirects(_) | SessionError::RedirectAddress(_) => {
-            "name the portal that serves the target itself"
+            "configure the portal that serves the target, not one that redirects"
         }
         SessionError::Timeout { .. } => {
-            "is the array overloaded, or the network cut? `command_timeout_s` is the limit"
+            "check the load of the array and the network; `command_timeout_s` sets the limit"
         }
         SessionError::Closed(_) | SessionError::Dropped(_) => {
-            "did the array stop, or restart, during the run?"
+            "check whether the array stopped or restarted during the run"
         }
         SessionError::DataDigest | SessionError::Frame(_) => {
-            "the network or the target damages data"
+            "check the network and the target: one of them damages data"
         }
         SessionError::Protocol(_)
         | SessionError::Negotiation(_)
         | SessionError::Wire(_)
-        | SessionError::Rejected(_) => {
-            "the target and RFC 7143 disagree: capture the traffic to see where"
-        }
+        | SessionError::Rejected(_) => "capture the traffic to find the violation of RFC 7143",
     }
 }

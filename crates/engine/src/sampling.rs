@@ -1,5 +1,5 @@
-//! Schedule of the samples: due at the start instant and every interval after it, so that all
-//! engines of a gang sample together.
+//! Schedule of the samples. Samples are due at the start instant and after every interval, so that
+//! all engines of a lab sample at the same instants.
 use std::time::Duration;
 
 use hakaru_units::Time;
@@ -15,7 +15,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Nothing is due before [`Schedule::start`].
+    /// Creates a schedule. No sample is due before [`Schedule::start`].
     ///
     /// # Errors
     /// `interval_ms` is not 100 to 60 000.
@@ -27,7 +27,8 @@ impl Schedule {
         Ok(Schedule::every(Duration::from_millis(interval_ms.into())))
     }
 
-    /// As [`Schedule::new`], with an interval that was checked and is not zero.
+    /// Creates a schedule like [`Schedule::new`], with an interval that was checked and is not
+    /// zero.
     pub fn every(interval: Duration) -> Schedule {
         Schedule {
             interval,
@@ -36,18 +37,19 @@ impl Schedule {
         }
     }
 
-    /// Number of instants that passed without a sample because the sample before was late.
+    /// Returns the number of instants that passed without a sample, because the previous sample was
+    /// late.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// The first sample is due at `at`.
+    /// Makes the first sample due at `at`.
     pub fn start(&mut self, at: Time) {
         self.next = Some(at);
     }
 
-    /// Instant of the next sample.
+    /// Returns the instant of the next sample.
     #[must_use]
     pub fn next(&self) -> Option<Time> {
         self.next
@@ -81,7 +83,7 @@ mod tests {
         assert_eq!(schedule.next(), Some(Time(2_000_000_500)));
         assert!(!schedule.due(Time(1_900_000_000)));
         assert!(schedule.due(Time(2_000_000_500)));
-        // The sample of 1 s, covered by the one at 1.7 s.
+        // The sample at 1.7 s stands for the missed sample at 1 s.
         assert_eq!(schedule.missed(), 1);
         assert!(schedule.due(Time(5_100_000_000)));
         assert_eq!(schedule.missed(), 3);

@@ -1,12 +1,12 @@
-//! The contract as JSON Schema: what `hakaru-engine schema` prints and
-//! `schema/contract.schema.json` holds.
+//! The contract as JSON Schema, as printed by `hakaru-engine schema` and stored in
+//! `schema/contract.schema.json`.
 use hakaru_contract::{CONTRACT_VERSION, Command, Event};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-/// One document whose `definitions` hold `Command`, `Event` and everything they are made of (JSON
-/// Schema draft 7, which every editor and validator reads). A line is valid if it is one or the
-/// other.
+/// Returns a JSON Schema document of draft 7, which every editor and validator supports. Its
+/// `definitions` hold `Command`, `Event` and all types that they contain. A line is valid if it is
+/// either a `Command` or an `Event`.
 #[must_use]
 pub fn contract() -> String {
     let mut generator = SchemaSettings::draft07().into_generator();
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checked_in_schema_is_what_the_types_say() {
+    fn checked_in_schema_matches_the_types() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../schema/contract.schema.json"

@@ -1,5 +1,5 @@
-//! Secrets of CHAP, from the configuration or from files. Messages reveal the length of a secret at
-//! most.
+//! CHAP secrets, from the configuration or from files. Messages reveal at most the length of a
+//! secret.
 use std::fs::File;
 use std::io::Read;
 
@@ -10,10 +10,10 @@ use hakaru_wire::iscsi::chap::{Algorithm, Credentials, SECRET_LENGTH_MAX, Secret
 
 use crate::failure::Failure;
 
-/// Longest file that may hold a secret, bytes: the longest secret and the end of its line.
+/// Longest file that may hold a secret, bytes: the longest secret and its line ending.
 const FILE_LENGTH_MAX: usize = SECRET_LENGTH_MAX + 2;
 
-/// Reads a name and its secret. `field` is the place in the configuration.
+/// Reads a name and its secret. `field` names the setting in messages.
 ///
 /// # Errors
 /// The file cannot be read, or the name or the secret is invalid.
@@ -25,10 +25,10 @@ pub fn credentials(field: &str, user: &ChapUser) -> Result<Credentials, Failure>
     Credentials::new(&user.name, &text).map_err(|error| unusable(field, &error))
 }
 
-/// Builds an initiator's settings of CHAP.
+/// Builds the CHAP settings of an initiator.
 ///
 /// # Errors
-/// As [`credentials`]; both directions with one secret; no algorithm.
+/// As [`credentials`]; also if both directions use the same secret, or no algorithm is given.
 pub fn chap(config: &ChapConfig) -> Result<Chap, Failure> {
     let user = credentials("chap.user", &config.user)?;
     let target = config.target.as_ref();
@@ -38,18 +38,18 @@ pub fn chap(config: &ChapConfig) -> Result<Chap, Failure> {
     if config.algorithms.is_empty() {
         return Err(Failure::usage(
             "chap.algorithms is empty",
-            "omit it for SHA3-256 and SHA-256",
+            "omit it to use SHA3-256 and SHA-256",
         ));
     }
     let algorithms = config
         .algorithms
         .iter()
-        .map(|one| algorithm(*one))
+        .map(|configured| algorithm(*configured))
         .collect();
     Chap::new(user, target, algorithms, entropy::fill).map_err(|error| unusable("chap", &error))
 }
 
-/// Translates an algorithm of the configuration into the one of the protocol.
+/// Converts an algorithm of the configuration into the algorithm of the protocol.
 pub fn algorithm(configured: ChapAlgorithm) -> Algorithm {
     match configured {
         ChapAlgorithm::Sha3_256 => Algorithm::Sha3_256,
@@ -61,8 +61,8 @@ pub fn algorithm(configured: ChapAlgorithm) -> Algorithm {
 
 fn unusable(field: &str, error: &SecretError) -> Failure {
     let hint = match error {
-        SecretError::Length(_) => "`openssl rand -base64 24` makes a good one",
-        SecretError::Same => "give each direction a secret of its own",
+        SecretError::Length(_) => "generate one with `openssl rand -base64 24`",
+        SecretError::Same => "use a different secret for each direction",
         SecretError::Character => "a secret is one line of text",
         SecretError::Name => "choose a shorter name, without control characters",
     };
@@ -82,9 +82,9 @@ fn read(field: &str, path: &str) -> Result<String, Failure> {
         .read_to_end(&mut bytes)
         .map_err(|e| cannot(&e))?;
     if bytes.len() > FILE_LENGTH_MAX {
-        return Err(cannot(&"it is longer than any secret"));
+        return Err(cannot(&"the file is longer than the longest secret"));
     }
-    let mut text = String::from_utf8(bytes).map_err(|_| cannot(&"it is not text"))?;
+    let mut text = String::from_utf8(bytes).map_err(|_| cannot(&"the file is not UTF-8 text"))?;
     for end in ['\n', '\r'] {
         if text.ends_with(end) {
             text.pop();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_secret_is_refused_without_a_word_of_it() {
+    fn an_invalid_secret_is_refused_and_not_repeated() {
         let long = "canary".repeat(1000);
         for contents in ["canary", "canary-canary\nmore", &long, "canary\u{7}canary"] {
             let failure = from_file(contents.as_bytes()).expect_err("refused");

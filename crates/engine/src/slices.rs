@@ -1,14 +1,14 @@
-//! Reuse of one allocation for the slices of every `sendmsg`, although each call's slices borrow
-//! from other data.
+//! Reuse of one allocation for the slices of every `sendmsg`, although the slices of each call
+//! borrow from different data.
 use std::io::IoSlice;
 
-/// Returns the same memory for slices of another lifetime. Collecting an emptied vector in place
-/// keeps its allocation.
+/// Returns an empty vector with the same allocation for slices of another lifetime. Collecting an
+/// emptied vector in place keeps its allocation.
 pub fn recycle<'a>(mut slices: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
     slices.clear();
     slices
         .into_iter()
-        .map(|_| unreachable!("it is empty"))
+        .map(|_| unreachable!("the vector is empty"))
         .collect()
 }
 

@@ -21,35 +21,35 @@ use crate::slices::recycle;
 /// Size of the receive buffer. A larger buffer falls out of the second-level cache between the
 /// kernel's copy and our parsing.
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Slices of one send; more slices take several sends.
+/// Maximum number of slices of one send. More slices take several sends.
 const SLICES: usize = 128;
-/// Unwanted data segments of at least this length are discarded inside the kernel. The calls for
-/// that cost as much as copying some KiB.
+/// Unwanted data segments of at least this length are discarded inside the kernel. The additional
+/// calls cost as much as copying several KiB.
 const DISCARD_MIN_BYTES: u32 = 32 * 1024;
-/// Size of the first receive after a discard: the next header, without data that would be
-/// discarded.
+/// Size of the first receive after a discard. It covers the next header but little of the data
+/// behind it, which may have to be discarded.
 const AFTER_DISCARD_BYTES: usize = 1024;
 
-/// The machines above the sockets, each by the number of its socket.
+/// The state machines above the sockets, each identified by the number of its socket.
 pub trait Machines {
-    /// The connection is established.
+    /// Handles an established connection.
     fn handle_connected(&mut self, now: Time, index: usize);
-    /// The connection could not be made.
+    /// Handles a connection attempt that failed.
     fn handle_unreachable(&mut self, index: usize, error: &io::Error);
-    /// Takes what was received.
+    /// Handles received bytes.
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
-    /// The connection ended; `why` completes "connection lost …".
+    /// Handles the end of a connection. `why` completes "connection lost …".
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
-    /// A timer has expired.
+    /// Handles an expired timer.
     fn handle_timeout(&mut self, now: Time, index: usize);
-    /// Instant of the machine's next timer.
+    /// Returns the instant of the machine's next timer.
     fn poll_timeout(&self, index: usize) -> Option<Time>;
     /// Returns the machine's queue of bytes to be sent.
     fn transmit(&mut self, index: usize) -> &mut Transmit;
     /// Returns the session of a socket.
     fn session(&self, index: usize) -> &Session;
-    /// Called after every service of a machine: forwards its events to its owner. Returns the
-    /// address if the machine is to connect again.
+    /// Forwards the events of a machine to its owner; called each time the machine has been served.
+    /// Returns an address if the machine must connect again, to that address.
     fn settle(&mut self, index: usize) -> Option<SocketAddr>;
     /// Returns another machine that may have bytes to send because this one was served.
     fn poll_transmit(&mut self, _index: usize) -> Option<usize> {
@@ -58,24 +58,24 @@ pub trait Machines {
 }
 
 enum Link {
-    /// No attempt has begun.
+    /// No connection attempt has begun.
     Waiting,
-    /// Socket and deadline of the attempt.
+    /// Socket and deadline of the connection attempt.
     Connecting(Socket, Time),
     Up {
         socket: Socket,
-        /// The socket's buffer is full: wait until it is writable.
+        /// Whether the socket's buffer is full, so that sending waits until it is writable.
         full: bool,
     },
     Down,
 }
 
-struct Place {
+struct Entry {
     address: SocketAddr,
     link: Link,
     /// Earliest timer that is set for this socket.
     armed: Time,
-    /// The last data were discarded in the kernel.
+    /// Whether the last receive discarded its data in the kernel.
     discarded: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Sockets<'r> {
     /// Limit for a connection attempt.
     timeout: Duration,
     options: SocketOptions,
-    places: Vec<Place>,
+    entries: Vec<Entry>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
     buffer: Box<[u8]>,
     /// Empty between two sends.
@@ -93,13 +93,13 @@ pub struct Sockets<'r> {
 }
 
 impl<'r> Sockets<'r> {
-    /// Starts without sockets. A connection attempt may take up to `timeout`.
+    /// Creates an empty set. A connection attempt may take up to `timeout`.
     pub fn new(reactor: &'r Reactor, timeout: Duration, options: SocketOptions) -> Sockets<'r> {
         Sockets {
             reactor,
             timeout,
             options,
-            places: Vec::new(),
+            entries: Vec::new(),
             timers: BinaryHeap::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
             slices: Vec::with_capacity(SLICES),
@@ -108,7 +108,7 @@ impl<'r> Sockets<'r> {
 
     /// Adds a socket to `address`. Sockets are numbered from 0 in order.
     pub fn add(&mut self, address: SocketAddr) {
-        self.places.push(Place {
+        self.entries.push(Entry {
             address,
             link: Link::Waiting,
             armed: Time::MAX,
@@ -118,18 +118,18 @@ impl<'r> Sockets<'r> {
 
     /// Returns the number of sockets.
     pub fn count(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
     /// Returns the socket if it is connected.
     pub fn socket(&self, index: usize) -> Option<&Socket> {
-        match &self.places[index].link {
+        match &self.entries[index].link {
             Link::Up { socket, .. } => Some(socket),
             _ => None,
         }
     }
 
-    /// Instant at which [`Sockets::handle_timeouts`] is due.
+    /// Returns the instant at which [`Sockets::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.timers.peek().map_or(Time::MAX, |&Reverse((at, _))| at)
     }
@@ -140,11 +140,11 @@ impl<'r> Sockets<'r> {
             && at <= now
         {
             self.timers.pop();
-            let place = &mut self.places[index];
-            if place.armed == at {
-                place.armed = Time::MAX;
+            let entry = &mut self.entries[index];
+            if entry.armed == at {
+                entry.armed = Time::MAX;
             }
-            match place.link {
+            match entry.link {
                 Link::Connecting(_, limit) if now >= limit => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
                     self.lose_connection(index, &error, machines);
@@ -159,20 +159,20 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Serves the socket of the event. Returns whether any data were received.
+    /// Serves the socket of the event. Returns whether any data was received.
     pub fn handle_event(&mut self, event: Event, machines: &mut impl Machines) -> bool {
         let index = event.token.0 as usize;
-        let Some(place) = self.places.get_mut(index) else {
+        let Some(entry) = self.entries.get_mut(index) else {
             return false;
         };
-        if matches!(place.link, Link::Connecting(..)) {
+        if matches!(entry.link, Link::Connecting(..)) {
             if event.writable {
                 self.finish_connecting(index, machines);
             }
             return false;
         }
         if event.writable
-            && let Link::Up { full, .. } = &mut place.link
+            && let Link::Up { full, .. } = &mut entry.link
         {
             *full = false;
         }
@@ -183,8 +183,8 @@ impl<'r> Sockets<'r> {
 
     /// Begins to connect.
     pub fn connect(&mut self, index: usize, machines: &mut impl Machines) {
-        let place = &mut self.places[index];
-        let begun = Socket::connect_with(place.address, &self.options).and_then(|socket| {
+        let entry = &mut self.entries[index];
+        let begun = Socket::connect_with(entry.address, &self.options).and_then(|socket| {
             self.reactor
                 .register(&socket, Token(index as u64), Interest::Edge)?;
             Ok(socket)
@@ -192,15 +192,15 @@ impl<'r> Sockets<'r> {
         match begun {
             Ok(socket) => {
                 let limit = clock::now() + self.timeout;
-                place.link = Link::Connecting(socket, limit);
+                entry.link = Link::Connecting(socket, limit);
                 self.arm(index, limit);
             }
             Err(error) => self.lose_connection(index, &error, machines),
         }
     }
 
-    /// Ends the service of a machine, and of the machines that it affects: sends the queued bytes,
-    /// forwards the events, sets the timer.
+    /// Completes the service of a machine and of the machines that it affects: sends the queued
+    /// bytes, forwards the events, and sets the timer.
     pub fn flush(&mut self, index: usize, machines: &mut impl Machines) {
         self.flush_socket(index, machines);
         while let Some(other) = machines.poll_transmit(index) {
@@ -211,12 +211,12 @@ impl<'r> Sockets<'r> {
     fn flush_socket(&mut self, index: usize, machines: &mut impl Machines) {
         self.send(index, machines);
         while let Some(address) = machines.settle(index) {
-            self.places[index].address = address;
+            self.entries[index].address = address;
             self.connect(index, machines);
         }
-        let place = &mut self.places[index];
-        if machines.session(index).is_ended() && !matches!(place.link, Link::Connecting(..)) {
-            place.link = Link::Down;
+        let entry = &mut self.entries[index];
+        if machines.session(index).is_ended() && !matches!(entry.link, Link::Connecting(..)) {
+            entry.link = Link::Down;
         }
         if let Some(at) = machines.poll_timeout(index) {
             self.arm(index, at);
@@ -224,13 +224,13 @@ impl<'r> Sockets<'r> {
     }
 
     fn finish_connecting(&mut self, index: usize, machines: &mut impl Machines) {
-        let place = &mut self.places[index];
-        let Link::Connecting(socket, _) = std::mem::replace(&mut place.link, Link::Down) else {
+        let entry = &mut self.entries[index];
+        let Link::Connecting(socket, _) = std::mem::replace(&mut entry.link, Link::Down) else {
             return;
         };
         match socket.take_error() {
             Ok(()) => {
-                place.link = Link::Up {
+                entry.link = Link::Up {
                     socket,
                     full: false,
                 };
@@ -242,23 +242,23 @@ impl<'r> Sockets<'r> {
     }
 
     fn lose_connection(&mut self, index: usize, error: &io::Error, machines: &mut impl Machines) {
-        self.places[index].link = Link::Down;
+        self.entries[index].link = Link::Down;
         machines.handle_unreachable(index, error);
     }
 
     /// Receives until the socket is drained. If `closed`, receives to the end of the stream,
-    /// because no further event will announce it. Returns whether any data were received.
+    /// because no further event will announce it. Returns whether any data was received.
     fn receive(&mut self, index: usize, closed: bool, machines: &mut impl Machines) -> bool {
         let mut any = false;
         loop {
-            let place = &mut self.places[index];
-            let Link::Up { socket, .. } = &place.link else {
+            let entry = &mut self.entries[index];
+            let Link::Up { socket, .. } = &entry.link else {
                 return any;
             };
             let unwanted = machines.session(index).unwanted_bytes(DISCARD_MIN_BYTES);
             let discard = unwanted > 0;
             let most = self.buffer.len();
-            let buffer = match (discard, place.discarded) {
+            let buffer = match (discard, entry.discarded) {
                 (true, _) => &mut self.buffer[..unwanted.min(most)],
                 (false, true) => &mut self.buffer[..AFTER_DISCARD_BYTES],
                 (false, false) => &mut self.buffer[..],
@@ -273,7 +273,7 @@ impl<'r> Sockets<'r> {
                 Ok(0) => machines.handle_closed(now, index, "(closed by the target)"),
                 Ok(n) => {
                     any = true;
-                    place.discarded = discard;
+                    entry.discarded = discard;
                     let drained = n < buffer.len() && !closed;
                     machines.handle_received(now, index, &self.buffer[..n]);
                     if drained {
@@ -290,13 +290,13 @@ impl<'r> Sockets<'r> {
     }
 
     fn send(&mut self, index: usize, machines: &mut impl Machines) {
-        let Link::Up { socket, full } = &mut self.places[index].link else {
+        let Link::Up { socket, full } = &mut self.entries[index].link else {
             return;
         };
         let transmit = machines.transmit(index);
         while !*full && !transmit.is_empty() {
             match send_once(socket, transmit, &mut self.slices) {
-                Ok(taken_all) => *full = !taken_all,
+                Ok(all_sent) => *full = !all_sent,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *full = true,
                 Err(error) => {
                     return machines.handle_closed(clock::now(), index, why_lost(&error));
@@ -305,11 +305,12 @@ impl<'r> Sockets<'r> {
         }
     }
 
-    /// Sets a timer unless an earlier one is set, which sets it again.
+    /// Sets a timer, unless an earlier timer is set for the socket. When that timer expires, the
+    /// later one is set again.
     fn arm(&mut self, index: usize, at: Time) {
-        let place = &mut self.places[index];
-        if at < place.armed {
-            place.armed = at;
+        let entry = &mut self.entries[index];
+        if at < entry.armed {
+            entry.armed = at;
             self.timers.push(Reverse((at, index)));
         }
     }
@@ -335,7 +336,9 @@ fn why_lost(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "(reset by the target)",
         io::ErrorKind::TimedOut => "(the network does not answer)",
-        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => "(no route any more)",
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "(no route to the target)"
+        }
         _ => "(socket error)",
     }
 }

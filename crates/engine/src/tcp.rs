@@ -44,7 +44,7 @@ const SUMS: [Field; 17] = [
     ("delivery_bytes_per_s_now", |i| i.delivery_bytes_per_s, 1),
 ];
 
-/// Counters of which the largest over the connections is reported.
+/// Counters that are reported as the maximum over the connections.
 const LARGEST: [Field; 2] = [
     ("rtt_us_now", |i| i.rtt_us, 1),
     ("rto_us_now", |i| i.rto_us, 1),
@@ -66,14 +66,14 @@ impl TcpLog {
         }
     }
 
-    /// Clears the values of a closed connection whose index is used again.
+    /// Clears the values of a closed connection whose index may be reused.
     pub fn forget(&mut self, index: usize) {
-        if let Some(place) = self.0.get_mut(index) {
-            *place = Default::default();
+        if let Some(entry) = self.0.get_mut(index) {
+            *entry = Default::default();
         }
     }
 
-    /// Last values of some connections.
+    /// Returns the last values of the connections in `indices`.
     pub fn of(&self, indices: std::ops::Range<usize>) -> impl Iterator<Item = &TcpInfo> + Clone {
         let known = self.0.len();
         self.0[indices.start.min(known)..indices.end.min(known)]
@@ -82,7 +82,8 @@ impl TcpLog {
     }
 }
 
-/// Counters of a group of connections. Counters that the kernel does not report are left out.
+/// Returns the counters of a group of connections. Counters that the kernel does not report are
+/// omitted.
 pub fn counters<'a>(streams: impl Iterator<Item = &'a TcpInfo> + Clone) -> BTreeMap<String, f64> {
     let mut counters = BTreeMap::new();
     for (name, field, factor) in SUMS {
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_summed_and_counters_that_the_kernel_does_not_report_are_left_out() {
+    fn streams_are_summed_and_counters_that_the_kernel_does_not_report_are_omitted() {
         let stream = |rtt_us, acked_bytes| TcpInfo {
             rtt_us: Some(rtt_us),
             acked_bytes: Some(acked_bytes),

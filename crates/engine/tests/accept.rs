@@ -1,4 +1,5 @@
-//! Limits of descriptors: the array serves its sessions, answers every login, and recovers by itself.
+//! Limits of descriptors: the array serves its sessions, answers every login, and recovers without
+//! a restart.
 mod support;
 
 use std::io;
@@ -22,7 +23,8 @@ fn set_limit(pid: u32, files: usize) {
     assert!(status.success());
 }
 
-/// Logs in on another thread, so that an array that is deaf fails the test instead of stopping it.
+/// Returns whether a login succeeds within `patience`. Logs in on another thread, so that an array
+/// that does not answer fails the test instead of blocking it.
 fn logs_in_within(portal: &str, number: u32, patience: Duration) -> bool {
     let (done, waiting) = mpsc::channel();
     let portal = portal.to_owned();
@@ -34,14 +36,14 @@ fn logs_in_within(portal: &str, number: u32, patience: Duration) -> bool {
 }
 
 #[test]
-fn an_array_without_descriptors_takes_logins_again_once_there_are_some() {
+fn an_array_without_descriptors_accepts_logins_again_once_some_are_available() {
     let lu =
         json!({"lun": 0, "size_bytes": 1 << 20, "block_bytes": 512, "store": {"kind": "memory"}});
     let array = Array::start(&config(json!([lu]), json!([])));
     let descriptors = format!("/proc/{}/fd", array.pid());
     let open = std::fs::read_dir(&descriptors).unwrap().count();
     set_limit(array.pid(), open);
-    let waiting = TcpStream::connect(array.portal()).expect("the kernel takes it");
+    let waiting = TcpStream::connect(array.portal()).expect("the kernel queues the connection");
     assert!(!logs_in_within(
         array.portal(),
         1,
@@ -50,19 +52,20 @@ fn an_array_without_descriptors_takes_logins_again_once_there_are_some() {
     set_limit(array.pid(), open + 64);
     assert!(
         logs_in_within(array.portal(), 2, Duration::from_secs(10)),
-        "the array is deaf"
+        "the array accepts no login"
     );
     drop(waiting);
     assert_eq!(array.stop(), Some(0));
 }
 
-/// A command that runs the one behind it with so many descriptors at most.
+/// Returns a command that runs another command with a limit of open files.
 fn descriptor_limit(files: u32) -> Vec<String> {
     let script = format!("ulimit -n {files}; exec \"$@\"");
     ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
 }
 
-/// Logs in with one initiator after the other until the array refuses one. Each gets an answer.
+/// Logs in with different initiators in sequence until the array refuses a login. Panics if a login
+/// is not answered within 10 s.
 fn log_in_until_refused(portal: &str) -> Vec<Client> {
     let mut clients = Vec::new();
     loop {
@@ -74,7 +77,7 @@ fn log_in_until_refused(portal: &str) -> Vec<Client> {
         match answer.recv_timeout(Duration::from_secs(10)) {
             Ok(Ok(client)) => clients.push(client),
             Ok(Err(_)) => return clients,
-            Err(_) => panic!("login {} has no answer: the array is deaf", clients.len()),
+            Err(_) => panic!("login {} was not answered", clients.len()),
         }
     }
 }
@@ -105,7 +108,7 @@ fn groups_added_while_serving_leave_descriptors_for_logins_and_orders() {
 }
 
 #[test]
-fn an_array_whose_descriptors_suffice_for_no_session_says_so() {
+fn an_array_without_descriptors_for_a_session_refuses_to_start() {
     let lus =
         json!([{"lun": 0, "size_bytes": MIB, "block_bytes": 512, "store": {"kind": "memory"}}]);
     let started = Array::try_start_inside(&descriptor_limit(64), &config(lus, json!([])));
@@ -123,7 +126,7 @@ fn an_array_whose_descriptors_suffice_for_no_session_says_so() {
     );
 }
 
-/// Connects from a source address, which is local.
+/// Connects from a local source address.
 fn connect_from(source: &str, portal: &str) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     let source: SocketAddr = format!("{source}:0").parse().unwrap();

@@ -1,4 +1,4 @@
-//! LUs in files, and pools on file systems that are full, over real iSCSI.
+//! LUs in files, and pools on full file systems, over real iSCSI.
 mod support;
 
 use std::process::Command;
@@ -20,7 +20,7 @@ fn in_file(lun: u8, path: &std::path::Path, size_bytes: u64, direct: bool) -> Va
 }
 
 #[test]
-fn a_file_keeps_what_is_written_and_gives_back_what_is_unmapped_with_and_without_the_page_cache() {
+fn a_file_keeps_written_data_and_frees_unmapped_space_with_and_without_the_page_cache() {
     let scratch = Scratch::new("files");
     for direct in [false, true] {
         let path = scratch.join(&format!("file-{direct}"));
@@ -35,22 +35,22 @@ fn a_file_keeps_what_is_written_and_gives_back_what_is_unmapped_with_and_without
             client.read(0, 2048, 512).unwrap() == data,
             "direct: {direct}"
         );
-        let taken =
+        let mapped =
             |array: &mut Array| array.sample()["lu/0"]["mapped_bytes_now"].as_f64().unwrap();
-        let before = taken(&mut array);
+        let before = mapped(&mut array);
         assert!(before >= 256.0 * 1024.0);
-        // 64 KiB and a part of a block of the file system at each end.
+        // 64 KiB, and a part of a block of the file system at each end.
         client.unmap(0, 2048 + 128 - 1, 128 + 2).unwrap();
         assert!(
-            taken(&mut array) <= before - 64.0 * 1024.0,
+            mapped(&mut array) <= before - 64.0 * 1024.0,
             "direct: {direct}"
         );
         let read = client.read(0, 2048, 512).unwrap();
         for (at, block) in read.chunks(BLOCK).enumerate() {
-            let gone = (127..257).contains(&at);
-            let was = &data[at * BLOCK..][..BLOCK];
+            let unmapped = (127..257).contains(&at);
+            let written = &data[at * BLOCK..][..BLOCK];
             assert!(
-                block == if gone { &[0; BLOCK] } else { was },
+                block == if unmapped { &[0; BLOCK] } else { written },
                 "block {at}, direct: {direct}"
             );
         }
@@ -104,14 +104,15 @@ fn an_lu_may_have_more_blocks_than_32_bits_count() {
     }
 }
 
-/// A file system of so many bytes that only this test's processes see, if this machine lets it be mounted. Returns the command
-/// that runs another one inside it.
+/// Prepares a file system of `size_bytes` at `small`, visible only in a private namespace. Returns
+/// the command that runs another command in the namespace, or `None` if this machine does not
+/// permit the mount.
 fn small_file_system(scratch: &Scratch, size_bytes: u64) -> Option<Vec<String>> {
-    let place = scratch.join("small");
-    std::fs::create_dir_all(&place).unwrap();
+    let mount_point = scratch.join("small");
+    std::fs::create_dir_all(&mount_point).unwrap();
     let script = format!(
         "mount -t tmpfs -o size={size_bytes} tmpfs {} && exec \"$@\"",
-        place.display()
+        mount_point.display()
     );
     let inside: Vec<String> = [
         "unshare",
@@ -139,7 +140,7 @@ fn small_file_system(scratch: &Scratch, size_bytes: u64) -> Option<Vec<String>> 
 }
 
 #[test]
-fn a_full_file_system_under_an_lu_is_space_that_is_missing_and_no_medium_error() {
+fn a_full_file_system_under_an_lu_is_reported_as_missing_space_not_as_a_medium_error() {
     let scratch = Scratch::new("enospc");
     let Some(inside) = small_file_system(&scratch, 16 * MIB) else {
         return;
@@ -149,22 +150,23 @@ fn a_full_file_system_under_an_lu_is_space_that_is_missing_and_no_medium_error()
         in_file(0, &small.join("file"), 64 * MIB, false),
         thin(1, "v", 64 * MIB)
     ]);
-    // The pool's own figures promise 60 pages; the file system has room for fewer.
+    // The pool has a capacity of 60 pages, but the file system has room for fewer.
     let pools = json!([pool(&small.join("pool"), 60)]);
     let array = Array::start_inside(&inside, &config(lus, pools));
     let mut client = Client::login(array.portal(), 1);
     let page = vec![7; 64 * KIB];
-    // The thin LU first, so that it has some; then the file takes the rest.
+    // The thin LU is written first, so that it has space. The file then uses the rest.
     for at in 0..8 {
         client.write(1, at * 128, &page).unwrap();
     }
     client.flush(1).unwrap();
     let mut written = 0;
-    // Also the one that fits in part is answered at once, not when something else wakes the array.
+    // Even a write that fits in part is answered at once, not only when another event wakes the
+    // array.
     let began = Instant::now();
     while client.write(0, written * 128, &page).is_ok() {
         written += 1;
-        assert!(written < 256, "16 MiB do not hold it");
+        assert!(written < 256, "16 MiB hold at most 256 pages of 64 KiB");
     }
     assert_eq!(sense(client.write(0, written * 128, &page)), NO_SPACE);
     assert_eq!(sense(client.write(1, 40 * 128, &page)), NO_SPACE);
@@ -182,7 +184,7 @@ fn a_full_file_system_under_an_lu_is_space_that_is_missing_and_no_medium_error()
     for at in 0..written {
         assert!(client.read(0, at * 128, 128).unwrap() == page);
     }
-    // Room again: so can both.
+    // With space free again, the thin LU can allocate.
     client.unmap(0, 0, 512).unwrap();
     client.write(1, 40 * 128, &page).unwrap();
     client.flush(1).unwrap();
@@ -221,7 +223,7 @@ fn pieces_of_a_thin_lu_are_charged_to_the_drives_of_their_groups() {
     let counters = array.sample();
     let sum =
         |name: &str| ["group/0", "group/1"].map(|group| counters[group][name].as_f64().unwrap());
-    // 256 KiB written and read; one page copied, one block written to it, two read.
+    // 256 KiB written and read, one page copied, one block written to it, two blocks read.
     let [a, b] = sum("write_bytes");
     assert_eq!(a + b, (256.0 + 64.0 + 0.5) * 1024.0);
     assert!(a > 0.0 && b > 0.0, "both groups carry load: {a}, {b}");
@@ -232,19 +234,20 @@ fn pieces_of_a_thin_lu_are_charged_to_the_drives_of_their_groups() {
     assert_eq!(check(&directory).1, Some(0));
 }
 
-/// How the engine refuses an LU, message and hint, where files have at most 64 MiB.
+/// Returns message and hint with which the engine refuses an LU. The size of files is limited to
+/// 64 MiB.
 fn refused(lu: Value) -> (String, String) {
     let inside = file_size_limit(64 * MIB);
     let (error, code) = Array::try_start_inside(&inside, &config(json!([lu]), json!([])))
         .err()
-        .expect("it is refused");
+        .expect("the LU is refused");
     let text = |field: &str| error[field].as_str().unwrap_or_default().to_owned();
     assert!(matches!(code, Some(2 | 3)), "{code:?} {error}");
     (text("message"), text("hint"))
 }
 
 #[test]
-fn a_file_that_is_not_an_lu_of_that_size_is_taken_only_when_the_operator_says_so() {
+fn a_file_of_another_size_than_the_lu_is_used_only_with_adopt() {
     let scratch = Scratch::new("adopt");
     let notes = scratch.join("notes.txt");
     std::fs::write(&notes, "remember the milk").unwrap();
@@ -264,16 +267,16 @@ fn a_file_that_is_not_an_lu_of_that_size_is_taken_only_when_the_operator_says_so
     assert_eq!(
         std::fs::read(&notes).unwrap(),
         [7; 4096],
-        "it is as long as it was"
+        "the length of the file is unchanged"
     );
-    // Another size of an LU in a file is such a case as well.
+    // The same holds for a changed size of an LU in its file.
     lu["size_bytes"] = json!(MIB);
     lu["store"]["adopt"] = json!(false);
     refused(lu.clone());
     lu["store"]["adopt"] = json!(true);
     Array::start(&config(json!([lu.clone()]), json!([]))).stop();
     assert_eq!(std::fs::metadata(&notes).unwrap().len(), MIB);
-    // An image of exactly that size, and an empty file, need no word.
+    // An image of exactly that size and an empty file do not require `adopt`.
     lu["store"]["adopt"] = json!(false);
     Array::start(&config(json!([lu.clone()]), json!([]))).stop();
     std::fs::write(&notes, "").unwrap();
@@ -282,7 +285,7 @@ fn a_file_that_is_not_an_lu_of_that_size_is_taken_only_when_the_operator_says_so
 }
 
 #[test]
-fn a_path_that_no_lu_can_be_at_is_refused_with_its_field_and_a_fitting_hint() {
+fn an_unusable_path_is_refused_with_its_field_and_a_fitting_hint() {
     let scratch = Scratch::new("paths");
     std::fs::create_dir(scratch.join("directory")).unwrap();
     std::fs::write(scratch.join("file"), "").unwrap();
@@ -291,7 +294,7 @@ fn a_path_that_no_lu_can_be_at_is_refused_with_its_field_and_a_fitting_hint() {
         (
             scratch.join("missing/lu"),
             "No such file",
-            "make the directory",
+            "create the directory",
         ),
         (scratch.join("file/lu"), "Not a directory", "folder"),
         (
@@ -300,11 +303,11 @@ fn a_path_that_no_lu_can_be_at_is_refused_with_its_field_and_a_fitting_hint() {
             "block device",
         ),
     ];
-    for (path, what, advice) in cases {
+    for (path, problem, advice) in cases {
         let (message, hint) = refused(in_file(5, &path, MIB, false));
         assert!(message.starts_with("lus[0].store.path: "), "{message}");
         assert!(
-            message.contains(what) && message.contains(path.to_str().unwrap()),
+            message.contains(problem) && message.contains(path.to_str().unwrap()),
             "{message}"
         );
         assert!(hint.contains(advice), "{message}: {hint}");
@@ -312,5 +315,5 @@ fn a_path_that_no_lu_can_be_at_is_refused_with_its_field_and_a_fitting_hint() {
     let (message, hint) = refused(in_file(5, &scratch.join("large"), 65 * MIB, false));
     assert!(message.contains("File too large"), "{message}");
     assert!(hint.contains("smaller"), "{hint}");
-    assert!(!scratch.join("large").exists(), "nothing is left of it");
+    assert!(!scratch.join("large").exists(), "the file is removed");
 }

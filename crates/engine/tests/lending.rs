@@ -1,5 +1,5 @@
-//! Large reads are lent to the kernel: data in flight to one initiator does not change while
-//! another initiator overwrites the LU.
+//! Zero-copy sends of large reads: data in flight to one initiator does not change while another
+//! initiator overwrites the LU.
 mod support;
 
 use std::thread;
@@ -9,7 +9,7 @@ use support::array::{Array, MIB, config};
 use support::client::{BLOCK, Client, incoming, read_16};
 
 const BLOCKS: u32 = (MIB / BLOCK as u64) as u32;
-/// Reads at once, all of the same megabyte.
+/// Number of concurrent reads, all of the same MiB.
 const READS: usize = 4;
 
 fn array() -> Array {
@@ -20,13 +20,13 @@ fn array() -> Array {
 fn lent_bytes(array: &mut Array) -> f64 {
     array.sample()["port/0"]["tx_lent_bytes"]
         .as_f64()
-        .expect("it is counted")
+        .expect("the counter exists")
 }
 
-/// The reader's socket holds data that it has not looked at when the writer overwrites all of it: over loopback that data lies in the LU's
-/// own pages.
+/// The reader's socket holds unread data while the writer overwrites the LU. Over loopback, that
+/// data lies in the LU's own pages.
 #[test]
-fn what_was_sent_stays_what_it_was_while_it_is_overwritten() {
+fn sent_data_does_not_change_while_it_is_overwritten() {
     let mut array = array();
     let mut writer = Client::login(array.portal(), 1);
     let mut reader = Client::login(array.portal(), 2);
@@ -42,7 +42,7 @@ fn what_was_sent_stays_what_it_was_while_it_is_overwritten() {
         }
         assert!(
             reader.peek()[..sent.len()] == sent,
-            "what was sent has changed"
+            "data in flight has changed"
         );
         for read in reads {
             let data = reader.wait(read).unwrap().data;
@@ -59,7 +59,7 @@ fn what_was_sent_stays_what_it_was_while_it_is_overwritten() {
 }
 
 #[test]
-fn readers_that_go_away_leave_the_array_as_it_was() {
+fn readers_that_disconnect_do_not_affect_the_array() {
     let mut array = array();
     let mut writer = Client::login(array.portal(), 1);
     writer.write(0, 0, &vec![1; MIB as usize]).unwrap();

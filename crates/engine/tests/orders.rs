@@ -1,4 +1,4 @@
-//! Orders of the operator over a running array: all of an order takes effect, or none of it.
+//! Orders of the operator to a running array. An order takes effect completely or not at all.
 mod support;
 
 use std::fs::OpenOptions;
@@ -54,7 +54,7 @@ fn a_refused_delete_leaves_the_lu_and_its_data() {
 }
 
 #[test]
-fn a_deleted_volume_takes_its_lu_along() {
+fn deleting_a_volume_withdraws_its_lu() {
     let scratch = Scratch::new("delete");
     let lus = json!([thin(0, "v", MIB), thin(1, "w", MIB)]);
     let mut array = Array::start(&config(lus, json!([pool(&scratch.join("pool"), 8)])));
@@ -78,19 +78,19 @@ fn two_creates_of_one_lun_at_once_leave_no_stray_volume() {
         .filter_map(|reply| reply.as_ref().err())
         .collect();
     assert!(
-        refused.len() == 1 && message(refused[0]).contains("LU 3"),
+        refused.len() == 1 && message(refused[0]).contains("LUN 3"),
         "{refused:?}"
     );
     let volumes = array.pool()["volumes"].clone();
     assert_eq!(volumes.as_array().unwrap().len(), 1, "{volumes}");
     assert_eq!(volumes[0]["luns"], json!([3]));
-    // The number is free again once its LU is gone.
+    // The LUN is free again once its LU is withdrawn.
     array.manage(order("delete", "first")).unwrap();
     array.manage(create(3, "third")).unwrap();
 }
 
 #[test]
-fn a_refused_create_gives_its_lun_back() {
+fn a_refused_create_frees_its_lun() {
     let scratch = Scratch::new("refused-create");
     let lus = json!([thin(0, "v", MIB)]);
     let mut array = Array::start(&config(lus, json!([pool(&scratch.join("pool"), 8)])));
@@ -99,7 +99,7 @@ fn a_refused_create_gives_its_lun_back() {
 }
 
 #[test]
-fn a_failed_grow_leaves_no_file_and_takes_none_that_is_not_its_own() {
+fn a_failed_grow_leaves_no_file_and_does_not_use_a_foreign_one() {
     let scratch = Scratch::new("failed-grow");
     let directory = scratch.join("pool");
     let inside = file_size_limit(64 * MIB);
@@ -123,7 +123,7 @@ fn a_failed_grow_leaves_no_file_and_takes_none_that_is_not_its_own() {
     array.manage(grow("empty", MIB)).unwrap();
 }
 
-/// PERSISTENT RESERVE OUT: REGISTER with APTPL, then RESERVE (write exclusive).
+/// Sends PERSISTENT RESERVE OUT: REGISTER with APTPL, then RESERVE (write exclusive).
 fn reserve(client: &mut Client, lun: u8) {
     for (action, kind, key, new_key) in [(0, 0, 0, KEY), (1, 1, KEY, 0)] {
         let mut list = [0; 24];
@@ -152,7 +152,7 @@ fn with_state(scratch: &Scratch, lus: Value) -> Value {
 }
 
 #[test]
-fn reservations_outlive_a_restart_with_their_volume_and_are_no_other_volumes() {
+fn reservations_survive_a_restart_with_their_volume_and_do_not_apply_to_another_volume() {
     let scratch = Scratch::new("reservations");
     let with_x = with_state(&scratch, json!([thin(7, "x", MIB)]));
     let array = Array::start(&with_x);
@@ -163,12 +163,12 @@ fn reservations_outlive_a_restart_with_their_volume_and_are_no_other_volumes() {
     assert!(is_reserved(&array, 7));
     array.stop();
     let array = Array::start(&with_state(&scratch, json!([thin(7, "y", MIB)])));
-    assert!(!is_reserved(&array, 7), "y inherits what x had");
+    assert!(!is_reserved(&array, 7), "y inherited the reservation of x");
     array.stop();
 }
 
 #[test]
-fn reservations_of_a_file_are_not_those_of_the_file_that_follows_it() {
+fn reservations_of_a_file_do_not_apply_to_another_file_under_the_same_lun() {
     let scratch = Scratch::new("file-reservations");
     let in_file = |name: &str| {
         let store = json!({"kind": "file", "path": scratch.join(name)});
@@ -184,7 +184,7 @@ fn reservations_of_a_file_are_not_those_of_the_file_that_follows_it() {
     assert!(is_reserved(&array, 7));
     array.stop();
     let array = Array::start(&in_file("y"));
-    assert!(!is_reserved(&array, 7), "y inherits what x had");
+    assert!(!is_reserved(&array, 7), "y inherited the reservation of x");
 }
 
 #[test]

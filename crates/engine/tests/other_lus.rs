@@ -1,8 +1,8 @@
-//! A running array serves an LU at once while another initiator gives another LU as much long work
-//! as commands can ask for: no read waits longer than [`WAIT_MAX`].
+//! Reads of one LU while another initiator sends the longest possible commands to another LU. No
+//! read waits longer than [`WAIT_MAX`].
 //!
-//! A case passes once a round of its commands made no read wait too long: the array's own waits come
-//! back in every round, those for a busy machine do not.
+//! A case passes once no read waited too long during a round of its commands. Waits that the array
+//! causes recur in every round, unlike waits that a busy machine causes.
 //!
 //! `cargo test -p hakaru-engine --test other_lus -- --nocapture` prints the figures.
 mod support;
@@ -16,26 +16,26 @@ use serde_json::{Value, json};
 use support::array::{Array, MIB, Scratch, config, pool, thin};
 use support::client::{BLOCK, Client, incoming, outgoing};
 
-/// The longest that a read of one LU waits because of commands to another.
+/// Longest time that a read of one LU may take during commands to another.
 const WAIT_MAX: Duration = Duration::from_millis(20);
-/// Rounds after which a long wait is the array's.
+/// Number of rounds with a long wait after which the array is considered the cause.
 const ROUNDS: usize = 5;
-/// The commands of a round are repeated for at least this long.
+/// Shortest time for which the commands of a round are repeated.
 const ROUND: Duration = Duration::from_millis(250);
 
-/// Bytes of the LU that is given long work.
+/// Size of the LU that receives the long commands, bytes.
 const WORKED_BYTES: u64 = 512 * MIB;
-/// The most blocks that WRITE SAME takes: VPD page B0h.
+/// Maximum number of blocks of a WRITE SAME, as in VPD page B0h.
 const WRITE_SAME_BLOCKS: u32 = 0xffff;
-/// Commands that a session has in flight at most.
+/// Maximum number of commands of a session in flight.
 const COMMANDS: u64 = 127;
-/// EXTENDED COPY commands that an array carries out at once at most.
+/// Maximum number of EXTENDED COPY commands that an array carries out at the same time.
 const COPIES: u64 = 32;
 
-/// Only one array is measured at a time.
+/// Held during a measurement, so that only one array is measured at a time.
 static MEASURING: Mutex<()> = Mutex::new(());
 
-/// Commands that are given to LU 0 at once; their tags.
+/// Sends commands to LU 0 at once and returns their tags.
 type Load = fn(&mut Client) -> Vec<u32>;
 
 const LOADS: [(&str, Load); 8] = [
@@ -111,7 +111,7 @@ fn no_read_waits_long(store: &str, config: &Value) {
     for (name, load) in LOADS {
         let mut waits = Vec::new();
         while waits.len() < ROUNDS && waits.iter().all(|wait| *wait > WAIT_MAX) {
-            // Every round finds the LU in use as a whole.
+            // All blocks of the LU are written before every round.
             fill(&mut client);
             waits.push(longest_wait(array.portal(), || work(&mut client, load)));
         }
@@ -125,12 +125,12 @@ fn no_read_waits_long(store: &str, config: &Value) {
     assert_eq!(array.stop(), Some(0));
 }
 
-/// The longest that a read of LU 1 takes while something is done.
+/// Returns the longest time that a read of LU 1 takes during `work`.
 fn longest_wait(portal: &str, work: impl FnOnce()) -> Duration {
     let over = AtomicBool::new(false);
     let mut reader = Client::login(portal, 2);
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
+        let reading = scope.spawn(|| {
             let mut longest = Duration::ZERO;
             while !over.load(Ordering::Relaxed) {
                 let sent = Instant::now();
@@ -142,7 +142,7 @@ fn longest_wait(portal: &str, work: impl FnOnce()) -> Duration {
         });
         work();
         over.store(true, Ordering::Relaxed);
-        waiting.join().expect("the reader ends")
+        reading.join().expect("the reader ends")
     })
 }
 
@@ -167,8 +167,9 @@ fn fill(client: &mut Client) {
     }
 }
 
-/// The first blocks of the longest WRITE SAMEs, over and over.
-fn places() -> impl Iterator<Item = u64> {
+/// Returns the first blocks of consecutive WRITE SAME commands of maximum length, repeatedly over
+/// the LU.
+fn first_blocks() -> impl Iterator<Item = u64> {
     let count = WORKED_BYTES / BLOCK as u64 / u64::from(WRITE_SAME_BLOCKS);
     (0..COMMANDS).map(move |number| number % count * u64::from(WRITE_SAME_BLOCKS))
 }
@@ -181,7 +182,7 @@ fn submit_write_same(client: &mut Client, block: [u8; BLOCK], flags: u8) -> Vec<
         cdb[10..14].copy_from_slice(&WRITE_SAME_BLOCKS.to_be_bytes());
         client.submit(0, &cdb, outgoing(&block))
     };
-    places().map(submit).collect()
+    first_blocks().map(submit).collect()
 }
 
 fn write_same(client: &mut Client) -> Vec<u32> {
@@ -196,7 +197,7 @@ fn write_same_unmap(client: &mut Client) -> Vec<u32> {
     submit_write_same(client, [0; BLOCK], 0x08)
 }
 
-/// VERIFY(16) without data, each of the whole LU.
+/// Sends VERIFY(16) commands without data, each for the entire LU.
 fn verify(client: &mut Client) -> Vec<u32> {
     let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
     let mut cdb = [0; 16];
@@ -207,7 +208,7 @@ fn verify(client: &mut Client) -> Vec<u32> {
         .collect()
 }
 
-/// UNMAP of the whole LU.
+/// Sends an UNMAP of the entire LU.
 fn unmap(client: &mut Client) -> Vec<u32> {
     let blocks = (WORKED_BYTES / BLOCK as u64) as u32;
     let data = support::client::unmap_data(0, blocks);
@@ -225,7 +226,8 @@ fn sanitize_erase(client: &mut Client) -> Vec<u32> {
     vec![client.submit(0, &cdb, outgoing(&[]))]
 }
 
-/// EXTENDED COPY from one half of the LU to the other, of segments that are as long as can be.
+/// Sends EXTENDED COPY commands from one half of the LU to the other, with segments of maximum
+/// length.
 fn extended_copy(client: &mut Client) -> Vec<u32> {
     const SEGMENTS: u16 = 2;
     let name = unit_name(client);
@@ -249,7 +251,7 @@ fn extended_copy(client: &mut Client) -> Vec<u32> {
         .collect()
 }
 
-/// The NAA name of LU 0, from its device identification page.
+/// Returns the NAA name of LU 0, from its device identification page.
 fn unit_name(client: &mut Client) -> Vec<u8> {
     const NAA: u8 = 3;
     let tag = client.submit(0, &[0x12, 1, 0x83, 1, 0, 0], incoming(256));

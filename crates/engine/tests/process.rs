@@ -1,4 +1,4 @@
-//! The binary as a process: how it starts, ends and fails.
+//! Start, end and failures of the engine's process.
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -30,29 +30,29 @@ impl Engine {
         }
     }
 
-    /// Started and configured: `ready` is returned.
+    /// Starts and configures an engine. Returns it with its `ready` event.
     fn configured(config: &Value) -> (Engine, Value) {
         let mut engine = Engine::start();
-        assert_eq!(engine.hear()["type"], "hello");
-        engine.say(&json!({"type": "configure", "contract": 1, "config": config}));
-        let ready = engine.hear();
+        assert_eq!(engine.receive()["type"], "hello");
+        engine.send(&json!({"type": "configure", "contract": 1, "config": config}));
+        let ready = engine.receive();
         assert_eq!(ready["type"], "ready", "{ready}");
         (engine, ready)
     }
 
-    fn say(&mut self, command: &Value) {
+    fn send(&mut self, command: &Value) {
         writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    fn hear_until(&mut self, kind: &str) -> Value {
+    fn receive_until(&mut self, kind: &str) -> Value {
         loop {
-            let event = self.hear();
+            let event = self.receive();
             if event["type"] == kind {
                 return event;
             }
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// The exit status once it has ended.
+    /// Waits for the end of the engine. Returns its exit code.
     fn status(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -92,12 +92,12 @@ fn array() -> Value {
     })
 }
 
-/// Returns its messages and its exit status for the configuration `config`.
+/// Returns the error event and the exit code of an engine that refuses the configuration.
 fn refusal(config: &Value) -> (Value, Option<i32>) {
     let mut engine = Engine::start();
-    engine.hear();
-    engine.say(&json!({"type": "configure", "contract": 1, "config": config}));
-    let error = engine.hear();
+    engine.receive();
+    engine.send(&json!({"type": "configure", "contract": 1, "config": config}));
+    let error = engine.receive();
     assert_eq!(
         (&error["type"], &error["fatal"]),
         (&json!("error"), &json!(true)),
@@ -110,25 +110,25 @@ fn refusal(config: &Value) -> (Value, Option<i32>) {
 fn the_end_of_stdin_means_stop() {
     let (mut engine, _) = Engine::configured(&array());
     drop(engine.stdin.take());
-    assert_eq!(engine.hear_until("result")["type"], "result");
+    assert_eq!(engine.receive_until("result")["type"], "result");
     assert_eq!(engine.status(), Some(0));
 }
 
 #[test]
-fn sigterm_ends_it_cleanly_and_sigint_does_nothing() {
+fn sigterm_ends_an_engine_cleanly_and_sigint_has_no_effect() {
     let (mut engine, _) = Engine::configured(&array());
     engine.signal(2);
-    engine.say(&json!({"type": "start", "at_ns": 0}));
-    assert_eq!(engine.hear()["type"], "sample");
+    engine.send(&json!({"type": "start", "at_ns": 0}));
+    assert_eq!(engine.receive()["type"], "sample");
     engine.signal(15);
-    assert_eq!(engine.hear_until("result")["type"], "result");
+    assert_eq!(engine.receive_until("result")["type"], "result");
     assert_eq!(engine.status(), Some(0));
 }
 
 #[test]
-fn a_stdout_that_nobody_reads_any_more_ends_it() {
+fn an_engine_ends_when_the_reader_of_its_stdout_is_gone() {
     let (mut engine, _) = Engine::configured(&array());
-    engine.say(&json!({"type": "start", "at_ns": 0}));
+    engine.send(&json!({"type": "start", "at_ns": 0}));
     let (read, _) = std::io::pipe().unwrap();
     drop(std::mem::replace(
         &mut engine.stdout,
@@ -148,21 +148,21 @@ fn clients_that_stay_connected_do_not_hold_up_the_stop() {
     let silent: Vec<TcpStream> = (0..20)
         .map(|_| TcpStream::connect(portal).unwrap())
         .collect();
-    engine.say(&json!({"type": "stop"}));
-    assert_eq!(engine.hear_until("result")["type"], "result");
+    engine.send(&json!({"type": "stop"}));
+    assert_eq!(engine.receive_until("result")["type"], "result");
     assert_eq!(engine.status(), Some(0));
     drop(silent);
 }
 
 #[test]
-fn what_it_cannot_understand_is_a_usage_error_that_names_the_place() {
+fn an_invalid_order_is_a_usage_error_that_names_the_place() {
     for (line, part) in [
         ("{", "line 1 column"),
         (r#"{"type":"dance"}"#, "dance"),
         (r#"{"type":"start","at_ns":0}"#, "before `configure`"),
         (
             r#"{"type":"configure","contract":99,"config":{"engine":"watch"}}"#,
-            "contract 99",
+            "contract version 99",
         ),
         (
             r#"{"type":"configure","contract":1,"config":{"engine":"watch","colour":1}}"#,
@@ -170,9 +170,9 @@ fn what_it_cannot_understand_is_a_usage_error_that_names_the_place() {
         ),
     ] {
         let mut engine = Engine::start();
-        engine.hear();
+        engine.receive();
         writeln!(engine.stdin.as_mut().unwrap(), "{line}").unwrap();
-        let error = engine.hear();
+        let error = engine.receive();
         assert_eq!(error["class"], "usage", "{line}: {error}");
         assert!(
             error["message"].as_str().unwrap().contains(part),
@@ -183,14 +183,18 @@ fn what_it_cannot_understand_is_a_usage_error_that_names_the_place() {
 }
 
 #[test]
-fn an_array_that_cannot_be_says_which_setting_and_exits_with_its_class() {
+fn an_array_with_an_invalid_setting_names_it_and_exits_with_the_code_of_the_class() {
     let with = |field: &str, value: Value| {
         let mut config = array();
         *config.pointer_mut(field).unwrap() = value;
         config
     };
     let usage = [
-        ("/portals/0", json!("0.0.0.0:0"), "0.0.0.0:0 can be reached"),
+        (
+            "/portals/0",
+            json!("0.0.0.0:0"),
+            "0.0.0.0:0 is reachable from other machines",
+        ),
         ("/portals", json!([]), "portals"),
         ("/portals/0", json!("storage:3260"), "storage:3260"),
         ("/target_name", json!("storage"), "target_name"),
@@ -262,7 +266,7 @@ fn two_arrays_do_not_share_a_port_or_a_file() {
 }
 
 #[test]
-fn a_namespace_that_is_none_is_refused() {
+fn a_path_that_is_not_a_namespace_is_refused() {
     let done = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"))
         .args(["run", "--netns", "/etc/hostname"])
         .stdin(Stdio::null())
@@ -273,7 +277,7 @@ fn a_namespace_that_is_none_is_refused() {
 }
 
 #[test]
-fn whoever_stops_reading_ends_no_command_with_a_panic() {
+fn a_closed_reader_of_stdout_or_stderr_causes_no_panic() {
     let capture = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../tests/capture/data/open-iscsi-tgt.pcapng"
@@ -284,26 +288,30 @@ fn whoever_stops_reading_ends_no_command_with_a_panic() {
         (&["analyse", "/nowhere.pcapng"], 3),
     ];
     for (arguments, status) in cases {
-        let gone = || {
+        let closed_pipe = || {
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
             writer
         };
         let mut engine = Command::new(env!("CARGO_BIN_EXE_hakaru-engine"));
-        engine.args(arguments).stdin(Stdio::null()).stdout(gone());
+        engine
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(closed_pipe());
         let ended = engine.stderr(Stdio::piped()).output().unwrap();
-        let said = String::from_utf8(ended.stderr).unwrap();
-        assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {said}");
-        assert!(!said.contains("panicked"), "{said}");
-        assert_eq!(said.starts_with("error: "), status != 0, "{said}");
-        let ended = engine.stderr(gone()).stdout(gone()).status().unwrap();
+        let stderr = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(status), "{arguments:?}: {stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        assert_eq!(stderr.starts_with("error: "), status != 0, "{stderr}");
+        engine.stderr(closed_pipe()).stdout(closed_pipe());
+        let ended = engine.status().unwrap();
         assert_eq!(
             ended.code(),
             Some(status),
             "{arguments:?}, with stdout closed"
         );
     }
-    // Data that did not arrive is no success.
+    // A write of the data that fails is an error.
     let full = std::fs::OpenOptions::new()
         .write(true)
         .open("/dev/full")

@@ -1,15 +1,16 @@
-//! Thin LUs of the real engine, over real iSCSI: what initiators and operators find.
+//! Thin LUs of the real engine over real iSCSI, as initiators and operators see them.
 mod support;
 
 use serde_json::json;
 use support::array::{Array, MIB, Scratch, check, config, pool, thin};
 use support::client::{BLOCK, Client, sense};
 
-/// Bytes of a page, and blocks of one.
+/// Bytes of a page.
 const PAGE: u64 = 64 << 10;
+/// Blocks of a page.
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 
-/// Returns `count` blocks, each filled with its own number.
+/// Returns `count` blocks from block `first` on, each filled with its number.
 fn blocks(first: u64, count: usize) -> Vec<u8> {
     (first..first + count as u64)
         .flat_map(|n| n.to_be_bytes().repeat(BLOCK / 8))
@@ -17,7 +18,7 @@ fn blocks(first: u64, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_and_the_rest_is_zeros_also_after_a_restart_and_a_crash() {
+fn written_data_is_read_and_the_rest_is_zeros_even_after_a_restart_and_a_crash() {
     let scratch = Scratch::new("restart");
     for direct in [false, true] {
         let mut pools = json!([pool(&scratch.join(&format!("pool-{direct}")), 64)]);
@@ -25,31 +26,31 @@ fn what_is_written_is_read_and_the_rest_is_zeros_also_after_a_restart_and_a_cras
         let config = config(json!([thin(3, "v", 1 << 40)]), pools);
         let array = Array::start(&config);
         let mut client = Client::login(array.portal(), 1);
-        // In the middle, over the border of two pages, at the very end of the TiB.
-        let places = [
+        // In the middle, across the border of two pages, at the end of the TiB, over several pages.
+        let ranges = [
             (77, 8),
             (PAGE_BLOCKS * 9 - 3, 7),
             ((1 << 31) - 1, 1),
             (PAGE_BLOCKS * 40, 512),
         ];
-        for (lba, count) in places {
+        for (lba, count) in ranges {
             client.write(3, lba, &blocks(lba, count)).unwrap();
         }
         client.flush(3).unwrap();
         client.write_fua(3, 5000, &blocks(5000, 1)).unwrap();
         client.write(3, 9000, &blocks(9000, 1)).unwrap();
-        let verify = |client: &mut Client, what: &str| {
-            for (lba, count) in places {
+        let verify = |client: &mut Client, stage: &str| {
+            for (lba, count) in ranges {
                 let read = client.read(3, lba, count as u32).unwrap();
-                assert!(read == blocks(lba, count), "{what}: at {lba}");
+                assert!(read == blocks(lba, count), "{stage}: at {lba}");
                 assert_eq!(
                     client.read(3, lba - 1, 1).unwrap(),
                     vec![0; BLOCK],
-                    "{what}: before {lba}"
+                    "{stage}: before {lba}"
                 );
             }
             let read = client.read(3, 5000, 1).unwrap();
-            assert!(read == blocks(5000, 1), "{what}: FUA");
+            assert!(read == blocks(5000, 1), "{stage}: FUA");
         };
         verify(&mut client, "at once");
         array.kill();
@@ -64,14 +65,14 @@ fn what_is_written_is_read_and_the_rest_is_zeros_also_after_a_restart_and_a_cras
         let read = client.read(3, 9000, 1).unwrap();
         assert!(
             read == blocks(9000, 1),
-            "a clean end loses nothing, flushed or not"
+            "a clean stop loses no data, flushed or not"
         );
         drop(array);
     }
 }
 
 #[test]
-fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
+fn the_soft_threshold_is_reported_once_to_each_initiator_and_the_log_page_agrees() {
     let scratch = Scratch::new("threshold");
     let mut array = Array::start(&config(
         json!([thin(0, "a", 64 * MIB)]),
@@ -88,7 +89,7 @@ fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
             .unwrap();
         assert_eq!(clients[0].attention(0), (0, 0, 0), "page {page}");
     }
-    // 14 of 20 are 70 %.
+    // 14 of 20 pages are 70 %.
     clients[0]
         .write(0, 13 * PAGE_BLOCKS, &blocks(13, 1))
         .unwrap();
@@ -102,7 +103,8 @@ fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
     for client in &mut clients {
         assert_eq!(client.attention(0), (0, 0, 0));
     }
-    // Counted in threshold sets, whose size VPD page B2h reports; the ratio needs no size.
+    // The log page counts threshold sets, whose size VPD page B2h reports. The ratio does not
+    // depend on the size.
     let log = clients[1].log_provisioning(0);
     let (available, used) = (log[&1], log[&2]);
     let figures = array.pool();
@@ -114,7 +116,7 @@ fn the_soft_threshold_is_told_once_to_each_initiator_and_the_log_page_agrees() {
 }
 
 #[test]
-fn a_snapshot_stays_as_it_was_and_a_clone_goes_its_own_way() {
+fn a_snapshot_does_not_change_and_a_clone_changes_independently() {
     let scratch = Scratch::new("snapshot");
     let directory = scratch.join("pool");
     let config = config(
@@ -153,7 +155,8 @@ fn a_snapshot_stays_as_it_was_and_a_clone_goes_its_own_way() {
     assert!(client.read(0, 3 * PAGE_BLOCKS, 128).unwrap() == blocks(3000, 128));
     assert!(client.read(0, 5, 1).unwrap() == blocks(5555, 1));
     assert!(client.read(1, 5, 1).unwrap() == blocks(5, 1));
-    // v: 4 of its own or shared, s: 4, c: 4; in all 4 + v's copy of page 0 + c's copy of page 3.
+    // Each of v, s and c maps 4 pages. In total, 4 pages, v's copy of page 0 and c's copy of page 3
+    // are in use.
     assert_eq!(array.pool()["used_bytes"], 6 * PAGE);
     array
         .manage(json!({"kind": "delete", "pool": "pool", "volume": "s"}))
@@ -196,7 +199,7 @@ fn a_volume_is_made_and_grown_while_the_array_serves() {
 }
 
 #[test]
-fn a_pool_that_is_open_is_refused_to_a_second_array_and_to_the_check_with_the_owners_number() {
+fn an_open_pool_is_refused_to_a_second_array_and_to_the_check_with_the_pid_of_the_owner() {
     let scratch = Scratch::new("second");
     let directory = scratch.join("pool");
     let config = config(json!([thin(0, "v", MIB)]), json!([pool(&directory, 8)]));
@@ -217,7 +220,7 @@ fn a_pool_that_is_open_is_refused_to_a_second_array_and_to_the_check_with_the_ow
 }
 
 #[test]
-fn a_damaged_pool_is_refused_with_the_reason_and_left_as_it_is() {
+fn a_damaged_pool_is_refused_with_the_reason_and_not_changed() {
     let scratch = Scratch::new("damaged");
     let directory = scratch.join("pool");
     let config = config(json!([thin(0, "v", MIB)]), json!([pool(&directory, 8)]));
@@ -243,7 +246,7 @@ fn a_damaged_pool_is_refused_with_the_reason_and_left_as_it_is() {
 }
 
 #[test]
-fn a_pool_whose_metadata_are_gone_is_not_made_anew_over_its_data() {
+fn a_pool_without_its_metadata_is_not_created_again_over_its_data() {
     let scratch = Scratch::new("lost");
     let directory = scratch.join("pool");
     let config = config(json!([thin(0, "v", MIB)]), json!([pool(&directory, 8)]));

@@ -1,16 +1,17 @@
-//! Thin LUs of the real engine, over real iSCSI: the commands that a full pool or a volume at its
-//! quota refuses, and those that still succeed.
+//! Thin LUs of the real engine over real iSCSI: commands that a full pool, or a volume at its
+//! quota, refuses, and commands that still succeed.
 mod support;
 
 use serde_json::json;
 use support::array::{Array, MIB, Scratch, check, config, group, pool, thin};
 use support::client::{BLOCK, Client, NO_SPACE, outgoing, sense, write_16};
 
-/// Bytes of a page, and blocks of one.
+/// Bytes of a page.
 const PAGE: u64 = 64 << 10;
+/// Blocks of a page.
 const PAGE_BLOCKS: u64 = PAGE / BLOCK as u64;
 
-/// Returns `count` blocks, each filled with its own number.
+/// Returns `count` blocks from block `first` on, each filled with its number.
 fn blocks(first: u64, count: usize) -> Vec<u8> {
     (first..first + count as u64)
         .flat_map(|n| n.to_be_bytes().repeat(BLOCK / 8))
@@ -18,7 +19,7 @@ fn blocks(first: u64, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_growth() {
+fn a_full_pool_refuses_only_writes_that_need_space_and_accepts_them_after_unmap_or_growth() {
     let scratch = Scratch::new("full");
     let directory = scratch.join("pool");
     let config = config(
@@ -32,7 +33,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
             .write(0, page * PAGE_BLOCKS, &blocks(page, 1))
             .unwrap();
     }
-    // P-02: refused, and not a block of it is changed, also where a part would have had a page.
+    // P-02: the write is refused and changes no block, even if a part of it has a page.
     assert_eq!(
         sense(client.write(0, 16 * PAGE_BLOCKS, &blocks(1, 1))),
         NO_SPACE
@@ -47,7 +48,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
         .unwrap();
     assert!(client.read(0, 3 * PAGE_BLOCKS, 2).unwrap() == blocks(777, 2));
     client.flush(0).unwrap();
-    // P-04: one page given back is one page to write, without a flush being asked for.
+    // P-04: one unmapped page allows one page to be written, without a flush.
     client
         .unmap(0, 7 * PAGE_BLOCKS, PAGE_BLOCKS as u32)
         .unwrap();
@@ -62,7 +63,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
         (&figures["free_bytes"], &figures["used_bytes"]),
         (&json!(0), &json!(16 * PAGE))
     );
-    // Growth, while the array serves.
+    // The pool grows while the array serves.
     let grow = json!({"kind": "grow", "pool": "pool", "group": group("b", 4)});
     assert_eq!(array.manage(grow).unwrap()["pool"]["free_bytes"], 4 * PAGE);
     for page in 21..25 {
@@ -75,7 +76,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
         NO_SPACE
     );
     assert_eq!(array.stop(), Some(0));
-    // The group that came online needs no configuration to be found again.
+    // The group added while the array served is found again without configuration.
     let mut array = Array::start(&config);
     let mut client = Client::login(array.portal(), 1);
     assert!(client.read(0, 24 * PAGE_BLOCKS, 1).unwrap() == blocks(24, 1));
@@ -88,7 +89,7 @@ fn a_full_pool_refuses_only_writes_that_need_space_and_goes_on_after_unmap_or_gr
 }
 
 #[test]
-fn a_volume_at_its_quota_starves_no_other() {
+fn a_volume_at_its_quota_does_not_starve_another() {
     let scratch = Scratch::new("quota");
     let mut lus = json!([thin(0, "a", 64 * MIB), thin(1, "b", 64 * MIB)]);
     lus[0]["store"]["quota_bytes"] = json!(2 * PAGE);
@@ -111,7 +112,7 @@ fn a_volume_at_its_quota_starves_no_other() {
     client.write(0, PAGE_BLOCKS, &blocks(5, 1)).unwrap();
     let set = json!({"kind": "set_quota", "pool": "pool", "volume": "a", "quota_bytes": 3 * PAGE});
     array.manage(set).unwrap();
-    // The quota has room now; the pool has none.
+    // The quota has room now, but the pool is full.
     assert_eq!(
         sense(client.write(0, 9 * PAGE_BLOCKS, &blocks(9, 1))),
         NO_SPACE
@@ -121,14 +122,14 @@ fn a_volume_at_its_quota_starves_no_other() {
 }
 
 #[test]
-fn write_same_fills_pages_or_gives_them_back_and_the_status_tells_which() {
+fn write_same_allocates_or_deallocates_pages_and_get_lba_status_reports_them() {
     let scratch = Scratch::new("same");
     let mut array = Array::start(&config(
         json!([thin(0, "v", 64 * MIB)]),
         json!([pool(&scratch.join("pool"), 64)]),
     ));
     let mut client = Client::login(array.portal(), 1);
-    // Over 40 pages and a part of one more at each end: in several steps.
+    // 40 pages and a part of one more at each end, written in several steps.
     let (lba, count) = (PAGE_BLOCKS - 5, 40 * PAGE_BLOCKS as u32 + 10);
     client
         .write_same(0, (lba, count), &[9; BLOCK], false)
@@ -159,7 +160,7 @@ fn write_same_fills_pages_or_gives_them_back_and_the_status_tells_which() {
         .map(|(lba, blocks, state)| (lba / PAGE_BLOCKS, u64::from(*blocks) / PAGE_BLOCKS, *state))
         .collect();
     assert_eq!(pages[..3], [(0, 2, 0), (2, 10, 1), (12, 30, 0)]);
-    // More than there is: refused, and what was written before the space ran out stays what it is.
+    // More pages than the pool has: refused after the pages that fit were written.
     assert_eq!(
         sense(client.write_same(
             0,
@@ -173,7 +174,7 @@ fn write_same_fills_pages_or_gives_them_back_and_the_status_tells_which() {
 }
 
 #[test]
-fn a_full_pool_that_holds_writes_lets_them_go_on_and_ends_them_with_their_session() {
+fn a_full_pool_resumes_held_writes_and_ends_them_with_their_session() {
     let scratch = Scratch::new("held");
     let mut pools = json!([pool(&scratch.join("pool"), 2)]);
     pools[0]["hold_when_full_s"] = json!(3600);
@@ -190,7 +191,7 @@ fn a_full_pool_that_holds_writes_lets_them_go_on_and_ends_them_with_their_sessio
         &write_16(9 * PAGE_BLOCKS, 1, false),
         outgoing(&blocks(9, 1)),
     );
-    // P-03 holds at the same time, on the same session and on others.
+    // P-03 holds meanwhile, in the same session and in others.
     client.write(0, 0, &blocks(7, 1)).unwrap();
     assert!(other.read(0, 0, 1).unwrap() == blocks(7, 1));
     other.unmap(0, PAGE_BLOCKS, PAGE_BLOCKS as u32).unwrap();
@@ -203,19 +204,22 @@ fn a_full_pool_that_holds_writes_lets_them_go_on_and_ends_them_with_their_sessio
         &write_16(11 * PAGE_BLOCKS, 1, false),
         outgoing(&blocks(11, 1)),
     );
-    let kept = other.submit(
+    let resumed = other.submit(
         0,
         &write_16(12 * PAGE_BLOCKS, 1, false),
         outgoing(&blocks(12, 1)),
     );
     let mut again = Client::login(array.portal(), 1);
-    assert!(client.wait(lost).is_err(), "its session has ended");
+    assert!(
+        client.wait(lost).is_err(),
+        "the session of the write has ended"
+    );
     let grow = json!({"kind": "grow", "pool": "pool", "group": group("b", 4)});
     array.manage(grow).unwrap();
-    assert!(other.wait(kept).unwrap().result.is_ok());
+    assert!(other.wait(resumed).unwrap().result.is_ok());
     assert!(again.read(0, 12 * PAGE_BLOCKS, 1).unwrap() == blocks(12, 1));
     assert_eq!(again.read(0, 11 * PAGE_BLOCKS, 1).unwrap(), vec![0; BLOCK]);
-    // An end does not wait for what is held.
+    // A stop does not wait for held writes.
     for page in 20..23 {
         again
             .write(0, page * PAGE_BLOCKS, &blocks(page, 1))

@@ -1,10 +1,10 @@
-//! M-18 of docs/reference/faults.md: UNMAP of a whole LU of 64 TiB in one command, and the longest
-//! possible WRITE SAME over its written parts, while another initiator reads another LU of the same
-//! pool.
+//! M-18 of docs/reference/faults.md: UNMAP of an entire LU of 64 TiB in one command, and the
+//! longest possible WRITE SAME over its written parts, while another initiator reads another LU of
+//! the same pool.
 //!
-//! The written data is gone afterwards, and the other initiator reads correct data throughout. Its
-//! latency is printed, idle and during each command. Absolute speeds are not asserted, because they
-//! depend on the machine.
+//! Afterwards, the written blocks read as zeros. The other initiator reads correct data throughout.
+//! Its latency is printed, idle and during each command. Absolute speeds are not asserted, because
+//! they depend on the machine.
 //!
 //! `cargo test -p hakaru-engine --release --test whole_lu -- --nocapture` prints the figures.
 mod support;
@@ -20,16 +20,16 @@ use support::client::{BLOCK, Client, outgoing};
 
 const SIZE: u64 = 64 << 40;
 const PAGE_BLOCKS: u64 = (64 << 10) / BLOCK as u64;
-/// Pages of the LU that are written before, far from one another.
+/// Number of pages of the LU that are written before, evenly spread over the LU.
 const WRITTEN: u64 = 2000;
-/// The most blocks that WRITE SAME takes: VPD page B0h.
+/// Maximum number of blocks of a WRITE SAME, as in VPD page B0h.
 const WRITE_SAME_BLOCKS: u32 = 0xffff;
-/// How long the other reads in each period, at least.
+/// Shortest time for which the other initiator reads in each period.
 const PERIOD: Duration = Duration::from_millis(700);
 const PERIODS: [&str; 3] = ["quiet", "UNMAP", "WRITE SAME"];
 
 #[test]
-fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
+fn other_initiators_are_served_while_an_entire_lu_is_unmapped_or_overwritten() {
     let scratch = Scratch::new("whole");
     let array = Array::start(&config(
         json!([thin(0, "whole", SIZE), thin(1, "other", 1 << 30)]),
@@ -44,18 +44,18 @@ fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
         let mut other = Client::login(array.portal(), 2);
         thread::spawn(move || {
             let mut latencies = [const { Vec::new() }; PERIODS.len()];
-            while let Some(told) = latencies.get_mut(period.load(Ordering::Relaxed)) {
-                let asked = Instant::now();
-                let read = other.read(1, 0, 1).expect("it is served");
-                told.push(asked.elapsed());
-                assert!(read == expected, "what it reads is what was written");
+            while let Some(measured) = latencies.get_mut(period.load(Ordering::Relaxed)) {
+                let sent_at = Instant::now();
+                let read = other.read(1, 0, 1).expect("the read is served");
+                measured.push(sent_at.elapsed());
+                assert!(read == expected, "a read returned unexpected data");
             }
             latencies
         })
     };
     let write_pages = |client: &mut Client| {
         for page in 0..WRITTEN {
-            client.write(0, place(page), &block).unwrap();
+            client.write(0, first_block(page), &block).unwrap();
         }
     };
     thread::park_timeout(PERIOD);
@@ -66,12 +66,12 @@ fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
         period.store(number, Ordering::Relaxed);
         let began = Instant::now();
         while began.elapsed() < PERIOD {
-            let asked = Instant::now();
+            let sent_at = Instant::now();
             task(&mut client);
-            longest[number] = longest[number].max(asked.elapsed());
+            longest[number] = longest[number].max(sent_at.elapsed());
         }
         for page in [0, WRITTEN / 2, WRITTEN - 1] {
-            let read = client.read(0, place(page), 1).unwrap();
+            let read = client.read(0, first_block(page), 1).unwrap();
             assert!(read == vec![0; BLOCK], "{}: page {page}", PERIODS[number]);
         }
     }
@@ -80,7 +80,7 @@ fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
         latencies.sort();
         let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
         println!(
-            "M-18, {}: {} reads by another, p50 {:?}, p99 {:?}, longest {:?}; one over all took {:?}",
+            "M-18, {}: {} reads by the other initiator, p50 {:?}, p99 {:?}, longest {:?}; longest pass {:?}",
             PERIODS[number],
             latencies.len(),
             at(50),
@@ -92,12 +92,12 @@ fn others_are_served_while_a_whole_lu_is_unmapped_or_overwritten() {
     assert_eq!(array.stop(), Some(0));
 }
 
-/// Where on the LU the written page of this number begins, blocks.
-fn place(page: u64) -> u64 {
+/// Returns the first block of the written page with this number.
+fn first_block(page: u64) -> u64 {
     page * (SIZE / BLOCK as u64 / WRITTEN / PAGE_BLOCKS * PAGE_BLOCKS)
 }
 
-/// UNMAP of every block in one command. A descriptor covers 2^32-1 blocks at most.
+/// Unmaps every block in one command. A descriptor covers at most 2^32-1 blocks.
 fn unmap_all(client: &mut Client) {
     let blocks = SIZE / BLOCK as u64;
     let mut descriptors = Vec::new();
@@ -119,10 +119,10 @@ fn unmap_all(client: &mut Client) {
     done.result.expect("UNMAP is carried out");
 }
 
-/// WRITE SAME with UNMAP over what is written, each as long as it may be.
+/// Sends WRITE SAME with UNMAP over each written page, with the maximum length.
 fn overwrite_written(client: &mut Client) {
     for page in 0..WRITTEN {
-        let range = (place(page), WRITE_SAME_BLOCKS);
+        let range = (first_block(page), WRITE_SAME_BLOCKS);
         client.write_same(0, range, &[0; BLOCK], true).unwrap();
     }
 }

@@ -11,41 +11,44 @@ use crate::queue::{EgressQueue, Room};
 use crate::train::{TAG_BYTES, Train};
 use hakaru_contract::fabric::Direction;
 
-/// Longest duration of one train: see [`Channel::bound_train`]. Frames of one train reach the other
-/// end together, so this bounds by how much the first of them is late compared with a real wire. A
-/// single frame is exact.
+/// Maximum duration of a train on the wire, ns (see [`Channel::bound_train`]). The frames of a
+/// train reach the other end together, so this bounds the delay of the first of them compared with
+/// a real wire. A single frame has no additional delay.
 const TRAIN_NS_MAX: u64 = 10_000;
-/// Longest train on a link without a rate.
+/// Maximum length of a train on a link without a rate.
 const TRAIN_BYTES_MAX: u64 = 64 << 10;
 
 /// One direction of a link.
 #[derive(Debug)]
 pub(crate) struct Channel {
     rate_bits_per_s: Option<u64>,
-    /// Longest train sent at once; at least one frame.
+    /// Maximum length of a train. A longer single frame is sent nevertheless.
     train_bytes_max: u64,
     mtu_bytes: u32,
     queue: EgressQueue,
     line: Line,
-    /// Bytes that are being sent.
+    /// Number of bytes being sent; `None` if the serialiser is idle.
     sending_bytes: Option<u64>,
     /// Instant at which the last transmission ended.
     freed_at: Time,
-    /// Fraction of a nanosecond carried over from the last transmission, in bits × 10⁹ / rate.
-    owed: u64,
-    /// Queues that have paused this channel.
+    /// Remainder of the last transmission's time: a fraction of a nanosecond with the rate as
+    /// denominator.
+    remainder: u64,
+    /// Number of queues that pause this channel.
     stops: u32,
+    /// Instant at which the first of them paused it.
     stopped_at: Time,
-    /// Whether 802.3x is enabled.
+    /// Whether the other end may pause this channel (802.3x).
     pub(crate) pause: bool,
-    /// Whether the channel leaves a switch by a trunk, so that frames carry tags.
+    /// Whether the channel starts at a trunk port of a switch, so that its frames have tags.
     pub(crate) is_trunk: bool,
     counters: ChannelCounters,
 }
 
-/// The serialiser is busy until `free_at`.
+/// A transmission that has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Busy {
+    /// Instant at which the serialiser becomes idle.
     pub(crate) free_at: Time,
     /// Instant at which the first 64 bytes of the first frame will have arrived.
     pub(crate) header_at: Time,
@@ -63,7 +66,7 @@ impl Channel {
             line: Line::new(config, rng),
             sending_bytes: None,
             freed_at: Time::ZERO,
-            owed: 0,
+            remainder: 0,
             stops: 0,
             stopped_at: Time::ZERO,
             pause: config.pause,
@@ -76,14 +79,14 @@ impl Channel {
         self.rate_bits_per_s
     }
 
-    /// Returns the shortest delay of the line.
+    /// Returns the delay of the line, without jitter, ns.
     pub(crate) const fn delay_ns(&self) -> u64 {
         self.line.delay_ns()
     }
 
-    /// Bounds the trains of this channel. A train leaves this queue and enters the next at once. It
-    /// could fill a queue that is short or marks early, although single frames on a real wire, with
-    /// others leaving in between, would not.
+    /// Bounds the length of this channel's trains. A train leaves this queue and enters the next
+    /// one at once. It could overfill a queue that is short or marks early, although single frames
+    /// on a real wire would not, because others leave in between.
     pub(crate) fn bound_train(&mut self, bytes: u64) {
         self.train_bytes_max = self.train_bytes_max.min(bytes);
     }
@@ -94,20 +97,21 @@ impl Channel {
 
     /// Offers a train to the queue, which admits as much as `room` allows.
     pub(crate) fn offer(&mut self, now: Time, mut train: Train, room: Room, rng: &mut Pcg64) {
-        // A frame from an interface is unchanged (VLAN 0); switches insert and remove tags.
+        // Frames from an interface (VLAN 0) stay as they are. Switches insert and remove tags.
         if train.vlan != 0 {
             train.set_tagged(self.is_trunk && train.vlan != 1);
         }
         let frames = u64::from(train.count);
         self.counters.frames_in += frames;
         self.counters.bytes_in += train.bytes();
-        // The MTU covers neither FCS nor Ethernet header; a tag lengthens the frame, not its
+        // The MTU includes neither Ethernet header nor FCS. A tag lengthens the frame, not its
         // payload.
         if train.longest_bytes() > self.mtu_bytes + 18 + TAG_BYTES * u32::from(train.is_tagged()) {
             self.counters.drops.mtu += frames;
             return;
         }
-        // RED counts how many frames of a typical size would have passed while the queue was empty.
+        // RED needs the transmission time of a typical frame (500 bytes) to estimate how many would
+        // have passed while the queue was empty.
         let serve_ns = self
             .rate_bits_per_s
             .map_or(0.0, |rate| 8e9 * 500.0 / rate as f64);
@@ -118,7 +122,7 @@ impl Channel {
     }
 
     /// Starts the next transmission if a frame is queued and the channel is neither busy nor
-    /// paused. `arrive` receives each train that will arrive, and when.
+    /// paused. Calls `arrive` with each train that will arrive, and the instant.
     pub(crate) fn start(
         &mut self,
         now: Time,
@@ -131,27 +135,27 @@ impl Channel {
         let train = self.queue.next(self.train_bytes_max)?;
         let bytes = train.bytes();
         let first_wire = u64::from(train.longest_bytes()) + 20;
-        let (took, each) = (self.serialise(train.wire_bytes()), self.ns_of(first_wire));
-        let free_at = now + Duration::from_nanos(took);
+        let (train_ns, frame_ns) = (self.serialise(train.wire_bytes()), self.ns_of(first_wire));
+        let free_at = now + Duration::from_nanos(train_ns);
         self.sending_bytes = Some(bytes);
-        self.counters.busy_ns += took;
-        // The gap after the last frame keeps the serialiser busy; the frame is complete before it.
-        let gap = self.ns_of(20);
+        self.counters.busy_ns += train_ns;
+        // The gap after the last frame keeps the serialiser busy, but the frame is complete before.
+        let gap_ns = self.ns_of(20);
         let header_at = now
-            + Duration::from_nanos(self.ns_of(64).min(each))
+            + Duration::from_nanos(self.ns_of(64).min(frame_ns))
             + Duration::from_nanos(self.line.delay_ns());
-        let first = now + Duration::from_nanos(each.saturating_sub(gap));
-        let last = now + Duration::from_nanos(took.saturating_sub(gap));
-        let toll = self.line.pass(train, first, each, last, rng, arrive);
-        self.counters.drops.loss += toll.lost;
-        self.counters.duplicated += toll.duplicated;
-        self.counters.corrupted += toll.corrupted;
-        self.counters.frames_now = self.counters.frames_now + toll.duplicated - toll.lost;
+        let first = now + Duration::from_nanos(frame_ns.saturating_sub(gap_ns));
+        let last = now + Duration::from_nanos(train_ns.saturating_sub(gap_ns));
+        let impaired = self.line.pass(train, first, frame_ns, last, rng, arrive);
+        self.counters.drops.loss += impaired.lost;
+        self.counters.duplicated += impaired.duplicated;
+        self.counters.corrupted += impaired.corrupted;
+        self.counters.frames_now = self.counters.frames_now + impaired.duplicated - impaired.lost;
         Some(Busy { free_at, header_at })
     }
 
     /// Ends the current transmission.
-    pub(crate) fn freed(&mut self, now: Time) {
+    pub(crate) fn end_transmission(&mut self, now: Time) {
         if let Some(bytes) = self.sending_bytes.take() {
             self.queue.sent(now, bytes);
             self.freed_at = now;
@@ -178,7 +182,7 @@ impl Channel {
         self.stops += 1;
     }
 
-    /// Ends the pause requested by one queue at the other end.
+    /// Ends the pause on behalf of one queue at its other end.
     pub(crate) fn resume(&mut self, now: Time) {
         self.stops -= 1;
         if self.stops == 0 {
@@ -186,6 +190,7 @@ impl Channel {
         }
     }
 
+    /// Returns the counters as of `now`, and resets the peak of the queue.
     pub(crate) fn counters(&mut self, now: Time) -> ChannelCounters {
         let stopped = if self.stops > 0 {
             now.ns_since(self.stopped_at)
@@ -200,27 +205,28 @@ impl Channel {
         }
     }
 
-    /// Returns the queue depths that frames met since the last call; `None` if no frame came.
+    /// Returns the queue depths that frames met since the last call. `None` if no frame arrived.
     pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
         self.queue.take_depths()
     }
 
-    /// Depths of all completed intervals.
+    /// Returns the queue depths of all completed intervals.
     pub(crate) fn depths(&self) -> Option<&Histogram> {
         self.queue.depths()
     }
 
-    /// Returns the transmission time of these bytes, ns. The remainder is carried over, so that the
-    /// rate is exact in the long run.
+    /// Returns the time of the next transmission, ns. Carries the remainder over, so that the rate
+    /// is exact in the long run.
     fn serialise(&mut self, wire_bytes: u64) -> u64 {
         let Some(rate) = self.rate_bits_per_s else {
             return 0;
         };
-        let total = u128::from(wire_bytes) * 8_000_000_000 + u128::from(self.owed);
-        self.owed = (total % u128::from(rate)) as u64;
+        let total = u128::from(wire_bytes) * 8_000_000_000 + u128::from(self.remainder);
+        self.remainder = (total % u128::from(rate)) as u64;
         (total / u128::from(rate)) as u64
     }
 
+    /// Returns the transmission time of a number of bytes, rounded down, ns.
     fn ns_of(&self, wire_bytes: u64) -> u64 {
         self.rate_bits_per_s
             .map_or(0, |rate| wire_bytes * 8_000_000_000 / rate)

@@ -3,18 +3,18 @@
 /// Frames that were dropped, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// Queue overflow.
+    /// Frames for which a queue had no room.
     pub buffer: u64,
-    /// Early drops by RED.
+    /// Frames dropped early by RED.
     pub early: u64,
-    /// Configured loss on the line.
+    /// Frames lost on the line, as configured.
     pub loss: u64,
     /// Frames longer than the link's MTU.
     pub mtu: u64,
 }
 
 impl Drops {
-    /// Sum over all causes.
+    /// Returns the sum over all causes.
     #[must_use]
     pub const fn all(&self) -> u64 {
         self.buffer + self.early + self.loss + self.mtu
@@ -28,31 +28,31 @@ impl Drops {
     }
 }
 
-/// One direction of a link. `frames_in + duplicated == frames_out + drops.all() + frames_now`, at
-/// any instant.
+/// Counters of one direction of a link. At any instant
+/// `frames_in + duplicated == frames_out + drops.all() + frames_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
     /// Frames offered to the queue.
     pub frames_in: u64,
-    /// Bytes of those frames with FCS.
+    /// Bytes of those frames, including FCS.
     pub bytes_in: u64,
     /// Frames that arrived at the other end.
     pub frames_out: u64,
-    /// Bytes of those frames with FCS.
+    /// Bytes of those frames, including FCS.
     pub bytes_out: u64,
     /// Dropped frames.
     pub drops: Drops,
     /// Frames duplicated on the line, as configured.
     pub duplicated: u64,
-    /// Frames with a flipped bit, as configured.
+    /// Frames in which a bit was flipped, as configured.
     pub corrupted: u64,
-    /// Frames marked with "congestion experienced" (ECN).
+    /// Frames marked "congestion experienced" (ECN).
     pub marked: u64,
     /// Pauses that the other end requested (802.3x).
     pub pauses: u64,
-    /// Time for which the channel was paused, ns.
+    /// Time during which the direction was paused, ns.
     pub paused_ns: u64,
-    /// Time for which the serialiser was busy, ns.
+    /// Time during which the serialiser was busy, ns.
     pub busy_ns: u64,
     /// Frames queued, being sent or on the line.
     pub frames_now: u64,
@@ -63,8 +63,8 @@ pub struct ChannelCounters {
 }
 
 impl ChannelCounters {
-    /// Every counter with its name.
-    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+    /// Calls `visitor` with the name and value of every counter.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("frames_in", self.frames_in),
             ("bytes_in", self.bytes_in),
@@ -85,12 +85,12 @@ impl ChannelCounters {
             ("queue_peak_bytes_now", self.queue_peak_bytes_now),
         ];
         all.into_iter()
-            .for_each(|(name, value)| see(name, value as f64));
+            .for_each(|(name, value)| visitor(name, value as f64));
     }
 }
 
-/// A switch. `frames_in + copied + originated` equals `frames_out + taken + frames_now` plus all
-/// drops, at any instant.
+/// Counters of a switch. At any instant
+/// `frames_in + copied + originated == frames_out + taken + dropped() + frames_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
     /// Frames received at its ports.
@@ -99,16 +99,16 @@ pub struct SwitchCounters {
     pub frames_out: u64,
     /// Extra copies of frames without a known receiver, which leave through several ports.
     pub copied: u64,
-    /// Frames originated by its router: ARP and ICMP.
+    /// Frames originated by its router (ARP and ICMP).
     pub originated: u64,
     /// Frames addressed to its router.
     pub taken: u64,
-    /// Frames with a tag that the port does not accept.
+    /// Frames whose tag the port does not accept.
     pub dropped_vlan: u64,
-    /// Frames without an egress port: the receiver is behind the ingress port, the VLAN has no
-    /// other port, or the address is reserved for bridges.
+    /// Frames without an egress port, because the receiver is behind the ingress port, the VLAN has
+    /// no other port, or the address is reserved for bridges.
     pub dropped_filtered: u64,
-    /// Frames with an expired time to live.
+    /// Frames whose time to live has expired.
     pub dropped_ttl: u64,
     /// Frames without a route in its router.
     pub dropped_no_route: u64,
@@ -121,8 +121,8 @@ pub struct SwitchCounters {
 }
 
 impl SwitchCounters {
-    /// Counts `frames` that leave through `ports` ports.
-    pub(crate) fn passed(&mut self, frames: u64, ports: u64) {
+    /// Counts `frames` frames that leave through `ports` ports each.
+    pub(crate) fn count_forwarded(&mut self, frames: u64, ports: u64) {
         self.frames_out += frames * ports;
         match ports.checked_sub(1) {
             Some(more) => self.copied += frames * more,
@@ -130,7 +130,7 @@ impl SwitchCounters {
         }
     }
 
-    /// Frames dropped, all causes.
+    /// Returns the number of frames dropped, for all causes.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
         self.dropped_vlan
@@ -141,8 +141,8 @@ impl SwitchCounters {
             + self.dropped_mtu
     }
 
-    /// Every counter with its name.
-    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+    /// Calls `visitor` with the name and value of every counter.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("frames_in", self.frames_in),
             ("frames_out", self.frames_out),
@@ -158,6 +158,6 @@ impl SwitchCounters {
             ("frames_now", self.frames_now),
         ];
         all.into_iter()
-            .for_each(|(name, value)| see(name, value as f64));
+            .for_each(|(name, value)| visitor(name, value as f64));
     }
 }

@@ -1,4 +1,5 @@
-//! Frames that leave for an interface: neighbours of one super-frame are joined under new headers.
+//! Frames that leave for an interface. Consecutive frames of one super-frame are joined under new
+//! headers.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -7,7 +8,7 @@ use crate::headers;
 use crate::packet::{ETHERNET_BYTES, Segmentation};
 use crate::train::{OutFrame, Train};
 
-/// Upper bound of the end of the IP header, options and tag included.
+/// Maximum offset of the end of the IP header, with options and tag, bytes.
 const IP_BYTES_MAX: usize = 18 + 60;
 
 /// Frames waiting to be written to one interface.
@@ -17,7 +18,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Adds frames that arrive at `at` and leave with the VLAN tag `tag`.
+    /// Adds frames that arrive at `at` and leave with VLAN tag `tag`.
     pub(crate) fn push(&mut self, at: Time, train: Train, tag: Option<u16>) {
         if let Some(back) = self.waiting.back_mut()
             && back.tag == tag
@@ -25,14 +26,14 @@ impl Delivery {
         {
             back.train.count += train.count;
         } else {
-            // A frame reported ahead may be known before others that arrive earlier.
+            // A frame may be reported before others that arrive earlier.
             let place = self.waiting.partition_point(|frame| frame.due <= at);
             let due = at;
             self.waiting.insert(place, OutFrame { train, tag, due });
         }
     }
 
-    /// Returns when the next frame arrives.
+    /// Returns the instant at which the next frame arrives.
     pub(crate) fn due(&self) -> Option<Time> {
         self.waiting.front().map(|frame| frame.due)
     }
@@ -43,19 +44,20 @@ impl Delivery {
 }
 
 impl OutFrame {
-    /// Instant at which the frame should leave: the arrival of its first frames.
+    /// Returns the instant at which the frame should leave, which is the arrival of its first
+    /// frames.
     #[must_use]
     pub const fn due(&self) -> Time {
         self.due
     }
 
-    /// Bytes of its frames, with FCS.
+    /// Returns the number of bytes of its frames, including FCS.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.train.bytes()
     }
 
-    /// Returns how the interface has to segment the bytes; `None` for a single frame.
+    /// Returns the segmentation that the interface has to perform. `None` for a single frame.
     #[must_use]
     pub fn segmentation(&self) -> Option<Segmentation> {
         let cut = self
@@ -70,14 +72,14 @@ impl OutFrame {
         })
     }
 
-    /// Whether a super-frame consists of UDP datagrams instead of a TCP segment.
+    /// Returns whether the frames are UDP datagrams.
     #[must_use]
     pub fn is_udp(&self) -> bool {
         self.train.packet.is_udp()
     }
 
-    /// Position of the missing L4 checksum, as in [`crate::Packet::new`]; `None`: the checksum is
-    /// filled in.
+    /// Returns the position of the missing L4 checksum, as in [`crate::Packet::new`]. `None` if the
+    /// checksum is filled in.
     #[must_use]
     pub fn checksum(&self) -> Option<(u16, u16)> {
         let (start, offset) = self.train.packet.checksum()?;
@@ -87,8 +89,8 @@ impl OutFrame {
         Some(((i32::from(start) + self.tag_shift()) as u16, offset))
     }
 
-    /// Emits the Ethernet frame, or super-frame, without FCS in two parts: `head`, which is cleared
-    /// first, and the returned body. Unchanged bytes are returned, not copied.
+    /// Emits the Ethernet frame or super-frame, without FCS, in two parts: `head`, which is cleared
+    /// first, and the returned body. The body refers to the packet and is not copied.
     pub fn emit<'a>(&'a self, head: &mut Vec<u8>) -> &'a [u8] {
         head.clear();
         let Train {
@@ -108,8 +110,8 @@ impl OutFrame {
             body = &body[packet.payload_of(*first, *count)];
             let last = first + count == packet.frames();
             headers::cut(head, body.len(), *first, cut.payload_bytes, last);
-            // With offload, the segmenting side fills in the checksum. A checksum filled in
-            // beforehand covers the whole super-frame, so this part needs its own.
+            // A missing checksum is filled in by the side that segments. One that is filled in
+            // covers the entire super-frame, so this part needs its own.
             if packet.checksum().is_none()
                 && let Some((start, offset)) = headers::checksum_at(head)
             {
@@ -139,10 +141,10 @@ impl OutFrame {
         body
     }
 
-    /// Flips one bit of the payload; `draw` selects it.
+    /// Flips one bit of the payload, which the random number `draw` selects.
     fn corrupt(&self, frame: &mut [u8], draw: u32) {
         let packet = &self.train.packet;
-        // A checksum that is computed later would hide the flipped bit.
+        // A checksum computed later would cover up the flipped bit.
         if let Some((start, offset)) = packet.checksum() {
             headers::fill_checksum(frame, start.into(), offset.into());
         }
@@ -155,7 +157,7 @@ impl OutFrame {
         }
     }
 
-    /// Number of bytes by which the headers are longer than the packet's.
+    /// Returns the number of bytes by which the headers are longer than those of the packet.
     fn tag_shift(&self) -> i32 {
         4 * (i32::from(self.tag.is_some()) - i32::from(self.train.packet.tag().is_some()))
     }

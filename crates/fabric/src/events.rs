@@ -1,8 +1,8 @@
 //! Pending events in order of time, and in order of creation at the same instant.
 //!
 //! Most events of one source are created in order: frames on a channel arrive in the order in which
-//! they were sent. Each source therefore has a lane, a queue in order of time, and the heap has
-//! only the first event of each lane: with thousands of frames on a long line it stays small.
+//! they were sent. Each source therefore has a lane, a queue in order of time. The heap has only
+//! the first event of each lane, so it stays small even with thousands of frames on a long line.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -15,22 +15,22 @@ use crate::train::Train;
 pub(crate) enum EventKind {
     /// A train from an interface reaches its channel.
     Enter { port: usize, train: Train },
-    /// The serialiser of a channel is idle again.
+    /// The serialiser of a channel becomes idle.
     Free { channel: usize },
-    /// A train reaches the end of a channel. In front of a cut-through switch only its first bytes
-    /// have arrived; the rest follows until `complete_at`.
+    /// A train reaches the end of a channel, completely at `complete_at`. At a cut-through switch
+    /// only its first bytes have arrived before. A train reported ahead has not arrived yet.
     Arrive {
         channel: usize,
         train: Train,
         complete_at: Time,
     },
-    /// A train is complete and may be forwarded.
+    /// A train has arrived completely and enters the queue of `egress`.
     Offer {
         from: usize,
         egress: usize,
         train: Train,
     },
-    /// A router stops waiting for neighbours that have not answered.
+    /// A router's timeout for neighbours that have not answered expires.
     Router { switch: usize },
 }
 
@@ -38,8 +38,9 @@ pub(crate) enum EventKind {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     lanes: Vec<VecDeque<Event>>,
-    /// Instant of the first event of each lane, and the lane.
+    /// First event of each lane: instant, sequence number and lane. Stale entries are skipped.
     first: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    /// Number of events created.
     sequence: u64,
 }
 
@@ -51,7 +52,7 @@ struct Event {
 }
 
 impl Events {
-    /// Adds an event. Events of one `lane` should be added in order of time; an event out of order
+    /// Adds an event to a lane. Events should be added in order of time; an event out of order
     /// costs a search of the lane.
     pub(crate) fn push(&mut self, lane: usize, at: Time, kind: EventKind) {
         self.sequence += 1;
@@ -73,8 +74,8 @@ impl Events {
                 return;
             }
         }
-        // The event is now the first of its lane. The heap entry of the former first is skipped
-        // when it reaches the top.
+        // The event is now the first of its lane. The heap entry of the previous first event is
+        // stale and is skipped when it reaches the top.
         self.first.push(Reverse((at, sequence, lane)));
     }
 
@@ -83,7 +84,7 @@ impl Events {
         self.first.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Returns the next event if it happens at `until` or before.
+    /// Removes and returns the next event, if it happens at `until` or earlier.
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<(Time, EventKind)> {
         loop {
             let Reverse((at, sequence, lane)) = *self.first.peek()?;
@@ -92,8 +93,8 @@ impl Events {
             }
             self.first.pop();
             let events = &mut self.lanes[lane];
-            // The entry is stale: an earlier event was added to the lane, and its removal added a
-            // second entry for this event.
+            // The entry is stale. An earlier event was added to the lane, and its removal added
+            // another entry for this event.
             if events
                 .front()
                 .is_none_or(|event| event.sequence != sequence)
@@ -114,21 +115,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_happen_in_order_whatever_the_lane_and_the_order_of_making() {
+    fn events_happen_in_order_regardless_of_lane_and_order_of_creation() {
         let mut events = Events::default();
         let times = [50, 20, 20, 90, 10, 60, 10, 70, 30, 30];
         for (channel, at) in times.iter().enumerate() {
             events.push(channel % 3, Time(*at), EventKind::Free { channel });
         }
-        let mut wanted: Vec<(u64, usize)> = times.into_iter().zip(0..).collect();
-        wanted.sort_unstable();
+        let mut expected: Vec<(u64, usize)> = times.into_iter().zip(0..).collect();
+        expected.sort_unstable();
         assert_eq!(events.next(), Some(Time(10)));
         assert!(events.pop_until(Time(9)).is_none());
         let mut seen = Vec::new();
         while let Some((at, EventKind::Free { channel })) = events.pop_until(Time(100)) {
             seen.push((at.as_ns(), channel));
         }
-        assert_eq!(seen, wanted);
+        assert_eq!(seen, expected);
         assert_eq!(events.next(), None);
     }
 }

@@ -1,6 +1,7 @@
-//! The fields of Ethernet, IP, TCP and UDP headers that segmentation, marking and tagging need.
+//! The fields of Ethernet, IP, TCP and UDP headers that segmentation, marking, tagging and routing
+//! need.
 //!
-//! All functions accept arbitrary bytes; bytes that do not parse stay unchanged.
+//! All functions accept arbitrary bytes. Bytes that do not parse stay unchanged.
 
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -12,7 +13,7 @@ const UDP_HEADER_BYTES: usize = 8;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Returns the offset of the IP header and the IP version.
+/// Version and offset of an IP header. `header` is its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ip {
     V4 { at: usize, header: usize },
@@ -42,8 +43,8 @@ pub(crate) fn ipv4(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Subtracts `hops` from the time to live of IPv4 and updates the header checksum incrementally
-/// (RFC 1624).
+/// Subtracts `hops` from the time to live of IPv4. Updates the header checksum incrementally (RFC
+/// 1624).
 pub(crate) fn age(bytes: &mut [u8], hops: u8) {
     let Some((at, _)) = ipv4(bytes) else { return };
     let before = u16_at(bytes, at + 8).unwrap_or(0);
@@ -54,12 +55,12 @@ pub(crate) fn age(bytes: &mut [u8], hops: u8) {
     put_u16(bytes, at + 10, !fold(changed));
 }
 
-/// The internet checksum (RFC 1071).
+/// Returns the internet checksum (RFC 1071).
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     !fold(sum_of(bytes))
 }
 
-/// Fills in the checksum of an IPv4 header.
+/// Fills in the header checksum of IPv4.
 pub(crate) fn seal(bytes: &mut [u8]) {
     if let Some((at, header)) = ipv4(bytes) {
         seal_ipv4(bytes, at, header);
@@ -78,7 +79,7 @@ fn ip(bytes: &[u8]) -> Option<Ip> {
     }
 }
 
-/// Returns the ECN bits, 0 to 3; `None` unless the frame is IP.
+/// Returns the ECN bits, 0 to 3. `None` unless the frame is IP.
 pub(crate) fn ecn(bytes: &[u8]) -> Option<u8> {
     match ip(bytes)? {
         Ip::V4 { at, .. } => Some(bytes[at + 1] & 3),
@@ -115,8 +116,8 @@ pub(crate) fn is_udp(bytes: &[u8]) -> bool {
     transport(bytes).is_some_and(|(protocol, _)| protocol == UDP)
 }
 
-/// Returns the first byte that the TCP or UDP checksum covers and the distance from there to the
-/// checksum field.
+/// Returns the offset of the first byte that the TCP or UDP checksum covers, and the offset of the
+/// checksum field from there.
 pub(crate) fn checksum_at(bytes: &[u8]) -> Option<(usize, usize)> {
     match transport(bytes)? {
         (TCP, at) => Some((at, 16)),
@@ -125,7 +126,7 @@ pub(crate) fn checksum_at(bytes: &[u8]) -> Option<(usize, usize)> {
     }
 }
 
-/// Sets "congestion experienced".
+/// Sets the ECN bits to "congestion experienced" (RFC 3168).
 pub(crate) fn mark(bytes: &mut [u8]) {
     match ip(bytes) {
         Some(Ip::V4 { at, header }) => {
@@ -148,9 +149,9 @@ pub(crate) fn set_tag(bytes: &mut Vec<u8>, tag: Option<u16>) {
     }
 }
 
-/// Turns the headers of a super-frame into those of a part with `payload` bytes. `index` is the
-/// part's first frame, `each` the payload of a frame; `last`: the part includes the super-frame's
-/// last frame. The checksum becomes the sum of the pseudo-header, as offloading expects.
+/// Converts the headers of a super-frame to those of a part with `payload` bytes. `index` is the
+/// part's first frame, `each` the payload of a frame, and `last` whether the part includes the last
+/// frame. The checksum becomes the sum of the pseudo-header, as checksum offload expects.
 pub(crate) fn cut(headers: &mut [u8], payload: usize, index: u32, each: u16, last: bool) {
     let (Some(ip), Some((protocol, at_transport))) = (ip(headers), transport(headers)) else {
         return;
@@ -194,8 +195,8 @@ fn cut_tcp(header: &mut [u8], index: u32, each: u16, last: bool) {
     }
 }
 
-/// Fills in an L4 checksum over the bytes from `start`, stored at `start + offset`, where the sum
-/// of the pseudo-header is.
+/// Fills in the L4 checksum of the bytes from `start` on. Its field, at `start + offset`, must
+/// contain the sum of the pseudo-header.
 pub(crate) fn fill_checksum(bytes: &mut [u8], start: usize, offset: usize) {
     if bytes.len() < start + offset + 2 {
         return;
@@ -218,7 +219,7 @@ fn pseudo_header(bytes: &[u8], ip: Ip, protocol: u8, length: u32) -> u64 {
     sum_of(addresses) + u64::from(protocol) + u64::from(length)
 }
 
-/// One's complement sum of 16-bit words in network order (RFC 1071).
+/// Returns the sum of 16-bit words in network order, without carries folded in (RFC 1071).
 fn sum_of(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let sum: u64 = words
@@ -243,7 +244,8 @@ fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
 mod tests {
     use super::*;
 
-    /// TCP over IPv4, 20-byte headers, sequence number 1000, PSH, ECT(0).
+    /// Builds a TCP segment over IPv4: 20-byte headers, sequence number 1000, ACK, PSH and CWR,
+    /// ECT(0).
     fn segment(payload: usize) -> Vec<u8> {
         let mut bytes = vec![0; 54 + payload];
         bytes[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(&part[38..42], &1300_u32.to_be_bytes());
         assert_eq!(
             part[47], 0x10,
-            "ACK only: PSH is the last frame's, CWR the first's"
+            "only the last frame has PSH, only the first CWR"
         );
         assert_eq!(
             fold(sum_of(&part[14..34])),
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_row_of_datagrams_has_its_own_length() {
+    fn a_part_of_a_udp_super_frame_has_its_own_length() {
         let mut part = segment(100);
         part[23] = UDP;
         assert_eq!(
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_set_where_ip_is_and_nowhere_else() {
+    fn only_ip_frames_are_marked() {
         let mut frame = segment(0);
         assert_eq!(ecn(&frame), Some(2));
         mark(&mut frame);
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_come_and_go() {
+    fn tags_are_inserted_replaced_and_removed() {
         let plain = segment(10);
         let mut frame = plain.clone();
         set_tag(&mut frame, Some(5));
@@ -329,7 +331,7 @@ mod tests {
             (frame.len(), u16_at(&frame, 12), u16_at(&frame, 14)),
             (plain.len() + 4, Some(ETHERTYPE_VLAN), Some(5))
         );
-        assert_eq!(ecn(&frame), Some(2), "IP is found behind the tag");
+        assert_eq!(ecn(&frame), Some(2), "IP is found after the tag");
         set_tag(&mut frame, Some(6));
         assert_eq!(u16_at(&frame, 14), Some(6));
         set_tag(&mut frame, None);

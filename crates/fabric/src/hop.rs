@@ -1,4 +1,4 @@
-//! The changes that a router makes to the headers of a train.
+//! The changes that routers make to the headers of a train.
 use crate::headers;
 
 /// New Ethernet addresses, and the number of routers passed.
@@ -6,7 +6,7 @@ use crate::headers;
 pub(crate) struct Hop {
     pub(crate) destination: [u8; 6],
     pub(crate) source: [u8; 6],
-    /// Number by which the time to live is reduced.
+    /// Number of routers, by which the time to live is reduced.
     pub(crate) hops: u8,
 }
 

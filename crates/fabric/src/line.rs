@@ -1,4 +1,4 @@
-//! The line of a channel: delay, jitter, loss, doubling, corruption, reordering.
+//! The line of a channel: delay, jitter, loss, duplication, corruption, reordering.
 use core::time::Duration;
 
 use hakaru_units::Time;
@@ -8,19 +8,22 @@ use rand_pcg::Pcg64;
 use crate::train::Train;
 use hakaru_contract::fabric::{Direction, Jitter, Loss};
 
-/// Impairments and delay of a line.
+/// Delay and impairments of a line.
 #[derive(Debug)]
 pub(crate) struct Line {
     delay_ns: u64,
     jitter: Jitter,
     loss: LossState,
+    /// Probability that a frame is duplicated.
     duplicate: f64,
+    /// Probability that a frame is corrupted.
     corrupt: f64,
+    /// Probability that a frame is delayed by `reorder_ns`, so that others overtake it.
     reorder: f64,
     reorder_ns: u64,
-    /// Earliest arrival of the next frame, so that frames arrive in order.
+    /// Earliest arrival of the next frame, which keeps frames in order despite jitter.
     last: Time,
-    /// Whether any impairment other than a delay is configured, so that each frame is sent
+    /// Whether any impairment besides the delay is configured, so that each frame is handled
     /// separately.
     frame_by_frame: bool,
 }
@@ -28,11 +31,14 @@ pub(crate) struct Line {
 #[derive(Debug)]
 enum LossState {
     None,
-    /// Frames that pass before the next loss, drawn once per loss instead of once per frame.
+    /// Independent losses.
     Random {
         probability: f64,
+        /// Number of frames that pass before the next loss, drawn once per loss instead of once per
+        /// frame.
         pass: u64,
     },
+    /// A good state without losses and a bad state (Gilbert and Elliott).
     Bursts {
         bad: bool,
         enter: f64,
@@ -41,9 +47,9 @@ enum LossState {
     },
 }
 
-/// Frames of a train that were lost, duplicated or corrupted.
+/// Number of frames of a train that were lost, duplicated or corrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Toll {
+pub(crate) struct Impairments {
     pub(crate) lost: u64,
     pub(crate) duplicated: u64,
     pub(crate) corrupted: u64,
@@ -57,14 +63,14 @@ impl Line {
             Loss::Random { percent: 0.0 } => LossState::None,
             Loss::Random { percent } => LossState::Random {
                 probability: share(percent),
-                pass: passes(share(percent), rng),
+                pass: draw_pass(share(percent), rng),
             },
             Loss::Bursts {
                 percent,
                 burst_frames,
                 bad_percent,
             } => {
-                // In the long run the bad state covers percent / bad_percent of all frames.
+                // In the long run a share `bad` of all frames finds the line in the bad state.
                 let (leave, bad) = (1.0 / burst_frames, percent / bad_percent);
                 LossState::Bursts {
                     bad: false,
@@ -95,9 +101,9 @@ impl Line {
         self.delay_ns
     }
 
-    /// Passes the frames of `train`, sent one after the other: the last byte of the first frame at
-    /// `first`, of each further frame `each_ns` later, of the last frame at `last`. `arrive`
-    /// receives the frames that arrive, and when.
+    /// Carries the frames of `train`, which were sent consecutively. The last byte of the first
+    /// frame was sent at `first`, that of each further frame `each_ns` later, and that of the last
+    /// frame at `last`. Calls `arrive` with the frames that arrive, and the instant.
     pub(crate) fn pass(
         &mut self,
         mut train: Train,
@@ -106,17 +112,17 @@ impl Line {
         last: Time,
         rng: &mut Pcg64,
         arrive: &mut dyn FnMut(Time, Train),
-    ) -> Toll {
+    ) -> Impairments {
         let delay = Duration::from_nanos(self.delay_ns);
         if !self.frame_by_frame {
             arrive(last + delay, train);
-            return Toll::default();
+            return Impairments::default();
         }
-        let (count, mut toll) = (train.count, Toll::default());
+        let (count, mut impaired) = (train.count, Impairments::default());
         for index in 0..count {
             let mut frame = train.take_one();
             if self.loss.hits(rng) {
-                toll.lost += 1;
+                impaired.lost += 1;
                 continue;
             }
             let sent = if index + 1 == count {
@@ -131,15 +137,15 @@ impl Line {
             }
             if self.corrupt > 0.0 && rng.random::<f64>() < self.corrupt {
                 frame.corrupt = Some(rng.random::<u32>());
-                toll.corrupted += 1;
+                impaired.corrupted += 1;
             }
             if self.duplicate > 0.0 && rng.random::<f64>() < self.duplicate {
-                toll.duplicated += 1;
+                impaired.duplicated += 1;
                 arrive(at, frame.clone());
             }
             arrive(at, frame);
         }
-        toll
+        impaired
     }
 }
 
@@ -153,7 +159,7 @@ impl LossState {
                     *pass = left;
                     return false;
                 }
-                *pass = passes(*probability, rng);
+                *pass = draw_pass(*probability, rng);
                 true
             }
             LossState::Bursts {
@@ -172,8 +178,8 @@ impl LossState {
     }
 }
 
-/// Draws the number of frames that pass before the next loss: geometrically distributed.
-fn passes(probability: f64, rng: &mut Pcg64) -> u64 {
+/// Draws the number of frames that pass before the next loss, which is geometrically distributed.
+fn draw_pass(probability: f64, rng: &mut Pcg64) -> u64 {
     if probability >= 1.0 {
         return 0;
     }
@@ -194,7 +200,7 @@ fn draw_jitter(jitter: &Jitter, rng: &mut Pcg64) -> Duration {
     Duration::from_nanos((us.max(0.0) * 1e3) as u64)
 }
 
-/// Box and Muller 1958.
+/// Draws from the standard normal distribution (Box and Muller 1958).
 fn standard_normal(rng: &mut Pcg64) -> f64 {
     let radius = (-2.0 * (1.0 - rng.random::<f64>()).ln()).sqrt();
     radius * (core::f64::consts::TAU * rng.random::<f64>()).cos()

@@ -1,17 +1,17 @@
 //! Packets as hosts send them, and the frames that they represent.
 //!
-//! With segmentation offload a host sends up to 64 KiB of TCP payload as one *super-frame*; on a
-//! wire it would be many frames. A [`Packet`] stays in one piece, but the fabric counts, queues and
-//! drops its frames: see [`crate::train`].
+//! With segmentation offload a host sends up to 64 KiB of TCP payload as one *super-frame*, which
+//! on a wire would be many frames. A [`Packet`] stays in one piece, but the fabric counts, queues
+//! and drops its frames (see [`crate::train`]).
 use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
-/// Frame check sequence.
+/// Length of the frame check sequence.
 const FCS_BYTES: u32 = 4;
-/// Length to which shorter frames are padded.
+/// Length to which shorter frames are padded, including FCS.
 pub(crate) const FRAME_BYTES_MIN: u32 = 64;
-/// Ethernet header without tag.
+/// Length of the Ethernet header without a tag.
 pub(crate) const ETHERNET_BYTES: usize = 14;
 
 /// Segmentation of a super-frame.
@@ -19,7 +19,7 @@ pub(crate) const ETHERNET_BYTES: usize = 14;
 pub struct Segmentation {
     /// Ethernet, IP and TCP (or UDP) headers, which every frame repeats, bytes.
     pub header_bytes: u16,
-    /// Payload of each frame but the last, bytes, at least 1.
+    /// Payload of each frame except the last, bytes, at least 1.
     pub payload_bytes: u16,
 }
 
@@ -29,12 +29,13 @@ pub struct Packet {
     bytes: Vec<u8>,
     segmentation: Option<Segmentation>,
     frames: u32,
-    /// Lengths with FCS of the first frame (all but the last are as long) and of the last.
+    /// Lengths, including FCS, of all frames but the last, and of the last one.
     frame_bytes: [u32; 2],
     tag: Option<u16>,
-    /// Receives the bytes when the packet is dropped.
+    /// Bin that receives the memory when the packet is dropped.
     bin: Option<Bin>,
-    /// `(start, offset)` of the L4 checksum as virtio-net gives them, if it is not filled in.
+    /// Start of the bytes that the L4 checksum covers, and offset of the checksum from there.
+    /// `None` if it is filled in.
     checksum: Option<(u16, u16)>,
 }
 
@@ -43,7 +44,7 @@ pub struct Packet {
 pub struct Bin(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Bin {
-    /// Takes the memory of one packet.
+    /// Removes and returns the memory of one packet, if there is any.
     #[must_use]
     pub fn take(&self) -> Option<Vec<u8>> {
         let mut bin = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,7 +53,7 @@ impl Bin {
 }
 
 impl PartialEq for Bin {
-    /// Returns another handle of the same bin.
+    /// Returns whether both handles refer to the same bin.
     fn eq(&self, other: &Bin) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -73,28 +74,28 @@ impl Drop for Packet {
 /// Reason why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PacketError {
-    /// The packet is shorter than an Ethernet header, or than the headers that the segmentation
-    /// declares.
+    /// The packet is shorter than an Ethernet header or than the declared headers.
     #[error("a packet of {0} bytes is shorter than its headers")]
     Short(usize),
-    /// The declared checksum field is not in the headers.
-    #[error("the missing checksum is not in the headers")]
+    /// The declared checksum field is not within the headers.
+    #[error("the checksum field is not within the headers")]
     Checksum,
-    /// A frame has no payload.
+    /// The declared payload per frame is 0, or the declared headers are shorter than Ethernet's.
     #[error("the frames of a super-frame have no payload")]
     NoPayload,
     /// The super-frame is neither TCP nor UDP.
-    #[error("a super-frame is neither TCP nor UDP")]
-    NotCut,
+    #[error("the super-frame is neither TCP nor UDP")]
+    NotSegmentable,
 }
 
 impl Packet {
-    /// Creates a packet from `bytes`, which start with the Ethernet header. `checksum`: the start
-    /// of the checksummed bytes and the offset of the L4 checksum, both from the start of the
-    /// packet, if it is not filled in yet.
+    /// Creates a packet from `bytes`, which start with the Ethernet header. `checksum` describes an
+    /// L4 checksum that is not filled in: the offset of the first byte that it covers, and the
+    /// offset of its field from that byte.
     ///
     /// # Errors
-    /// [`PacketError`].
+    /// The packet is shorter than its headers, its frames have no payload, or the checksum field is
+    /// not within the headers.
     pub fn new(
         bytes: Vec<u8>,
         segmentation: Option<Segmentation>,
@@ -115,8 +116,8 @@ impl Packet {
             }
             frames = payload.div_ceil(usize::from(cut.payload_bytes)).max(1) as u32;
         }
-        // Every frame of a super-frame has the header, even the shortest. A tag may be inserted or
-        // removed before it.
+        // The checksum must be in the headers, which every frame repeats, and after the Ethernet
+        // header, because a tag may be inserted or removed there.
         let places = ETHERNET_BYTES..=headers;
         if checksum.is_some_and(|(start, offset)| {
             let start = usize::from(start);
@@ -137,24 +138,25 @@ impl Packet {
         Ok(packet)
     }
 
-    /// Returns the memory to `bin` when the packet is dropped.
+    /// Makes the packet return its memory to `bin` when it is dropped.
     #[must_use]
     pub fn reuse(mut self, bin: &Bin) -> Packet {
         self.bin = Some(bin.clone());
         self
     }
 
-    /// Creates a super-frame of TCP or UDP with `payload_bytes` per frame. The headers are parsed
-    /// for their length.
+    /// Creates a super-frame of TCP or UDP with `payload_bytes` per frame. Parses the headers for
+    /// their length.
     ///
     /// # Errors
-    /// The packet is neither IPv4 nor IPv6, or as for [`Packet::new`].
+    /// The packet is not TCP or UDP over IP, or as for [`Packet::new`].
     pub fn super_frame(
         bytes: Vec<u8>,
         payload_bytes: u16,
         checksum: Option<(u16, u16)>,
     ) -> Result<Packet, PacketError> {
-        let header_bytes = crate::headers::payload_at(&bytes).ok_or(PacketError::NotCut)? as u16;
+        let header_bytes =
+            crate::headers::payload_at(&bytes).ok_or(PacketError::NotSegmentable)? as u16;
         Packet::new(
             bytes,
             Some(Segmentation {
@@ -177,20 +179,21 @@ impl Packet {
         self.frames
     }
 
-    /// Returns the segmentation of the packet.
+    /// Returns the segmentation of a super-frame. `None` for a single frame.
     #[must_use]
     pub const fn segmentation(&self) -> Option<Segmentation> {
         self.segmentation
     }
 
-    /// Returns the position of the missing L4 checksum.
+    /// Returns the position of the missing L4 checksum, as in [`Packet::new`]. `None` if it is
+    /// filled in.
     #[must_use]
     pub const fn checksum(&self) -> Option<(u16, u16)> {
         self.checksum
     }
 
-    /// Returns the range of the payload of `count` frames from `first`; everything after the
-    /// Ethernet header if there is only one frame.
+    /// Returns the range of the payload of `count` frames from `first` on. For a single frame this
+    /// is everything after the Ethernet header.
     pub(crate) fn payload_of(&self, first: u32, count: u32) -> core::ops::Range<usize> {
         let Some(cut) = self.segmentation else {
             return ETHERNET_BYTES..self.bytes.len();
@@ -203,7 +206,7 @@ impl Packet {
         begin..(begin + each * count as usize).min(self.bytes.len())
     }
 
-    /// Length of frame `index` with FCS, bytes.
+    /// Returns the length of frame `index`, including FCS, bytes.
     pub(crate) const fn frame_bytes(&self, index: u32) -> u32 {
         self.frame_bytes[(index + 1 == self.frames) as usize]
     }
@@ -221,13 +224,13 @@ impl Packet {
         crate::headers::is_udp(&self.bytes)
     }
 
-    /// Returns whether the sender supports ECN: one of the ECN bits of the IP header is set (RFC
+    /// Returns whether the frames may be marked: the ECN bits of the IP header are not 0 (RFC
     /// 3168).
     pub(crate) fn allows_marks(&self) -> bool {
         crate::headers::ecn(&self.bytes).is_some_and(|bits| bits != 0)
     }
 
-    /// Returns the VLAN of an 802.1Q tag; 0 (a priority tag) counts as none.
+    /// Returns the VLAN of the 802.1Q tag. `None` without a tag, or with VLAN 0 (a priority tag).
     pub(crate) const fn tag(&self) -> Option<u16> {
         self.tag
     }
@@ -247,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checksum_is_missing_where_every_frame_has_its_place() {
+    fn a_missing_checksum_must_be_in_the_headers_of_every_frame() {
         let cut = |header_bytes| {
             Some(Segmentation {
                 header_bytes,

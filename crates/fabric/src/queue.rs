@@ -1,4 +1,5 @@
-//! An egress queue: admits the frames of a train that fit, and drops or marks some of them early.
+//! An egress queue, which admits the frames of a train that fit, and drops or marks some of them
+//! early.
 use std::collections::VecDeque;
 
 use hakaru_stats::{Histogram, Latency};
@@ -14,49 +15,50 @@ use hakaru_contract::fabric::{Discipline, Queue};
 #[derive(Debug)]
 pub(crate) struct EgressQueue {
     waiting: VecDeque<Train>,
-    /// Bytes that wait or are being sent: a frame leaves the memory when its last byte was sent.
+    /// Number of bytes that wait or are being sent. A frame leaves the memory when its last byte
+    /// was sent.
     bytes: u64,
     limit_bytes: u64,
     discipline: Discipline,
     average: Average,
-    /// Longest queue since [`EgressQueue::take_peak`].
+    /// Longest queue since the last [`EgressQueue::take_peak`].
     peak_bytes: u64,
-    /// Queue length that each frame met on arrival, admitted or not. Allocated at the first frame,
-    /// because it is large.
+    /// Queue lengths that frames met on arrival, admitted or not. Allocated at the first frame,
+    /// because the histogram is large.
     depths: Option<Box<Latency>>,
 }
 
-/// Average length that RED uses.
+/// Average queue length, for RED.
 #[derive(Debug, Default)]
 struct Average {
     bytes: f64,
-    /// Instant at which the queue became empty, while it is.
+    /// Instant at which the queue became empty. `None` if it is not empty.
     empty_since: Option<Time>,
-    /// Number of frames since the last drop or mark.
+    /// Number of frames spared since the last drop or mark.
     spared: u32,
 }
 
-/// Limit of a queue's length.
+/// Kind of limit of a queue's length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
-    /// No limit: the queue pauses its source instead of dropping.
-    Endless,
+    /// No limit. The shell stops reading the interface instead.
+    Unlimited,
     /// The queue's own limit.
     Own,
-    /// The queue's own limit and `alpha` times the free part of a shared memory: `left_bytes` less
-    /// the queue's length.
+    /// The queue's own limit, and `alpha` times the free part of a shared memory. `left_bytes` is
+    /// the part that other queues leave; this queue's length reduces it further.
     Shared { alpha: f64, left_bytes: u64 },
 }
 
 impl Room {
-    /// Returns the limit of a queue that is `bytes` long and has an own limit of `own_bytes`.
+    /// Returns the limit of a queue with length `bytes` and own limit `own_bytes`.
     pub(crate) fn limit_bytes(self, own_bytes: u64, bytes: u64) -> u64 {
         match self {
-            Room::Endless => u64::MAX,
+            Room::Unlimited => u64::MAX,
             Room::Own => own_bytes,
             Room::Shared { alpha, left_bytes } => {
                 let free = left_bytes.saturating_sub(bytes);
-                // The free memory is a limit too, because alpha may be above 1.
+                // Alpha may be above 1, so the free memory is a limit too.
                 own_bytes
                     .min((alpha * free as f64) as u64)
                     .min(bytes + free)
@@ -97,7 +99,7 @@ impl EgressQueue {
         }
     }
 
-    /// Returns the bytes that wait or are being sent.
+    /// Returns the number of bytes that wait or are being sent.
     pub(crate) const fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -106,7 +108,7 @@ impl EgressQueue {
         self.limit_bytes
     }
 
-    /// Returns the least length at which frames are dropped or marked.
+    /// Returns the smallest length at which frames may be dropped or marked, bytes.
     pub(crate) fn threshold_bytes(&self) -> u64 {
         let early = match self.discipline {
             Discipline::TailDrop => u64::MAX,
@@ -116,29 +118,31 @@ impl EgressQueue {
         self.limit_bytes.min(early)
     }
 
-    /// Returns the longest queue since the last call.
+    /// Returns the longest queue since the last call, bytes.
     pub(crate) fn take_peak(&mut self) -> u64 {
         core::mem::replace(&mut self.peak_bytes, self.bytes)
     }
 
-    /// Ends the interval. Returns the depths that its frames met; `None` if no frame came.
+    /// Ends the interval. Returns the queue lengths that its frames met. `None` if no frame
+    /// arrived.
     pub(crate) fn take_depths(&mut self) -> Option<Histogram> {
         let depths = self.depths.as_mut()?.take_interval(true, Histogram::clone);
         Some(depths).filter(|depths| !depths.is_empty())
     }
 
-    /// Depths of all completed intervals.
+    /// Returns the queue lengths of all completed intervals.
     pub(crate) fn depths(&self) -> Option<&Histogram> {
         self.depths.as_deref().map(Latency::total)
     }
 
     /// Records the depth that a frame meets on arrival.
     fn record_depth(&mut self, depth_bytes: u64) {
-        // The histogram has no unit; its values are bytes. An empty queue counts as its smallest
-        // value, 1.
+        // The values are bytes, despite the name of the method. An empty queue counts as the
+        // histogram's smallest value, 1.
         self.depths.get_or_insert_default().record_ns(depth_bytes);
     }
 
+    /// Admits an entire train.
     fn admit_all(&mut self, train: Train) -> Admission {
         let (taken, each) = (train.count, u64::from(train.longest_bytes()));
         for index in 0..taken {
@@ -151,7 +155,8 @@ impl EgressQueue {
         }
     }
 
-    /// Admits the frames that fit. `limit_bytes`: the current limit of the queue.
+    /// Admits the frames of a train that fit. `serve_ns` is the transmission time of a frame of
+    /// typical size, for RED.
     pub(crate) fn take(
         &mut self,
         now: Time,
@@ -244,7 +249,8 @@ impl EgressQueue {
         }
     }
 
-    /// Takes the next frames to send: those of the first train within `budget_bytes`, at least one.
+    /// Removes and returns the next frames to send: those of the first train that fit into
+    /// `budget_bytes`, at least one. They count as queued until [`EgressQueue::sent`].
     pub(crate) fn next(&mut self, budget_bytes: u64) -> Option<Train> {
         let front = self.waiting.front_mut()?;
         let fitting = (budget_bytes / u64::from(front.longest_bytes())).max(1);
@@ -254,7 +260,7 @@ impl EgressQueue {
         self.waiting.pop_front()
     }
 
-    /// Removes bytes that were sent.
+    /// Records that bytes were sent, and no longer occupy the queue.
     pub(crate) fn sent(&mut self, now: Time, bytes: u64) {
         self.bytes -= bytes;
         if self.bytes == 0 {
@@ -264,7 +270,7 @@ impl EgressQueue {
 }
 
 impl Average {
-    /// Returns whether a frame that meets `length` bytes is to be dropped or marked (Floyd and
+    /// Returns whether to drop or mark a frame that meets a queue of `length` bytes (Floyd and
     /// Jacobson 1993, sections 4 and 11).
     #[allow(clippy::too_many_arguments)] // The parameters of RED.
     fn hits(
@@ -277,7 +283,7 @@ impl Average {
         serve_ns: f64,
         rng: &mut Pcg64,
     ) -> bool {
-        // The average decays over an idle time as if small frames had passed.
+        // During an idle time the average decays as if frames of typical size had passed.
         if let Some(since) = self.empty_since.take() {
             let passed = now.ns_since(since) as f64 / serve_ns.max(1.0);
             self.bytes *= (1.0 - weight).powf(passed);
@@ -289,7 +295,7 @@ impl Average {
         }
         self.spared += 1;
         let base = probability * (self.bytes - min) / (max - min).max(1.0);
-        // Spreads drops and marks evenly over the frames.
+        // The probability rises with every spared frame, which spaces drops and marks evenly.
         let spread = base / (1.0 - (f64::from(self.spared) * base).min(1.0 - 1e-9));
         let hit = self.bytes >= max || rng.random::<f64>() < spread;
         if hit {

@@ -1,13 +1,13 @@
-//! Routing half of an L3 switch, IPv4 only: an address in each of some VLANs, ARP, static routes
-//! and the ICMP messages that users expect.
+//! The router of an L3 switch, for IPv4: interfaces in VLANs, ARP, static routes, and the ICMP
+//! messages that users expect.
 //!
-//! The router sees every train that a switch received before the switch looks up its receiver. A
-//! forwarded train is not changed, super-frame or not. Its changes (addresses, time to live) are
-//! noted beside it ([`Hop`]) and written when it leaves the fabric.
+//! The router handles every train that the switch receives, before the switch looks up its
+//! receiver. A forwarded train keeps its bytes. The changes to its headers (addresses, time to
+//! live) travel with it ([`Hop`]) and are written when it leaves the fabric.
 //!
 //! **Not supported**: IPv6 (bridged within its VLAN), fragmentation (packets that are too long are
-//! dropped, and reported to a sender that forbade fragments), IP options that a router would have
-//! to follow, routing protocols, rate limits for ICMP.
+//! dropped, and an ICMP error is sent if the sender forbade fragments), IP options that concern
+//! routers, routing protocols, rate limits for ICMP.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::router_frames::{self as frames, Arp, ArpKind};
 use crate::train::Train;
 use hakaru_contract::fabric::RouterConfig;
 
-/// Frames queued for one unresolved neighbour.
+/// Maximum number of frames queued for one unresolved neighbour.
 const WAITING_FRAMES_MAX: u32 = 128;
-/// Interval of ARP requests, and their number before the neighbour counts as unreachable (RFC 1122,
-/// section 2.3.2.1, bounds the rate).
+/// Interval of ARP requests (RFC 1122, section 2.3.2.1, bounds their rate).
 const ARP_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of ARP requests after which a neighbour counts as unreachable.
 const ARP_REQUESTS: u32 = 3;
 
 /// Decision on a train.
@@ -33,7 +33,7 @@ const ARP_REQUESTS: u32 = 3;
 pub(crate) enum Verdict {
     /// The switch forwards the train within its VLAN.
     Bridge,
-    /// The router consumed it; its output is available from [`Router::poll_output`].
+    /// The router consumed the train. [`Router::poll_output`] returns its output.
     Taken,
 }
 
@@ -72,15 +72,15 @@ struct Route {
     network: u32,
     prefix_length: u8,
     interface: usize,
-    /// Next hop; `None`: the receiver itself is a neighbour.
+    /// Next hop. `None` if the receiver itself is a neighbour.
     via: Option<Ipv4Addr>,
 }
 
 #[derive(Debug)]
 enum Neighbour {
-    /// Its Ethernet address.
+    /// The Ethernet address is known.
     Known([u8; 6]),
-    /// ARP requests were sent, and not answered yet.
+    /// ARP requests were sent and have not been answered.
     Resolving {
         interface: usize,
         requests: u32,
@@ -89,10 +89,10 @@ enum Neighbour {
     },
 }
 
-/// Returns the network mask of a prefix length.
+/// Returns the network of an address: its first `prefix_length` bits, and zeros.
 pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
     let host_bits = 32 - u32::from(prefix_length.min(32));
-    // A shift by all 32 bits gives 0.
+    // `checked_shr` returns `None` for a shift by all 32 bits, whose result is 0.
     address
         .to_bits()
         .checked_shr(host_bits)
@@ -102,15 +102,15 @@ pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
 }
 
 impl Router {
-    /// Creates a router from a valid configuration. `number` is that of the switch and determines
-    /// the Ethernet address.
+    /// Creates a router from a valid configuration. `number`, that of the switch, determines the
+    /// Ethernet address.
     pub(crate) fn new(config: &RouterConfig, number: usize) -> Router {
         let mut routes = Vec::new();
-        for (interface, of) in config.interfaces.iter().enumerate() {
+        for (index, interface) in config.interfaces.iter().enumerate() {
             routes.push(Route {
-                network: network(of.address, of.prefix_length),
-                prefix_length: of.prefix_length,
-                interface,
+                network: network(interface.address, interface.prefix_length),
+                prefix_length: interface.prefix_length,
+                interface: index,
                 via: None,
             });
         }
@@ -125,13 +125,13 @@ impl Router {
             }));
         }
         routes.sort_by_key(|route| core::cmp::Reverse(route.prefix_length));
-        let interfaces = config.interfaces.iter().map(|of| Interface {
-            vlan: of.vlan,
-            address: of.address,
-            mtu_bytes: of.mtu_bytes,
+        let interfaces = config.interfaces.iter().map(|interface| Interface {
+            vlan: interface.vlan,
+            address: interface.address,
+            mtu_bytes: interface.mtu_bytes,
         });
         Router {
-            // Locally administered; "hkr" and the switch's number.
+            // A locally administered address: "hkr" and the number of the switch.
             mac: [0x02, b'h', b'k', b'r', (number >> 8) as u8, number as u8],
             interfaces: interfaces.collect(),
             routes,
@@ -175,7 +175,8 @@ impl Router {
         Verdict::Taken
     }
 
-    /// Handles a packet addressed to the router: answers echo requests and consumes the rest.
+    /// Handles a packet for one of the router's own addresses. Answers echo requests and consumes
+    /// everything else.
     fn answer(&mut self, vlan: u16, train: &Train, ip: &frames::Ipv4) {
         self.counters.taken += u64::from(train.count);
         if let Some(bytes) = frames::echo_reply(train, ip, self.mac) {
@@ -183,6 +184,7 @@ impl Router {
         }
     }
 
+    /// Forwards a train by its destination, or drops it with an ICMP error.
     fn route(&mut self, now: Time, vlan: u16, train: &Train, ip: &frames::Ipv4) {
         let count = u64::from(train.count);
         if ip.ttl <= 1 {
@@ -212,7 +214,7 @@ impl Router {
         self.send_to(now, route.via.unwrap_or(to), route.interface, train.clone());
     }
 
-    /// Sends a train to a neighbour, when its Ethernet address is known.
+    /// Sends a train to a neighbour, or queues it until the neighbour's Ethernet address is known.
     fn send_to(&mut self, now: Time, next: Ipv4Addr, interface: usize, train: Train) {
         match self.neighbours.get_mut(&next) {
             Some(Neighbour::Known(mac)) => {
@@ -284,8 +286,8 @@ impl Router {
         }
     }
 
-    /// Reports to the sender why a train was dropped (RFC 792), unless RFC 1812, section 4.3.2.7,
-    /// forbids it.
+    /// Sends an ICMP error to the sender of a dropped train (RFC 792), unless RFC 1812, section
+    /// 4.3.2.7, forbids it.
     fn send_icmp_error(
         &mut self,
         vlan: u16,
@@ -303,6 +305,7 @@ impl Router {
         }
     }
 
+    /// Sends a frame of the router itself.
     fn originate(&mut self, vlan: u16, bytes: Vec<u8>) {
         if let Ok(packet) = Packet::new(bytes, None, None) {
             self.counters.originated += 1;
@@ -311,12 +314,12 @@ impl Router {
         }
     }
 
-    /// Returns the next train that the router sends, and its VLAN.
+    /// Returns the next train to send, and its VLAN.
     pub(crate) fn poll_output(&mut self) -> Option<(u16, Train)> {
         self.output.pop_front()
     }
 
-    /// Returns the instant of the next call of [`Router::handle_timeout`].
+    /// Returns the instant at which [`Router::handle_timeout`] has to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let retry_at = |neighbour: &Neighbour| match neighbour {
             Neighbour::Known(_) => None,
@@ -325,8 +328,8 @@ impl Router {
         self.neighbours.values().filter_map(retry_at).min()
     }
 
-    /// Repeats requests to neighbours that did not answer, and drops the frames of neighbours that
-    /// never answer.
+    /// Repeats requests to neighbours that have not answered. After the last request, drops the
+    /// frames queued for the neighbour.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let due = |neighbour: &Neighbour| matches!(neighbour, Neighbour::Resolving { retry_at, .. } if *retry_at <= now);
         let unanswered: Vec<Ipv4Addr> = self
@@ -352,12 +355,13 @@ impl Router {
             } else if let Some(Neighbour::Resolving { waiting, .. }) =
                 self.neighbours.remove(&address)
             {
-                self.give_up(waiting);
+                self.drop_unresolved(waiting);
             }
         }
     }
 
-    fn give_up(&mut self, waiting: Vec<Train>) {
+    /// Drops the frames queued for an unreachable neighbour, with an ICMP error each.
+    fn drop_unresolved(&mut self, waiting: Vec<Train>) {
         for train in waiting {
             self.counters.waiting -= u64::from(train.count);
             self.counters.unresolved += u64::from(train.count);

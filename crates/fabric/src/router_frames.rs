@@ -1,4 +1,4 @@
-//! The frames that a router reads and writes: ARP (RFC 826), IPv4 (RFC 791), ICMP (RFC 792).
+//! The frames that a router parses and emits: ARP (RFC 826), IPv4 (RFC 791), ICMP (RFC 792).
 use std::net::Ipv4Addr;
 
 use crate::headers;
@@ -11,7 +11,7 @@ const ICMP: u8 = 1;
 const ECHO: u8 = 8;
 const TTL: u8 = 64;
 
-/// Type and code of the messages that a router sends.
+// Types and codes of the ICMP errors that a router sends.
 pub(crate) const TIME_EXCEEDED: (u8, u8) = (11, 0);
 pub(crate) const NET_UNREACHABLE: (u8, u8) = (3, 0);
 pub(crate) const HOST_UNREACHABLE: (u8, u8) = (3, 1);
@@ -39,9 +39,9 @@ pub(crate) struct Ipv4 {
     /// Time to live on arrival at this router.
     pub(crate) ttl: u8,
     pub(crate) forbids_fragments: bool,
-    /// Length of the longest of its IP packets.
+    /// Length of the longest of its IP packets, bytes.
     pub(crate) longest_bytes: u32,
-    /// Offset of the header.
+    /// Offset of the IP header in the frame.
     at: usize,
     header_bytes: usize,
     protocol: u8,
@@ -55,7 +55,7 @@ fn address(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
         .map(|four| Ipv4Addr::from(*four))
 }
 
-/// `None` unless the frame is ARP for IPv4 over Ethernet.
+/// Parses an ARP frame. `None` unless the frame is ARP for IPv4 over Ethernet.
 pub(crate) fn parse_arp(bytes: &[u8]) -> Option<Arp> {
     let (kind, at) = headers::ethertype(bytes)?;
     let arp = bytes.get(at..at + ARP_BYTES).filter(|_| kind == 0x0806)?;
@@ -73,7 +73,7 @@ pub(crate) fn parse_arp(bytes: &[u8]) -> Option<Arp> {
     })
 }
 
-/// `None` unless the frame is IPv4.
+/// Parses the IPv4 header of a train. `None` unless the frame is IPv4.
 pub(crate) fn parse_ipv4(train: &Train) -> Option<Ipv4> {
     let bytes = train.packet.bytes();
     let (at, header_bytes) = headers::ipv4(bytes)?;
@@ -85,8 +85,8 @@ pub(crate) fn parse_ipv4(train: &Train) -> Option<Ipv4> {
         ttl: header[8].saturating_sub(train.hop.map_or(0, |hop| hop.hops)),
         forbids_fragments: fragment & 0x4000 != 0,
         first_fragment: fragment & 0x1fff == 0,
-        // Padding counts too, but a padded frame is short anyway. The length is that of the packet
-        // as sent, tagged or not, as `at` is.
+        // Both the frame length and `at` are those of the packet as sent, tagged or not. Padding
+        // counts too, but a padded frame is short anyway.
         longest_bytes: train
             .packet
             .frame_bytes(train.first)
@@ -123,7 +123,8 @@ pub(crate) fn arp_reply(mac: [u8; 6], own: Ipv4Addr, to: &Arp) -> Vec<u8> {
     arp(to.sender_mac, mac, 2, own, (to.sender_mac, to.sender))
 }
 
-/// An ICMP message in an Ethernet frame, sealed.
+/// Emits an ICMP message in an Ethernet frame, with both checksums. `ends` are the Ethernet
+/// addresses of receiver and sender.
 fn icmp(
     ends: ([u8; 6], [u8; 6]),
     source: Ipv4Addr,
@@ -147,7 +148,7 @@ fn icmp(
     bytes
 }
 
-/// Returns the reply to an echo request; `None` for other packets and for fragments.
+/// Emits the reply to an echo request. `None` for other packets and for fragments.
 pub(crate) fn echo_reply(train: &Train, ip: &Ipv4, mac: [u8; 6]) -> Option<Vec<u8>> {
     let packet = train.packet.bytes().get(ip.at..)?;
     let total = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
@@ -166,9 +167,8 @@ pub(crate) fn echo_reply(train: &Train, ip: &Ipv4, mac: [u8; 6]) -> Option<Vec<u
     ))
 }
 
-/// Emits an ICMP error that quotes the IP header and the 8 bytes behind it. Returns `None` if RFC
-/// 1812 forbids an error: about ICMP errors, later fragments, and packets not from or to a single
-/// host.
+/// Emits an ICMP error that quotes the IP header and the next 8 bytes. `None` if RFC 1812 forbids
+/// an error: about ICMP errors, later fragments, and packets that are not from and to single hosts.
 pub(crate) fn icmp_error(
     train: &Train,
     ip: &Ipv4,

@@ -1,4 +1,4 @@
-//! A learning switch: selection of the egress ports of a frame.
+//! A learning switch, which selects the egress ports of a frame.
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -17,7 +17,7 @@ pub(crate) struct Switch {
     pub(crate) shared: Option<SharedBuffer>,
     pub(crate) ports: Vec<SwitchPort>,
     pub(crate) router: Option<Router>,
-    /// Instant for which the router's next timeout is scheduled.
+    /// Instant of the router's timeout that was scheduled last.
     pub(crate) router_at: Option<Time>,
     pub(crate) counters: SwitchCounters,
     addresses_max: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Switch {
     learned: HashMap<Address, Learned, BuildHasherDefault<AddressHasher>>,
 }
 
-/// VLAN and Ethernet address: 16 bits and 48.
+/// A VLAN (upper 16 bits) and an Ethernet address (lower 48 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Address(u64);
 
@@ -43,8 +43,8 @@ impl core::hash::Hash for Address {
     }
 }
 
-/// A hash of two instructions, for the two lookups per packet. Addresses are those of the lab's own
-/// hosts, so there are no deliberate collisions.
+/// A hash of few instructions, because every packet takes two lookups. Addresses are those of the
+/// lab's own hosts, so there are no deliberate collisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct AddressHasher(u64);
 
@@ -53,8 +53,8 @@ impl Hasher for AddressHasher {
         bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
     fn write_u64(&mut self, value: u64) {
-        // Fibonacci hashing (Knuth 6.4); the upper half is mixed into the lower bits, which the map
-        // uses first.
+        // Fibonacci hashing (Knuth 6.4). The map uses the lower bits first, so the upper half is
+        // mixed into them.
         let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ (product >> 32);
     }
@@ -63,18 +63,19 @@ impl Hasher for AddressHasher {
     }
 }
 
-/// A port of a switch: an end of a link.
+/// A port of a switch, which is an end of a link.
 #[derive(Clone, Debug)]
 pub(crate) struct SwitchPort {
     /// Egress channel.
     pub(crate) egress: usize,
-    /// VLAN of untagged frames; `None`: a trunk.
+    /// VLAN of an access port. `None` for a trunk.
     pub(crate) vlan: Option<u16>,
-    /// VLANs allowed on a trunk; `None`: all.
+    /// VLANs allowed on a trunk. `None` for all.
     pub(crate) allowed: Option<BTreeSet<u16>>,
 }
 
 impl SwitchPort {
+    /// Returns whether the port forwards frames of a VLAN.
     fn carries(&self, vlan: u16) -> bool {
         match (self.vlan, &self.allowed) {
             (Some(own), _) => own == vlan,
@@ -108,8 +109,8 @@ impl Switch {
         }
     }
 
-    /// Returns the VLAN of a frame received at `port`. `tag` is its 802.1Q tag or, from another
-    /// switch, the VLAN it travelled in. Returns `None` if the port refuses the frame.
+    /// Returns the VLAN of a frame received at `port` with the 802.1Q tag `tag`. `None` if the port
+    /// refuses the frame.
     pub(crate) fn vlan_of(&self, port: usize, tag: Option<u16>) -> Option<u16> {
         match (self.ports[port].vlan, tag) {
             (Some(vlan), None) => Some(vlan),
@@ -118,12 +119,12 @@ impl Switch {
         }
     }
 
-    /// Returns the tag that a frame of `vlan` carries when it leaves `port`.
+    /// Returns the tag of a frame of `vlan` that leaves through `port`. VLAN 1 is untagged.
     pub(crate) fn tag_of(&self, port: usize, vlan: u16) -> Option<u16> {
         (self.ports[port].vlan.is_none() && vlan != 1).then_some(vlan)
     }
 
-    /// Learns the sender's port.
+    /// Records the port of a sender, unless the address table is full of recent addresses.
     pub(crate) fn learn(&mut self, now: Time, port: usize, source: [u8; 6], vlan: u16) {
         if source[0] & MULTICAST != 0 {
             return;
@@ -162,14 +163,15 @@ impl Switch {
         }
     }
 
-    /// Returns the port learned for an address.
+    /// Returns the port of an address, if it was learned and has not aged out.
     pub(crate) fn port_of(&self, now: Time, address: [u8; 6], vlan: u16) -> Option<usize> {
         let learned = self.learned.get(&Address::new(address, vlan))?;
         (now.ns_since(learned.seen_at) < self.age_ns).then_some(learned.port)
     }
 
-    /// Finds the ports through which a frame leaves. There is none if the receiver is behind the
-    /// ingress port, or if the address is reserved for bridges.
+    /// Stores the ports through which a frame leaves in `out`: the port of its receiver, or all
+    /// ports of the VLAN if the receiver is unknown. There are none if the receiver is behind the
+    /// ingress port `from`, or if the address is reserved for bridges.
     pub(crate) fn route(
         &self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Trains: runs of consecutive frames of one packet, which travel together.
+//! Trains, which are consecutive frames of one packet that travel together.
 use std::sync::Arc;
 
 use hakaru_units::Time;
@@ -6,31 +6,33 @@ use hakaru_units::Time;
 use crate::hop::Hop;
 use crate::packet::{FRAME_BYTES_MIN, Packet};
 
-/// An 802.1Q tag.
+/// Length of an 802.1Q tag.
 pub(crate) const TAG_BYTES: u32 = 4;
-/// Preamble, start delimiter and the gap to the next frame.
+/// Length of preamble, start delimiter and the gap to the next frame.
 const GAP_BYTES: u32 = 20;
 
 /// Consecutive frames of one packet that travel together.
 #[derive(Clone, Debug)]
 pub(crate) struct Train {
     pub(crate) packet: Arc<Packet>,
+    /// Index of the first frame in the packet.
     pub(crate) first: u32,
     /// Number of frames, at least 1.
     pub(crate) count: u32,
-    /// VLAN of the train; 0 outside of switches.
+    /// VLAN of the train. 0 before it reaches a switch.
     pub(crate) vlan: u16,
     /// Whether the frames carry an 802.1Q tag on the current link.
     tagged: bool,
-    /// Whether congestion was experienced (ECN).
+    /// Whether the frames are marked "congestion experienced" (ECN).
     pub(crate) marked: bool,
-    /// Bit of the payload that is flipped.
+    /// Random number that selects the bit to flip in the payload, if any.
     pub(crate) corrupt: Option<u32>,
-    /// Changes made by routers.
+    /// Changes made by routers, if any.
     pub(crate) hop: Option<Hop>,
 }
 
 impl Train {
+    /// Creates a train of all frames of a packet.
     pub(crate) fn whole(packet: Arc<Packet>) -> Train {
         Train {
             first: 0,
@@ -44,20 +46,21 @@ impl Train {
         }
     }
 
-    /// Ethernet address of its receiver.
+    /// Returns the Ethernet address of the receiver.
     pub(crate) fn destination(&self) -> [u8; 6] {
         let bytes = self.packet.bytes().first_chunk();
         self.hop
             .map_or(*bytes.unwrap_or(&[0; 6]), |hop| hop.destination)
     }
 
-    /// Ethernet address of its sender.
+    /// Returns the Ethernet address of the sender.
     pub(crate) fn source(&self) -> [u8; 6] {
         let bytes = self.packet.bytes()[6..].first_chunk();
         self.hop.map_or(*bytes.unwrap_or(&[0; 6]), |hop| hop.source)
     }
 
-    /// The headers of its first frame, with some of the payload if it is no super-frame.
+    /// Returns the headers of the first frame. For a packet of a single frame, returns up to 128
+    /// bytes.
     pub(crate) fn first_headers(&self) -> Vec<u8> {
         let packet = &self.packet;
         let Some(cut) = packet.segmentation() else {
@@ -71,24 +74,24 @@ impl Train {
         head
     }
 
-    /// Returns whether its frames carry an 802.1Q tag on the current link.
+    /// Returns whether the frames carry an 802.1Q tag on the current link.
     pub(crate) const fn is_tagged(&self) -> bool {
         self.tagged
     }
 
-    /// Sets whether its frames carry a tag.
+    /// Sets whether the frames carry an 802.1Q tag on the current link.
     pub(crate) const fn set_tagged(&mut self, tagged: bool) {
         self.tagged = tagged;
     }
 
-    /// Returns the bytes of its frames with FCS, and with the tag if they carry one.
+    /// Returns the number of bytes of the frames, including FCS and, if they carry one, the tag.
     pub(crate) fn bytes(&self) -> u64 {
         let last = self.first + self.count - 1;
         u64::from(self.frame_bytes(self.first)) * u64::from(self.count - 1)
             + u64::from(self.frame_bytes(last))
     }
 
-    /// Bytes of frame `index` of its packet on the link it is on.
+    /// Returns the length of frame `index` of the packet on the current link.
     fn frame_bytes(&self, index: u32) -> u32 {
         let bytes = self.packet.frame_bytes(index);
         match (self.packet.tag().is_some(), self.tagged) {
@@ -100,12 +103,12 @@ impl Train {
         }
     }
 
-    /// Returns the bytes on the wire, with preambles and gaps.
+    /// Returns the number of bytes on the wire, including preambles and gaps.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.bytes() + u64::from(GAP_BYTES) * u64::from(self.count)
     }
 
-    /// Returns the length of the longest frame.
+    /// Returns the length of the longest frame, which is the first one.
     pub(crate) fn longest_bytes(&self) -> u32 {
         self.frame_bytes(self.first)
     }
@@ -143,13 +146,13 @@ impl Train {
     }
 }
 
-/// Consecutive frames of one packet, leaving for an interface.
+/// Consecutive frames of one packet that leave for an interface.
 #[derive(Clone, Debug)]
 pub struct OutFrame {
     pub(crate) train: Train,
-    /// VLAN tag to insert.
+    /// VLAN tag, if any.
     pub(crate) tag: Option<u16>,
-    /// Instant at which the first frames arrived.
+    /// Instant at which the first frames arrive.
     pub(crate) due: Time,
 }
 
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_super_frame_is_as_many_bytes_as_its_frames() {
+    fn a_super_frame_has_as_many_bytes_as_its_frames() {
         let packet = super_frame(1448 * 3 + 100);
         assert_eq!(packet.frames(), 4);
         let all = Train::whole(Arc::new(packet.clone()));
@@ -178,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_parts_without_loss() {
+    fn a_train_splits_without_loss() {
         let mut rest = Train::whole(Arc::new(super_frame(1448 * 10 + 1)));
         let all = rest.bytes();
         let front = rest.take_front(4);

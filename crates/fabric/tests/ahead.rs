@@ -1,4 +1,4 @@
-//! Frames reported ahead of their arrival; reporting ahead changes no arrival.
+//! Frames reported ahead of their arrival, which must not change any arrival.
 mod net;
 
 use std::time::Duration;
@@ -13,8 +13,8 @@ const AHEAD: Duration = Duration::from_micros(20);
 /// Instant at which the observed frame is sent, ns.
 const SENT: u64 = 1_000_000_000;
 
-/// Hosts `1`, `2`, … on one switch, each with the delay of its link to the switch (µs) and the rate
-/// of the link back.
+/// Returns hosts `1`, `2`, … on one switch. Each has a delay on its link to the switch, µs; `down`
+/// is the rate of all links from the switch.
 fn star(delays_us: &[f64], down: Option<u64>) -> FabricConfig {
     let links = delays_us.iter().zip(1..).map(|(delay_us, n)| {
         let up = Direction {
@@ -34,8 +34,8 @@ fn star(delays_us: &[f64], down: Option<u64>) -> FabricConfig {
     }
 }
 
-/// Returns how long before its arrival the frame from host 1 to host 2 was reported, ns. `others`:
-/// instants, after it, at which host 3 sends to host 2.
+/// Returns the time by which the frame from host 1 to host 2 was reported before its arrival, ns.
+/// Host 3 sends a frame to host 2 at each of `others`, ns after that frame.
 fn reported_ahead_ns(config: &FabricConfig, others: &[u64]) -> u64 {
     let mut fabric = Fabric::new(config).unwrap();
     fabric.handle_frame(Time::ZERO, 1, frame(2, 1, 64));
@@ -50,14 +50,14 @@ fn reported_ahead_ns(config: &FabricConfig, others: &[u64]) -> u64 {
     let seen = run(&mut fabric, config.links.len());
     assert_conserved(&mut fabric);
     assert_eq!(seen.len(), 1 + others.len());
-    let ours = seen.iter().find(|(_, _, out)| bytes_of(out)[11] == 1);
-    let (at, port, out) = ours.expect("it went out");
+    let our_frame = seen.iter().find(|(_, _, out)| bytes_of(out)[11] == 1);
+    let (at, port, out) = our_frame.expect("the frame left");
     assert_eq!(*port, 1);
     out.due().ns_since(*at)
 }
 
 #[test]
-fn a_lone_frame_is_reported_ahead_ns_through_a_switch_if_nothing_can_come_between() {
+fn a_lone_frame_is_reported_ahead_through_a_switch_if_no_frame_can_precede_it() {
     let ahead = AHEAD.as_nanos() as u64;
     let delay = 10_000.0;
     assert_eq!(reported_ahead_ns(&star(&[delay, 0.0], None), &[]), ahead);
@@ -66,7 +66,7 @@ fn a_lone_frame_is_reported_ahead_ns_through_a_switch_if_nothing_can_come_betwee
         reported_ahead_ns(&star(&[delay, 0.0], Some(GIGABIT)), &[]),
         ahead
     );
-    // Without a rate frames do not meet in a queue. With a rate, a third host's frame might come
+    // Without a rate frames do not meet in a queue. With a rate, a frame of the third host might be
     // first, unless its link is long.
     assert_eq!(
         reported_ahead_ns(&star(&[delay, 0.0, 0.0], None), &[]),
@@ -80,7 +80,7 @@ fn a_lone_frame_is_reported_ahead_ns_through_a_switch_if_nothing_can_come_betwee
         reported_ahead_ns(&star(&[delay, 0.0, 19.0], Some(GIGABIT)), &[]),
         wire_ns
     );
-    // A frame known to arrive first is waited for.
+    // A frame that is known to arrive first delays the report.
     let before = [10_000_000 - 30_000];
     assert_eq!(
         reported_ahead_ns(&star(&[delay, 0.0, 20.0], Some(GIGABIT)), &before),
@@ -89,36 +89,37 @@ fn a_lone_frame_is_reported_ahead_ns_through_a_switch_if_nothing_can_come_betwee
 }
 
 #[test]
-fn frames_are_reported_ahead_ns_of_their_arrival_but_not_before_they_are_on_the_line() {
+fn frames_are_reported_ahead_of_their_arrival_but_not_before_they_are_on_the_line() {
     let ahead = Duration::from_micros(20);
-    for (delay_us, told_at) in [(10_000.0, 10_012_144 - 20_000), (0.0, 0)] {
+    for (delay_us, reported_at) in [(10_000.0, 10_012_144 - 20_000), (0.0, 0)] {
         let mut line = rate(GIGABIT);
         line.delay_us = delay_us;
         let mut fabric = Fabric::new(&wire(line)).unwrap();
         fabric.report_ahead(ahead);
         fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 1518));
         fabric.handle_timeout(Time::ZERO);
-        assert_eq!(fabric.frame_due(1).is_some(), told_at == 0);
+        assert_eq!(fabric.frame_due(1).is_some(), reported_at == 0);
         let seen = run(&mut fabric, 2);
         let reported: Vec<_> = seen
             .iter()
             .map(|(at, port, out)| (at.as_ns(), *port, out.due().as_ns()))
             .collect();
-        // 1518 bytes, preamble and delimiter are 12.208 µs at 1 Gbit/s; the gap follows.
+        // At 1 Gbit/s, 1518 bytes take 12.144 µs.
         assert_eq!(reported.len(), 1, "{reported:?}");
         let (at, port, due) = reported[0];
         assert_eq!(port, 1);
         assert_eq!(due, (delay_us * 1e3) as u64 + 12_144);
-        assert_eq!(at, told_at);
+        assert_eq!(at, reported_at);
         assert_conserved(&mut fabric);
     }
 }
 
-/// Frames that arrived at each interface, and when.
+/// Frames that arrived at each interface, and their instants.
 type Arrivals = Vec<Vec<(Time, Vec<u8>)>>;
 
-/// Returns the arrivals, and the number of frames that entered late. `late`: delay with which the
-/// fabric receives each frame.
+/// Returns the arrivals, and the number of frames that entered late. `late` is the delay with which
+/// the fabric receives each frame. A send is sender, receiver, payload bytes, and ns since the
+/// previous send.
 fn arrivals(
     config: &FabricConfig,
     sends: &[(usize, u8, usize, u64)],
@@ -128,12 +129,11 @@ fn arrivals(
     let mut fabric = Fabric::new(config).unwrap();
     fabric.report_ahead(ahead);
     let mut seen: Arrivals = vec![Vec::new(); config.links.len()];
-    // Works like a shell: advances to each instant of a frame or an event, and takes no frame
-    // before it is due.
+    // Works like a shell: advances from event to event, and takes no frame before it is due.
     let mut pass = |fabric: &mut Fabric, until: Time| loop {
         for (port, seen) in seen.iter_mut().enumerate() {
             while fabric.frame_due(port).is_some_and(|due| due <= until) {
-                let out = fabric.poll_frame(port).expect("it was reported");
+                let out = fabric.poll_frame(port).expect("a due frame can be polled");
                 seen.push((out.due(), bytes_of(&out)));
             }
         }
@@ -152,7 +152,7 @@ fn arrivals(
     }
     pass(&mut fabric, Time::MAX);
     assert_conserved(&mut fabric);
-    seen.iter_mut().for_each(|of| of.sort());
+    seen.iter_mut().for_each(|arrivals| arrivals.sort());
     (seen, fabric.lateness().packets)
 }
 
@@ -165,7 +165,7 @@ fn rates() -> impl Strategy<Value = Option<u64>> {
 }
 
 proptest! {
-    /// Reporting ahead changes neither frames nor places nor instants of arrivals.
+    /// Reporting ahead changes neither frames nor interfaces nor instants of arrivals.
     #[test]
     fn reporting_ahead_changes_no_arrival(
         sends in sends(),
@@ -174,14 +174,16 @@ proptest! {
         ahead_us in 0..60_u64,
     ) {
         let config = star(&delays_us, down);
-        let of = |ahead_us| arrivals(&config, &sends, Duration::from_micros(ahead_us), Duration::ZERO);
-        prop_assert_eq!(of(0), of(ahead_us));
+        let arrivals_with = |ahead_us| {
+            arrivals(&config, &sends, Duration::from_micros(ahead_us), Duration::ZERO)
+        };
+        prop_assert_eq!(arrivals_with(0), arrivals_with(ahead_us));
     }
 
-    /// A link longer than the fabric's delay carries a frame as if the fabric had received it at
-    /// once; other frames are counted as late.
+    /// A frame over a link whose delay exceeds that of the call arrives as if the call had been on
+    /// time. Other frames count as late.
     #[test]
-    fn hearing_late_of_a_frame_changes_no_arrival_over_a_longer_link(
+    fn a_late_call_changes_no_arrival_over_a_longer_link(
         sends in sends(),
         delays_us in prop::collection::vec(prop::sample::select(vec![0.0, 30.0, 31.0, 200.0]), 3),
         (up, down) in (rates(), rates()),
@@ -191,12 +193,12 @@ proptest! {
         let mut config = star(&delays_us, down);
         config.links.iter_mut().for_each(|link| link.a_to_b.rate_bits_per_s = up);
         let ahead = Duration::from_micros(ahead_us);
-        let (at_once, none) = arrivals(&config, &sends, ahead, Duration::ZERO);
-        prop_assert_eq!(none, 0);
-        let (later, begun_late) = arrivals(&config, &sends, ahead, Duration::from_micros(late_us));
+        let (on_time, no_late_frames) = arrivals(&config, &sends, ahead, Duration::ZERO);
+        prop_assert_eq!(no_late_frames, 0);
+        let (later, late_frames) = arrivals(&config, &sends, ahead, Duration::from_micros(late_us));
         let is_short = |delay_us: &f64| *delay_us < late_us as f64;
-        if begun_late == 0 {
-            prop_assert_eq!(at_once, later);
+        if late_frames == 0 {
+            prop_assert_eq!(on_time, later);
         } else {
             prop_assert!(ahead_us > 0 || delays_us.iter().any(is_short));
         }

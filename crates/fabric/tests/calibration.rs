@@ -1,4 +1,4 @@
-//! Known input, known answer: rates, delays, loss, queues.
+//! The model against calculated results: rates, delays, loss, queues.
 mod net;
 
 use std::time::Duration;
@@ -26,12 +26,12 @@ fn rates_are_exact_from_ten_kilobits_to_a_terabit() {
             fabric.handle_frame(Time::ZERO, 0, frame(1, 2, 1518));
         }
         let seen = run(&mut fabric, 2);
-        // The gap after the last frame has not passed when the frame arrives.
+        // The gap after the last frame is not part of its arrival time.
         let exact_ns = (frames * wire_bytes - 20) as f64 * 8e9 / bits_per_s as f64;
         let took_ns = seen.last().unwrap().0.as_ns() as f64;
         assert!(
             (took_ns - exact_ns).abs() <= 2.0,
-            "{bits_per_s}: {took_ns} ns, {exact_ns} ns are right"
+            "{bits_per_s} bit/s: took {took_ns} ns, expected {exact_ns} ns"
         );
         assert_conserved(&mut fabric);
     }
@@ -76,7 +76,7 @@ fn random_loss_lies_in_its_binomial_interval() {
 }
 
 #[test]
-fn bursts_lose_the_share_asked_in_runs_of_the_length_asked() {
+fn bursts_lose_the_configured_share_in_runs_of_the_configured_length() {
     let loss = Loss::Bursts {
         percent: 2.0,
         burst_frames: 8.0,
@@ -102,7 +102,7 @@ fn bursts_lose_the_share_asked_in_runs_of_the_length_asked() {
     assert!((length - 8.0).abs() < 0.4, "{length}");
 }
 
-/// Mean wait in a queue that serves one frame of 1518 bytes in `1538 * 8` ns.
+/// Returns the mean wait in a queue that serves one frame of 1518 bytes in `1538 * 8` ns, ns.
 fn mean_wait_ns(gaps_ns: impl Iterator<Item = u64>) -> f64 {
     let mut fabric = Fabric::new(&wire(rate(GIGABIT))).unwrap();
     let (mut now, mut sent, mut waits) = (Time::ZERO, Vec::new(), Vec::new());
@@ -125,7 +125,7 @@ fn mean_wait_ns(gaps_ns: impl Iterator<Item = u64>) -> f64 {
 }
 
 #[test]
-fn nothing_waits_where_arrivals_and_service_are_even() {
+fn no_frame_waits_if_arrivals_and_service_are_regular() {
     assert_eq!(
         mean_wait_ns((0..10_000).map(|_| 1538 * 8)),
         0.0,
@@ -134,7 +134,7 @@ fn nothing_waits_where_arrivals_and_service_are_even() {
 }
 
 #[test]
-fn poisson_arrivals_wait_as_pollaczek_and_khinchine_say() {
+fn poisson_arrivals_wait_as_the_pollaczek_khinchine_formula_predicts() {
     let service = 1538.0 * 8.0;
     for load in [0.3, 0.6, 0.8] {
         let mut rng = Pcg64::seed_from_u64(7);
@@ -143,13 +143,13 @@ fn poisson_arrivals_wait_as_pollaczek_and_khinchine_say() {
         let (wait, exact) = (mean_wait_ns(gaps), load * service / (2.0 * (1.0 - load)));
         assert!(
             (wait / exact - 1.0).abs() < 0.03,
-            "M/D/1 at {load}: {wait} ns, {exact} ns are right"
+            "M/D/1 at {load}: waited {wait} ns, expected {exact} ns"
         );
     }
 }
 
 #[test]
-fn jitter_has_the_mean_asked_and_keeps_frames_in_order() {
+fn jitter_has_the_configured_mean_and_keeps_frames_in_order() {
     for (jitter, mean_us) in [
         (Jitter::Uniform { max_us: 100.0 }, 50.0),
         (Jitter::Exponential { mean_us: 50.0 }, 50.0),
@@ -167,7 +167,7 @@ fn jitter_has_the_mean_asked_and_keeps_frames_in_order() {
         }))
         .unwrap();
         let frames = 20_000_u64;
-        // So far apart that none would overtake another.
+        // The frames are so far apart that none could overtake another.
         let (mut sum_us, mut got) = (0.0, 0);
         for n in 0..frames {
             let sent = Time(n * 10_000_000);

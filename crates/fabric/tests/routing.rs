@@ -1,4 +1,4 @@
-//! An L3 switch, with the bytes that hosts would send: ARP, forwarding, ICMP.
+//! An L3 switch with the frames that hosts would send: ARP, forwarding, ICMP.
 mod net;
 
 use std::net::Ipv4Addr;
@@ -13,8 +13,8 @@ use net::*;
 const ROUTER: [u8; 6] = [2, b'h', b'k', b'r', 0, 0];
 const UNKNOWN: [u8; 6] = [0xff; 6];
 
-/// Hosts `1` (10.0.1.1, VLAN 1) and `2` (10.0.2.2, VLAN 2) on an L3 switch with .254 in both
-/// networks; 10.9.0.0/16 is behind host 2.
+/// Returns hosts `1` (10.0.1.1, VLAN 1) and `2` (10.0.2.2, VLAN 2) on an L3 switch, which has .254
+/// in both networks. 10.9.0.0/16 is behind host 2.
 fn routed(mtu_bytes: u32) -> FabricConfig {
     let mut config: FabricConfig = serde_json::from_value(serde_json::json!({
         "switches": [{"name": "s", "router": {
@@ -51,7 +51,7 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// An IPv4 packet that forbids fragments, its header sealed.
+/// Builds an IPv4 packet from host 1 that forbids fragments, with its header checksum.
 fn ipv4(to_mac: [u8; 6], to: &str, ttl: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(to_mac);
@@ -78,7 +78,7 @@ fn arp(operation: u8, from: (u8, &str), to: ([u8; 6], &str)) -> Vec<u8> {
     bytes
 }
 
-/// A fabric and the time.
+/// A fabric and the current instant.
 struct Net {
     fabric: Fabric,
     now: Time,
@@ -93,7 +93,7 @@ impl Net {
         }
     }
 
-    /// Sends bytes and returns the frames that leave within 10 ms: port and bytes.
+    /// Sends a frame. Returns the frames that leave within 10 ms: port and bytes.
     fn exchange(&mut self, port: usize, bytes: Vec<u8>) -> Vec<(usize, Vec<u8>)> {
         self.exchange_packet(port, Packet::new(bytes, None, None).unwrap())
     }
@@ -121,8 +121,8 @@ impl Net {
     }
 }
 
-/// A fabric with a router that has resolved both hosts.
-fn acquainted(mtu_bytes: u32) -> Net {
+/// Returns a fabric whose router has resolved both hosts.
+fn resolved_net(mtu_bytes: u32) -> Net {
     let mut net = Net::new(mtu_bytes);
     for (n, own, router) in [(1, "10.0.1.1", "10.0.1.254"), (2, "10.0.2.2", "10.0.2.254")] {
         let seen = net.exchange(usize::from(n) - 1, arp(1, (n, own), (UNKNOWN, router)));
@@ -139,8 +139,9 @@ fn acquainted(mtu_bytes: u32) -> Net {
 
 #[test]
 fn a_packet_for_another_network_leaves_one_hop_older_with_its_checksum_right() {
-    let mut net = acquainted(1500);
-    // A neighbour, and a static route: both by host 2.
+    let mut net = resolved_net(1500);
+    // The first receiver is a neighbour, the second is behind a static route. Both are reached
+    // through host 2.
     for to in ["10.0.2.2", "10.9.8.7"] {
         let seen = net.exchange(0, ipv4(ROUTER, to, 64, 17, b"payload!"));
         let (port, frame) = &seen[0];
@@ -156,7 +157,7 @@ fn a_packet_for_another_network_leaves_one_hop_older_with_its_checksum_right() {
 
 #[test]
 fn a_super_frame_is_routed_whole() {
-    let mut net = acquainted(1500);
+    let mut net = resolved_net(1500);
     let mut bytes = ipv4(ROUTER, "10.0.2.2", 64, 6, &vec![0; 20 + 3000]);
     bytes[46] = 5 << 4;
     let cut = Segmentation {
@@ -166,13 +167,13 @@ fn a_super_frame_is_routed_whole() {
     let packet = Packet::new(bytes, Some(cut), Some((34, 16))).unwrap();
     net.exchange_packet(0, packet);
     let down = counters(&mut net.fabric, "2/b-a");
-    // Three frames, and before them the answer to ARP.
+    // The ARP reply, and three frames.
     assert_eq!((down.frames_out, down.drops.all()), (3 + 1, 0));
 }
 
 #[test]
-fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
-    // The hosts are on a switch of their own; the router is behind a trunk.
+fn a_full_frame_is_routed_over_a_trunk_with_a_tag_that_the_packet_lacks() {
+    // The hosts are on another switch; the router is behind a trunk.
     let mut config = routed(1500);
     config.switches.push(switch("e"));
     for link in &mut config.links {
@@ -195,7 +196,7 @@ fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
         fabric: Fabric::new(&config).unwrap(),
         now: Time::ZERO,
     };
-    // From host 2 (VLAN tagged on the trunk) to host 1 (VLAN untagged).
+    // From host 2 (tagged on the trunk) to host 1 (untagged on the trunk).
     net.exchange(0, arp(1, (1, "10.0.1.1"), (UNKNOWN, "10.0.1.254")));
     net.exchange(1, arp(1, (2, "10.0.2.2"), (UNKNOWN, "10.0.2.254")));
     let before = counters(&mut net.fabric, "trunk/a-b").bytes_out;
@@ -203,22 +204,22 @@ fn a_full_frame_is_routed_over_a_trunk_whose_tag_is_not_the_packets() {
     assert_eq!((seen.len(), seen[0].0), (1, 0));
     assert_eq!(net.switch().dropped_mtu, 0);
     let up = counters(&mut net.fabric, "trunk/a-b");
-    assert_eq!(up.bytes_out - before, 1518 + 4, "with its tag");
+    assert_eq!(up.bytes_out - before, 1518 + 4, "the frame has a tag");
     assert_eq!(counters(&mut net.fabric, "1/b-a").drops.all(), 0);
 }
 
 #[test]
-fn what_a_neighbour_is_sent_waits_until_it_answers() {
+fn packets_to_an_unresolved_neighbour_wait_for_its_arp_reply() {
     let mut net = Net::new(1500);
     let seen = net.exchange(0, ipv4(ROUTER, "10.0.2.2", 64, 17, b"first"));
-    let (port, asked) = &seen[0];
+    let (port, request) = &seen[0];
     assert_eq!(
         (seen.len(), *port),
         (1, 1),
         "one ARP request, in the right VLAN"
     );
-    assert_eq!((&asked[..6], asked[21]), (&UNKNOWN[..], 1));
-    assert_eq!(asked[38..42], [10, 0, 2, 2]);
+    assert_eq!((&request[..6], request[21]), (&UNKNOWN[..], 1));
+    assert_eq!(request[38..42], [10, 0, 2, 2]);
     let answer = arp(2, (2, "10.0.2.2"), (ROUTER, "10.0.2.254"));
     let seen = net.exchange(1, answer);
     assert_eq!(seen.len(), 1);
@@ -233,23 +234,23 @@ fn a_neighbour_that_never_answers_is_unreachable() {
     while let Some(at) = net.fabric.poll_timeout() {
         net.fabric.handle_timeout(at);
         seen.extend(net.outcome());
-        assert!(at < Time(10_000_000_000), "it gives up");
+        assert!(at < Time(10_000_000_000), "the router stops waiting");
     }
-    let asked = seen.iter().filter(|(port, _)| *port == 1).count();
-    let replies: Vec<_> = seen.iter().filter(|(port, _)| *port == 0).collect();
+    let requests = seen.iter().filter(|(port, _)| *port == 1).count();
+    let errors: Vec<_> = seen.iter().filter(|(port, _)| *port == 0).collect();
     assert_eq!(
-        (asked, replies.len()),
+        (requests, errors.len()),
         (2, 1),
         "two more ARP requests, one ICMP error"
     );
-    assert_eq!(replies[0].1[34..36], [3, 1]);
+    assert_eq!(errors[0].1[34..36], [3, 1]);
     let switch = net.switch();
     assert_eq!((switch.dropped_unresolved, switch.frames_now), (1, 0));
 }
 
-/// Returns the ICMP message that comes back, after checking its checksums: type, code, and the
-/// rest.
-fn complaint(net: &mut Net, bytes: Vec<u8>) -> (u8, u8, Vec<u8>) {
+/// Sends a frame and returns the ICMP error that it causes, after checking its checksums: type,
+/// code, and the rest.
+fn icmp_error(net: &mut Net, bytes: Vec<u8>) -> (u8, u8, Vec<u8>) {
     let seen = net.exchange(0, bytes);
     let (port, frame) = &seen[0];
     assert_eq!((seen.len(), *port, frame[23]), (1, 0, 1));
@@ -262,11 +263,11 @@ fn complaint(net: &mut Net, bytes: Vec<u8>) -> (u8, u8, Vec<u8>) {
 }
 
 #[test]
-fn the_sender_hears_why_a_packet_goes_no_further() {
-    let mut net = acquainted(1000);
+fn the_sender_receives_an_icmp_error_for_a_dropped_packet() {
+    let mut net = resolved_net(1000);
     let error_to = |net: &mut Net, to: &str, ttl, bytes: usize| {
         let sent = ipv4(ROUTER, to, ttl, 17, &vec![7; bytes]);
-        let (kind, code, rest) = complaint(net, sent.clone());
+        let (kind, code, rest) = icmp_error(net, sent.clone());
         assert_eq!(
             rest[6..34],
             sent[14..42],
@@ -290,7 +291,7 @@ fn the_sender_hears_why_a_packet_goes_no_further() {
         "too long"
     );
     let seen = net.exchange(0, ipv4(ROUTER, "10.0.2.2", 64, 17, &[7; 980]));
-    assert_eq!(seen[0].0, 1, "just short enough");
+    assert_eq!(seen[0].0, 1, "the packet is just short enough");
     let c = net.switch();
     assert_eq!(
         (c.dropped_ttl, c.dropped_no_route, c.dropped_mtu),
@@ -299,8 +300,8 @@ fn the_sender_hears_why_a_packet_goes_no_further() {
 }
 
 #[test]
-fn of_a_super_frame_each_complaint_quotes_a_frame_as_it_would_have_been() {
-    let mut net = acquainted(1000);
+fn icmp_errors_for_a_super_frame_quote_its_frames() {
+    let mut net = resolved_net(1000);
     let mut bytes = ipv4(ROUTER, "10.0.2.2", 64, 6, &vec![0; 20 + 2920]);
     bytes[38..42].copy_from_slice(&5000_u32.to_be_bytes());
     bytes[46] = 5 << 4;
@@ -321,13 +322,13 @@ fn of_a_super_frame_each_complaint_quotes_a_frame_as_it_would_have_been() {
             u32::from_be_bytes(frame[66..70].try_into().unwrap())
         })
         .collect();
-    // At 1 Gbit/s frames leave singly.
+    // At 1 Gbit/s a train is a single frame.
     assert_eq!(sequences, [5000, 6460]);
 }
 
 #[test]
-fn a_router_answers_echoes_to_either_of_its_addresses_and_complains_of_no_complaint() {
-    let mut net = acquainted(1500);
+fn a_router_answers_echoes_to_each_of_its_addresses_and_sends_no_error_about_an_error() {
+    let mut net = resolved_net(1500);
     let mut echo = vec![8, 0, 0, 0, 0, 1, 0, 2];
     echo.extend(b"are you there");
     let seal = !sum(&echo);
@@ -345,8 +346,8 @@ fn a_router_answers_echoes_to_either_of_its_addresses_and_complains_of_no_compla
 }
 
 #[test]
-fn what_is_not_for_the_router_stays_in_its_vlan() {
-    let mut net = acquainted(1500);
+fn packets_not_addressed_to_the_router_stay_in_their_vlan() {
+    let mut net = resolved_net(1500);
     let sent = ipv4(mac(2), "10.0.2.2", 64, 17, b"direct");
     assert!(net.exchange(0, sent).is_empty());
     let c = net.switch();
@@ -358,7 +359,7 @@ fn what_is_not_for_the_router_stays_in_its_vlan() {
 }
 
 #[test]
-fn routers_that_cannot_be_are_refused_with_a_reason() {
+fn invalid_routers_are_refused_with_a_reason() {
     let message = |change: &dyn Fn(&mut hakaru_contract::fabric::RouterConfig)| {
         let mut config = routed(1500);
         change(config.switches[0].router.as_mut().unwrap());

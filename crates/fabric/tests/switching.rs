@@ -11,8 +11,8 @@ use hakaru_units::Time;
 use net::*;
 use proptest::prelude::*;
 
-/// Hosts `1`, `2`, … on one switch. The last has a link of `slow` bits per second with `bytes` of
-/// queue, the others of 10 Gbit/s.
+/// Returns hosts `1`, `2`, … on one switch. The link of the last one has `slow` bits per second,
+/// and a queue of `bytes` from the switch. The other links have 10 Gbit/s.
 fn star(hosts: u8, slow: u64, bytes: u64) -> FabricConfig {
     let fast = rate(10 * GIGABIT);
     let mut links: Vec<LinkConfig> = (1..hosts)
@@ -28,7 +28,7 @@ fn star(hosts: u8, slow: u64, bytes: u64) -> FabricConfig {
     }
 }
 
-/// Sends a frame from every host, so that the switch learns their ports.
+/// Sends a frame from every host, so that the switch learns its port.
 fn introduce(fabric: &mut Fabric, hosts: u8) {
     for n in 1..=hosts {
         fabric.handle_frame(Time::ZERO, usize::from(n) - 1, frame(n, 255, 64));
@@ -44,21 +44,22 @@ fn a_switch_floods_until_it_has_learnt_the_port() {
         .iter()
         .map(|(_, port, _)| *port)
         .collect();
-    assert_eq!(to, [1, 2], "not back to where it came from");
+    assert_eq!(to, [1, 2], "not to the ingress port");
     fabric.handle_frame(Time(1 << 30), 1, frame(2, 1, 64));
     let to: Vec<usize> = run(&mut fabric, 3)
         .iter()
         .map(|(_, port, _)| *port)
         .collect();
     assert_eq!(to, [0]);
-    // An address that is silent for 300 s is forgotten.
+    // An address ages out after 300 s without a frame.
     fabric.handle_frame(Time(400_000_000_000), 0, frame(1, 2, 64));
     assert_eq!(run(&mut fabric, 3).len(), 2);
 }
 
 #[test]
 fn a_super_frame_loses_only_the_frames_that_find_no_room() {
-    // Room for ten frames; while 44 arrive at 10 Gbit/s, a tenth of them leaves at 1 Gbit/s.
+    // The queue has room for ten frames. While 44 arrive at 10 Gbit/s, a tenth of them leaves at 1
+    // Gbit/s.
     let mut fabric = Fabric::new(&star(2, GIGABIT, 10 * 1518 + 100)).unwrap();
     introduce(&mut fabric, 2);
     fabric.handle_frame(Time(1 << 20), 0, tcp(1, 2, 44 * SEGMENT_BYTES));
@@ -68,9 +69,9 @@ fn a_super_frame_loses_only_the_frames_that_find_no_room() {
     assert_eq!(arrived as u64 + down.drops.buffer, 44);
     assert!(
         (13..=16).contains(&arrived),
-        "{arrived} frames: ten, and about one in ten of the others"
+        "{arrived} frames arrived; expected are ten, and one in ten of the others"
     );
-    // Each piece carries its part of the stream.
+    // The sequence number of each piece matches its part of the stream.
     let mut sequences = Vec::new();
     for (_, _, out) in &seen {
         let bytes = bytes_of(out);
@@ -83,7 +84,8 @@ fn a_super_frame_loses_only_the_frames_that_find_no_room() {
 
 #[test]
 fn two_links_of_one_rate_need_no_buffer_between_them() {
-    // Room for three frames; on a wire each has left before the next but one arrives.
+    // The queues have room for three frames. On a wire each frame has left before the second one
+    // after it arrives.
     let ten = rate(10 * GIGABIT);
     let mut short = ten.clone();
     short.queue = queue(3 * 1518 + 100);
@@ -118,7 +120,7 @@ fn two_links_of_one_rate_need_no_buffer_between_them() {
 }
 
 #[test]
-fn cutting_through_saves_the_time_a_frame_takes_to_come() {
+fn cut_through_saves_the_time_that_a_frame_takes_to_arrive() {
     let mut took = [Forwarding::StoreAndForward, Forwarding::CutThrough].map(|forwarding| {
         let mut config = star(3, 10 * GIGABIT, 512 << 10);
         config.switches[0].forwarding = forwarding;
@@ -129,7 +131,7 @@ fn cutting_through_saves_the_time_a_frame_takes_to_come() {
         run(&mut fabric, 3)[0].0.ns_since(sent)
     });
     took.reverse();
-    // 1454 bytes that need not be awaited, at 10 Gbit/s; 1 ns of rounding on each hop.
+    // Cut-through need not wait for 1454 bytes at 10 Gbit/s.
     assert!(
         took[1].abs_diff(took[0]).abs_diff(1454 * 8 / 10) <= 18,
         "{took:?}"
@@ -176,9 +178,9 @@ fn with_pause_nothing_is_dropped_and_the_slow_port_never_idles() {
 }
 
 #[test]
-fn a_shared_buffer_gives_each_queue_alpha_times_what_is_free() {
-    // A single congested port settles where its queue is alpha / (1 + alpha) of the memory
-    // (Choudhury and Hahne).
+fn a_shared_buffer_gives_each_queue_alpha_times_the_free_part() {
+    // The queue of a single congested port settles at alpha / (1 + alpha) of the memory (Choudhury
+    // and Hahne).
     for alpha in [0.5, 1.0, 2.0] {
         let mut config = star(3, GIGABIT, 1 << 30);
         config.switches[0].shared_buffer = Some(SharedBuffer {
@@ -199,7 +201,7 @@ fn a_shared_buffer_gives_each_queue_alpha_times_what_is_free() {
         let settled = 300_000.0 * alpha / (1.0 + alpha);
         assert!(
             (peak as f64 - settled).abs() < 2.0 * 1518.0,
-            "alpha {alpha}: {peak}, {settled} expected"
+            "alpha {alpha}: peak of {peak} bytes, expected {settled}"
         );
     }
 }
@@ -261,7 +263,7 @@ fn early_detection_drops_or_marks_before_the_queue_is_full() {
 }
 
 #[test]
-fn vlans_keep_apart_and_trunks_carry_them() {
+fn vlans_are_isolated_and_trunks_carry_them() {
     let mut config = star(2, GIGABIT, 512 << 10);
     config.switches.push(switch("t"));
     let access = |name: &str, of: &str, vlan| LinkConfig {
@@ -292,14 +294,14 @@ fn vlans_keep_apart_and_trunks_carry_them() {
     let mut fabric = Fabric::new(&config).unwrap();
     fabric.handle_frame(Time::ZERO, 0, frame(1, 255, 64));
     let seen = run(&mut fabric, 4);
-    assert_eq!(seen.len(), 1, "one host is in the same VLAN");
+    assert_eq!(seen.len(), 1, "only one other host is in the VLAN");
     assert_eq!(seen[0].1, 2);
     assert_eq!(
         bytes_of(&seen[0].2),
         frame(1, 255, 64).bytes(),
-        "an access port gives it out without a tag"
+        "an access port sends the frame without a tag"
     );
-    // With its tag it is four bytes longer.
+    // The tag makes the frame four bytes longer.
     for (link, bytes) in [("1/a-b", 64), ("trunk/a-b", 68), ("3/b-a", 64)] {
         assert_eq!(counters(&mut fabric, link).bytes_out, bytes, "{link}");
     }
@@ -310,8 +312,8 @@ fn vlans_keep_apart_and_trunks_carry_them() {
     assert!(run(&mut fabric, 4).is_empty());
 }
 
-/// Hosts `1` and `3` in VLAN 10, `2` and `4` in VLAN 20, two each on switches joined by a trunk of
-/// VLAN 10 alone.
+/// Returns hosts `1` and `3` in VLAN 10 and `2` and `4` in VLAN 20, two each on two switches. The
+/// trunk between them allows only VLAN 10 at one end.
 fn pruned() -> FabricConfig {
     let end = |name: &str, vlan, allowed| End::Switch {
         name: name.into(),
@@ -352,17 +354,20 @@ fn a_trunk_carries_the_vlans_it_allows_and_refuses_the_others() {
         1,
         "VLAN 20 does not leave"
     );
-    // The other end allows all VLANs: the frame is refused where it enters.
+    // The other end allows all VLANs, so the frame crosses the trunk and is refused after it.
     fabric.handle_frame(Time(1), 3, frame(4, 255, 64));
     assert!(run(&mut fabric, 4).is_empty());
     assert_eq!(counters(&mut fabric, "trunk/b-a").frames_out, 1);
-    let of: Vec<_> = fabric.switch_counters().collect();
-    assert_eq!((of[0].1.dropped_vlan, of[1].1.dropped_vlan), (1, 0));
+    let dropped: Vec<u64> = fabric
+        .switch_counters()
+        .map(|(_, counters)| counters.dropped_vlan)
+        .collect();
+    assert_eq!(dropped, [1, 0]);
     assert_conserved(&mut fabric);
 }
 
 #[test]
-fn what_a_trunk_cannot_allow_is_refused() {
+fn invalid_lists_of_allowed_vlans_are_refused() {
     let message = |vlan, allowed: &[u16]| {
         let mut config = pruned();
         config.links[4].a = End::Switch {
@@ -378,7 +383,7 @@ fn what_a_trunk_cannot_allow_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_bounds() {
+fn invalid_values_are_refused_with_their_bounds() {
     let message = |change: &dyn Fn(&mut FabricConfig)| {
         let mut config = star(2, GIGABIT, 512 << 10);
         change(&mut config);
@@ -413,7 +418,7 @@ fn what_cannot_be_is_refused_with_the_bounds() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
-    /// For any frames and impairments: every frame is accounted for, and a seed determines the
+    /// For any frames and impairments, every frame is accounted for, and the seed determines the
     /// history.
     #[test]
     fn frames_are_conserved_and_histories_repeat(
@@ -444,7 +449,7 @@ proptest! {
             }).collect();
             assert_conserved(&mut fabric);
             for (name, c) in fabric.counters(Time::MAX) {
-                assert_eq!((c.frames_now, c.queue_bytes_now), (0, 0), "{name}: all has left");
+                assert_eq!((c.frames_now, c.queue_bytes_now), (0, 0), "{name}: every frame has left");
             }
             seen
         };

@@ -11,45 +11,45 @@ pub enum SessionError {
     /// The target refused the login.
     #[error("login refused: {} ({:04x}h)", login_status_text(*.0), .0.0)]
     Refused(LoginStatus),
-    /// The target answers a login with one redirect after another.
+    /// The target answered consecutive logins with redirects.
     #[error("login was redirected {0} times in a row")]
     Redirects(u32),
-    /// The target redirects without a usable address.
-    #[error("login was redirected to `{0}`, which is no address")]
+    /// The target redirected the login without a usable address.
+    #[error("login was redirected to `{0}`, which is not an address")]
     RedirectAddress(String),
-    /// The target sent something that RFC 7143 does not allow.
+    /// The target violated RFC 7143.
     #[error("protocol error: {0}")]
     Protocol(&'static str),
-    /// Keys that break the rules of negotiation.
+    /// The target's keys violate the rules of negotiation.
     #[error("negotiation failed: {0}")]
     Negotiation(String),
-    /// CHAP failed on either side, or did not follow RFC 7143.
+    /// CHAP failed on either side, or the target's CHAP keys violate RFC 7143.
     #[error("authentication failed: {0}")]
     Authentication(&'static str),
-    /// A header that breaks its format.
+    /// A header is invalid.
     #[error("protocol error: {0}")]
     Wire(#[from] WireError),
-    /// A stream that cannot be cut into PDUs.
+    /// The stream cannot be split into PDUs.
     #[error("protocol error: {0}")]
     Frame(#[from] FrameError),
-    /// Data that did not arrive as it was sent, at error recovery level 0.
+    /// A data segment does not match its digest, which error recovery level 0 cannot repair.
     #[error("data digest error")]
     DataDigest,
-    /// The target rejected a PDU of ours.
+    /// The target rejected a PDU of the session.
     #[error("target rejected a PDU: {}", reject_text(*.0))]
     Rejected(RejectReason),
     /// The target did not answer in time.
-    #[error("{what} was not answered within {} s", .after.as_secs_f64())]
+    #[error("{exchange} was not answered within {} s", .after.as_secs_f64())]
     Timeout {
         /// The exchange that was not answered.
-        what: &'static str,
-        /// The limit.
+        exchange: &'static str,
+        /// Time limit of the exchange.
         after: Duration,
     },
-    /// The target announced that it ends the session, or asked us to.
+    /// The target ended the session by an Asynchronous Message, or requested a logout.
     #[error("target {0}")]
     Dropped(&'static str),
-    /// The connection ended.
+    /// The connection ended without a logout.
     #[error("connection lost {0}")]
     Closed(&'static str),
 }
@@ -57,7 +57,7 @@ pub enum SessionError {
 /// Failure of a command whose session continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
-    /// CHECK CONDITION, with what the sense data says.
+    /// CHECK CONDITION with sense data.
     #[error("CHECK CONDITION: {0}")]
     Check(Sense),
     /// CHECK CONDITION without readable sense data.
@@ -69,17 +69,17 @@ pub enum TaskError {
     /// The target could not complete the command (iSCSI service response).
     #[error("target failure, service response {0:02x}h")]
     TargetFailure(u8),
-    /// GOOD, but fewer bytes than asked for.
-    #[error("{moved} of {expected} bytes moved")]
+    /// Status GOOD, but fewer bytes were transferred than requested.
+    #[error("{moved} of {expected} bytes transferred")]
     Short {
-        /// Bytes moved.
+        /// Bytes transferred.
         moved: u32,
-        /// Bytes asked for.
+        /// Bytes requested.
         expected: u32,
     },
 }
 
-/// RFC 7143 section 11.13.5.
+/// Returns the meaning of a login status, in the words of RFC 7143 section 11.13.5.
 fn login_status_text(status: LoginStatus) -> &'static str {
     match status {
         LoginStatus::INITIATOR_ERROR => "initiator error",
@@ -103,7 +103,7 @@ fn login_status_text(status: LoginStatus) -> &'static str {
     }
 }
 
-/// RFC 7143 section 11.17.1.
+/// Returns the meaning of a reject reason, in the words of RFC 7143 section 11.17.1.
 fn reject_text(reason: RejectReason) -> &'static str {
     match reason {
         RejectReason::DataDigestError => "data (payload) digest error",

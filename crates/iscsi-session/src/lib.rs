@@ -1,20 +1,22 @@
 //! The initiator's side of an iSCSI session (RFC 7143), without I/O.
 //!
 //! The path of one task:
-//! 1. [`Nexus::submit`] or [`Session::submit`] queues it; it leaves as a SCSI command within the target's command window;
-//! 2. its PDUs lie in [`Transmit`], data by reference; a shell sends them and calls [`Transmit::advance`];
-//! 3. a shell hands what it receives to [`Session::handle_received`];
-//! 4. the session follows Data-In, R2T and the response, and returns a [`Done`].
+//! 1. [`Nexus::submit`] or [`Session::submit`] queues the task. It is sent as a SCSI Command when
+//!    the target's command window allows.
+//! 2. Its PDUs are queued in [`Transmit`], data by reference. A shell sends them and calls
+//!    [`Transmit::advance`].
+//! 3. The shell passes received bytes to [`Session::handle_received`].
+//! 4. The session processes Data-In, R2T and the response, and returns a [`Done`].
 //!
 //! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for one
 //! logical unit: it also follows redirects and surveys the LU ([`LuFacts`]) before it accepts
 //! tasks. Loads and copy jobs build on a nexus.
 //!
-//! `#[inline]` stands on functions that run for every command. Without these hints (here and in
+//! `#[inline]` is set on functions that run for every command. Without these hints (here and in
 //! `hakaru-load`) `make bench` initiator_cpu_per_100k_against_tgt is 4 % higher.
 //!
-//! Nothing here has a socket, a thread or a clock: the caller passes the time. Whatever a target
-//! sends, the answer is a [`SessionError`], never a panic.
+//! The crate has no socket, thread or clock: the caller passes the time. A target that violates the
+//! protocol causes a [`SessionError`], never a panic.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,10 +1,10 @@
-//! A session for one logical unit (SAM's I_T_L nexus): logs in, follows redirects, surveys the LU,
-//! then executes tasks.
+//! A session for one logical unit (SAM's I_T_L nexus). It logs in, follows redirects, surveys the
+//! LU and then executes tasks.
 //!
 //! ```text
 //!   connected → logged in → surveyed → Ready ──submit, poll_done──→ … ──log_out──→ LoggedOut
 //! ```
-//! The caller decides what the tasks are: a VM's load, a copy job.
+//! The caller supplies the tasks, such as those of a VM's load or of a copy job.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -15,43 +15,43 @@ use crate::session::{Done, Event, Session, SessionConfig, Task};
 use crate::survey::{LuFacts, Survey, SurveyError};
 use crate::transmit::Transmit;
 
-/// Redirects in a row that are followed, so that a loop of redirects ends.
+/// Maximum number of consecutive redirects that are followed. A longer loop fails the nexus.
 pub const REDIRECTS_MAX: u32 = 8;
 
 /// An event of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NexusEvent {
-    /// Logged in and surveyed: [`Nexus::submit`] may be called.
+    /// The nexus has logged in and surveyed the LU. [`Nexus::submit`] may be called.
     Ready(LuFacts),
-    /// Connect again, to this address, then call [`Nexus::handle_connected`].
+    /// The caller must connect to this address and then call [`Nexus::handle_connected`].
     Redirected {
         /// `address:port`.
         address: String,
     },
-    /// The nexus has failed; tasks that had not ended by then never will.
+    /// The nexus failed. Its unfinished tasks will not complete.
     Failed(NexusError),
-    /// The session ended as asked.
+    /// The session ended as requested by [`Nexus::log_out`].
     LoggedOut,
 }
 
 /// Reason why a nexus has failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NexusError {
-    /// Its session ended.
+    /// The session ended.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Its LU cannot be used.
+    /// The LU cannot be used.
     #[error(transparent)]
     Survey(#[from] SurveyError),
 }
 
-/// One session and its LU. See the module.
+/// One session and its LU. See the module's documentation.
 #[derive(Debug)]
 pub struct Nexus {
     lun: u8,
     config: SessionConfig,
     session: Session,
-    /// Until the LU is known.
+    /// The survey of the LU, until it is complete.
     survey: Option<Survey>,
     redirects: u32,
     failed: bool,
@@ -59,7 +59,8 @@ pub struct Nexus {
 }
 
 impl Nexus {
-    /// To LU `lun`, over a session that `config` describes; it waits for its connection.
+    /// Creates a nexus to LU `lun` over a session that `config` describes. It waits for its
+    /// connection.
     #[must_use]
     pub fn new(lun: u8, config: SessionConfig) -> Nexus {
         Nexus {
@@ -73,36 +74,36 @@ impl Nexus {
         }
     }
 
-    /// The connection is established.
+    /// Starts the login on an established connection.
     pub fn handle_connected(&mut self, now: Time) {
         self.session.handle_connected(now);
     }
 
-    /// Takes what was received, in pieces of any size.
+    /// Processes received bytes, in pieces of any size.
     pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
         self.session.handle_received(now, bytes);
         self.advance(now);
     }
 
-    /// The connection ended; `why` completes "connection lost …".
-    pub fn handle_closed(&mut self, now: Time, why: &'static str) {
-        self.session.handle_closed(why);
+    /// Handles the end of the connection. `cause` completes the message "connection lost …".
+    pub fn handle_closed(&mut self, now: Time, cause: &'static str) {
+        self.session.handle_closed(cause);
         self.advance(now);
     }
 
-    /// Handles timers that have expired; harmless when none has.
+    /// Handles expired timers. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Time) {
         self.session.handle_timeout(now);
         self.advance(now);
     }
 
-    /// Queues a task; wants [`NexusEvent::Ready`] to have come.
+    /// Queues a task. Requires that [`NexusEvent::Ready`] was returned.
     pub fn submit(&mut self, now: Time, task: Task) {
         debug_assert!(self.survey.is_none());
         self.session.submit(now, task);
     }
 
-    /// The next task of the caller's that has ended.
+    /// Returns the next completed task of the caller.
     #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
         if self.survey.is_some() {
@@ -111,12 +112,13 @@ impl Nexus {
         self.session.poll_done()
     }
 
-    /// Returns the next event. Look for tasks that have ended first: they did before.
+    /// Returns the next event. The caller polls completed tasks first, because they ended before
+    /// the event.
     pub fn poll_event(&mut self) -> Option<NexusEvent> {
         self.events.pop_front()
     }
 
-    /// Ends the session; [`NexusEvent::LoggedOut`] comes.
+    /// Logs out. [`NexusEvent::LoggedOut`] follows.
     pub fn log_out(&mut self, now: Time) {
         self.session.log_out(now);
         self.advance(now);
@@ -127,7 +129,7 @@ impl Nexus {
         self.session.transmit()
     }
 
-    /// Takes a buffer of [`Done`] back, to be read into again.
+    /// Accepts the buffer of a [`Done`] for reuse by later reads.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.session.recycle(buffer);
     }
@@ -139,14 +141,15 @@ impl Nexus {
         &self.session
     }
 
-    /// How it logs in.
+    /// Returns the configuration of the session.
     #[must_use]
     pub fn config(&self) -> &SessionConfig {
         &self.config
     }
 
-    /// Session ID. `index` makes it unique within the engine, up to 65 536 sessions; `seed` makes a
-    /// collision with an earlier run unlikely. The initiator's name distinguishes engines.
+    /// Returns a session ID. `index` makes it unique within the engine, up to 65 536 sessions.
+    /// `seed` makes a collision with an earlier run unlikely. The initiator's name distinguishes
+    /// engines.
     #[must_use]
     pub fn isid(seed: u64, index: usize) -> Isid {
         Isid::random((seed as u32) ^ ((index >> 16) as u32) << 16, index as u16)

@@ -1,4 +1,4 @@
-//! The survey of an LU before it is used: is it ready, its type, the target's LUNs, its size.
+//! The survey of an LU before it is used: the target's LUNs, the LU's type, readiness and size.
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::{
     Capacity10, Capacity16, Cdb, Inquiry, PeripheralQualifier, Sense, SenseKey, parse_luns,
@@ -7,19 +7,19 @@ use hakaru_wire::scsi::{
 use crate::error::TaskError;
 use crate::session::{Done, Task, TaskData};
 
-/// Enough for standard INQUIRY data and both capacities.
+/// Allocation length of INQUIRY, bytes. Standard INQUIRY data is shorter.
 const SHORT_ANSWER: u32 = 255;
-/// Enough for 2047 LUNs.
+/// Allocation length of REPORT LUNS, bytes: room for 2047 LUNs.
 const LUNS_ANSWER: u32 = 16_384;
-/// Logical block lengths that a disk may have (SBC-3 leaves it open; these are what is made).
+/// Accepted logical block lengths, bytes. SBC-3 sets no limits; actual disks are within this range.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
-/// Block length and size of what requests go to.
+/// Block length and size of an LU or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Bytes of one logical block; offsets and lengths of requests are multiples of it.
+    /// Bytes of one logical block. Offsets and lengths of requests are multiples of it.
     pub block_bytes: u32,
-    /// Capacity.
+    /// Capacity, bytes.
     pub capacity_bytes: u64,
 }
 
@@ -34,36 +34,36 @@ pub struct LuFacts {
     pub product: String,
     /// Product revision level.
     pub revision: String,
-    /// LUNs that REPORT LUNS listed; empty if the target does not know the command.
+    /// LUNs listed by REPORT LUNS. Empty if the target does not support the command.
     pub luns: Vec<u16>,
 }
 
-/// Why an LU cannot be loaded.
+/// Reason why an LU cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SurveyError {
     /// A command failed.
     #[error("{command} failed: {error}")]
     Command {
-        /// Its name.
+        /// Name of the command.
         command: &'static str,
-        /// How.
+        /// Error of the command.
         error: TaskError,
     },
-    /// An answer makes no sense.
-    #[error("{command} was answered with {what}")]
+    /// An answer is unusable.
+    #[error("{command} was answered with {answer}")]
     Answer {
-        /// The command.
+        /// Name of the command.
         command: &'static str,
         /// Description of the answer.
-        what: String,
+        answer: String,
     },
-    /// There is no such LU, or it is no disk.
-    #[error("LUN {lun} is not a disk ({what}); the target has LUNs {luns:?}")]
+    /// The LU does not exist or is not a disk.
+    #[error("LUN {lun} is not a disk ({reason}); the target has LUNs {luns:?}")]
     NoDisk {
-        /// The LUN asked for.
+        /// The LUN requested.
         lun: u16,
-        /// Type of the LU.
-        what: String,
+        /// Type of the LU, or that no device is connected.
+        reason: String,
         /// LUNs of the target.
         luns: Vec<u16>,
     },
@@ -117,7 +117,7 @@ impl Step {
     }
 }
 
-/// Asks the questions one after the other. UNIT ATTENTIONs are the session's to retry.
+/// Surveys an LU with consecutive commands. The session retries UNIT ATTENTIONs.
 #[derive(Debug)]
 pub struct Survey {
     lun: u16,
@@ -127,7 +127,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// A survey of `lun`.
+    /// Creates a survey of `lun`.
     #[must_use]
     pub fn new(lun: u16) -> Survey {
         Survey {
@@ -138,11 +138,11 @@ impl Survey {
         }
     }
 
-    /// The command to submit now.
+    /// Returns the command to submit now.
     #[must_use]
     pub fn task(&self) -> Task {
         let (cdb, length) = self.step.command();
-        // REPORT LUNS goes to LUN 0, which answers it even where no disk is (SPC-4 section 4.6.4).
+        // REPORT LUNS goes to LUN 0, which answers it even without a disk (SPC-4 section 4.6.4).
         let lun = if self.step == Step::ReportLuns {
             0
         } else {
@@ -161,40 +161,44 @@ impl Survey {
         }
     }
 
-    /// The command has ended. `Ok(None)`: submit [`Survey::task`] again, it is the next one.
+    /// Processes the completed command. On `Ok(None)` the caller submits [`Survey::task`], which is
+    /// the next command.
     ///
     /// # Errors
-    /// The LU cannot be loaded.
+    /// [`SurveyError`] if the LU cannot be used.
     pub fn handle_done(&mut self, done: &Done) -> Result<Option<LuFacts>, SurveyError> {
         match done.result {
-            Ok(_) => self.take_answer(&done.data),
-            Err(error) => self.take_failure(error),
+            Ok(_) => self.handle_answer(&done.data),
+            Err(error) => self.handle_failure(error),
         }
     }
 
-    fn take_answer(&mut self, data: &[u8]) -> Result<Option<LuFacts>, SurveyError> {
+    fn handle_answer(&mut self, data: &[u8]) -> Result<Option<LuFacts>, SurveyError> {
         match self.step {
             Step::ReportLuns => {
-                // News only: a list that cannot be read is as good as none.
+                // The list is only informative, so an invalid list counts as empty.
                 let (luns, _) = parse_luns(data).unwrap_or_default();
                 self.luns = luns.iter().filter_map(|lun| lun.number()).collect();
                 self.step = Step::Inquiry;
             }
             Step::Inquiry => {
-                let inquiry = Inquiry::parse(data).map_err(|_| self.nonsense("too few bytes"))?;
+                let inquiry =
+                    Inquiry::parse(data).map_err(|_| self.unusable_answer("too few bytes"))?;
                 self.check_is_disk(&inquiry)?;
                 self.inquiry = Some(inquiry);
                 self.step = Step::TestUnitReady;
             }
             Step::TestUnitReady => self.step = Step::Capacity16,
             Step::Capacity16 => {
-                let answer = Capacity16::parse(data).map_err(|_| self.nonsense("too few bytes"))?;
+                let answer =
+                    Capacity16::parse(data).map_err(|_| self.unusable_answer("too few bytes"))?;
                 return self
                     .conclude(answer.last_lba, answer.block_length)
                     .map(Some);
             }
             Step::Capacity10 => {
-                let answer = Capacity10::parse(data).map_err(|_| self.nonsense("too few bytes"))?;
+                let answer =
+                    Capacity10::parse(data).map_err(|_| self.unusable_answer("too few bytes"))?;
                 return self
                     .conclude(u64::from(answer.last_lba), answer.block_length)
                     .map(Some);
@@ -203,7 +207,7 @@ impl Survey {
         Ok(None)
     }
 
-    fn take_failure(&mut self, error: TaskError) -> Result<Option<LuFacts>, SurveyError> {
+    fn handle_failure(&mut self, error: TaskError) -> Result<Option<LuFacts>, SurveyError> {
         let unknown_command = matches!(
             error,
             TaskError::Check(Sense {
@@ -212,7 +216,8 @@ impl Survey {
             })
         );
         match self.step {
-            // Old targets know neither; the one is news only, the other has a smaller brother.
+            // Old targets lack both commands. REPORT LUNS is only informative, and READ
+            // CAPACITY(10) replaces READ CAPACITY(16).
             Step::ReportLuns if unknown_command => self.step = Step::Inquiry,
             Step::Capacity16 if unknown_command => self.step = Step::Capacity10,
             step => {
@@ -225,34 +230,35 @@ impl Survey {
         Ok(None)
     }
 
-    /// Qualifier 0 (a device is there) and type 0 (direct access block device), SPC-4 section
-    /// 6.6.2.
+    /// Checks for qualifier 0 (a device is connected) and type 0 (direct access block device),
+    /// SPC-4 section 6.6.2.
     fn check_is_disk(&self, inquiry: &Inquiry) -> Result<(), SurveyError> {
-        let what = match (inquiry.qualifier, inquiry.device_type) {
+        let reason = match (inquiry.qualifier, inquiry.device_type) {
             (PeripheralQualifier::Connected, 0) => return Ok(()),
             (PeripheralQualifier::Connected, 0x0c) => "it is the target's controller".to_owned(),
             (PeripheralQualifier::Connected, device_type) => {
                 format!("device type {device_type:02x}h")
             }
-            _ => "no device is there".to_owned(),
+            _ => "no device is connected".to_owned(),
         };
         Err(SurveyError::NoDisk {
             lun: self.lun,
-            what,
+            reason,
             luns: self.luns.clone(),
         })
     }
 
-    /// A lying target may say anything here: 0 or 2^64 blocks, blocks of 0 or 3 bytes.
+    /// Checks the capacity and returns the result of the survey. A hostile target may report any
+    /// capacity: 0 or 2^64 blocks, blocks of 0 or 3 bytes.
     fn conclude(&mut self, last_lba: u64, block_bytes: u32) -> Result<LuFacts, SurveyError> {
         if !BLOCK_BYTES.contains(&block_bytes) || !block_bytes.is_power_of_two() {
-            return Err(self.nonsense(&format!("blocks of {block_bytes} bytes")));
+            return Err(self.unusable_answer(&format!("blocks of {block_bytes} bytes")));
         }
         let capacity = last_lba
             .checked_add(1)
             .and_then(|blocks| blocks.checked_mul(u64::from(block_bytes)));
         let Some(capacity_bytes) = capacity.filter(|&bytes| bytes <= i64::MAX as u64) else {
-            return Err(self.nonsense(&format!("a last block of {last_lba}")));
+            return Err(self.unusable_answer(&format!("a last block of {last_lba}")));
         };
         let inquiry = self
             .inquiry
@@ -270,10 +276,10 @@ impl Survey {
         })
     }
 
-    fn nonsense(&self, what: &str) -> SurveyError {
+    fn unusable_answer(&self, answer: &str) -> SurveyError {
         SurveyError::Answer {
             command: self.step.name(),
-            what: what.to_owned(),
+            answer: answer.to_owned(),
         }
     }
 }

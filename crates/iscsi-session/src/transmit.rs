@@ -29,33 +29,33 @@ impl Payload for Data {
 
 /// A queue of bytes to send, in order.
 ///
-/// Commands without data are adjacent, so a batch of reads is one slice, however many they are.
+/// Commands without data are adjacent, so a batch of any number of reads is one slice.
 #[derive(Debug, Default)]
 pub struct Transmit {
     queue: SendQueue<Data>,
-    /// Bytes sent over the life of the queue.
+    /// Number of bytes sent over the life of the queue.
     sent: u64,
-    /// Positions in the byte stream that a command waits for, ascending.
+    /// Positions in the byte stream, ascending, each with the mark to report once it was sent.
     marks: VecDeque<(u64, Mark)>,
-    /// Positions that were reached while marks were waiting, and when.
+    /// Positions that were reached while marks were pending, each with its instant.
     reached: VecDeque<(Time, u64)>,
 }
 
 impl Transmit {
-    /// Whether nothing is queued.
+    /// Returns whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes queued.
+    /// Returns the number of bytes queued.
     #[must_use]
     pub fn len(&self) -> usize {
         self.queue.pending_bytes()
     }
 
-    /// All queued bytes, in order. The sender passes as many slices as fit one system call, then
-    /// calls [`Transmit::advance`].
+    /// Returns all queued bytes, in order. The sender passes as many slices as fit one system call,
+    /// then calls [`Transmit::advance`].
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.queue.pieces().map(|piece| match piece {
             Piece::Bytes(bytes) => bytes,
@@ -63,10 +63,10 @@ impl Transmit {
         })
     }
 
-    /// The first `n` bytes were sent; the kernel accepted them by `now`.
+    /// Removes the first `n` bytes, which the kernel accepted by `now`.
     ///
     /// # Panics
-    /// If fewer are queued: a defect of the caller.
+    /// Panics if fewer bytes are queued, which is a defect of the caller.
     pub fn advance(&mut self, now: Time, n: usize) {
         self.queue.advance(n, drop);
         self.sent += n as u64;
@@ -86,13 +86,13 @@ impl Transmit {
         self.marks.push_back((place, mark));
     }
 
-    /// Reports `mark` once every byte queued so far was sent.
+    /// Reports `mark` once all bytes queued so far were sent.
     pub(crate) fn mark_all(&mut self, mark: Mark) {
         let place = self.sent + self.len() as u64;
         self.marks.push_back((place, mark));
     }
 
-    /// Visits the marks passed after the last call, each with its instant.
+    /// Calls `visit` with every mark that was reached after the last call, and its instant.
     pub(crate) fn take_passed(&mut self, mut visit: impl FnMut(Time, Mark)) {
         while let Some((at, reached)) = self.reached.pop_front() {
             while let Some(&(place, mark)) = self.marks.front()
@@ -127,9 +127,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Bytes queued in any pieces leave once and in order, however many are sent at a time.
+        /// Bytes queued in any pieces are sent once and in order, with any size of send.
         #[test]
-        fn bytes_come_out_as_they_went_in(
+        fn bytes_are_sent_as_they_were_queued(
             pieces in proptest::collection::vec((any::<bool>(), 0usize..3000), 1..60),
             sends in proptest::collection::vec(1usize..5000, 1..200),
         ) {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(sent(&mut transmit, 4, 1), [(Time(4), mark(2))]);
         transmit.push(&[0; 1]);
         assert_eq!(sent(&mut transmit, 5, 1), [(Time(5), mark(3))]);
-        // Each mark keeps its own instant, however late the call.
+        // Each mark keeps its own instant, even if the call is late.
         for n in 6..9 {
             transmit.mark_next(mark(n));
             transmit.push(&[0; 2]);

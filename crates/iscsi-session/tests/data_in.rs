@@ -1,4 +1,5 @@
-//! Data-In that arrives in parts: its unwanted bytes, and when its status counts as received.
+//! Tests of Data-In that arrives in parts: its unwanted bytes, and the acknowledgement of its
+//! status.
 mod peer;
 
 use hakaru_contract::LoginKeys;
@@ -9,8 +10,8 @@ const BLOCKS: u32 = 16;
 const BYTES: usize = BLOCKS as usize * 512;
 const SEGMENT: u32 = BYTES as u32;
 
-/// A read that was sent, and the Data-In that answers it.
-fn asked(keys: LoginKeys, answers: &[(&str, &str)], keep: bool) -> (Peer, Vec<u8>) {
+/// Returns a peer that has received a read, and the Data-In that answers the read.
+fn sent_read(keys: LoginKeys, answers: &[(&str, &str)], keep: bool) -> (Peer, Vec<u8>) {
     let mut peer = Peer::logged_in(keys, answers);
     peer.submit_read(5, BLOCKS, keep);
     let itt = peer.take_command().itt;
@@ -19,8 +20,8 @@ fn asked(keys: LoginKeys, answers: &[(&str, &str)], keep: bool) -> (Peer, Vec<u8
 }
 
 #[test]
-fn a_status_counts_as_received_once_its_data_has_come() {
-    let (mut peer, mut answer) = asked(LoginKeys::default(), &[], false);
+fn a_status_is_acknowledged_after_its_data_has_arrived() {
+    let (mut peer, mut answer) = sent_read(LoginKeys::default(), &[], false);
     let (first, last) = answer.split_at_mut(100);
     peer.submit_read(6, BLOCKS, false);
     let before = peer.take_command().exp_stat_sn;
@@ -34,8 +35,8 @@ fn a_status_counts_as_received_once_its_data_has_come() {
 }
 
 #[test]
-fn what_is_left_of_data_that_nobody_keeps_may_be_any_bytes() {
-    let (mut peer, mut answer) = asked(LoginKeys::default(), &[], false);
+fn unwanted_bytes_may_be_replaced_by_any_bytes() {
+    let (mut peer, mut answer) = sent_read(LoginKeys::default(), &[], false);
     assert_eq!(peer.session.unwanted_bytes(SEGMENT), 0);
     peer.send_raw(&mut answer[..20]);
     assert_eq!(peer.session.unwanted_bytes(SEGMENT), 0, "within the header");
@@ -50,14 +51,14 @@ fn what_is_left_of_data_that_nobody_keeps_may_be_any_bytes() {
 
 #[test]
 fn data_that_is_kept_or_has_a_digest_is_wanted() {
-    let (mut peer, mut answer) = asked(LoginKeys::default(), &[], true);
+    let (mut peer, mut answer) = sent_read(LoginKeys::default(), &[], true);
     peer.send_raw(&mut answer[..100]);
     assert_eq!(peer.session.unwanted_bytes(SEGMENT), 0);
     let keys = LoginKeys {
         data_digest: true,
         ..LoginKeys::default()
     };
-    let (mut peer, mut answer) = asked(keys, &[("DataDigest", "CRC32C")], false);
+    let (mut peer, mut answer) = sent_read(keys, &[("DataDigest", "CRC32C")], false);
     peer.send_raw(&mut answer[..100]);
     assert_eq!(peer.session.unwanted_bytes(SEGMENT), 0);
     peer.send_raw(&mut answer[100..]);

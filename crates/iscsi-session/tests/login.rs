@@ -1,4 +1,4 @@
-//! Scripted logins and discoveries, with and without CHAP.
+//! Tests of scripted logins and discoveries, with and without CHAP.
 mod peer;
 
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn text_of_a_login_may_come_in_pieces() {
 }
 
 #[test]
-fn refused_login_says_why_in_the_rfcs_words() {
+fn refused_login_reports_the_reason_in_the_words_of_the_rfc() {
     for (status, text) in [
         (
             LoginStatus::AUTHENTICATION_FAILURE,
@@ -144,7 +144,7 @@ fn refused_login_says_why_in_the_rfcs_words() {
 }
 
 #[test]
-fn redirect_tells_the_address_without_its_portal_group() {
+fn redirect_reports_the_address_without_its_portal_group() {
     let mut peer = Peer::connected(config(LoginKeys::default()));
     peer.take();
     let text = b"TargetAddress=192.0.2.7:3261,1\0";
@@ -183,7 +183,7 @@ fn redirect_without_an_address_is_an_error() {
 }
 
 #[test]
-fn login_that_never_ends_is_given_up() {
+fn endless_login_is_abandoned() {
     let mut peer = Peer::connected(config(LoginKeys::default()));
     for _ in 0..100 {
         if peer.poll().is_none() {
@@ -191,7 +191,10 @@ fn login_that_never_ends_is_given_up() {
         }
         peer.answer_login(Stage::SecurityNegotiation, None, &[]);
     }
-    assert_eq!(lost(&mut peer), SessionError::Protocol("login without end"));
+    assert_eq!(
+        lost(&mut peer),
+        SessionError::Protocol("login exceeds 32 Login Responses")
+    );
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn login_that_is_not_answered_times_out() {
     assert_eq!(
         lost(&mut peer),
         SessionError::Timeout {
-            what: "the login",
+            exchange: "the login",
             after: TIMEOUT
         }
     );
@@ -282,11 +285,11 @@ const OPERATIONAL: Stage = Stage::OperationalNegotiation;
 const USER: (&str, &str) = ("vm", "the secret of vm");
 const OWN: (&str, &str) = ("array", "the target's own");
 
-fn credentials(of: (&str, &str)) -> Credentials {
-    Credentials::new(of.0, of.1).unwrap()
+fn credentials((name, secret): (&str, &str)) -> Credentials {
+    Credentials::new(name, secret).unwrap()
 }
 
-/// A session that has offered CHAP.
+/// Returns a session that has offered CHAP.
 fn offers_chap(mutual: bool) -> Peer {
     let target = mutual.then(|| credentials(OWN));
     let chap = Chap::new(
@@ -322,7 +325,7 @@ fn challenged_keys(peer: &mut Peer) -> Vec<(String, String)> {
 }
 
 #[test]
-fn chap_answers_the_challenge_and_asks_one_where_the_target_must_prove_itself() {
+fn chap_answers_the_challenge_and_sends_its_own_if_mutual() {
     for mutual in [false, true] {
         let mut peer = offers_chap(mutual);
         let keys = challenged_keys(&mut peer);
@@ -337,12 +340,12 @@ fn chap_answers_the_challenge_and_asks_one_where_the_target_must_prove_itself() 
         let mut proof = Vec::new();
         let response;
         if mutual {
-            let asked = Challenge::parse(
+            let challenge = Challenge::parse(
                 Algorithm::Sha256,
                 value("CHAP_I").unwrap(),
                 value("CHAP_C").unwrap(),
             );
-            response = asked.unwrap().answer(credentials(OWN).secret());
+            response = challenge.unwrap().answer(credentials(OWN).secret());
             proof = vec![("CHAP_N", "array"), ("CHAP_R", response.as_str())];
         }
         peer.answer_login(SECURITY, Some(OPERATIONAL), &proof);
@@ -353,8 +356,8 @@ fn chap_answers_the_challenge_and_asks_one_where_the_target_must_prove_itself() 
 }
 
 #[test]
-fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
-    // Before the challenge.
+fn a_target_without_a_challenge_or_proof_is_refused() {
+    // Answers before the challenge.
     type Answer = (Option<Stage>, &'static [(&'static str, &'static str)]);
     let early: [Answer; 5] = [
         (None, &[("AuthMethod", "None")]),
@@ -368,7 +371,7 @@ fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
         peer.answer_login(SECURITY, next, keys);
         lost(&mut peer);
     }
-    // The challenge itself.
+    // Invalid challenges.
     let long = format!("0x{}", "00".repeat(1025));
     let challenges: [&[(&str, &str)]; 9] = [
         &[],
@@ -393,7 +396,7 @@ fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
         peer.answer_login(SECURITY, None, keys);
         lost(&mut peer);
     }
-    // Its proof: none, a wrong one, our own challenge's echo, another's name.
+    // Invalid proofs: none, a wrong response, the bytes of our challenge, a missing key.
     let zeros = format!("0x{}", "00".repeat(32));
     let echo = format!("0x{}", "5a".repeat(32));
     let proofs: [&[(&str, &str)]; 5] = [
@@ -415,7 +418,7 @@ fn a_target_that_does_not_ask_or_not_prove_is_not_logged_in_to() {
 }
 
 #[test]
-fn the_right_proof_under_another_name_is_not_taken() {
+fn the_right_proof_with_another_name_is_refused() {
     let mut peer = offers_chap(true);
     let keys = challenged_keys(&mut peer);
     let value = |key: &str| {
@@ -436,11 +439,11 @@ fn the_right_proof_under_another_name_is_not_taken() {
 
 #[test]
 fn one_secret_for_both_directions_is_refused() {
-    let both = Chap::new(
+    let chap = Chap::new(
         credentials(("vm", OWN.1)),
         Some(credentials(OWN)),
         Algorithm::DEFAULT.to_vec(),
         |out| out.fill(1),
     );
-    assert!(both.is_err());
+    assert!(chap.is_err());
 }

@@ -1,4 +1,5 @@
-//! Scripted exchanges: a session, the target that the test plays, and the time as a variable.
+//! Tests of scripted exchanges between a session and a target that the test emulates, with the time
+//! as a variable.
 mod peer;
 
 use std::time::Duration;
@@ -47,7 +48,7 @@ fn read_ends_with_the_status_of_its_last_data_in() {
 }
 
 #[test]
-fn data_that_nobody_wants_to_keep_is_counted_and_dropped() {
+fn data_that_is_not_kept_is_counted_and_dropped() {
     let mut peer = logged_in();
     peer.submit_read(5, 16, false);
     let itt = peer.take_command().itt;
@@ -58,7 +59,7 @@ fn data_that_nobody_wants_to_keep_is_counted_and_dropped() {
 }
 
 #[test]
-fn read_that_brings_less_than_asked_says_how_much() {
+fn short_read_reports_the_number_of_bytes() {
     let mut peer = logged_in();
     peer.submit_read(5, 16, false);
     let itt = peer.take_command().itt;
@@ -138,7 +139,7 @@ fn write_waits_for_an_r2t_where_neither_immediate_nor_unsolicited_data_is_allowe
 }
 
 #[test]
-fn digests_go_with_every_pdu_in_both_directions() {
+fn digests_protect_every_pdu_in_both_directions() {
     let keys = LoginKeys {
         header_digest: true,
         data_digest: true,
@@ -163,7 +164,7 @@ fn digests_go_with_every_pdu_in_both_directions() {
     let good = peer.stat_sn;
     peer.send_data_in(itt, 0, 0, &[5; 512], Some(Status::GOOD));
     assert_eq!(peer.session.poll_done().unwrap().data, vec![5; 512]);
-    // The same again with one bit of the data flipped.
+    // The same read with a wrong data digest.
     peer.submit_read(3, 1, true);
     let itt = peer.take_command().itt;
     assert_eq!(peer.stat_sn, good + 1);
@@ -184,7 +185,7 @@ fn digests_go_with_every_pdu_in_both_directions() {
 }
 
 #[test]
-fn commands_wait_for_the_window_and_leave_in_order() {
+fn commands_wait_for_the_window_and_are_sent_in_order() {
     let mut peer = Peer::connected(config(LoginKeys::default()));
     peer.window = 2;
     peer.take();
@@ -205,13 +206,13 @@ fn commands_wait_for_the_window_and_leave_in_order() {
     peer.window = 1;
     peer.send_data_in(itts[0], 0, 0, &[0; 512], Some(Status::GOOD));
     let third = peer.take_command();
-    assert_eq!(u64::from(third.cdb[5]), 2, "the third task comes third");
+    assert_eq!(u64::from(third.cdb[5]), 2, "tasks are sent in order");
     assert!(peer.poll().is_none());
     assert_eq!(peer.session.tasks(), 4);
 }
 
 #[test]
-fn unit_attention_is_tried_again_at_once_and_under_a_new_tag() {
+fn unit_attention_is_retried_at_once_with_a_new_tag() {
     let mut peer = logged_in();
     peer.submit_read(5, 1, false);
     let first = peer.take_command();
@@ -224,7 +225,7 @@ fn unit_attention_is_tried_again_at_once_and_under_a_new_tag() {
 }
 
 #[test]
-fn unit_attention_without_end_is_reported() {
+fn endless_unit_attention_is_reported() {
     let mut peer = logged_in();
     peer.submit_read(5, 1, false);
     for _ in 0..17 {
@@ -239,7 +240,7 @@ fn unit_attention_without_end_is_reported() {
 }
 
 #[test]
-fn busy_is_tried_again_after_pauses_that_double() {
+fn busy_is_retried_after_pauses_that_double() {
     let mut peer = logged_in();
     peer.submit_read(5, 1, false);
     for (busies, pause_ms) in [(1, 10), (2, 20), (3, 40)] {
@@ -296,7 +297,7 @@ fn check_condition_target_failure_and_other_statuses_are_reported() {
 }
 
 #[test]
-fn residual_of_a_write_counts() {
+fn residual_reduces_the_result_of_a_write() {
     let mut peer = logged_in();
     peer.submit_write(1, vec![0; 4096]);
     let itt = peer.take_command().itt;
@@ -331,7 +332,7 @@ fn silent_target_is_pinged_and_lost_if_it_stays_silent() {
     assert_eq!(
         lost(&mut peer),
         SessionError::Timeout {
-            what: "a ping",
+            exchange: "a ping",
             after: TIMEOUT
         }
     );
@@ -370,7 +371,7 @@ fn command_without_answer_loses_the_session_on_the_nanosecond() {
         let next = peer
             .session
             .poll_timeout()
-            .expect("a timer runs while a command does");
+            .expect("a timer runs while a command is in flight");
         peer.time = next;
         peer.session.handle_timeout(next);
         // The target answers pings, but not the command.
@@ -409,7 +410,7 @@ fn logout_is_answered_and_ends_the_session() {
 }
 
 #[test]
-fn target_that_closes_after_our_logout_is_no_loss_but_before_it_is() {
+fn closed_connection_is_an_error_before_the_logout_but_not_after_it() {
     let mut peer = logged_in();
     peer.session.log_out(peer.time);
     peer.session.handle_closed("(closed by the target)");
@@ -464,12 +465,12 @@ fn reject_loses_the_session_with_the_reason() {
     );
 }
 
-/// faults.md I-03 and I-05: what breaks the rules ends the session with a sentence, and nothing
-/// else happens.
+/// faults.md I-03 and I-05: a violation of the protocol ends the session with a message and has no
+/// other effect.
 #[test]
-fn pdus_that_break_the_rules_lose_the_session() {
-    type Deed = fn(&mut Peer, Itt);
-    let deeds: [(Deed, &str); 11] = [
+fn pdus_that_violate_the_protocol_lose_the_session() {
+    type Violation = fn(&mut Peer, Itt);
+    let violations: [(Violation, &str); 11] = [
         (
             |p, _| p.send_data_in(Itt(0x1234), 0, 0, &[0; 512], None),
             "Data-In for an unknown task",
@@ -516,7 +517,7 @@ fn pdus_that_break_the_rules_lose_the_session() {
                     &[],
                 )
             },
-            "a PDU that may not come in this phase",
+            "unexpected PDU in this phase",
         ),
         (
             |p, _| {
@@ -528,34 +529,31 @@ fn pdus_that_break_the_rules_lose_the_session() {
                 };
                 p.send(|out| response.emit(out), &[]);
             },
-            "Text Response that answers nothing",
+            "Text Response that answers no request",
         ),
         (
             |p, _| p.send(|out| out[0] = 0x3e, &[]),
-            "a PDU that may not come in this phase",
+            "unexpected PDU in this phase",
         ),
     ];
-    for (deed, what) in deeds {
+    for (violation, message) in violations {
         let mut peer = logged_in();
         peer.submit_read(1, 1, false);
         let itt = peer.take_command().itt;
-        deed(&mut peer, itt);
+        violation(&mut peer, itt);
         while peer.session.poll_done().is_some() {}
         assert_eq!(
             lost(&mut peer).to_string(),
-            format!("protocol error: {what}")
+            format!("protocol error: {message}")
         );
-        assert!(
-            peer.session.poll_timeout().is_none(),
-            "nothing is left to wait for"
-        );
+        assert!(peer.session.poll_timeout().is_none(), "no timer is left");
     }
 }
 
 #[test]
-fn r2ts_may_ask_for_each_byte_once_and_for_no_more_than_a_burst() {
+fn r2ts_may_request_each_byte_once_and_at_most_a_burst() {
     type R2ts<'a> = &'a [(u32, u32, u32)];
-    let deeds: [(R2ts<'_>, &str); 5] = [
+    let violations: [(R2ts<'_>, &str); 5] = [
         (&[(1, 0, 512)], "R2TSN out of order"),
         (
             &[(0, 512, 512)],
@@ -571,7 +569,7 @@ fn r2ts_may_ask_for_each_byte_once_and_for_no_more_than_a_burst() {
         ),
         (&[(0, 0, 65_536)], "R2T for more than MaxBurstLength"),
     ];
-    for (r2ts, what) in deeds {
+    for (r2ts, message) in violations {
         let answers = &[
             ("InitialR2T", "Yes"),
             ("ImmediateData", "No"),
@@ -586,13 +584,13 @@ fn r2ts_may_ask_for_each_byte_once_and_for_no_more_than_a_burst() {
         }
         assert_eq!(
             lost(&mut peer).to_string(),
-            format!("protocol error: {what}")
+            format!("protocol error: {message}")
         );
     }
 }
 
 #[test]
-fn target_that_pings_without_reading_is_lost_before_memory_is() {
+fn target_that_pings_without_reading_loses_the_session() {
     let mut peer = logged_in();
     let numbers = peer.numbers();
     let ping = NopIn {
@@ -609,7 +607,7 @@ fn target_that_pings_without_reading_is_lost_before_memory_is() {
     peer.send_raw(&mut bytes);
     assert_eq!(
         lost(&mut peer).to_string(),
-        "protocol error: more NOP-Ins than the target reads answers"
+        "protocol error: the target sends NOP-Ins without reading the answers"
     );
 }
 
@@ -630,7 +628,7 @@ fn data_segment_beyond_our_limit_is_refused_before_it_is_received() {
 }
 
 #[test]
-fn session_that_was_left_behind_ignores_its_old_connection() {
+fn session_without_a_connection_ignores_an_old_connection() {
     let mut session = Session::new(config(LoginKeys::default()));
     session.handle_received(hakaru_units::Time(5), &[0xff; 100]);
     session.handle_closed("(closed by the target)");

@@ -1,10 +1,11 @@
-//! Cost of the target's own code per command: one session, 32 commands at a time, in one thread, without a socket.
+//! Measures the cost of the target's own code per command: one session, 32 commands at a time, in
+//! one thread, without a socket.
 //!
 //! ```text
 //! cargo run --release -p hakaru-iscsi-target --example cost
 //! ```
-//! Everything a shell would have the target do for a command is done (bytes in, access to the LU, pieces out, bytes taken); the LU's bytes are
-//! not touched on reads, and written data is dropped.
+//! The target does all of its work for a command (bytes in, access to the LU, pieces out, bytes
+//! taken). Reads do not touch the LU's bytes, and written data is dropped.
 
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds per command.
+/// Returns the mean time per command, nanoseconds.
 fn cost(write: bool, bytes: u32) -> f64 {
     let portal = "127.0.0.1:3260".parse().expect("an address");
     let mut target = Target::new(TargetConfig {

@@ -8,15 +8,15 @@ use hakaru_scsi_device::LuDescription;
 
 use crate::login::access::Access;
 
-/// Configuration of a target. Each portal is a portal group of its own, tagged by its place from 1:
-/// a SCSI target port with a state of its own.
+/// Configuration of a target. Each portal is its own portal group, tagged with its position from 1,
+/// and a SCSI target port with its own state.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// iSCSI name (`iqn.`, `eui.` or `naa.`, RFC 7143 section 4.2.7), at most 223 bytes.
     pub target_name: String,
     /// Addresses the shell listens on, in the order of its portals. An unspecified address
-    /// (`0.0.0.0`, `::`) is announced to an initiator as the address it connected to. 1 to 256 of
-    /// them.
+    /// (`0.0.0.0`, `::`) is announced to an initiator as the address it connected to. 1 to 256
+    /// portals.
     pub portals: Vec<SocketAddr>,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuDescription>,
@@ -26,54 +26,58 @@ pub struct TargetConfig {
     pub limits: Limits,
 }
 
-/// Greatest [`Limits::tasks_max`].
+/// Upper bound of [`Limits::tasks_max`].
 pub(crate) const TASKS_MAX: u32 = (1 << 24) - 257;
 
 /// Limits on the resources that peers can occupy, and timeouts.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections of any kind: sessions, logins in progress, and connections that are ending. Set
-    /// it to the number of sockets that the process may have. Logins in progress from one origin
-    /// get at most three quarters of what all others leave. Default 32 768.
+    /// it to the number of sockets that the process may open. Logins in progress from one origin
+    /// may use at most three quarters of the connections that all others leave free. Default 32
+    /// 768.
     pub connections_max: u32,
     /// Sessions in full feature phase. Default 16 384.
     pub sessions_max: u32,
     /// Connections that have not finished their login. Default 16 384.
     pub logins_max: u32,
-    /// The same from one origin (an IPv4 address, or an IPv6 network of 64 bits); less than
-    /// `logins_max`, so that one host cannot lock out the others. Default 12 288, since one load
-    /// generator stands for thousands of VMs.
+    /// Like `logins_max`, from one origin (an IPv4 address, or an IPv6 network of 64 bits). Less
+    /// than `logins_max`, so that one host cannot lock out the others. Default 12 288, because one
+    /// load generator represents thousands of VMs.
     pub logins_per_address_max: u32,
-    /// A login must be finished within this. Default 15 s.
+    /// Time within which a login must finish. Default 15 s.
     pub login_timeout: Duration,
-    /// Idle time after which a NOP-In asks whether the initiator is there. Default 10 s.
+    /// Idle time after which the target sends a NOP-In to check that the initiator is alive.
+    /// Default 10 s.
     pub keepalive_after: Duration,
     /// Time after which that NOP-In counts as unanswered. Default 5 s.
     pub keepalive_timeout: Duration,
-    /// A connection is closed after this if the initiator takes nothing of its queue, or does not
-    /// send requested data of a write. Default 60 s.
+    /// Time after which a connection is closed if the initiator accepts no data from its queue, or
+    /// does not send requested data of a write. Default 60 s.
     pub stall_timeout: Duration,
-    /// An ending connection is cut if its queue is not taken within this. Default 5 s.
+    /// Time that an ending connection has to send its queue before it is cut. Default 5 s.
     pub linger: Duration,
     /// Commands a session may have in flight: MaxCmdSN - ExpCmdSN + 1. Default 128.
     pub commands_max: u32,
-    /// Tasks of all sessions together; one more is answered with TASK SET FULL. 1 to 2^24 - 257: a
-    /// Target Transfer Tag has 24 bits for the task, and each LU may have one that belongs to no
-    /// session. Default 2^24 - 257.
+    /// Tasks of all sessions together. A further command is answered with TASK SET FULL. The bound
+    /// is 2^24 - 257, which is also the default: a Target Transfer Tag has 24 bits for the task, and
+    /// each LU may have one task that belongs to no session. At least 1.
     pub tasks_max: u32,
-    /// Immediate commands a session may have in flight besides; one more is rejected. Default 8.
+    /// Immediate commands a session may have in flight in addition. A further one is rejected.
+    /// Default 8.
     pub immediate_commands_max: u32,
     /// Login keys declared and agreed to. Default [`LoginKeys::of_array`].
     pub keys: LoginKeys,
     /// Longest transfer of one command, bytes; reported in VPD page B0h. Default 16 MiB.
     pub transfer_bytes_max: u32,
-    /// Write data of all sessions together that the target holds, bytes. R2Ts wait for it;
-    /// unsolicited data beyond it is answered with TASK SET FULL. Default 256 MiB.
+    /// Write data of all sessions together that the target holds, bytes. R2Ts wait for room;
+    /// unsolicited data beyond the limit is answered with TASK SET FULL. Default 256 MiB.
     pub write_buffer_bytes_max: u64,
-    /// The same for one session, at least `transfer_bytes_max`. Default 32 MiB.
+    /// Like `write_buffer_bytes_max`, for one session. In bytes, at least
+    /// `transfer_bytes_max`. Default 32 MiB.
     pub session_write_buffer_bytes_max: u64,
     /// Copied bytes (not those sent in place) in the queue of one connection above which its next
-    /// commands wait, bytes. Default 8 MiB.
+    /// commands wait. Default 8 MiB.
     pub transmit_bytes_max: usize,
 }
 

@@ -1,6 +1,6 @@
-//! Counters. Cumulative, except names that end in `_now`.
+//! Counters. They are cumulative, except those whose names end in `_now`.
 
-/// Counters of one LU. Commands count when they are answered GOOD; bytes are those moved.
+/// Counters of one LU. A command counts when it is answered GOOD, with the bytes that it moved.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LuCounters {
     reads: u64,

@@ -26,15 +26,14 @@
 //!
 //! Calls with the id of a connection that has ended do nothing: a shell may be late.
 //!
-//! Verbs of the operator and of the storage: `set_space`, `raise_threshold`, `set_capacity`,
+//! Commands of the operator and of the storage: `set_space`, `raise_threshold`, `set_capacity`,
 //! `set_port_state`, `add_lu`, `remove_lu` (its contents stay while `is_in_use`), `shut_down`. They
 //! establish the unit attention conditions that report the change. `poll_io_within` bounds the work
-//! of long commands between two looks at the sockets; `take_buffer` is for
-//! [`IoResult::ReadData`].
+//! of long commands between two polls of the sockets; `take_buffer` is for [`IoResult::ReadData`].
 //!
-//! An entry point looks a connection up once. Everything below takes the connection (`Connection`,
+//! An entry point looks a connection up once. Functions below it take the connection (`Connection`,
 //! in full feature phase `Active`) and the state that all connections share (`Core`). An effect on
-//! another connection is queued as an `Effect`; the endpoint settles it before the next PDU.
+//! another connection is queued as an `Effect`, which the endpoint settles before the next PDU.
 //!
 //! # The path of a READ, from socket to reply
 //!
@@ -46,26 +45,26 @@
 //! | `iscsi-target/src/endpoint/mod.rs` | `handle_received` |
 //! | `iscsi-target/src/connection/receive.rs` | `receive` `end_pdu` `order` `deliver` `dispatch` |
 //! | `iscsi-target/src/task/command.rs` | `scsi_command` |
-//! | `scsi-device/src/commands/mod.rs` | `execute` `carry_out` |
+//! | `scsi-device/src/commands/mod.rs` | `execute` `dispatch` |
 //! | `scsi-device/src/commands/block.rs` | `execute` `read` |
-//! | `iscsi-target/src/task/command.rs` | `carry_out` |
-//! | `iscsi-target/src/task/read.rs` | `start_read` `ask_read` |
+//! | `iscsi-target/src/task/command.rs` | `apply_outcome` |
+//! | `iscsi-target/src/task/read.rs` | `start_read` `request_read` |
 //! | `iscsi-target/src/endpoint/mod.rs` | ⇒ `handle_io_done` |
 //! | `iscsi-target/src/task/answer.rs` | `answer` `send_in_place` |
 //! | `iscsi-target/src/connection/link.rs` | `send_lu_part` |
 //!
-//! `ask_read` returns an [`Io`], which [`Target::poll_io`] passes on; the shell answers with
-//! [`IoResult::ReadInPlace`]: the bytes stay where they are. At the end a Data-In header with
-//! status and the LU's range are in the connection's [`Transmit`]; [`Target::poll_transmit`]
-//! returns the connection, the shell sends everything that is ready with one `writev`, and
-//! [`Target::handle_transmitted`] takes it off the queue. A connection is looked up six times on
-//! the way, once by each of these calls and by [`Target::transmit`] twice.
+//! `request_read` returns an [`Io`], which [`Target::poll_io`] passes on. The shell answers with
+//! [`IoResult::ReadInPlace`], which leaves the bytes in the LU. At the end of the path a Data-In
+//! header with status and the LU's range are in the connection's [`Transmit`].
+//! [`Target::poll_transmit`] returns the connection, the shell sends everything that is ready with
+//! one `writev`, and [`Target::handle_transmitted`] removes it from the queue. The path looks a
+//! connection up six times: once in each of these calls and twice in [`Target::transmit`].
 //!
 //! # Files
 //!
 //! | file | contents |
 //! |---|---|
-//! | `endpoint` | accepts connections, resolves ids, settles effects; what a shell calls |
+//! | `endpoint` | accepts connections, resolves ids, settles effects; the interface to the shell |
 //! | `endpoint/effects` `endpoint/management` `endpoint/resume` | reinstatement and unit attentions; task management; commands that wait for budget or a range |
 //! | `endpoint/sending` `endpoint/lent` `endpoint/timeouts` | bytes taken by the kernel, memory lent to it, deadlines |
 //! | `endpoint/operator` `endpoint/audit` | changes while the target runs; the check after a panic |

@@ -1,9 +1,9 @@
-//! The send queue of a connection, as pieces for one `writev`: headers, and without a copy the
-//! memory of an LU.
+//! The send queue of a connection, as pieces for one `writev`: headers, buffers, and memory of LUs
+//! that is sent without a copy.
 //!
 //! [`SendQueue`] keeps headers, small payloads and padding of many PDUs in one arena. Data that a
-//! command reads in place is a payload of the queue: an LU and a range, whose memory the shell
-//! passes to the kernel.
+//! command reads in place is a payload of the queue. It consists of an LU and a range, whose memory
+//! the shell passes to the kernel.
 //!
 //! **No block is torn.** A write may change an LU between two `writev`s. When the kernel accepts
 //! only part of a logical block, [`Transmit::advance`] copies the rest of that block at once and
@@ -17,9 +17,9 @@ use std::collections::VecDeque;
 /// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment<'a> {
-    /// These bytes.
+    /// Bytes in memory.
     Bytes(&'a [u8]),
-    /// These bytes of an LU. `length_bytes` is at least 1; the range lies within the LU.
+    /// A range of an LU. `length_bytes` is at least 1, and the range lies within the LU.
     Lu {
         /// Logical unit number.
         lun: u8,
@@ -30,12 +30,12 @@ pub enum Segment<'a> {
     },
 }
 
-/// Bytes that are sent from where they lie.
+/// Bytes that are sent in place.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     /// A range of an LU.
     Lu { lun: u8, offset: u64, length: u32 },
-    /// Part of the oldest buffer; no part of that buffer follows the `last` one.
+    /// Part of the oldest buffer. No part of that buffer follows the `last` one.
     Buffer { start: u32, length: u32, last: bool },
 }
 
@@ -59,12 +59,13 @@ impl Payload for Source {
     }
 }
 
-/// The queue.
+/// The send queue of a connection.
 #[derive(Debug, Default)]
 pub struct Transmit {
     /// Pending bytes other than `lent_bytes`.
     queue: SendQueue<Source>,
-    /// Buffers that a `Source::Buffer` refers to, oldest first; the `last` part retires the first.
+    /// Buffers that `Source::Buffer` refers to, oldest first. The `last` part retires the first
+    /// buffer.
     buffers: VecDeque<Vec<u8>>,
     /// Bytes that precede `queue`: lent to the kernel, not yet accepted by the socket.
     lent_bytes: u64,
@@ -79,34 +80,34 @@ impl Transmit {
         self.pending_bytes() == 0
     }
 
-    /// Of the pending bytes, those that were lent to the kernel: they precede all
+    /// Returns the number of pending bytes that were lent to the kernel. They precede all
     /// [`Self::segments`].
     #[must_use]
     pub fn lent_bytes(&self) -> u64 {
         self.lent_bytes
     }
 
-    /// Whether the memory of an LU is to be sent.
+    /// Whether memory of an LU is in the queue.
     pub(crate) fn names_lu(&self, number: u8) -> bool {
         self.queue
             .payloads()
             .any(|source| matches!(source, Source::Lu { lun, .. } if *lun == number))
     }
 
-    /// Bytes to send.
+    /// Returns the number of bytes to send.
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {
         self.queue.pending_bytes() as u64 + self.lent_bytes
     }
 
-    /// Memory held for the pending bytes, bytes: less than `pending_bytes` by the ranges of LUs.
+    /// Returns the memory that the queue itself holds, bytes. Ranges of LUs do not count.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.queue.copied_bytes() + self.buffer_bytes
     }
 
-    /// The pieces in order, after the lent bytes. Pass as many as wanted to `writev`, then pass the
-    /// number of bytes sent to [`crate::Target::handle_transmitted`].
+    /// Returns the pieces in order, after the lent bytes. Pass any number of them to `writev`, then
+    /// pass the number of bytes sent to [`crate::Target::handle_transmitted`].
     pub fn segments(&self) -> impl Iterator<Item = Segment<'_>> {
         let mut buffer = 0;
         self.queue.pieces().map(move |piece| match piece {
@@ -157,12 +158,13 @@ impl Transmit {
         self.buffers.push_back(buffer);
     }
 
-    /// The buffer adopted last.
+    /// Returns the buffer adopted last.
     pub(crate) fn newest_buffer(&self) -> &[u8] {
         self.buffers.back().map_or(&[], Vec::as_slice)
     }
 
-    /// Appends part of the buffer adopted last; `last` if no more parts of it follow.
+    /// Appends part of the buffer adopted last. `last` is true if no more parts of the buffer
+    /// follow.
     pub(crate) fn push_buffer_part(&mut self, start: u32, length: u32, last: bool) {
         self.queue.push_payload(Source::Buffer {
             start,
@@ -171,11 +173,11 @@ impl Transmit {
         });
     }
 
-    /// Marks the first `length` bytes of the first piece, a range of an LU, as lent: still to be
-    /// sent, by the kernel. `block_bytes` and `read_lu` as for [`Self::advance`].
+    /// Marks the first `length` bytes of the first piece, a range of an LU, as lent to the kernel,
+    /// which has still to send them. `block_bytes` and `read_lu` are as for [`Self::advance`].
     ///
     /// # Panics
-    /// If no range of an LU of that length comes first.
+    /// If the queue does not begin with a range of an LU of at least that length.
     pub(crate) fn lend(
         &mut self,
         length: u32,
@@ -185,12 +187,15 @@ impl Transmit {
         let Some(&Source::Lu {
             lun,
             offset,
-            length: whole,
+            length: available,
         }) = self.queue.front_payload()
         else {
             panic!("only memory of an LU is lent");
         };
-        assert!(length <= whole, "more was lent than comes first");
+        assert!(
+            length <= available,
+            "only memory at the front of the queue is lent"
+        );
         self.lent_bytes += u64::from(length);
         let cut = self.queue.advance(length as usize, drop).copied();
         self.copy_rest_of_block(cut, block_bytes, read_lu);
@@ -201,9 +206,9 @@ impl Transmit {
         }
     }
 
-    /// Removes the first `sent` bytes, lent ones before all others. `block_bytes` returns the block
-    /// length of an LU. `read_lu` copies from an LU; it is called once if the cut lies within a
-    /// logical block. Buffers that were sent to their end go to `retired`.
+    /// Removes the first `sent` bytes. Lent bytes precede all others. `block_bytes` returns the
+    /// block length of an LU. `read_lu` copies from an LU. It is called once if the cut lies within
+    /// a logical block. Buffers that were sent to their end go to `retired`.
     pub(crate) fn advance(
         &mut self,
         sent: u64,
@@ -211,15 +216,15 @@ impl Transmit {
         read_lu: &mut dyn FnMut(u8, u64, &mut [u8]),
         retired: &mut Vec<Vec<u8>>,
     ) {
-        let of_lent = sent.min(self.lent_bytes);
-        self.lent_bytes -= of_lent;
+        let lent_sent = sent.min(self.lent_bytes);
+        self.lent_bytes -= lent_sent;
         let Self {
             queue,
             buffers,
             buffer_bytes,
             ..
         } = self;
-        let cut = queue.advance((sent - of_lent) as usize, |source| {
+        let cut = queue.advance((sent - lent_sent) as usize, |source| {
             if let Source::Buffer { last: true, .. } = source
                 && let Some(buffer) = buffers.pop_front()
             {
@@ -231,8 +236,8 @@ impl Transmit {
         self.copy_rest_of_block(cut, block_bytes, read_lu);
     }
 
-    /// Replaces the rest of the logical block at the beginning of the range `cut`, the first in the
-    /// queue, by a copy.
+    /// Replaces the rest of the logical block at the beginning of the range `cut`, which is first
+    /// in the queue, by a copy.
     fn copy_rest_of_block(
         &mut self,
         cut: Option<Source>,
@@ -270,7 +275,7 @@ impl Transmit {
 mod tests {
     use super::*;
 
-    /// An LU whose byte at offset n is n mod 251.
+    /// Reads an LU whose byte at offset n is n mod 251.
     fn lu(_: u8, offset: u64, out: &mut [u8]) {
         for (i, b) in out.iter_mut().enumerate() {
             *b = ((offset + i as u64) % 251) as u8;
@@ -328,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_is_sent_before_the_rest_and_a_block_it_cuts_comes_from_a_copy() {
+    fn lent_memory_is_sent_before_the_rest_and_the_block_at_its_end_is_copied() {
         let mut t = Transmit::default();
         t.push_lu(3, 1024, 2048);
         t.push_header(&[1; 48]);
@@ -358,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_nothing_but_what_is_lent_is_not_empty() {
+    fn a_queue_that_holds_only_lent_memory_is_not_empty() {
         let mut t = Transmit::default();
         t.push_lu(0, 0, 512);
         t.lend(512, |_| 512, &mut lu);

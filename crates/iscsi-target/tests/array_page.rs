@@ -1,4 +1,4 @@
-//! `docs/reference/array.md` lists what the target reports to initiators: its commands, its pages,
+//! `docs/reference/array.md` lists the commands and pages that the target reports to initiators,
 //! and the login keys that it negotiates.
 mod pair;
 
@@ -12,7 +12,7 @@ use pair::{INITIATOR, Initiator, LU_BYTES, Pair, config, names, value};
 
 const PAGE: &str = include_str!("../../../docs/reference/array.md");
 
-/// LU 0 has every command, LU 1 those that every LU has.
+/// Returns a target whose LU 0 supports every command, and whose LU 1 supports those of every LU.
 fn target() -> Pair {
     let mut all = LuDescription::new(0, LU_BYTES as u64);
     all.thin = Some(Thin { page_bytes: 4096 });
@@ -26,14 +26,14 @@ fn target() -> Pair {
 }
 
 fn commands(pair: &mut Pair, initiator: &mut Initiator, lun: u8) -> BTreeSet<String> {
-    let ask = Cdb::ReportSupportedOpcodes {
+    let report = Cdb::ReportSupportedOpcodes {
         commands: ReportedCommands::All,
         timeouts: false,
         allocation_length: 65_536,
     };
     // Each LU may answer the first command of a new nexus with a unit attention condition.
     initiator.run_cdb(pair, lun, Cdb::TestUnitReady, 0);
-    let data = initiator.run_cdb(pair, lun, ask, 65_536).good();
+    let data = initiator.run_cdb(pair, lun, report, 65_536).good();
     parse_all_commands(&data)
         .into_iter()
         .map(|(code, action, _)| match action {
@@ -43,7 +43,7 @@ fn commands(pair: &mut Pair, initiator: &mut Initiator, lun: u8) -> BTreeSet<Str
         .collect()
 }
 
-/// The page's table of commands: code and which LUs have it.
+/// Returns the page's table of commands: the code, and the LUs that support the command.
 fn documented() -> Vec<(String, String)> {
     PAGE.lines()
         .filter_map(|line| {
@@ -64,15 +64,15 @@ fn the_page_lists_the_commands_that_the_target_reports_and_no_others() {
     let mut pair = target();
     let mut initiator = pair.log_in(&[]);
     let page = documented();
-    let of_any: BTreeSet<String> = page.iter().map(|(code, _)| code.clone()).collect();
-    let of_every = page
+    let all_codes: BTreeSet<String> = page.iter().map(|(code, _)| code.clone()).collect();
+    let common_codes = page
         .iter()
         .filter(|(_, lus)| lus == "every")
         .map(|(code, _)| code.clone())
         .collect::<BTreeSet<_>>();
-    assert_eq!(page.len(), of_any.len(), "a command is listed twice");
-    assert_eq!(commands(&mut pair, &mut initiator, 0), of_any);
-    assert_eq!(commands(&mut pair, &mut initiator, 1), of_every);
+    assert_eq!(page.len(), all_codes.len(), "a command is listed twice");
+    assert_eq!(commands(&mut pair, &mut initiator, 0), all_codes);
+    assert_eq!(commands(&mut pair, &mut initiator, 1), common_codes);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn the_page_lists_the_vpd_and_log_pages_that_the_target_reports() {
     ] {
         let data = initiator.run(&mut pair, 0, cdb, 255).good();
         let reported: Vec<String> = data[head..].iter().map(|p| format!("{p:02X}h")).collect();
-        let text = PAGE.split(word).nth(1).expect("the page names them");
+        let text = PAGE.split(word).nth(1).expect("the page lists them");
         let named: Vec<&str> = text
             .split(';')
             .next()
@@ -99,7 +99,7 @@ fn the_page_lists_the_vpd_and_log_pages_that_the_target_reports() {
 }
 
 #[test]
-fn the_page_says_what_the_target_agrees_to_at_login() {
+fn the_page_states_what_the_target_agrees_to_at_login() {
     let mut pair = target();
     let connection = pair.connect();
     let mut initiator = Initiator::new(connection, 1);
@@ -126,20 +126,20 @@ fn the_page_says_what_the_target_agrees_to_at_login() {
     let (response, keys) = initiator.login(&mut pair, stage, Some(Stage::FullFeaturePhase), &text);
     assert_eq!(response.status, LoginStatus::SUCCESS);
     let mut expected = offered
-        .map(|(key, offer, said)| (key, Some(offer), said))
+        .map(|(key, offer, stated)| (key, Some(offer), stated))
         .to_vec();
     expected.push(("MaxRecvDataSegmentLength", None, "262 144 declared"));
-    for (key, offer, said) in expected {
+    for (key, offer, stated) in expected {
         let row = PAGE
             .lines()
             .find(|line| line.starts_with("| `") && line.contains(&format!("`{key}`")))
             .unwrap_or_else(|| panic!("{key} is not on the page"));
-        assert!(row.contains(said), "{row}: not {said:?}");
+        assert!(row.contains(stated), "{row} does not contain {stated:?}");
         let agreed = value(&keys, key).unwrap_or_else(|| panic!("no answer to {key}: {keys:?}"));
-        let first = said.replace(' ', "").replace("upto", "");
+        let first = stated.replace(' ', "").replace("upto", "");
         let choice = offer.and_then(|offer| offer.split(',').next());
-        let holds =
-            first.starts_with(agreed) || said.contains("CRC32C or None") && Some(agreed) == choice;
-        assert!(holds, "{key}={agreed}, the page says {said:?}");
+        let holds = first.starts_with(agreed)
+            || stated.contains("CRC32C or None") && Some(agreed) == choice;
+        assert!(holds, "{key}={agreed}, the page states {stated:?}");
     }
 }

@@ -74,31 +74,37 @@ fn status_of(lba: u64, blocks: u32, mapped: bool) -> LbaStatus {
 #[test]
 fn verify_compares_with_nothing_with_all_and_with_one_block() {
     let (mut pair, mut initiator) = logged_in();
-    // More than is read at a time, and not a multiple of it.
+    // More than a program reads at a time, and not a multiple of it.
     let blocks = 1200;
     let data = pattern(blocks * 512, 7);
     pair.lus.get_mut(&0).unwrap()[5 * 512..][..data.len()].copy_from_slice(&data);
-    let whole = Cdb::Verify(verify(5, blocks as u32, ByteCheck::Whole)).emit();
-    initiator.run_out(&mut pair, 0, &whole, &data).good();
+    let compare_all = Cdb::Verify(verify(5, blocks as u32, ByteCheck::Whole)).emit();
+    initiator.run_out(&mut pair, 0, &compare_all, &data).good();
     let mut other = data.clone();
     other[700 * 512 + 3] ^= 1;
-    let answer = initiator.run_out(&mut pair, 0, &whole, &other);
+    let answer = initiator.run_out(&mut pair, 0, &compare_all, &other);
     assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
-    assert_eq!(answer.sense.unwrap().information, Some(705), "its block");
+    assert_eq!(
+        answer.sense.unwrap().information,
+        Some(705),
+        "the block that differs"
+    );
     let medium = Cdb::Verify(verify(5, blocks as u32, ByteCheck::Medium));
     initiator.run_cdb(&mut pair, 0, medium, 0).good();
 
     pair.lus.get_mut(&0).unwrap()[..8 * 512].fill(0xa5);
-    let one = |blocks| Cdb::Verify(verify(0, blocks, ByteCheck::OneBlock)).emit();
+    let compare_one = |blocks| Cdb::Verify(verify(0, blocks, ByteCheck::OneBlock)).emit();
     let block = [0xa5; 512];
-    initiator.run_out(&mut pair, 0, &one(8), &block).good();
-    let answer = initiator.run_out(&mut pair, 0, &one(9), &block);
+    initiator
+        .run_out(&mut pair, 0, &compare_one(8), &block)
+        .good();
+    let answer = initiator.run_out(&mut pair, 0, &compare_one(9), &block);
     assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
     assert_eq!(answer.sense.unwrap().information, Some(8));
 }
 
 #[test]
-fn verify_of_the_medium_finds_what_cannot_be_read() {
+fn verify_of_the_medium_reports_unreadable_blocks() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     let medium = Cdb::Verify(verify(0, 8, ByteCheck::Medium)).emit();
@@ -113,7 +119,7 @@ fn verify_of_the_medium_finds_what_cannot_be_read() {
 }
 
 #[test]
-fn a_read_answered_with_another_length_is_a_failure_of_ours_and_nothing_is_written() {
+fn a_read_of_the_wrong_length_is_an_internal_failure_and_nothing_is_written() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     for length in [0, 511, 513, 4096] {
@@ -131,7 +137,7 @@ fn a_read_answered_with_another_length_is_a_failure_of_ours_and_nothing_is_writt
 }
 
 #[test]
-fn write_and_verify_writes_past_the_cache_and_tells_what_came_back_otherwise() {
+fn write_and_verify_bypasses_the_cache_and_reports_the_block_that_differs() {
     let (mut pair, mut initiator) = logged_in();
     let data = pattern(600 * 512, 1);
     for check in [ByteCheck::Medium, ByteCheck::Whole] {
@@ -140,7 +146,7 @@ fn write_and_verify_writes_past_the_cache_and_tells_what_came_back_otherwise() {
         initiator.run_out(&mut pair, 0, &cdb, &data).good();
         assert_eq!(pair.lus[&0][9 * 512..][..data.len()], data);
     }
-    // A store that loses a bit between write and read.
+    // The store corrupts a bit between write and read.
     pair.stalled = true;
     let cdb = Cdb::WriteAndVerify(verify(0, 1, ByteCheck::Whole)).emit();
     let command = initiator.begin_out(&mut pair, 0, &cdb, &data[..512]);
@@ -154,18 +160,18 @@ fn write_and_verify_writes_past_the_cache_and_tells_what_came_back_otherwise() {
 }
 
 #[test]
-fn a_miscompare_changes_nothing_and_tells_the_first_byte_that_differs() {
+fn a_miscompare_changes_nothing_and_reports_the_first_byte_that_differs() {
     let (mut pair, mut initiator) = logged_in();
     pair.lus.get_mut(&0).unwrap()[..1024].fill(7);
     let cdb = Cdb::CompareAndWrite(transfer(0, 2)).emit();
     let mut data = vec![7; 2048];
     data[1024..].fill(8);
-    for place in [0, 1, 511, 512, 1023] {
+    for offset in [0, 1, 511, 512, 1023] {
         let mut other = data.clone();
-        other[place] = 9;
+        other[offset] = 9;
         let answer = initiator.run_out(&mut pair, 0, &cdb, &other);
         assert_eq!(answer.sense(), Sense::MISCOMPARE_DURING_VERIFY);
-        assert_eq!(answer.sense.unwrap().information, Some(place as u64));
+        assert_eq!(answer.sense.unwrap().information, Some(offset as u64));
         assert!(pair.lus[&0][..1024].iter().all(|byte| *byte == 7));
     }
     initiator.run_out(&mut pair, 0, &cdb, &data).good();
@@ -183,9 +189,9 @@ fn a_miscompare_changes_nothing_and_tells_the_first_byte_that_differs() {
 }
 
 #[test]
-fn of_two_that_compare_and_write_the_same_block_exactly_one_wins() {
-    // In any order of the storage's answers, and with any interleaving of the two commands'
-    // accesses.
+fn exactly_one_of_two_commands_that_compare_and_write_the_same_block_succeeds() {
+    // Each order is another sequence of the storage's answers, and so another interleaving of the
+    // two commands' accesses.
     for order in 0..64 {
         let mut pair = Pair::with(config_with_thin_lu());
         let mut first = pair.log_in_as("iqn.2026-01.net.example:a", 1, &[]);
@@ -193,8 +199,8 @@ fn of_two_that_compare_and_write_the_same_block_exactly_one_wins() {
         pair.stalled = true;
         let cdb = Cdb::CompareAndWrite(transfer(4, 1)).emit();
         let data = |own: u8| [vec![0; 512], vec![own; 512]].concat();
-        let one = first.begin_out(&mut pair, 0, &cdb, &data(1));
-        let two = second.begin_out(&mut pair, 0, &cdb, &data(2));
+        let first_command = first.begin_out(&mut pair, 0, &cdb, &data(1));
+        let second_command = second.begin_out(&mut pair, 0, &cdb, &data(2));
         let mut bits = order;
         while !pair.held.is_empty() {
             if bits & 1 == 1 {
@@ -204,18 +210,18 @@ fn of_two_that_compare_and_write_the_same_block_exactly_one_wins() {
             pair.release_one();
         }
         let answers = [
-            Answer::of(first.receive(&mut pair), one.itt),
-            Answer::of(second.receive(&mut pair), two.itt),
+            Answer::of(first.receive(&mut pair), first_command.itt),
+            Answer::of(second.receive(&mut pair), second_command.itt),
         ];
-        let won: Vec<bool> = answers.iter().map(|answer| answer.status == 0).collect();
-        assert_ne!(won[0], won[1], "{answers:?}");
-        let winner = if won[0] { 1 } else { 2 };
+        let succeeded: Vec<bool> = answers.iter().map(|answer| answer.status == 0).collect();
+        assert_ne!(succeeded[0], succeeded[1], "{answers:?}");
+        let winner = if succeeded[0] { 1 } else { 2 };
         assert!(
             pair.lus[&0][4 * 512..5 * 512]
                 .iter()
                 .all(|byte| *byte == winner)
         );
-        let lost = &answers[usize::from(won[0])];
+        let lost = &answers[usize::from(succeeded[0])];
         assert_eq!(lost.sense(), Sense::MISCOMPARE_DURING_VERIFY);
     }
 }
@@ -226,7 +232,7 @@ fn a_write_waits_while_another_command_reads_and_writes_its_blocks() {
     pair.stalled = true;
     let or = Cdb::OrWrite(transfer(10, 4)).emit();
     let ored = initiator.begin_out(&mut pair, 0, &or, &[0x0f; 2048]);
-    assert_eq!(pair.held.len(), 1, "it reads");
+    assert_eq!(pair.held.len(), 1, "the ORWRITE reads");
     let inside = Cdb::Write(transfer(12, 1)).emit();
     let beside = Cdb::Write(transfer(14, 1)).emit();
     let waiting = initiator.begin_out(&mut pair, 0, &inside, &[0xf0; 512]);
@@ -258,7 +264,7 @@ fn a_write_waits_while_another_command_reads_and_writes_its_blocks() {
 }
 
 #[test]
-fn an_aborted_command_lets_go_of_its_blocks_and_its_place_in_line() {
+fn an_aborted_command_releases_its_blocks_and_its_position_in_the_queue() {
     let (mut pair, mut initiator) = logged_in();
     let mut other = pair.log_in_as("iqn.2026-01.net.example:b", 2, &[]);
     pair.stalled = true;
@@ -269,13 +275,14 @@ fn an_aborted_command_lets_go_of_its_blocks_and_its_place_in_line() {
     initiator.begin_out(&mut pair, 0, &write, &[3; 512]);
     let last = other.begin_out(&mut pair, 0, &write, &[4; 512]);
     assert_eq!(pair.held.len(), 1);
-    // The session that has the first three is gone; the storage still has the read of the first.
+    // The session of the first three commands has ended. The storage still executes the read of the
+    // first.
     pair.target.handle_closed(pair.time, initiator.connection);
     pair.run();
     assert_eq!(
         pair.held.len(),
         1,
-        "the range is held until that read is over"
+        "the range is held until that read has ended"
     );
     pair.release();
     let answer = Answer::of(other.receive(&mut pair), last.itt);
@@ -284,7 +291,7 @@ fn an_aborted_command_lets_go_of_its_blocks_and_its_place_in_line() {
 }
 
 #[test]
-fn write_same_fills_gives_back_and_keeps_to_its_limits() {
+fn write_same_fills_deallocates_and_observes_its_limits() {
     let (mut pair, mut initiator) = logged_in();
     let same = |lba, blocks, unmap, no_data_out| {
         Cdb::WriteSame(WriteSame {
@@ -315,7 +322,7 @@ fn write_same_fills_gives_back_and_keeps_to_its_limits() {
         .run(&mut pair, THIN, &same(6, 1, true, true), 0)
         .good();
     assert!(pair.lus[&THIN][3 * 512..5 * 512].iter().all(|b| *b == 0));
-    let found = status(&mut initiator, &mut pair, 2, 8 + 16 * 5);
+    let reported = status(&mut initiator, &mut pair, 2, 8 + 16 * 5);
     let expected = [
         status_of(2, 1, true),
         status_of(3, 2, false),
@@ -323,8 +330,8 @@ fn write_same_fills_gives_back_and_keeps_to_its_limits() {
         status_of(6, 1, false),
         status_of(7, (BLOCKS - 7) as u32, true),
     ];
-    assert_eq!(found, expected);
-    // 0 blocks: to the end.
+    assert_eq!(reported, expected);
+    // 0 blocks mean all blocks up to the end.
     initiator
         .run_out(&mut pair, THIN, &same(BLOCKS - 3, 0, false, false), &block)
         .good();
@@ -352,7 +359,7 @@ fn write_same_fills_gives_back_and_keeps_to_its_limits() {
 }
 
 #[test]
-fn unmap_gives_back_all_its_ranges_or_none() {
+fn unmap_deallocates_all_its_ranges_or_none() {
     let (mut pair, mut initiator) = logged_in();
     let range = |lba, blocks| Blocks { lba, blocks };
     let before = pattern(LU_BYTES, 3);
@@ -376,7 +383,7 @@ fn unmap_gives_back_all_its_ranges_or_none() {
         assert_eq!(answer.sense(), sense);
         assert!(pair.lus[&THIN] == before, "no partial effect");
     }
-    // Lists that say they are longer than they are.
+    // Lists that are shorter than their length fields state.
     let list = emit_unmap_list(&[range(0, 1), range(4, 1)]);
     for cut in 1..list.len() {
         let answer = initiator.run_out(&mut pair, THIN, &unmap_cdb(&list[..cut]), &list[..cut]);
@@ -391,12 +398,12 @@ fn unmap_gives_back_all_its_ranges_or_none() {
     assert_eq!(
         unmap(&mut initiator, &mut pair, 0, &[range(0, 1)]).sense(),
         Sense::INVALID_COMMAND_OPERATION_CODE,
-        "not where it cannot be done"
+        "an LU that is not thin does not support UNMAP"
     );
 }
 
 #[test]
-fn lba_status_is_cut_to_its_allocation_length_exactly() {
+fn lba_status_is_truncated_to_its_allocation_length() {
     let (mut pair, mut initiator) = logged_in();
     let ranges: Vec<Blocks> = (0..20)
         .map(|i| Blocks {
@@ -405,7 +412,7 @@ fn lba_status_is_cut_to_its_allocation_length_exactly() {
         })
         .collect();
     unmap(&mut initiator, &mut pair, THIN, &ranges).good();
-    let whole = 8 + 16 * 41;
+    let full_length = 8 + 16 * 41;
     for length in [
         0,
         1,
@@ -417,8 +424,8 @@ fn lba_status_is_cut_to_its_allocation_length_exactly() {
         39,
         40,
         200,
-        whole,
-        whole + 100,
+        full_length,
+        full_length + 100,
         0xffff,
     ] {
         let cdb = Cdb::GetLbaStatus {
@@ -426,9 +433,9 @@ fn lba_status_is_cut_to_its_allocation_length_exactly() {
             allocation_length: length,
         };
         let data = initiator.run_cdb(&mut pair, THIN, cdb, 0xffff).good();
-        // At least one descriptor is made, and as many as fit.
-        let made = 8 + 16 * ((length.max(24) - 8) / 16).min(40);
-        assert_eq!(data.len() as u32, length.min(made), "{length}");
+        // The target returns at least one descriptor, and as many as fit.
+        let returned = 8 + 16 * ((length.max(24) - 8) / 16).min(40);
+        assert_eq!(data.len() as u32, length.min(returned), "{length}");
     }
     let beyond = Cdb::GetLbaStatus {
         lba: BLOCKS,
@@ -441,7 +448,7 @@ fn lba_status_is_cut_to_its_allocation_length_exactly() {
 }
 
 #[test]
-fn write_atomic_takes_what_is_promised_and_only_where_it_is() {
+fn write_atomic_accepts_the_reported_length_on_lus_that_support_it() {
     let (mut pair, mut initiator) = logged_in();
     let atomic = |blocks, boundary| {
         Cdb::WriteAtomic(WriteAtomic {
@@ -466,7 +473,7 @@ fn write_atomic_takes_what_is_promised_and_only_where_it_is() {
 }
 
 #[test]
-fn a_read_only_lu_takes_none_of_the_commands_that_write() {
+fn a_read_only_lu_refuses_all_commands_that_write() {
     let (mut pair, mut initiator) = logged_in();
     let commands = [
         (Cdb::WriteAndVerify(verify(0, 1, ByteCheck::Whole)), 512),
@@ -505,7 +512,7 @@ fn programs_of_a_session_hold_no_more_than_its_share() {
         initiator.send_command(&mut pair, &command, &[]);
         commands.push(command);
     }
-    // 8 MiB, and the one that goes beyond.
+    // Programs that read 8 MiB, and the one that exceeds the limit.
     assert_eq!(pair.held.len(), 33);
     pair.release();
     let answers = initiator.receive(&mut pair);
@@ -514,7 +521,7 @@ fn programs_of_a_session_hold_no_more_than_its_share() {
 }
 
 #[test]
-fn a_full_pool_fails_the_write_that_needs_space_and_says_so() {
+fn a_write_that_needs_space_in_a_full_pool_fails_with_that_sense_data() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     let or = Cdb::OrWrite(transfer(0, 1)).emit();

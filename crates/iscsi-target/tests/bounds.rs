@@ -1,4 +1,4 @@
-//! One initiator takes no service away from the others, whatever it sends.
+//! No initiator can deprive the others of service, whatever it sends.
 
 mod pair;
 
@@ -14,9 +14,9 @@ use pair::{INITIATOR, Initiator, Pair, TARGET, config, names, read};
 const GREEDY: &str = "iqn.2026-01.net.example:greedy";
 const SECURITY: Stage = Stage::SecurityNegotiation;
 
-/// A login that has given its names and stays in the security stage.
+/// Begins a login that has sent its names and stays in the security stage.
 fn begin_login(pair: &mut Pair, peer: &str) -> Initiator {
-    let connection = pair.try_connect_from(peer).expect("a free place");
+    let connection = pair.try_connect_from(peer).expect("a free connection");
     let mut initiator = Initiator::new(connection, 1);
     let (response, _) = initiator.login(pair, SECURITY, None, &names(GREEDY));
     assert_eq!(response.status, LoginStatus::SUCCESS);
@@ -24,10 +24,11 @@ fn begin_login(pair: &mut Pair, peer: &str) -> Initiator {
 }
 
 #[test]
-fn a_login_that_sends_text_without_end_refuses_no_other_login() {
+fn a_login_that_sends_endless_text_does_not_block_other_logins() {
     let mut pair = Pair::new();
     let mut greedy = begin_login(&mut pair, "10.0.0.66:40000");
-    // 64 MiB to the byte, all of it processed and freed at once; then it keeps still.
+    // Exactly 64 MiB, all of which is processed and freed at once. The login then sends nothing
+    // more.
     for number in 0..8192 {
         let last = 8192 - names(GREEDY).len();
         let length = if number == 8191 { last } else { 8192 };
@@ -38,9 +39,10 @@ fn a_login_that_sends_text_without_end_refuses_no_other_login() {
 }
 
 #[test]
-fn logins_that_hold_as_much_text_as_they_can_refuse_no_login_from_elsewhere() {
+fn logins_that_hold_as_much_text_as_possible_do_not_block_other_origins() {
     let mut pair = Pair::new();
-    // 15 PDUs with the C bit: 120 KiB would be too long, so each holds seven of 8 KiB, and a thousand logins hold 56 MiB.
+    // Each login sends seven PDUs of 8 KiB with the C bit, because 15 PDUs (120 KiB) would be too
+    // long. A thousand logins hold 56 MiB.
     for port in 0..1500u32 {
         let mut greedy = begin_login(&mut pair, &format!("10.0.0.66:{}", 10_000 + port));
         for _ in 0..7 {
@@ -68,10 +70,10 @@ fn logins_from_one_ipv6_network_count_as_those_of_one_address() {
         },
         ..config()
     });
-    let taken = (1..=4)
+    let accepted = (1..=4)
         .filter_map(|host| pair.try_connect_from(&format!("[2001:db8::{host}]:40000")))
         .count();
-    assert_eq!(taken, 3);
+    assert_eq!(accepted, 3);
     assert!(pair.try_connect_from("[2001:db8:0:1::1]:40000").is_some());
 }
 
@@ -93,7 +95,7 @@ fn cold_reset(pair: &mut Pair, initiator: &mut Initiator) {
 }
 
 #[test]
-fn resets_of_sessions_that_never_come_back_are_not_remembered_without_bound() {
+fn the_number_of_remembered_resets_of_sessions_that_never_return_is_bounded() {
     let mut pair = Pair::new();
     for round in 0..100 {
         let mut last = None;
@@ -104,14 +106,14 @@ fn resets_of_sessions_that_never_come_back_are_not_remembered_without_bound() {
         cold_reset(&mut pair, &mut last.expect("a session"));
     }
     assert!(pair.counter("sessions", "owed_attentions_now") <= 4096.0);
-    // A condition too many does no harm; none is lost.
+    // A superfluous condition is harmless, and none is lost.
     let mut late = pair.log_in_as("iqn.2026-01.net.example:0-0", 1, &[]);
     let answer = late.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0);
     assert_eq!(answer.sense().additional.code, 0x29);
 }
 
 #[test]
-fn aborted_accesses_are_not_listed_without_bound_for_a_shell_that_does_not_ask() {
+fn the_list_of_aborted_accesses_is_bounded_if_the_shell_does_not_poll() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
     for _ in 0..2000 {
@@ -145,7 +147,7 @@ fn read_cdb(lba: u64, blocks: u32) -> [u8; 16] {
 }
 
 #[test]
-fn a_command_beyond_the_tasks_that_all_sessions_may_have_gets_task_set_full() {
+fn a_command_beyond_tasks_max_gets_task_set_full() {
     let mut pair = Pair::with(TargetConfig {
         limits: Limits {
             tasks_max: 2,
@@ -168,7 +170,7 @@ fn a_command_beyond_the_tasks_that_all_sessions_may_have_gets_task_set_full() {
 }
 
 #[test]
-fn a_read_of_another_lu_is_given_out_before_long_fills() {
+fn a_read_of_another_lu_precedes_long_fills() {
     const FILLS: usize = 100;
     let mut large = LuDescription::new(9, 64 << 20);
     large.in_place = false;
@@ -198,19 +200,25 @@ fn a_read_of_another_lu_is_given_out_before_long_fills() {
     pair.target
         .handle_received(pair.time, reading.connection, &header);
     let mut left = 2 << 20;
-    let given: Vec<_> = std::iter::from_fn(|| pair.target.poll_io_within(&mut left)).collect();
-    assert!(matches!(given[0].op, IoOp::Read { .. }), "{:?}", given[0]);
-    let fills = given
+    let accesses: Vec<_> = std::iter::from_fn(|| pair.target.poll_io_within(&mut left)).collect();
+    assert!(
+        matches!(accesses[0].op, IoOp::Read { .. }),
+        "{:?}",
+        accesses[0]
+    );
+    let fills = accesses
         .iter()
         .filter(|io| matches!(io.op, IoOp::WriteSame { .. }));
-    assert_eq!((fills.count(), given.len()), (2, 3));
+    assert_eq!((fills.count(), accesses.len()), (2, 3));
     assert!(pair.target.has_io());
 }
 
 #[test]
 fn a_refused_login_is_reported_with_its_peer_and_the_reason_and_a_flood_is_counted() {
     let mut pair = Pair::new();
-    let connection = pair.try_connect_from("10.0.0.66:40000").expect("a place");
+    let connection = pair
+        .try_connect_from("10.0.0.66:40000")
+        .expect("a free connection");
     let mut stranger = Initiator::new(connection, 1);
     let text = String::from_utf8(names(INITIATOR)).unwrap();
     let other = text.replace(TARGET, "iqn.2026-01.net.example:other");
@@ -221,7 +229,7 @@ fn a_refused_login_is_reported_with_its_peer_and_the_reason_and_a_flood_is_count
         full,
         other.as_bytes(),
     );
-    let refusal = pair.target.poll_refusal().expect("reported");
+    let refusal = pair.target.poll_refusal().expect("a refusal");
     assert_eq!(refusal.peer.to_string(), "10.0.0.66:40000");
     assert_eq!(refusal.initiator_name.as_deref(), Some(INITIATOR));
     assert_eq!(refusal.status, LoginStatus::NOT_FOUND);

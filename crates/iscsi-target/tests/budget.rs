@@ -1,4 +1,4 @@
-//! What write data may hold, of the target and of a session.
+//! Limits on the write data of the target and of a session.
 
 mod pair;
 
@@ -12,8 +12,8 @@ fn logged_in(keys: &[(&str, &str)]) -> (Pair, Initiator) {
     (pair, initiator)
 }
 
-/// The session's buffers are all given back.
-fn nothing_is_held(pair: &Pair) {
+/// Checks that no session has reserved write budget.
+fn assert_nothing_reserved(pair: &Pair) {
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
 }
 
@@ -46,7 +46,7 @@ fn writes_beyond_the_budget_wait_for_their_r2t_in_turn() {
     b.send_command(&mut pair, &command, &[]);
     assert!(
         b.receive(&mut pair).is_empty(),
-        "it waits behind those of a"
+        "the write of b waits behind those of a"
     );
     let mut done = 0;
     while let Some(r2t) = open.pop() {
@@ -64,7 +64,7 @@ fn writes_beyond_the_budget_wait_for_their_r2t_in_turn() {
     let r2t = r2t_of(&b.receive_one(&mut pair));
     b.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
     Answer::of(b.receive(&mut pair), command.itt).good();
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn unsolicited_data_beyond_the_budget_is_answered_with_task_set_full() {
     pair.release();
     assert_eq!(initiator.receive(&mut pair).len(), 2);
     assert!(pair.lus[&0][32 * 512..].iter().all(|byte| *byte == 0));
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -111,10 +111,10 @@ fn sessions_that_vanish_in_the_middle_of_writes_give_their_budget_to_others() {
         9,
         &[("InitialR2T", "Yes"), ("ImmediateData", "No")],
     );
-    let mut gone: Vec<Initiator> = (0..2)
+    let mut vanished: Vec<Initiator> = (0..2)
         .map(|n| pair.log_in_as("iqn.2026-01.net.example:gone", n, &[("InitialR2T", "No")]))
         .collect();
-    for initiator in &mut gone {
+    for initiator in &mut vanished {
         for lba in 0..2 {
             let command = ScsiCommand {
                 is_final: false,
@@ -126,13 +126,13 @@ fn sessions_that_vanish_in_the_middle_of_writes_give_their_budget_to_others() {
     let command = waiting.command(0, &write(0, 16), false, true, 8192);
     waiting.send_command(&mut pair, &command, &[]);
     assert!(waiting.receive(&mut pair).is_empty());
-    for initiator in &gone {
+    for initiator in &vanished {
         pair.target.handle_closed(pair.time, initiator.connection);
     }
     pair.run();
     assert_eq!(waiting.receive_one(&mut pair).opcode(), Opcode::R2t);
     pair.target.handle_closed(pair.time, waiting.connection);
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_command_may_be_held_with_its_data_until_its_turn() {
     };
     initiator.send_command(&mut pair, &early, &pattern(512, 3));
     pair.target.handle_closed(pair.time, initiator.connection);
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_session_that_withholds_its_data_is_ended_after_a_minute() {
     assert!(!pair.is_closed(initiator.connection), "58.8 s");
     pair.advance(1.4);
     assert!(pair.is_closed(initiator.connection), "60.2 s");
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]

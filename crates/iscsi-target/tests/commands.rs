@@ -59,7 +59,7 @@ fn data_in_keeps_to_the_segment_and_burst_lengths_agreed() {
 }
 
 #[test]
-fn residuals_tell_what_was_expected_and_what_was_there() {
+fn residuals_report_the_difference_between_expected_and_available_data() {
     let cases = [
         (1024, Residual::None, 1024),
         (1500, Residual::Underflow(476), 1024),
@@ -166,18 +166,30 @@ fn a_transfer_beyond_the_greatest_length_and_protection_are_invalid_fields() {
 #[test]
 fn inquiry_names_a_disk_and_no_disk() {
     let (mut pair, mut initiator) = logged_in(&[]);
-    let ask = |page, length| Cdb::Inquiry {
+    let request = |page, length| Cdb::Inquiry {
         page,
         allocation_length: length,
     };
-    let there =
-        Inquiry::parse(&initiator.run_cdb(&mut pair, 0, ask(None, 255), 255).good()).unwrap();
+    let present = Inquiry::parse(
+        &initiator
+            .run_cdb(&mut pair, 0, request(None, 255), 255)
+            .good(),
+    )
+    .unwrap();
     assert_eq!(
-        (there.qualifier, there.device_type, there.vendor.as_str()),
+        (
+            present.qualifier,
+            present.device_type,
+            present.vendor.as_str()
+        ),
         (PeripheralQualifier::Connected, 0, "HAKARU")
     );
-    let absent =
-        Inquiry::parse(&initiator.run_cdb(&mut pair, 9, ask(None, 255), 255).good()).unwrap();
+    let absent = Inquiry::parse(
+        &initiator
+            .run_cdb(&mut pair, 9, request(None, 255), 255)
+            .good(),
+    )
+    .unwrap();
     assert_eq!(
         (absent.qualifier, absent.device_type),
         (PeripheralQualifier::NotSupported, 0x1f)
@@ -185,7 +197,7 @@ fn inquiry_names_a_disk_and_no_disk() {
 }
 
 #[test]
-fn every_vpd_page_that_is_listed_is_there_and_no_other() {
+fn exactly_the_listed_vpd_pages_exist() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let mut listed = Vec::new();
     for code in 0..=255u8 {
@@ -210,7 +222,7 @@ fn every_vpd_page_that_is_listed_is_there_and_no_other() {
 }
 
 #[test]
-fn lus_have_names_of_their_own_and_block_limits_in_their_own_blocks() {
+fn lus_have_distinct_names_and_block_limits_in_their_own_blocks() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let mut page = |lun, code| {
         let cdb = Cdb::Inquiry {
@@ -297,7 +309,7 @@ fn luns_are_reported_from_any_lun() {
 }
 
 #[test]
-fn mode_sense_tells_cache_and_write_protection() {
+fn mode_sense_reports_cache_and_write_protection() {
     let (mut pair, mut initiator) = logged_in(&[]);
     for (lun, write_protected, cached) in [(0, false, false), (5, false, true), (7, true, false)] {
         for ten in [false, true] {
@@ -322,7 +334,7 @@ fn mode_sense_tells_cache_and_write_protection() {
             );
         }
     }
-    for (what, cdb, sense) in [
+    for (name, cdb, sense) in [
         (
             "unknown page",
             [0x1a, 0, 0x02, 0, 255, 0],
@@ -342,16 +354,16 @@ fn mode_sense_tells_cache_and_write_protection() {
         assert_eq!(
             initiator.run(&mut pair, 0, &cdb, 255).sense(),
             sense,
-            "{what}"
+            "{name}"
         );
     }
 }
 
 #[test]
-fn an_allocation_length_cuts_and_nothing_more_comes() {
+fn parameter_data_is_truncated_to_the_allocation_length() {
     let (mut pair, mut initiator) = logged_in(&[]);
     type Emit = fn(u16) -> Vec<u8>;
-    let whole: &[(&str, Emit)] = &[
+    let commands: &[(&str, Emit)] = &[
         ("INQUIRY", |n| vec![0x12, 0, 0, (n >> 8) as u8, n as u8, 0]),
         ("VPD 83h", |n| {
             vec![0x12, 1, 0x83, (n >> 8) as u8, n as u8, 0]
@@ -389,26 +401,26 @@ fn an_allocation_length_cuts_and_nothing_more_comes() {
             vec![0x03, 0, 0, 0, n.min(255) as u8, 0]
         }),
     ];
-    for (what, cdb) in whole {
+    for (name, cdb) in commands {
         let all = initiator.run(&mut pair, 0, &cdb(u16::MAX), 65_535).good();
         for length in [0u16, 1, 3, 4, 7, 8, 17, 255] {
             let cut = initiator.run(&mut pair, 0, &cdb(length), 65_535);
             assert_eq!(
                 cut.data,
                 all[..all.len().min(length.into())],
-                "{what} {length}"
+                "{name} {length}"
             );
             assert_eq!(
                 cut.residual,
                 Residual::Underflow(65_535 - cut.data.len() as u32),
-                "{what} {length}"
+                "{name} {length}"
             );
         }
     }
 }
 
 #[test]
-fn commands_to_a_lun_that_is_not_there_are_refused() {
+fn commands_to_a_lun_without_an_lu_are_refused() {
     let (mut pair, mut initiator) = logged_in(&[]);
     for cdb in [Cdb::TestUnitReady, read(0, 1), Cdb::ReadCapacity10] {
         assert_eq!(
@@ -422,7 +434,7 @@ fn commands_to_a_lun_that_is_not_there_are_refused() {
     };
     let sense = Sense::parse(&initiator.run_cdb(&mut pair, 9, cdb, 18).good()).unwrap();
     assert_eq!(sense, Sense::LOGICAL_UNIT_NOT_SUPPORTED);
-    // Forms of LUN that are no single-level number.
+    // Forms of LUN other than a single-level number.
     for raw in [1u64, 0x0100_0000_0000_0000, u64::MAX] {
         let command = ScsiCommand {
             lun: Lun(raw),
@@ -435,7 +447,7 @@ fn commands_to_a_lun_that_is_not_there_are_refused() {
 }
 
 #[test]
-fn a_stopped_unit_is_not_ready_for_anyone_until_it_is_started() {
+fn a_stopped_unit_is_not_ready_for_any_initiator_until_it_is_started() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let mut other = pair.log_in_as("iqn.2026-01.net.example:other", 2, &[]);
     let stop = [0x1b, 0, 0, 0, 0, 0];
@@ -447,12 +459,12 @@ fn a_stopped_unit_is_not_ready_for_anyone_until_it_is_started() {
             Sense::INITIALIZING_COMMAND_REQUIRED
         );
     }
-    let ask = Cdb::RequestSense {
+    let request = Cdb::RequestSense {
         descriptor_format: true,
         allocation_length: 64,
     };
     assert_eq!(
-        Sense::parse(&other.run_cdb(&mut pair, 5, ask, 64).good()),
+        Sense::parse(&other.run_cdb(&mut pair, 5, request, 64).good()),
         Some(Sense::INITIALIZING_COMMAND_REQUIRED)
     );
     other.run_cdb(&mut pair, 0, read(0, 1), 512).good();
@@ -466,7 +478,7 @@ fn a_stopped_unit_is_not_ready_for_anyone_until_it_is_started() {
 }
 
 #[test]
-fn every_opcode_with_any_cdb_gets_an_answer_and_no_byte_that_was_not_written() {
+fn every_opcode_with_any_cdb_gets_an_answer() {
     let (mut pair, mut initiator) = logged_in(&[]);
     for code in 0..=255u8 {
         for fill in [0, 0xff, 0xa5] {
@@ -515,7 +527,7 @@ fn failures_of_the_storage_become_sense_data() {
 }
 
 #[test]
-fn a_read_answered_with_too_few_bytes_is_a_failure_of_ours() {
+fn a_read_answered_with_too_few_bytes_is_an_internal_failure() {
     let (mut pair, mut initiator) = logged_in(&[]);
     pair.stalled = true;
     let command = initiator.command(0, &read(0, 2).emit(), true, false, 1024);

@@ -16,7 +16,7 @@ const OTHER: &str = "iqn.2026-01.net.example:vm2";
 const CONTROL: u8 = 0x0a;
 const CACHING: u8 = 0x08;
 
-/// LU 0 is thin and removable, LU 5 has a volatile cache.
+/// Returns a configuration in which LU 0 is thin and removable and LU 5 has a volatile cache.
 fn thin() -> TargetConfig {
     let mut config = config();
     config.lus[0] = LuDescription {
@@ -27,7 +27,7 @@ fn thin() -> TargetConfig {
     config
 }
 
-fn two() -> (Pair, Initiator, Initiator) {
+fn two_sessions() -> (Pair, Initiator, Initiator) {
     let mut pair = Pair::with(thin());
     let first = pair.log_in(&[]);
     let second = pair.log_in_as(OTHER, 2, &[]);
@@ -59,7 +59,7 @@ fn select(initiator: &mut Initiator, pair: &mut Pair, lun: u8, list: &[u8]) -> A
     with_list(initiator, pair, lun, cdb, list)
 }
 
-/// The control mode page as a parameter list, with these SWP and D_SENSE bits.
+/// Returns the control mode page as a parameter list, with these SWP and D_SENSE bits.
 fn control(initiator: &mut Initiator, pair: &mut Pair, swp: bool, d_sense: bool) -> Vec<u8> {
     let mut list = mode_page(initiator, pair, 0, CONTROL);
     list[..4].fill(0);
@@ -86,8 +86,8 @@ fn start_stop(initiator: &mut Initiator, pair: &mut Pair, load_eject: bool, star
 }
 
 #[test]
-fn software_write_protection_holds_for_everyone_and_the_others_are_told() {
-    let (mut pair, mut first, mut second) = two();
+fn software_write_protection_holds_for_all_initiators_and_the_others_are_notified() {
+    let (mut pair, mut first, mut second) = two_sessions();
     let list = control(&mut first, &mut pair, true, false);
     select(&mut first, &mut pair, 0, &list).good();
     assert_eq!(
@@ -110,8 +110,8 @@ fn software_write_protection_holds_for_everyone_and_the_others_are_told() {
 }
 
 #[test]
-fn descriptor_sense_says_what_fixed_sense_has_no_room_for() {
-    let (mut pair, mut first, _) = two();
+fn descriptor_sense_carries_information_that_fixed_sense_has_no_room_for() {
+    let (mut pair, mut first, _) = two_sessions();
     let beyond = Cdb::Read(Transfer {
         lba: 1 << 40,
         blocks: 1,
@@ -121,13 +121,16 @@ fn descriptor_sense_says_what_fixed_sense_has_no_room_for() {
     assert_eq!(fixed.information, None, "2^40 has no room in four bytes");
     let list = control(&mut first, &mut pair, false, true);
     select(&mut first, &mut pair, 0, &list).good();
-    let told = first.run_cdb(&mut pair, 0, beyond, 512).sense.unwrap();
-    assert_eq!(told, Sense::LBA_OUT_OF_RANGE.with_information(1 << 40));
+    let descriptor = first.run_cdb(&mut pair, 0, beyond, 512).sense.unwrap();
+    assert_eq!(
+        descriptor,
+        Sense::LBA_OUT_OF_RANGE.with_information(1 << 40)
+    );
 }
 
 #[test]
 fn a_list_with_a_bit_that_cannot_be_changed_changes_nothing() {
-    let (mut pair, mut first, mut second) = two();
+    let (mut pair, mut first, mut second) = two_sessions();
     let good = control(&mut first, &mut pair, true, true);
     let mut cases = vec![(good[..3].to_vec(), Sense::PARAMETER_LIST_LENGTH_ERROR)];
     cases.push((
@@ -143,7 +146,7 @@ fn a_list_with_a_bit_that_cannot_be_changed_changes_nothing() {
         };
         cases.push((list, sense));
     }
-    // A good page before a bad one is not taken either.
+    // A valid page before an invalid one is not applied either.
     let mut both = good.clone();
     both.extend_from_slice(&mode_page(&mut first, &mut pair, 0, CACHING)[4..]);
     *both.last_mut().unwrap() = 1;
@@ -160,8 +163,8 @@ fn a_list_with_a_bit_that_cannot_be_changed_changes_nothing() {
 }
 
 #[test]
-fn a_cache_that_is_switched_off_is_emptied_and_writes_go_past_it() {
-    let (mut pair, mut first, _) = two();
+fn a_cache_that_is_switched_off_is_flushed_and_writes_bypass_it() {
+    let (mut pair, mut first, _) = two_sessions();
     let mut list = mode_page(&mut first, &mut pair, 5, CACHING);
     let page = ModeData::parse(&list, false).unwrap().pages[0].clone();
     assert!(matches!(
@@ -201,8 +204,8 @@ fn a_cache_that_is_switched_off_is_emptied_and_writes_go_past_it() {
 }
 
 #[test]
-fn a_medium_leaves_only_if_nobody_minds_and_who_minds_may_leave() {
-    let (mut pair, mut first, mut second) = two();
+fn a_medium_is_ejected_only_if_no_session_prevents_its_removal() {
+    let (mut pair, mut first, mut second) = two_sessions();
     let prevent = |prevent| Cdb::PreventAllowMediumRemoval { prevent };
     first.run_cdb(&mut pair, 0, prevent(1), 0).good();
     for initiator in [&mut first, &mut second] {
@@ -210,8 +213,8 @@ fn a_medium_leaves_only_if_nobody_minds_and_who_minds_may_leave() {
         assert_eq!(refused.sense(), Sense::MEDIUM_REMOVAL_PREVENTED);
     }
     second.run_cdb(&mut pair, 0, prevent(0), 0).good();
-    let still = start_stop(&mut second, &mut pair, true, false);
-    assert_eq!(still.sense(), Sense::MEDIUM_REMOVAL_PREVENTED);
+    let refused = start_stop(&mut second, &mut pair, true, false);
+    assert_eq!(refused.sense(), Sense::MEDIUM_REMOVAL_PREVENTED);
     pair.target.handle_closed(pair.time, first.connection);
     start_stop(&mut second, &mut pair, true, false).good();
     let blocks = Cdb::Read(Transfer {
@@ -235,9 +238,9 @@ fn a_medium_leaves_only_if_nobody_minds_and_who_minds_may_leave() {
 }
 
 #[test]
-fn the_log_tells_what_space_is_left() {
-    let (mut pair, mut first, _) = two();
-    let ask = |initiator: &mut Initiator, pair: &mut Pair, lun, page, parameter_pointer| {
+fn the_log_reports_the_space_that_is_left() {
+    let (mut pair, mut first, _) = two_sessions();
+    let query = |initiator: &mut Initiator, pair: &mut Pair, lun, page, parameter_pointer| {
         let cdb = Cdb::LogSense(LogSense {
             save: false,
             control: PageControl::Changeable,
@@ -248,7 +251,7 @@ fn the_log_tells_what_space_is_left() {
         });
         initiator.run_cdb(pair, lun, cdb, 256)
     };
-    let pages = ask(&mut first, &mut pair, 0, log_page::SUPPORTED_PAGES, 0).good();
+    let pages = query(&mut first, &mut pair, 0, log_page::SUPPORTED_PAGES, 0).good();
     assert_eq!(
         LogPage::parse(&pages),
         Ok(LogPage::SupportedPages(vec![0, 0x0c, 0x2f]))
@@ -261,32 +264,32 @@ fn the_log_tells_what_space_is_left() {
             available_bytes: 7 * 65_536 + 1,
         },
     );
-    let page = ask(&mut first, &mut pair, 0, provisioning, 0).good();
+    let page = query(&mut first, &mut pair, 0, provisioning, 0).good();
     let Ok(LogPage::Parameters { parameters, .. }) = LogPage::parse(&page) else {
         panic!("{page:?}")
     };
-    let told: Vec<_> = parameters
+    let counts: Vec<_> = parameters
         .iter()
-        .map(|one| (one.code, one.as_resource_count()))
+        .map(|parameter| (parameter.code, parameter.as_resource_count()))
         .collect();
     assert_eq!(
-        told,
+        counts,
         [
             (provisioning_parameter::AVAILABLE, Some((7, 2))),
             (provisioning_parameter::USED, Some((3, 1)))
         ]
     );
-    let from_second = ask(&mut first, &mut pair, 0, provisioning, 2).good();
+    let from_second = query(&mut first, &mut pair, 0, provisioning, 2).good();
     assert_eq!(from_second.len(), 4 + 12);
     for (lun, page, pointer) in [(0, provisioning, 3), (5, provisioning, 0), (0, 0x11, 0)] {
-        let refused = ask(&mut first, &mut pair, lun, page, pointer);
+        let refused = query(&mut first, &mut pair, lun, page, pointer);
         assert_eq!(refused.sense(), Sense::INVALID_FIELD_IN_CDB);
     }
 }
 
 #[test]
-fn the_list_of_commands_is_that_of_the_lu_that_is_asked() {
-    let (mut pair, mut first, _) = two();
+fn the_list_of_commands_is_that_of_the_addressed_lu() {
+    let (mut pair, mut first, _) = two_sessions();
     let all = |timeouts| Cdb::ReportSupportedOpcodes {
         commands: ReportedCommands::All,
         timeouts,
@@ -295,8 +298,9 @@ fn the_list_of_commands_is_that_of_the_lu_that_is_asked() {
     let commands = |data: Vec<u8>| parse_all_commands(&data);
     let removable = commands(first.run_cdb(&mut pair, 0, all(false), 65_535).good());
     let fixed = commands(first.run_cdb(&mut pair, 5, all(true), 65_535).good());
-    let has = |list: &[(u8, Option<u16>, u16)], opcode| list.iter().any(|one| one.0 == opcode);
-    for (opcode, of_removable, of_fixed) in [
+    let has =
+        |list: &[(u8, Option<u16>, u16)], opcode| list.iter().any(|command| command.0 == opcode);
+    for (opcode, on_removable, on_fixed) in [
         (opcode::PREVENT_ALLOW_MEDIUM_REMOVAL, true, false),
         (opcode::UNMAP, true, false),
         (opcode::SANITIZE, false, false),
@@ -304,11 +308,11 @@ fn the_list_of_commands_is_that_of_the_lu_that_is_asked() {
     ] {
         assert_eq!(
             (has(&removable, opcode), has(&fixed, opcode)),
-            (of_removable, of_fixed),
+            (on_removable, on_fixed),
             "{opcode:#04x}"
         );
     }
-    let ask = |initiator: &mut Initiator, pair: &mut Pair, commands| {
+    let query = |initiator: &mut Initiator, pair: &mut Pair, commands| {
         let cdb = Cdb::ReportSupportedOpcodes {
             commands,
             timeouts: false,
@@ -316,25 +320,25 @@ fn the_list_of_commands_is_that_of_the_lu_that_is_asked() {
         };
         initiator.run_cdb(pair, 0, cdb, 64)
     };
-    let one = ask(
+    let supported = query(
         &mut first,
         &mut pair,
         ReportedCommands::Opcode(opcode::READ_10),
     )
     .good();
-    assert_eq!(one[..5], [0, 3, 0, 10, opcode::READ_10]);
-    let none = ask(&mut first, &mut pair, ReportedCommands::Opcode(0xff)).good();
-    assert_eq!(none, [0, 1, 0, 0]);
+    assert_eq!(supported[..5], [0, 3, 0, 10, opcode::READ_10]);
+    let unsupported = query(&mut first, &mut pair, ReportedCommands::Opcode(0xff)).good();
+    assert_eq!(unsupported, [0, 1, 0, 0]);
     let service_in = opcode::SERVICE_ACTION_IN_16;
     for wrong in [
         ReportedCommands::Opcode(service_in),
         ReportedCommands::ServiceAction(opcode::READ_10, 0),
     ] {
         assert_eq!(
-            ask(&mut first, &mut pair, wrong).sense(),
+            query(&mut first, &mut pair, wrong).sense(),
             Sense::INVALID_FIELD_IN_CDB
         );
     }
     let either = ReportedCommands::Either(service_in, 0x10);
-    assert_eq!(ask(&mut first, &mut pair, either).good()[4], service_in);
+    assert_eq!(query(&mut first, &mut pair, either).good()[4], service_in);
 }

@@ -1,5 +1,5 @@
-//! The whole set of block commands against the obvious model, a byte array: any commands in any order, under any terms that can be negotiated, give
-//! what the model gives, refusals included.
+//! All block commands against the obvious model, a byte array. Any commands in any order, under any
+//! negotiated keys, return the same result as the model, including refusals.
 
 mod pair;
 
@@ -11,12 +11,12 @@ use pair::{Initiator, Pair, config_with_thin_lu};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// The thin LU; small, so that commands meet.
+/// The thin LU. It is small, so that the ranges of commands overlap.
 const LUN: u8 = 3;
 const BLOCK: usize = 512;
 const BLOCKS: u64 = 64;
 
-/// What is asked, in blocks. Ranges may lie beyond the end.
+/// A command, with its range in blocks. Ranges may lie beyond the end of the LU.
 #[derive(Clone, Debug)]
 enum Command {
     Read(Transfer),
@@ -61,7 +61,7 @@ fn verify(repeats: bool) -> impl Strategy<Value = Verify> {
     })
 }
 
-/// A few values only, so that what is compared is often the same.
+/// Returns only a few values, so that compared data is often equal.
 fn fill() -> impl Strategy<Value = u8> {
     0u8..4
 }
@@ -69,7 +69,7 @@ fn fill() -> impl Strategy<Value = u8> {
 fn command() -> impl Strategy<Value = Command> {
     let same =
         (range(), any::<[bool; 3]>()).prop_map(|((lba, blocks), [unmap, no_data_out, sixteen])| {
-            // The ten-byte form has no room for more.
+            // The ten-byte form has no room for a longer LBA.
             let sixteen = sixteen || lba > u64::from(u32::MAX);
             WriteSame {
                 lba,
@@ -99,13 +99,13 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// The obvious: bytes, and which blocks take space.
+/// The model: the bytes of the LU, and whether each block occupies space.
 struct Model {
     bytes: Vec<u8>,
     mapped: Vec<bool>,
 }
 
-/// What a command gives.
+/// Data that a command returns, or sense data.
 type Expected = Result<Vec<u8>, Sense>;
 
 impl Model {
@@ -132,7 +132,7 @@ impl Model {
         Ok(Vec::new())
     }
 
-    fn give_back(&mut self, blocks: std::ops::Range<usize>) {
+    fn deallocate(&mut self, blocks: std::ops::Range<usize>) {
         self.bytes[blocks.start * BLOCK..blocks.end * BLOCK].fill(0);
         self.mapped[blocks].fill(false);
     }
@@ -145,7 +145,7 @@ impl Model {
         }
     }
 
-    /// `data`: what the initiator sends.
+    /// Executes a command with the data that the initiator sends.
     fn run(&mut self, command: &Command, data: &[u8]) -> Expected {
         match command {
             Command::Read(t) => Ok(self.read(&Self::blocks(t.lba, t.blocks)?).to_vec()),
@@ -185,7 +185,7 @@ impl Model {
                     data
                 };
                 if same.unmap && block.iter().all(|byte| *byte == 0) {
-                    self.give_back(blocks);
+                    self.deallocate(blocks);
                 } else {
                     let all = block.repeat(blocks.len());
                     self.write(blocks, &all)?;
@@ -199,17 +199,17 @@ impl Model {
                     .collect();
                 ranges?
                     .into_iter()
-                    .for_each(|blocks| self.give_back(blocks));
+                    .for_each(|blocks| self.deallocate(blocks));
                 Ok(Vec::new())
             }
             Command::Status(..) => unreachable!("compared block by block"),
         }
     }
 
-    /// What the initiator sends with a command.
+    /// Returns the data that the initiator sends with a command.
     fn data_of(&self, command: &Command) -> Vec<u8> {
         let filled = |blocks: u32, fill: u8| vec![fill; blocks as usize * BLOCK];
-        // What is there, or what is not.
+        // Without `fill` the data equals the LU's, so that the comparison succeeds.
         let compared =
             |lba: u64, blocks: u32, fill: Option<u8>| match (fill, Self::blocks(lba, blocks)) {
                 (None, Ok(range)) => self.read(&range).to_vec(),
@@ -225,8 +225,8 @@ impl Model {
                 ByteCheck::Medium => Vec::new(),
                 ByteCheck::Whole => compared(v.lba, v.blocks, *fill),
                 ByteCheck::OneBlock => {
-                    let one = compared(v.lba, v.blocks.min(1), *fill);
-                    if v.blocks == 0 { Vec::new() } else { one }
+                    let block = compared(v.lba, v.blocks.min(1), *fill);
+                    if v.blocks == 0 { Vec::new() } else { block }
                 }
             },
             Command::CompareAndWrite(t, expected, fill) => [
@@ -287,7 +287,7 @@ fn check(pair: &mut Pair, initiator: &mut Initiator, model: &mut Model, command:
     assert!(pair.lus[&LUN] == model.bytes, "the bytes differ");
 }
 
-/// Neighbouring extents differ, are contiguous, and match the model.
+/// Checks that adjacent extents differ, are contiguous, and match the model.
 fn check_status(
     pair: &mut Pair,
     initiator: &mut Initiator,
@@ -303,13 +303,17 @@ fn check_status(
     assert!(data.len() <= length as usize);
     let mut next = lba;
     let mut last = None;
-    for found in parse_lba_status(&data) {
-        assert_eq!(found.range.lba, next);
-        assert_ne!(last, Some(found.status), "neighbours differ");
-        let mapped = found.status == ProvisioningStatus::Mapped;
-        let blocks = Model::blocks(next, found.range.blocks).expect("within the LU");
-        assert!(model.mapped[blocks].iter().all(|one| *one == mapped));
-        (next, last) = (next + u64::from(found.range.blocks), Some(found.status));
+    for extent in parse_lba_status(&data) {
+        assert_eq!(extent.range.lba, next);
+        assert_ne!(last, Some(extent.status), "adjacent extents must differ");
+        let mapped = extent.status == ProvisioningStatus::Mapped;
+        let blocks = Model::blocks(next, extent.range.blocks).expect("within the LU");
+        assert!(
+            model.mapped[blocks]
+                .iter()
+                .all(|expected| *expected == mapped)
+        );
+        (next, last) = (next + u64::from(extent.range.blocks), Some(extent.status));
     }
 }
 
@@ -317,14 +321,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 6 / 5))]
 
     #[test]
-    fn block_commands_do_to_an_lu_what_they_do_to_a_byte_array(
+    fn block_commands_change_an_lu_like_a_byte_array(
         commands in vec(command(), 1..60),
         copy: bool,
         digest: bool,
         (burst, segment) in (512u32..9000, 512u32..9000),
     ) {
         let mut config = config_with_thin_lu();
-        config.lus.last_mut().expect("the thin one").size_bytes = BLOCKS * BLOCK as u64;
+        config.lus.last_mut().expect("the thin LU").size_bytes = BLOCKS * BLOCK as u64;
         let mut pair = Pair::with(config);
         pair.copy = copy;
         let mut initiator = pair.log_in(&[

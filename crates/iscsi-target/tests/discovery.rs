@@ -1,4 +1,4 @@
-//! Discovery, and text exchanges of a session.
+//! Discovery, and text exchanges of normal sessions.
 
 mod pair;
 
@@ -32,18 +32,18 @@ fn discover(pair: &mut Pair, send_targets: &str, keys: &[(&str, &str)]) -> (Text
     .concat();
     let (response, _) = initiator.login(pair, OPERATIONAL, Some(FULL), &text(&hello));
     assert_eq!(response.status, LoginStatus::SUCCESS);
-    let question = text(&[("SendTargets", send_targets)]);
+    let text_request = text(&[("SendTargets", send_targets)]);
     let mut request = TextRequest {
         is_final: true,
         itt: Itt(7),
         ttt: Ttt::RESERVED,
         cmd_sn: CmdSn(initiator.cmd_sn),
-        data_segment_length: question.len() as u32,
+        data_segment_length: text_request.len() as u32,
         ..TextRequest::default()
     };
     let mut header = [0; 48];
     request.emit(&mut header);
-    initiator.send(pair, &header, &question);
+    initiator.send(pair, &header, &text_request);
     let mut all = Vec::new();
     loop {
         let pdu = initiator.receive_one(pair);
@@ -64,7 +64,7 @@ fn discover(pair: &mut Pair, send_targets: &str, keys: &[(&str, &str)]) -> (Text
 }
 
 #[test]
-fn discovery_tells_the_target_and_its_addresses() {
+fn discovery_reports_the_target_and_its_addresses() {
     let expected = [
         ("TargetName", TARGET),
         ("TargetAddress", "10.0.0.1:3260,1"),
@@ -88,7 +88,7 @@ fn discovery_tells_the_target_and_its_addresses() {
 }
 
 #[test]
-fn a_list_of_targets_that_fits_no_pdu_comes_in_pieces() {
+fn a_list_of_targets_that_exceeds_a_pdu_is_sent_in_pieces() {
     let mut config = config();
     config.portals = (0..40)
         .map(|i| format!("[2001:db8::{i:x}]:3260").parse().unwrap())
@@ -115,37 +115,40 @@ fn a_discovery_session_takes_no_commands() {
 }
 
 #[test]
-fn a_normal_session_may_ask_for_its_own_target() {
+fn a_normal_session_may_request_its_own_target() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
-    let ask = |initiator: &mut Initiator, pair: &mut Pair, what: &str| {
-        let question = text(&[("SendTargets", what)]);
+    let send_targets = |initiator: &mut Initiator, pair: &mut Pair, requested: &str| {
+        let text_request = text(&[("SendTargets", requested)]);
         let request = TextRequest {
             immediate: true,
             is_final: true,
             itt: Itt(7),
             ttt: Ttt::RESERVED,
             cmd_sn: CmdSn(initiator.cmd_sn),
-            data_segment_length: question.len() as u32,
+            data_segment_length: text_request.len() as u32,
             ..TextRequest::default()
         };
         let mut header = [0; 48];
         request.emit(&mut header);
-        initiator.send(pair, &header, &question);
+        initiator.send(pair, &header, &text_request);
         keys_of(&initiator.receive_one(pair).data)
     };
     assert_eq!(
-        value(&ask(&mut initiator, &mut pair, ""), "TargetName"),
+        value(&send_targets(&mut initiator, &mut pair, ""), "TargetName"),
         Some(TARGET)
     );
     assert_eq!(
-        value(&ask(&mut initiator, &mut pair, "All"), "SendTargets"),
+        value(
+            &send_targets(&mut initiator, &mut pair, "All"),
+            "SendTargets"
+        ),
         Some("Reject")
     );
 }
 
 #[test]
-fn a_changed_data_segment_length_holds_from_then_on() {
+fn a_changed_data_segment_length_applies_to_later_pdus() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[("MaxRecvDataSegmentLength", "65536")]);
     let read = Cdb::Read(hakaru_wire::scsi::Transfer {

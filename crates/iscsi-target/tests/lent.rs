@@ -1,4 +1,4 @@
-//! Memory of an LU that is lent to the kernel: when it is returned, also at the end of a session.
+//! The return of LU memory that is lent to the kernel, also at the end of a session.
 
 mod pair;
 
@@ -11,7 +11,7 @@ use pair::{Answer, Initiator, LU_BYTES, Pair, logged_in, pattern, read};
 const BLOCKS: u32 = 256;
 const BYTES: u32 = BLOCKS * 512;
 
-fn lending() -> (Pair, Initiator) {
+fn lending_session() -> (Pair, Initiator) {
     let (mut pair, initiator) = logged_in(&[]);
     pair.lend = true;
     pair.lus.insert(0, pattern(LU_BYTES, 3));
@@ -32,7 +32,7 @@ fn read_at(pair: &mut Pair, initiator: &mut Initiator, lba: u64) {
     assert!(data == pair.lus[&0][lba as usize * 512..][..BYTES as usize]);
 }
 
-/// Tells the target which statuses came.
+/// Acknowledges all statuses received so far.
 fn acknowledge(pair: &mut Pair, initiator: &mut Initiator) {
     let ping = NopOut {
         immediate: true,
@@ -49,82 +49,82 @@ fn returned(pair: &mut Pair) -> Vec<Returned> {
     std::iter::from_fn(|| pair.target.poll_returned()).collect()
 }
 
-/// Bytes in all, of neighbours one after another: how a read was cut does not matter here.
-fn joined(returned: Vec<Returned>) -> Vec<Lent> {
-    let mut whole: Vec<Lent> = Vec::new();
+/// Merges adjacent ranges, because the pieces into which a read was cut do not matter.
+fn merged(returned: Vec<Returned>) -> Vec<Lent> {
+    let mut ranges: Vec<Lent> = Vec::new();
     for part in returned {
         let Returned::Read(part) = part else {
             panic!("no connection was closed");
         };
-        match whole.last_mut() {
+        match ranges.last_mut() {
             Some(last) if last.offset_bytes + last.length_bytes == part.offset_bytes => {
                 last.length_bytes += part.length_bytes;
             }
-            _ => whole.push(part),
+            _ => ranges.push(part),
         }
     }
-    whole
+    ranges
 }
 
 #[test]
-fn memory_comes_back_when_the_initiator_tells_that_it_has_the_status() {
-    let (mut pair, mut initiator) = lending();
+fn memory_is_returned_when_the_initiator_acknowledges_the_status() {
+    let (mut pair, mut initiator) = lending_session();
     read_at(&mut pair, &mut initiator, 16);
     assert_eq!(returned(&mut pair), []);
     acknowledge(&mut pair, &mut initiator);
-    assert_eq!(joined(returned(&mut pair)), [lent(16, BYTES.into())]);
+    assert_eq!(merged(returned(&mut pair)), [lent(16, BYTES.into())]);
     assert_eq!(pair.counter("port/0", "tx_lent_bytes"), f64::from(BYTES));
 }
 
 #[test]
-fn of_two_reads_only_the_one_whose_status_came_is_returned() {
-    let (mut pair, mut initiator) = lending();
+fn only_memory_of_reads_whose_status_was_acknowledged_is_returned() {
+    let (mut pair, mut initiator) = lending_session();
     read_at(&mut pair, &mut initiator, 0);
     let after_first = initiator.exp_stat_sn;
     read_at(&mut pair, &mut initiator, 1024);
-    // The second command told of the first.
-    assert_eq!(joined(returned(&mut pair)), [lent(0, BYTES.into())]);
+    // The second command has acknowledged the status of the first.
+    assert_eq!(merged(returned(&mut pair)), [lent(0, BYTES.into())]);
     let after_second = std::mem::replace(&mut initiator.exp_stat_sn, after_first);
     acknowledge(&mut pair, &mut initiator);
     assert_eq!(returned(&mut pair), []);
     initiator.exp_stat_sn = after_second;
     acknowledge(&mut pair, &mut initiator);
-    assert_eq!(joined(returned(&mut pair)), [lent(1024, BYTES.into())]);
+    assert_eq!(merged(returned(&mut pair)), [lent(1024, BYTES.into())]);
 }
 
 #[test]
-fn what_cuts_a_block_sends_the_rest_of_it_from_a_copy() {
-    let (mut pair, mut initiator) = lending();
+fn the_rest_of_a_block_that_was_cut_is_sent_from_a_copy() {
+    let (mut pair, mut initiator) = lending_session();
     pair.write_max = 1000;
     read_at(&mut pair, &mut initiator, 8);
     acknowledge(&mut pair, &mut initiator);
-    let told = returned(&mut pair);
-    for part in &told {
+    let parts = returned(&mut pair);
+    for part in &parts {
         let Returned::Read(part) = part else {
             panic!("no connection was closed");
         };
         assert_eq!(part.offset_bytes % 512, 0, "each piece begins with a block");
     }
-    assert!(told.len() > 100, "{}", told.len());
+    assert!(parts.len() > 100, "{}", parts.len());
 }
 
 #[test]
 fn memory_of_a_connection_that_ends_is_abandoned() {
-    let (mut pair, mut initiator) = lending();
+    let (mut pair, mut initiator) = lending_session();
     read_at(&mut pair, &mut initiator, 0);
     pair.target.handle_closed(pair.time, initiator.connection);
-    let told = returned(&mut pair);
+    let parts = returned(&mut pair);
     let bytes = |part: &Returned| match part {
         Returned::Abandoned(part) => part.length_bytes,
-        Returned::Read(_) => panic!("nobody has told that"),
+        Returned::Read(_) => panic!("no status was acknowledged"),
     };
-    assert_eq!(told.iter().map(bytes).sum::<u64>(), u64::from(BYTES));
+    assert_eq!(parts.iter().map(bytes).sum::<u64>(), u64::from(BYTES));
     assert!(!pair.target.may_lend(initiator.connection, 0));
 }
 
 #[test]
-fn of_an_lu_that_goes_nothing_comes_back_to_one_of_the_same_number() {
-    let (mut pair, mut initiator) = lending();
+fn memory_of_a_removed_lu_is_not_returned_to_a_new_lu_of_the_same_number() {
+    let (mut pair, mut initiator) = lending_session();
     read_at(&mut pair, &mut initiator, 0);
     assert!(pair.target.remove_lu(pair.time, 0));
     assert!(!pair.target.may_lend(initiator.connection, 0));
@@ -135,8 +135,8 @@ fn of_an_lu_that_goes_nothing_comes_back_to_one_of_the_same_number() {
 }
 
 #[test]
-fn an_initiator_that_never_tells_what_it_has_is_sent_copies_in_the_end() {
-    let (mut pair, mut initiator) = lending();
+fn an_initiator_that_never_acknowledges_status_eventually_gets_copies() {
+    let (mut pair, mut initiator) = lending_session();
     let never = initiator.exp_stat_sn;
     for n in 0..600 {
         let mut command = initiator.command(0, &read(n % 64, BLOCKS).emit(), true, false, BYTES);
@@ -151,14 +151,14 @@ fn an_initiator_that_never_tells_what_it_has_is_sent_copies_in_the_end() {
 }
 
 #[test]
-fn what_is_lent_is_sent_before_the_connection_is_closed() {
-    let (mut pair, mut initiator) = lending();
+fn lent_memory_is_sent_before_the_connection_is_closed() {
+    let (mut pair, mut initiator) = lending_session();
     pair.blocked.insert(initiator.connection);
     let cdb = read(0, BLOCKS).emit();
     let command = initiator.command(0, &cdb, true, false, BYTES);
     initiator.send_command(&mut pair, &command, &[]);
     let id = initiator.connection;
-    // The header, and then all data of the read, which is its last.
+    // Sends the header, then lends all data of the read, which is the last of the queue.
     let mut nothing = |_: u8, _: u64, _: &mut [u8]| {};
     while pair.target.transmit(id).segments().next().is_some() {
         let segment = pair.target.transmit(id).segments().next();
@@ -172,7 +172,7 @@ fn what_is_lent_is_sent_before_the_connection_is_closed() {
                 length
             }
             Some(hakaru_iscsi_target::Segment::Bytes(bytes)) => bytes.len(),
-            None => unreachable!("looked at above"),
+            None => unreachable!("the loop condition has found a segment"),
         };
         pair.target
             .handle_transmitted(pair.time, id, length, &mut nothing);
@@ -185,7 +185,7 @@ fn what_is_lent_is_sent_before_the_connection_is_closed() {
     assert_eq!(
         pair.target.poll_close(),
         None,
-        "the socket has not taken it"
+        "the socket has not accepted the lent memory yet"
     );
     assert_ne!(initiator.exp_stat_sn, StatSn(0));
 }

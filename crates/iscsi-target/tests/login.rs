@@ -1,4 +1,4 @@
-//! Login phase, and limits on who may log in.
+//! Login phase, and limits on logins.
 
 mod pair;
 
@@ -25,7 +25,8 @@ fn begin(pair: &mut Pair) -> Initiator {
     Initiator::new(connection, 1)
 }
 
-/// One exchange from a fresh connection.
+/// Sends one Login Request on a new connection. Returns the status, the keys, and whether the
+/// connection was closed.
 fn try_login(
     pair: &mut Pair,
     stage: Stage,
@@ -80,7 +81,7 @@ fn login_through_both_stages_reaches_full_feature_phase() {
 }
 
 #[test]
-fn login_straight_from_security_to_full_feature_phase_is_taken() {
+fn login_directly_from_security_to_full_feature_phase_is_accepted() {
     let mut pair = Pair::new();
     let (status, ..) = try_login(&mut pair, SECURITY, Some(FULL), &names(INITIATOR));
     assert_eq!(status, LoginStatus::SUCCESS);
@@ -134,7 +135,7 @@ fn every_negotiated_key_gets_its_result() {
 }
 
 #[test]
-fn refused_logins_say_why_and_the_connection_closes() {
+fn refused_logins_get_a_status_and_the_connection_closes() {
     let name = ("InitiatorName", INITIATOR);
     let target = ("TargetName", TARGET);
     let cases: Vec<(&str, Stage, Vec<u8>, LoginStatus)> = vec![
@@ -151,7 +152,7 @@ fn refused_logins_say_why_and_the_connection_closes() {
             LoginStatus::MISSING_PARAMETER,
         ),
         (
-            "nothing at all",
+            "no keys",
             OPERATIONAL,
             vec![],
             LoginStatus::MISSING_PARAMETER,
@@ -221,17 +222,17 @@ fn refused_logins_say_why_and_the_connection_closes() {
             LoginStatus::INITIATOR_ERROR,
         ),
     ];
-    for (what, stage, text, expected) in cases {
+    for (case, stage, text, expected) in cases {
         let mut pair = Pair::new();
         let (status, _, closed) = try_login(&mut pair, stage, Some(FULL), &text);
-        assert_eq!((status, closed), (expected, true), "{what}");
-        assert_eq!(pair.counter("sessions", "logins_refused"), 1.0, "{what}");
-        assert_eq!(pair.counter("sessions", "connections_now"), 0.0, "{what}");
+        assert_eq!((status, closed), (expected, true), "{case}");
+        assert_eq!(pair.counter("sessions", "logins_refused"), 1.0, "{case}");
+        assert_eq!(pair.counter("sessions", "connections_now"), 0.0, "{case}");
     }
 }
 
 #[test]
-fn versions_stages_and_handles_that_cannot_be_are_refused() {
+fn invalid_versions_stages_and_handles_are_refused() {
     type Change = fn(&mut LoginRequest);
     let cases: &[(&str, Change, LoginStatus)] = &[
         (
@@ -240,12 +241,12 @@ fn versions_stages_and_handles_that_cannot_be_are_refused() {
             LoginStatus::UNSUPPORTED_VERSION,
         ),
         (
-            "TSIH of nobody",
+            "unknown TSIH",
             |r| r.tsih = 77,
             LoginStatus::SESSION_DOES_NOT_EXIST,
         ),
     ];
-    for (what, change, expected) in cases {
+    for (case, change, expected) in cases {
         let mut pair = Pair::new();
         let mut initiator = begin(&mut pair);
         let names = names(INITIATOR);
@@ -258,7 +259,7 @@ fn versions_stages_and_handles_that_cannot_be_are_refused() {
         assert_eq!(
             (response.status, pair.is_closed(initiator.connection)),
             (*expected, true),
-            "{what}"
+            "{case}"
         );
     }
     // Stages: CSG and NSG in the low bits of byte 1.
@@ -284,7 +285,7 @@ fn versions_stages_and_handles_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_second_connection_of_a_session_is_one_too_many() {
+fn a_second_connection_of_a_session_is_refused() {
     let mut pair = Pair::new();
     let first = pair.log_in(&[]);
     let mut second = begin(&mut pair);
@@ -336,7 +337,7 @@ fn keys_may_come_in_pieces_joined_by_the_c_bit() {
 }
 
 #[test]
-fn a_c_bit_that_never_ends_does() {
+fn an_endless_series_of_c_bits_ends_the_login() {
     let mut pair = Pair::new();
     let mut initiator = begin(&mut pair);
     for round in 1..=17 {
@@ -356,18 +357,18 @@ fn a_c_bit_that_never_ends_does() {
 }
 
 #[test]
-fn an_answer_longer_than_a_login_pdu_goes_in_pieces() {
+fn an_answer_to_many_unknown_keys_is_bounded() {
     let mut pair = Pair::new();
     let mut initiator = begin(&mut pair);
-    // 16 keys that nobody knows are the most that are answered.
-    let odd: Vec<u8> = (0..16)
+    // The target answers at most 16 unknown keys.
+    let unknown: Vec<u8> = (0..16)
         .flat_map(|i| text(&[(&format!("X-{i:060}"), "1")]))
         .collect();
     let (response, keys) = initiator.login(
         &mut pair,
         OPERATIONAL,
         Some(FULL),
-        &[names(INITIATOR), odd].concat(),
+        &[names(INITIATOR), unknown].concat(),
     );
     assert_eq!(
         (response.status, response.more),
@@ -389,12 +390,12 @@ fn an_answer_longer_than_a_login_pdu_goes_in_pieces() {
     assert_eq!(
         (status, keys.len()),
         (LoginStatus::INITIATOR_ERROR, 0),
-        "the reply cannot be made to grow"
+        "more unknown keys must not make the reply longer"
     );
 }
 
 #[test]
-fn what_is_no_login_as_first_pdu_is_closed_without_a_word() {
+fn a_first_pdu_that_is_not_a_login_request_closes_the_connection_without_an_answer() {
     for opcode in (0..64u8).filter(|opcode| *opcode != Opcode::LoginRequest.code()) {
         let mut pair = Pair::new();
         let other = pair.log_in_as("iqn.2026-01.net.example:other", 2, &[]);
@@ -416,7 +417,7 @@ fn what_is_no_login_as_first_pdu_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_login_pdu_longer_than_8192_bytes_is_cut_off_before_anything_is_held() {
+fn a_login_pdu_longer_than_8192_bytes_closes_the_connection() {
     for length in [8193u32, 0xff_ffff] {
         let mut pair = Pair::new();
         let initiator = begin(&mut pair);
@@ -432,7 +433,7 @@ fn a_login_pdu_longer_than_8192_bytes_is_cut_off_before_anything_is_held() {
 }
 
 #[test]
-fn a_connection_cut_anywhere_in_its_login_leaves_nothing() {
+fn a_connection_cut_anywhere_in_its_login_leaves_nothing_behind() {
     let mut pair = Pair::new();
     let names = names(INITIATOR);
     let probe = Initiator::new(pair.connect(), 1);
@@ -470,7 +471,7 @@ fn a_login_that_takes_longer_than_15_seconds_is_cut() {
 }
 
 #[test]
-fn one_address_cannot_take_all_logins() {
+fn one_address_cannot_occupy_all_logins() {
     let mut pair = Pair::with(hakaru_iscsi_target::TargetConfig {
         limits: Limits {
             logins_max: 4,
@@ -479,7 +480,7 @@ fn one_address_cannot_take_all_logins() {
         },
         ..config()
     });
-    let mine: Vec<_> = (0..3).map(|_| pair.connect()).collect();
+    let own: Vec<_> = (0..3).map(|_| pair.connect()).collect();
     assert!(pair.try_connect().is_none());
     let other = "10.0.0.10:1".parse().unwrap();
     let local = "10.0.0.1:3260".parse().unwrap();
@@ -488,6 +489,6 @@ fn one_address_cannot_take_all_logins() {
             .handle_connected(pair.time, 0, local, other)
             .is_some()
     );
-    pair.target.handle_closed(pair.time, mine[0]);
+    pair.target.handle_closed(pair.time, own[0]);
     assert!(pair.try_connect().is_some());
 }

@@ -81,9 +81,9 @@ fn an_aborted_read_is_not_answered() {
     assert_eq!(
         abort(&mut initiator, &mut pair, &command),
         None,
-        "it waits for the storage"
+        "the abort waits for the storage"
     );
-    // A store that only holds it need not do it.
+    // A store that still holds the access need not execute it.
     assert_eq!(pair.target.poll_unwanted(), Some(pair.held[0].id));
     assert_eq!(pair.target.poll_unwanted(), None);
     pair.release();
@@ -105,7 +105,7 @@ fn an_aborted_write_never_changes_a_block_after_the_answer() {
     let command = initiator.command(0, &write(), false, true, 512);
     initiator.send_command(&mut pair, &command, &pattern(512, 1));
     assert_eq!(abort(&mut initiator, &mut pair, &command), None);
-    // The tag is free again, and the new task of that tag is no part of it.
+    // The tag is free again, and a new task with that tag is independent of the aborted one.
     let again = ScsiCommand {
         itt: command.itt,
         ..initiator.command(0, &write(), false, true, 512)
@@ -126,7 +126,7 @@ fn an_aborted_write_never_changes_a_block_after_the_answer() {
 }
 
 #[test]
-fn a_write_that_waits_for_its_data_is_aborted_at_once_and_late_data_is_let_go_by() {
+fn a_write_that_waits_for_its_data_is_aborted_at_once_and_late_data_is_discarded() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
     let command = initiator.command(0, &write(), false, true, 512);
@@ -142,7 +142,7 @@ fn a_write_that_waits_for_its_data_is_aborted_at_once_and_late_data_is_let_go_by
 }
 
 #[test]
-fn aborting_a_command_that_did_not_come_closes_the_gap_it_leaves() {
+fn aborting_a_command_that_did_not_arrive_closes_its_gap() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
     let lost = initiator.command(0, &write(), false, true, 512);
@@ -150,7 +150,7 @@ fn aborting_a_command_that_did_not_come_closes_the_gap_it_leaves() {
     initiator.send_command(&mut pair, &next, &[]);
     assert!(
         initiator.receive(&mut pair).is_empty(),
-        "held for the lost one"
+        "held until the lost command arrives"
     );
     let request = TaskManagementRequest {
         referenced_task_tag: lost.itt,
@@ -167,7 +167,7 @@ fn aborting_a_command_that_did_not_come_closes_the_gap_it_leaves() {
         opcodes,
         [Opcode::ScsiResponse, Opcode::TaskManagementResponse]
     );
-    // Should it come after all, it is outside the window.
+    // If the command arrives later, it is outside the window.
     initiator.send_command(&mut pair, &lost, &pattern(512, 1));
     assert!(initiator.receive(&mut pair).is_empty());
     initiator
@@ -196,7 +196,7 @@ fn a_task_is_aborted_on_its_own_lun_only() {
     Answer::of(initiator.receive(&mut pair), command.itt).good();
 }
 
-/// Two sessions with a read each on LU 0 and LU 5, all with the storage.
+/// Returns two sessions, each with one read of LU 0 and one of LU 5 that the storage executes.
 fn four_tasks() -> (Pair, Initiator, Initiator) {
     let mut pair = Pair::new();
     let mut mine = pair.log_in(&[]);
@@ -213,10 +213,11 @@ fn four_tasks() -> (Pair, Initiator, Initiator) {
 }
 
 #[test]
-fn each_function_ends_the_tasks_of_its_scope_and_tells_those_concerned() {
+fn each_function_ends_the_tasks_of_its_scope_and_notifies_the_affected_sessions() {
     let reset = Some(Sense::BUS_DEVICE_RESET_FUNCTION);
     let cleared = Some(Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
-    // Answers left to each session; then the unit attentions of each on LU 0, and on LU 5.
+    // Answers that remain for each session, then the unit attentions of each session on LU 0 and on
+    // LU 5.
     let cases = [
         (Function::AbortTaskSet, 1, 2, None, None, None, None),
         (Function::ClearTaskSet, 1, 1, None, cleared, None, None),
@@ -282,7 +283,7 @@ fn each_function_ends_the_tasks_of_its_scope_and_tells_those_concerned() {
 }
 
 #[test]
-fn a_cold_reset_ends_every_session_and_tells_initiators_when_they_come_again() {
+fn a_cold_reset_ends_every_session_and_initiators_get_a_unit_attention_at_the_next_login() {
     let (mut pair, mut mine, other) = four_tasks();
     let request = request(&mine, Function::TargetColdReset, 0);
     send(&mut mine, &mut pair, request);
@@ -334,7 +335,7 @@ fn a_unit_attention_waits_through_inquiry_and_report_luns_and_ends_with_request_
 }
 
 #[test]
-fn functions_that_are_not_there_or_name_no_lu_say_so() {
+fn unsupported_functions_and_missing_luns_get_the_right_response() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
     for (function, lun, result) in [
@@ -374,7 +375,7 @@ fn a_reset_reaches_commands_that_are_held_for_their_order() {
     assert_eq!(
         initiator.receive_one(&mut pair).bhs.itt(),
         first.itt,
-        "the held write is gone"
+        "the held write was aborted"
     );
     assert!(pair.lus[&0].iter().all(|byte| *byte == 0));
     initiator

@@ -1,5 +1,5 @@
-//! Model tests: data against a vector under every combination of negotiated keys, and arbitrary
-//! bytes beside a neighbouring session.
+//! Model tests: data of LUs against vectors under all combinations of negotiated keys, and
+//! arbitrary bytes on a connection next to another session.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use pair::{Answer, Initiator, LU_BYTES, Pair, answer_to, pattern, r2t_of, unsoli
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What is negotiated, and how the shell behaves.
+/// Negotiated keys, and the behaviour of the shell.
 #[derive(Clone, Debug)]
 struct Terms {
     initial_r2t: bool,
@@ -76,7 +76,8 @@ impl Terms {
     }
 }
 
-/// One access: LUN 0 or 5, block, blocks, write or read.
+/// One access. It goes to LUN 5 if `large_blocks` is set, otherwise to LUN 0. `write` is the seed
+/// of the data; `None` reads.
 #[derive(Clone, Debug)]
 struct Access {
     large_blocks: bool,
@@ -100,14 +101,15 @@ fn access() -> impl Strategy<Value = Access> {
         })
 }
 
-/// Sends bytes in pieces.
+/// Sends a PDU in pieces of `chunk` bytes.
 fn send(pair: &mut Pair, initiator: &Initiator, chunk: usize, header: &[u8; 48], data: &[u8]) {
     for piece in initiator.pdu(header, data).chunks(chunk) {
         pair.send(initiator.connection, piece);
     }
 }
 
-/// One sequence of Data-Out PDUs for `data[from..to]`, the last one with F.
+/// Sends one sequence of Data-Out PDUs from the offset of `first` to `to`, the last PDU with the F
+/// bit.
 fn send_sequence(
     pair: &mut Pair,
     initiator: &Initiator,
@@ -118,7 +120,7 @@ fn send_sequence(
 ) {
     let (mut offset, mut data_sn) = (first.buffer_offset as usize, 0);
     while offset < to {
-        // Our own choice of segments, below what the target declared; odd ones too, at the end of a sequence.
+        // The segments are shorter than the target declares, and the last one may have any length.
         let length = (to - offset).min(3000);
         let pdu = DataOut {
             is_final: offset + length == to,
@@ -155,16 +157,16 @@ fn write(
     } else {
         0
     };
-    let goes_on = !terms.initial_r2t && immediate < first_burst;
+    let has_unsolicited = !terms.initial_r2t && immediate < first_burst;
     let command = ScsiCommand {
-        is_final: !goes_on,
+        is_final: !has_unsolicited,
         data_segment_length: immediate as u32,
         ..initiator.command(lun, &cdb, false, true, data.len() as u32)
     };
     let mut header = [0; 48];
     command.emit(&mut header);
     send(pair, initiator, terms.chunk, &header, &data[..immediate]);
-    if goes_on {
+    if has_unsolicited {
         send_sequence(
             pair,
             initiator,
@@ -198,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases * 3 / 8))]
 
     #[test]
-    fn what_is_written_is_read_under_all_terms(terms in terms(), accesses in vec(access(), 1..24)) {
+    fn reads_return_written_data_under_all_terms(terms in terms(), accesses in vec(access(), 1..24)) {
         let mut pair = Pair::new();
         pair.copy = terms.copy;
         pair.write_max = terms.write_max;
@@ -227,8 +229,8 @@ proptest! {
     }
 }
 
-/// Headers that are nearly valid: those of a real PDU with some bytes changed, and a data segment of
-/// the stated length or another one.
+/// Returns PDUs with nearly valid headers: those of a real PDU with some bytes changed, and a data
+/// segment of the stated length or another one.
 fn near_pdu() -> impl Strategy<Value = Vec<u8>> {
     let opcode = prop_oneof![
         Just(0u8),
@@ -287,7 +289,8 @@ fn near_pdu() -> impl Strategy<Value = Vec<u8>> {
                 header[20..24].copy_from_slice(&if opcode == 1 { edtl } else { ttt }.to_be_bytes());
                 header[24..28].copy_from_slice(&(cmd_sn + 1).to_be_bytes());
                 header[32] = command;
-                // Legal ways to disturb the neighbour: TARGET COLD RESET and START STOP UNIT.
+                // TARGET COLD RESET and START STOP UNIT may legally disturb the neighbour, so they
+                // are replaced.
                 if opcode == 2 && flags & 0x7f == 7 {
                     header[1] = 5;
                 }
@@ -336,8 +339,8 @@ proptest! {
         let answer = neighbour.receive(&mut pair);
         prop_assert!(answer.is_empty());
         prop_assert!(!pair.is_closed(neighbour.connection));
-        let ask = Cdb::RequestSense { descriptor_format: false, allocation_length: 18 };
-        while Sense::parse(&neighbour.run_cdb(&mut pair, 0, ask, 18).good()) != Some(Sense::NO_SENSE) {}
+        let request_sense = Cdb::RequestSense { descriptor_format: false, allocation_length: 18 };
+        while Sense::parse(&neighbour.run_cdb(&mut pair, 0, request_sense, 18).good()) != Some(Sense::NO_SENSE) {}
         let read = Cdb::Read(Transfer { blocks: 4, ..Transfer::default() });
         prop_assert_eq!(neighbour.run_cdb(&mut pair, 0, read, 2048).good(), &pair.lus[&0][..2048]);
         pair.target.handle_closed(pair.time, connection);

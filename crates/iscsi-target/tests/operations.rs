@@ -1,5 +1,5 @@
-//! SANITIZE, EXTENDED COPY, PRE-FETCH, READ DEFECT DATA, and commands so long that other commands'
-//! accesses must pass between theirs.
+//! SANITIZE, EXTENDED COPY, PRE-FETCH, READ DEFECT DATA, and commands so long that accesses of
+//! other commands must be executed between theirs.
 
 mod pair;
 
@@ -32,7 +32,7 @@ fn sanitize(action: SanitizeAction, immediate: bool, length: usize) -> [u8; 16] 
     .emit()
 }
 
-/// An overwrite so many times, with this pattern.
+/// Returns the parameter list of an overwrite with this number of passes and this pattern.
 fn overwrite(passes: u8, pattern: &[u8]) -> Vec<u8> {
     let length = (pattern.len() as u16).to_be_bytes();
     [&[passes, 0, length[0], length[1]], pattern].concat()
@@ -42,7 +42,7 @@ fn test_unit_ready(initiator: &mut Initiator, pair: &mut Pair) -> Answer {
     initiator.run_cdb(pair, THIN, Cdb::TestUnitReady, 0)
 }
 
-/// The storage does what it holds until it holds nothing, and then is not stalled.
+/// Executes held accesses until none is left, then lets the storage continue.
 fn finish(pair: &mut Pair) {
     while !pair.held.is_empty() {
         pair.release_one();
@@ -51,7 +51,7 @@ fn finish(pair: &mut Pair) {
 }
 
 #[test]
-fn each_way_of_sanitizing_leaves_nothing_of_what_was_there() {
+fn each_way_of_sanitizing_erases_all_data() {
     for (action, thin, expected) in [
         (SanitizeAction::Overwrite, true, 0xaa),
         (SanitizeAction::BlockErase, true, 0),
@@ -77,30 +77,30 @@ fn each_way_of_sanitizing_leaves_nothing_of_what_was_there() {
 }
 
 #[test]
-fn an_overwrite_is_done_as_often_as_it_says_and_inverts_between() {
+fn an_overwrite_has_the_requested_passes_and_inverts_every_other_one() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     let mut list = overwrite(3, &[0x0f, 0xf0]);
     list[0] |= 0x80;
     let cdb = sanitize(SanitizeAction::Overwrite, false, list.len());
     let command = initiator.begin_out(&mut pair, THIN, &cdb, &list);
-    let mut firsts = Vec::new();
+    let mut first_bytes = Vec::new();
     while !pair.held.is_empty() {
         let IoOp::WriteSame { block, range, .. } = &pair.held[0].op else {
             panic!("{:?}", pair.held[0].op)
         };
         assert_eq!((block.len(), range.length_bytes), (512, 1 << 20));
-        firsts.push(block[0]);
+        first_bytes.push(block[0]);
         pair.release_one();
     }
-    assert_eq!(firsts, [0x0f, 0xf0, 0x0f]);
+    assert_eq!(first_bytes, [0x0f, 0xf0, 0x0f]);
     Answer::of(initiator.receive(&mut pair), command.itt).good();
 }
 
 #[test]
-fn while_it_is_sanitized_an_lu_does_nothing_else_and_says_how_far_it_is() {
+fn while_it_is_sanitized_an_lu_refuses_other_commands_and_reports_progress() {
     let mut config = config_with_thin_lu();
-    // Two accesses of 1 MiB.
+    // The overwrite takes two accesses of 1 MiB.
     config.lus.last_mut().unwrap().size_bytes = 2 << 20;
     let mut pair = Pair::with(config);
     let mut initiator = pair.log_in(&[]);
@@ -130,11 +130,11 @@ fn while_it_is_sanitized_an_lu_does_nothing_else_and_says_how_far_it_is() {
     let again = initiator.run_out(&mut pair, THIN, &cdb, &list);
     assert_eq!(again.sense().additional, busy.additional);
     // These commands report the operation, or do not access the medium.
-    let ask = Cdb::RequestSense {
+    let query = Cdb::RequestSense {
         descriptor_format: false,
         allocation_length: 18,
     };
-    let data = initiator.run_cdb(&mut pair, THIN, ask, 18).good();
+    let data = initiator.run_cdb(&mut pair, THIN, query, 18).good();
     assert_eq!(Sense::parse(&data).unwrap().additional, busy.additional);
     let inquiry = Cdb::Inquiry {
         page: None,
@@ -205,7 +205,7 @@ fn neither_abort_nor_reset_nor_the_end_of_its_session_ends_a_sanitize() {
 }
 
 #[test]
-fn an_lu_whose_sanitize_failed_is_not_used_until_that_is_ended() {
+fn an_lu_whose_sanitize_failed_is_not_ready_until_exit_failure_mode() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     let cdb = sanitize(SanitizeAction::BlockErase, false, 0);
@@ -226,7 +226,7 @@ fn an_lu_whose_sanitize_failed_is_not_used_until_that_is_ended() {
 }
 
 #[test]
-fn a_sanitize_waits_for_writes_under_way_and_later_ones_find_it_there() {
+fn a_sanitize_waits_for_writes_in_flight() {
     let (mut pair, mut initiator) = logged_in();
     pair.stalled = true;
     let write = Cdb::Write(Transfer {
@@ -234,17 +234,17 @@ fn a_sanitize_waits_for_writes_under_way_and_later_ones_find_it_there() {
         ..Transfer::default()
     })
     .emit();
-    let before = initiator.begin_out(&mut pair, THIN, &write, &[7; 512]);
+    let earlier = initiator.begin_out(&mut pair, THIN, &write, &[7; 512]);
     let cdb = sanitize(SanitizeAction::BlockErase, true, 0);
     initiator.run(&mut pair, THIN, &cdb, 0).good();
     assert_eq!(pair.held.len(), 1, "only the write");
     pair.release();
-    Answer::of(initiator.receive(&mut pair), before.itt).good();
+    Answer::of(initiator.receive(&mut pair), earlier.itt).good();
     assert!(pair.lus[&THIN].iter().all(|byte| *byte == 0));
 }
 
 #[test]
-fn parameter_lists_of_sanitize_that_make_no_sense_are_refused_before_a_byte_is_written() {
+fn invalid_parameter_lists_of_sanitize_are_refused_before_a_byte_is_written() {
     let (mut pair, mut initiator) = logged_in();
     let before = pattern(LU_BYTES, 4);
     pair.lus.insert(THIN, before.clone());
@@ -272,7 +272,7 @@ fn parameter_lists_of_sanitize_that_make_no_sense_are_refused_before_a_byte_is_w
     assert!(pair.lus[&THIN] == before);
 }
 
-/// What an LU calls itself.
+/// Returns the NAA designator of an LU.
 fn name_of(initiator: &mut Initiator, pair: &mut Pair, lun: u8) -> Designator {
     let cdb = Cdb::Inquiry {
         page: Some(0x83),
@@ -285,10 +285,11 @@ fn name_of(initiator: &mut Initiator, pair: &mut Pair, lun: u8) -> Designator {
     let naa = names
         .into_iter()
         .find(|name| name.kind == DesignatorKind::Naa);
-    naa.expect("an LU has one")
+    naa.expect("an NAA designator")
 }
 
-/// A list with these devices, and segments `(from, to, blocks, from_lba, to_lba)`.
+/// Returns a parameter list with these devices and segments, each `(from, to, blocks, from_lba,
+/// to_lba)`.
 fn copy_list(id: u8, devices: &[&Designator], segments: &[(u16, u16, u16, u64, u64)]) -> Vec<u8> {
     let mut out = vec![0; 16];
     out[0] = id;
@@ -330,7 +331,7 @@ fn segments_are_copied_between_lus_of_any_block_length() {
     );
     let data = pattern(LU_BYTES, 2);
     pair.lus.insert(THIN, data.clone());
-    // 1000 blocks of 512 bytes within the LU; 800 of them are 100 of 4096.
+    // Copies 1000 blocks of 512 bytes within the LU, and 800 of them as 100 blocks of 4096 bytes.
     let list = copy_list(
         7,
         &[&thin, &large],
@@ -339,22 +340,22 @@ fn segments_are_copied_between_lus_of_any_block_length() {
     copy(&mut initiator, &mut pair, &list).good();
     assert!(pair.lus[&THIN][1048 * 512..] == data[..1000 * 512]);
     assert!(pair.lus[&5][3 * 4096..103 * 4096] == data[8 * 512..808 * 512]);
-    let ask = |list| Cdb::ReceiveCopyResults {
+    let query = |list| Cdb::ReceiveCopyResults {
         results: CopyResults::Status,
         list,
         allocation_length: 64,
     };
-    let report = initiator.run_cdb(&mut pair, THIN, ask(7), 64).good();
+    let report = initiator.run_cdb(&mut pair, THIN, query(7), 64).good();
     assert_eq!(report, [0, 0, 0, 8, 1, 0, 2, 0, 0, 0x0e, 0x10, 0]);
     for list in [7, 8] {
-        // Told once.
-        let answer = initiator.run_cdb(&mut pair, THIN, ask(list), 64);
+        // The result is reported only once.
+        let answer = initiator.run_cdb(&mut pair, THIN, query(list), 64);
         assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
     }
 }
 
 #[test]
-fn a_copy_that_cannot_be_done_whole_is_not_begun() {
+fn a_copy_that_cannot_be_completed_is_not_begun() {
     let (mut pair, mut initiator) = logged_in();
     let mut name = |lun| name_of(&mut initiator, &mut pair, lun);
     let (thin, large, read_only) = (name(THIN), name(5), name(7));
@@ -387,7 +388,7 @@ fn a_copy_that_cannot_be_done_whole_is_not_begun() {
 }
 
 #[test]
-fn a_copy_whose_source_cannot_be_read_ends_with_that_and_is_reported_as_failed() {
+fn a_copy_whose_source_cannot_be_read_ends_with_that_error_and_is_reported_as_failed() {
     let (mut pair, mut initiator) = logged_in();
     let thin = name_of(&mut initiator, &mut pair, THIN);
     let list = copy_list(3, &[&thin], &[(0, 0, 1, 0, 1), (0, 0, 1, 2, 3)]);
@@ -404,17 +405,17 @@ fn a_copy_whose_source_cannot_be_read_ends_with_that_and_is_reported_as_failed()
     pair.run();
     let answer = Answer::of(initiator.receive(&mut pair), command.itt);
     assert_eq!(answer.sense(), Sense::UNRECOVERED_READ_ERROR);
-    let ask = Cdb::ReceiveCopyResults {
+    let query = Cdb::ReceiveCopyResults {
         results: CopyResults::Status,
         list: 3,
         allocation_length: 12,
     };
-    let report = initiator.run_cdb(&mut pair, THIN, ask, 12).good();
+    let report = initiator.run_cdb(&mut pair, THIN, query, 12).good();
     assert_eq!(report, [0, 0, 0, 8, 2, 0, 1, 0, 0, 0, 2, 0]);
 }
 
 #[test]
-fn a_copy_to_an_lu_that_is_taken_away_ends_and_touches_it_no_more() {
+fn a_copy_to_an_lu_that_is_removed_ends_without_further_access_to_it() {
     let (mut pair, mut initiator) = logged_in();
     let mut name = |lun| name_of(&mut initiator, &mut pair, lun);
     let (thin, large) = (name(THIN), name(5));
@@ -422,16 +423,16 @@ fn a_copy_to_an_lu_that_is_taken_away_ends_and_touches_it_no_more() {
     let cdb = Cdb::ExtendedCopy {
         parameter_list_length: list.len() as u32,
     };
-    // While it reads from one LU, and while it writes to the other.
-    for taken_in in [0, 1] {
+    // The LU is removed while the copy reads from one LU, and while it writes to the other.
+    for ended_accesses in [0, 1] {
         let description = pair::config().lus.into_iter().find(|lu| lu.lun == 5);
         pair.stalled = true;
         let command = initiator.begin_out(&mut pair, THIN, &cdb.emit(), &list);
-        for _ in 0..taken_in {
+        for _ in 0..ended_accesses {
             pair.release_one();
         }
         assert!(pair.target.remove_lu(pair.time, 5));
-        assert_eq!(pair.target.is_in_use(5), taken_in == 1);
+        assert_eq!(pair.target.is_in_use(5), ended_accesses == 1);
         while !pair.held.is_empty() {
             pair.release_one();
             assert!(pair.held.iter().all(|io| io.lun != 5));
@@ -442,13 +443,13 @@ fn a_copy_to_an_lu_that_is_taken_away_ends_and_touches_it_no_more() {
         assert!(!pair.target.is_in_use(5));
         pair.stalled = false;
         pair.target.add_lu(description.expect("LU 5"));
-        // LUs have come and gone.
+        // Consumes the unit attention condition for the removed and added LUs.
         initiator.run_cdb(&mut pair, THIN, Cdb::TestUnitReady, 0);
     }
 }
 
 #[test]
-fn pre_fetch_reads_as_much_as_a_transfer_may_be() {
+fn pre_fetch_reads_up_to_the_longest_transfer() {
     let (mut pair, mut initiator) = logged_in();
     let fetch = |lba, blocks, immediate| Cdb::PreFetch {
         lba,
@@ -465,9 +466,9 @@ fn pre_fetch_reads_as_much_as_a_transfer_may_be() {
 }
 
 #[test]
-fn there_are_no_defects_in_either_form() {
+fn the_defect_lists_are_empty_in_either_form() {
     let (mut pair, mut initiator) = logged_in();
-    let ask = |twelve, format, allocation_length| {
+    let query = |twelve, format, allocation_length| {
         Cdb::ReadDefectData(ReadDefectData {
             twelve,
             primary: true,
@@ -477,21 +478,23 @@ fn there_are_no_defects_in_either_form() {
         })
     };
     let ten = initiator
-        .run_cdb(&mut pair, 0, ask(false, 5, 255), 255)
+        .run_cdb(&mut pair, 0, query(false, 5, 255), 255)
         .good();
     assert_eq!(ten, [0, 0x1d, 0, 0]);
     let twelve = initiator
-        .run_cdb(&mut pair, 0, ask(true, 0, 255), 255)
+        .run_cdb(&mut pair, 0, query(true, 0, 255), 255)
         .good();
     assert_eq!(twelve, [0, 0x18, 0, 0, 0, 0, 0, 0]);
-    let cut = initiator.run_cdb(&mut pair, 0, ask(true, 0, 3), 255).good();
+    let cut = initiator
+        .run_cdb(&mut pair, 0, query(true, 0, 3), 255)
+        .good();
     assert_eq!(cut, [0, 0x18, 0]);
-    let answer = initiator.run_cdb(&mut pair, 0, ask(false, 7, 255), 255);
+    let answer = initiator.run_cdb(&mut pair, 0, query(false, 7, 255), 255);
     assert_eq!(answer.sense(), Sense::INVALID_FIELD_IN_CDB);
 }
 
 #[test]
-fn unmapping_64_tebibytes_goes_in_steps_that_others_pass_between() {
+fn unmapping_64_tebibytes_is_split_into_steps_between_which_others_are_served() {
     const SIZE: u64 = 64 << 40;
     let mut config = config_with_thin_lu();
     let mut huge = LuDescription::new(9, SIZE);
@@ -500,7 +503,7 @@ fn unmapping_64_tebibytes_goes_in_steps_that_others_pass_between() {
     let mut pair = Pair::with(config);
     let mut initiator = pair.log_in(&[]);
     pair.stalled = true;
-    // 2^37 blocks: more than a descriptor can say.
+    // 2^37 blocks are more than one descriptor can specify.
     let ranges: Vec<Blocks> = (0..64)
         .map(|i| Blocks {
             lba: i << 31,
@@ -515,14 +518,14 @@ fn unmapping_64_tebibytes_goes_in_steps_that_others_pass_between() {
     let command = initiator.begin_out(&mut pair, 9, &cdb.emit(), &list);
     let (mut unmapped, mut steps) = (0, 0);
     while let Some(io) = pair.held.pop() {
-        assert!(pair.held.is_empty(), "one at a time");
+        assert!(pair.held.is_empty(), "one access at a time");
         let IoOp::Unmap { ranges } = &io.op else {
             panic!("{io:?}")
         };
         unmapped += ranges.iter().map(|range| range.length_bytes).sum::<u64>();
         steps += 1;
         if steps == 1000 {
-            // Another command does not wait for the rest.
+            // Another command does not wait for the remaining steps.
             let read = Cdb::Read(Transfer {
                 blocks: 1,
                 ..Transfer::default()

@@ -1,4 +1,4 @@
-//! What the operator and the storage change while initiators are logged in.
+//! Changes by the operator and the storage while initiators are logged in.
 
 mod pair;
 
@@ -59,24 +59,27 @@ fn one_initiator_port_has_a_session_on_each_portal_and_each_names_its_port() {
         };
         designators.push(names);
     }
-    let of = |number: usize, association: u8, kind: DesignatorKind| {
+    let designator = |number: usize, association: u8, kind: DesignatorKind| {
         designators[number]
             .iter()
-            .find(|one| (one.association, one.kind) == (association, kind))
-            .expect("the designator is there")
+            .find(|found| (found.association, found.kind) == (association, kind))
+            .expect("the designator exists")
             .clone()
     };
-    assert_eq!(of(0, 0, DesignatorKind::Naa), of(1, 0, DesignatorKind::Naa));
+    assert_eq!(
+        designator(0, 0, DesignatorKind::Naa),
+        designator(1, 0, DesignatorKind::Naa)
+    );
     for (at, number) in [(0, 1), (1, 2)] {
         assert_eq!(
-            of(at, 1, DesignatorKind::RelativeTargetPort),
+            designator(at, 1, DesignatorKind::RelativeTargetPort),
             Designator::relative_target_port(number)
         );
         assert_eq!(
-            of(at, 1, DesignatorKind::TargetPortGroup),
+            designator(at, 1, DesignatorKind::TargetPortGroup),
             Designator::target_port_group(number)
         );
-        let name = of(at, 1, DesignatorKind::ScsiName).bytes;
+        let name = designator(at, 1, DesignatorKind::ScsiName).bytes;
         let name = String::from_utf8(name).unwrap();
         assert!(
             name.trim_end_matches('\0')
@@ -92,7 +95,7 @@ fn one_initiator_port_has_a_session_on_each_portal_and_each_names_its_port() {
 }
 
 #[test]
-fn a_port_in_standby_tells_of_the_lu_and_gives_no_access_to_its_medium() {
+fn a_port_in_standby_reports_the_lu_and_gives_no_access_to_its_medium() {
     let (mut pair, mut first, mut second) = two_paths();
     pair.target.set_port_state(1, AccessState::Standby);
     for initiator in [&mut first, &mut second] {
@@ -139,22 +142,26 @@ fn a_port_in_standby_tells_of_the_lu_and_gives_no_access_to_its_medium() {
 }
 
 #[test]
-fn a_threshold_is_told_once_to_each_nexus_that_is_there() {
+fn a_threshold_is_reported_once_to_each_nexus_that_is_logged_in() {
     let (mut pair, mut first, mut second) = two_paths();
     pair.target.raise_threshold(0);
     let mut late = pair.log_in_as(OTHER, 3, &[]);
-    let told = [Sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED];
-    assert_eq!(attentions(&mut first, &mut pair, 0), told);
-    assert_eq!(attentions(&mut second, &mut pair, 0), told);
+    let attention = [Sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED];
+    assert_eq!(attentions(&mut first, &mut pair, 0), attention);
+    assert_eq!(attentions(&mut second, &mut pair, 0), attention);
     assert_eq!(attentions(&mut late, &mut pair, 0), []);
-    assert_eq!(attentions(&mut first, &mut pair, 5), [], "of another LU");
+    assert_eq!(
+        attentions(&mut first, &mut pair, 5),
+        [],
+        "another LU has no condition"
+    );
     pair.target.raise_threshold(0);
     pair.target.raise_threshold(0);
-    assert_eq!(attentions(&mut first, &mut pair, 0), told);
+    assert_eq!(attentions(&mut first, &mut pair, 0), attention);
 }
 
 #[test]
-fn a_grown_lu_is_as_large_as_it_says() {
+fn a_grown_lu_has_the_reported_size() {
     let (mut pair, mut first, _) = two_paths();
     let last_lba = |initiator: &mut Initiator, pair: &mut Pair| {
         let cdb = Cdb::ReadCapacity16 {
@@ -180,7 +187,7 @@ fn a_grown_lu_is_as_large_as_it_says() {
 }
 
 #[test]
-fn lus_come_and_go_and_what_is_under_way_to_them_ends() {
+fn lus_are_added_and_removed_and_commands_in_flight_end() {
     let (mut pair, mut first, mut second) = two_paths();
     let luns = |initiator: &mut Initiator, pair: &mut Pair| {
         let cdb = Cdb::ReportLuns {
@@ -200,7 +207,7 @@ fn lus_come_and_go_and_what_is_under_way_to_them_ends() {
         [Sense::REPORTED_LUNS_DATA_CHANGED]
     );
     assert_eq!(luns(&mut first, &mut pair), [0, 3, 5, 7]);
-    // Who has asked knows, of every LU.
+    // REPORT LUNS ends the condition of its nexus on every LU.
     assert_eq!(attentions(&mut first, &mut pair, 0), []);
     first.run_cdb(&mut pair, 3, one_block(), 512).good();
 
@@ -209,11 +216,14 @@ fn lus_come_and_go_and_what_is_under_way_to_them_ends() {
     first.send_command(&mut pair, &command, &[]);
     assert!(pair.target.remove_lu(pair.time, 3));
     assert!(!pair.target.remove_lu(pair.time, 3));
-    assert!(pair.target.is_in_use(3), "the storage still has the read");
+    assert!(
+        pair.target.is_in_use(3),
+        "the storage still executes the read"
+    );
     pair.release();
     assert!(!pair.target.is_in_use(3));
     assert!(first.receive(&mut pair).is_empty());
     assert_eq!(luns(&mut first, &mut pair), [0, 5, 7]);
-    let gone: Answer = first.run_cdb(&mut pair, 3, one_block(), 512);
-    assert_eq!(gone.sense(), Sense::LOGICAL_UNIT_NOT_SUPPORTED);
+    let refused: Answer = first.run_cdb(&mut pair, 3, one_block(), 512);
+    assert_eq!(refused.sense(), Sense::LOGICAL_UNIT_NOT_SUPPORTED);
 }

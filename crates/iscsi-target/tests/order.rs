@@ -1,4 +1,4 @@
-//! Order and flow: numbers, window, tags, pings, rejects, digests.
+//! Order and flow control: sequence numbers, window, tags, pings, rejects, digests.
 
 mod pair;
 
@@ -9,7 +9,7 @@ use hakaru_wire::scsi::Cdb;
 use pair::{Initiator, Pair, Pdu, config, logged_in, pattern, read};
 
 #[test]
-fn a_ping_comes_back_with_its_data_as_far_as_the_initiator_takes_it() {
+fn a_ping_is_answered_with_as_much_of_its_data_as_the_initiator_accepts() {
     let (mut pair, mut initiator) = logged_in(&[("MaxRecvDataSegmentLength", "512")]);
     for (immediate, length) in [(true, 0), (false, 5), (true, 600)] {
         let data = pattern(length, 1);
@@ -83,7 +83,7 @@ fn the_window_closes_at_128_commands_in_flight_and_opens_again() {
 }
 
 #[test]
-fn commands_that_come_early_are_held_until_their_turn_across_the_wrap() {
+fn commands_that_arrive_early_are_held_until_their_turn_across_the_wrap() {
     let mut pair = Pair::new();
     let connection = pair.connect();
     let mut initiator = Initiator::new(connection, 1);
@@ -105,7 +105,7 @@ fn commands_that_come_early_are_held_until_their_turn_across_the_wrap() {
         initiator.send_command(&mut pair, &commands[early], &[]);
         assert!(initiator.receive(&mut pair).is_empty());
     }
-    initiator.send_command(&mut pair, &commands[1], &[]); // Again: ignored.
+    initiator.send_command(&mut pair, &commands[1], &[]); // A duplicate is ignored.
     initiator.send_command(&mut pair, &commands[0], &[]);
     let order: Vec<Itt> = initiator
         .receive(&mut pair)
@@ -122,7 +122,7 @@ fn commands_that_come_early_are_held_until_their_turn_across_the_wrap() {
 }
 
 fn reject_of(pdu: &Pdu) -> RejectReason {
-    assert_eq!(pdu.data.len(), 48, "a Reject gives the header back");
+    assert_eq!(pdu.data.len(), 48, "a Reject carries the header");
     Reject::parse(&pdu.bhs).unwrap().reason
 }
 
@@ -169,7 +169,7 @@ fn immediate_commands_are_limited_to_eight_in_flight() {
 }
 
 #[test]
-fn pdus_that_make_no_sense_in_full_feature_phase_are_rejected() {
+fn pdus_that_are_invalid_in_full_feature_phase_are_rejected() {
     let cases: &[(&str, u8, u8, RejectReason)] = &[
         ("SNACK", 0x10, 0x80, RejectReason::SnackReject),
         (
@@ -216,7 +216,7 @@ fn pdus_that_make_no_sense_in_full_feature_phase_are_rejected() {
             RejectReason::InvalidPduField,
         ),
     ];
-    for (what, opcode, flags, reason) in cases {
+    for (name, opcode, flags, reason) in cases {
         let (mut pair, mut initiator) = logged_in(&[]);
         let mut header = [0; 48];
         (header[0], header[1]) = (*opcode, *flags);
@@ -224,14 +224,14 @@ fn pdus_that_make_no_sense_in_full_feature_phase_are_rejected() {
         header[24..28].copy_from_slice(&initiator.cmd_sn.to_be_bytes());
         initiator.send(&mut pair, &header, &[]);
         let pdu = initiator.receive_one(&mut pair);
-        assert_eq!(reject_of(&pdu), *reason, "{what}");
-        assert_eq!(pdu.data, header, "{what}");
+        assert_eq!(reject_of(&pdu), *reason, "{name}");
+        assert_eq!(pdu.data, header, "{name}");
         assert_eq!(
             initiator
                 .run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0)
                 .good(),
             b"",
-            "{what}"
+            "{name}"
         );
     }
 }
@@ -247,7 +247,7 @@ fn a_login_in_full_feature_phase_ends_the_session() {
 }
 
 #[test]
-fn an_additional_header_that_lies_is_rejected_and_an_honest_one_taken() {
+fn an_inconsistent_additional_header_is_rejected_and_a_consistent_one_accepted() {
     let (mut pair, mut initiator) = logged_in(&[]);
     for (ahs, good) in [
         (vec![0, 5, 2, 0, 0, 0, 2, 0], true),
@@ -268,7 +268,7 @@ fn an_additional_header_that_lies_is_rejected_and_an_honest_one_taken() {
 }
 
 #[test]
-fn digests_go_both_ways_and_a_damaged_header_ends_the_session() {
+fn digests_are_used_in_both_directions_and_a_damaged_header_ends_the_session() {
     for (header_digest, data_digest) in [(true, false), (false, true), (true, true)] {
         let word = |on| if on { "CRC32C" } else { "None" };
         let (mut pair, mut initiator) = logged_in(&[
@@ -294,7 +294,7 @@ fn digests_go_both_ways_and_a_damaged_header_ends_the_session() {
 }
 
 #[test]
-fn copied_reads_wait_while_too_much_is_queued_and_go_on_as_it_drains() {
+fn copied_reads_wait_while_too_much_is_queued_and_continue_as_the_queue_drains() {
     let mut config = config();
     config.limits.transmit_bytes_max = 64 << 10;
     let mut pair = Pair::with(config);
@@ -310,7 +310,7 @@ fn copied_reads_wait_while_too_much_is_queued_and_go_on_as_it_drains() {
     for command in &commands {
         initiator.send_command(&mut pair, command, &[]);
     }
-    assert_eq!(pair.held.len(), 3, "96 KiB are asked of the storage");
+    assert_eq!(pair.held.len(), 3, "96 KiB are requested from the storage");
     pair.release();
     assert!(!pair.target.wants_received(initiator.connection));
     assert_eq!(

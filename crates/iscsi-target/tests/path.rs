@@ -1,9 +1,9 @@
-//! The path of a READ in the crate's documentation is the one that the code takes.
+//! Compares the path of a READ in the crate's documentation with the code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Rows of the table: file, and each function with whether the shell calls it.
+/// Returns the rows of the table: the file, and each function with whether the shell calls it.
 fn documented() -> Vec<(String, Vec<(String, bool)>)> {
     let text = include_str!("../src/lib.rs");
     let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `"));
@@ -29,7 +29,7 @@ fn documented() -> Vec<(String, Vec<(String, bool)>)> {
         .collect()
 }
 
-/// The text of a function from its name to its closing brace.
+/// Returns the body of a function from its opening to its closing brace.
 fn body(source: &str, function: &str) -> Option<String> {
     let begin = source.find(&format!("fn {function}("))?;
     let open = begin + source[begin..].find('{')?;
@@ -42,12 +42,12 @@ fn body(source: &str, function: &str) -> Option<String> {
 }
 
 fn calls(body: &str, function: &str) -> bool {
-    let named = [format!("{function}("), format!("{function})(")];
+    let calls_of = [format!("{function}("), format!("{function})(")];
     let code = body
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"));
     let code: Vec<&str> = code.collect();
-    named
+    calls_of
         .iter()
         .any(|call| code.iter().any(|line| line.contains(call)))
 }

@@ -1,4 +1,4 @@
-//! Sessions: how many, which takes the place of which, and how they end.
+//! Sessions: their limit, their reinstatement, and their end.
 
 mod pair;
 
@@ -40,7 +40,7 @@ fn sessions_are_limited() {
 }
 
 #[test]
-fn the_same_initiator_port_takes_the_place_of_its_older_session() {
+fn a_new_session_of_an_initiator_port_replaces_its_older_one() {
     let mut pair = Pair::new();
     let old = pair.log_in(&[]);
     let mut other = pair.log_in_as("iqn.2026-01.net.example:other", 1, &[]);
@@ -81,7 +81,7 @@ fn a_new_session_begins_only_after_the_writes_of_the_old_one_have_ended() {
         assert_eq!(
             pair.received_nothing(new.connection),
             left > 0,
-            "{left} left"
+            "{left} writes left"
         );
     }
     pair.stalled = false;
@@ -145,7 +145,7 @@ fn log_out(
 }
 
 #[test]
-fn logout_ends_the_session_and_what_it_has_in_flight() {
+fn logout_ends_the_session_and_its_commands_in_flight() {
     for (reason, cid) in [
         (LogoutReason::CloseSession, 0),
         (LogoutReason::CloseConnection, 1),
@@ -194,21 +194,21 @@ fn logout_of_another_connection_or_for_recovery_leaves_the_session() {
 }
 
 #[test]
-fn an_initiator_that_is_silent_is_asked_and_then_given_up() {
+fn a_silent_initiator_is_pinged_and_then_disconnected() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
     pair.advance(10.2);
     let ping = initiator.receive_one(&mut pair);
     let ping = NopIn::parse(&ping.bhs).unwrap();
     assert_eq!(ping.itt, Itt::RESERVED);
-    assert_ne!(ping.ttt, Ttt::RESERVED, "an answer is wanted");
+    assert_ne!(ping.ttt, Ttt::RESERVED, "the ping requests an answer");
     initiator
         .run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0)
         .good();
     pair.advance(9.0);
     assert!(
         !pair.is_closed(initiator.connection),
-        "any byte is a sign of life"
+        "any received byte counts as the answer"
     );
     pair.advance(6.2);
     assert!(
@@ -219,7 +219,7 @@ fn an_initiator_that_is_silent_is_asked_and_then_given_up() {
 }
 
 #[test]
-fn an_initiator_that_reads_nothing_is_held_back_and_given_up_after_a_minute() {
+fn an_initiator_that_reads_nothing_is_throttled_and_disconnected_after_a_minute() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[("MaxRecvDataSegmentLength", "65536")]);
     pair.copy = true;
@@ -237,7 +237,7 @@ fn an_initiator_that_reads_nothing_is_held_back_and_given_up_after_a_minute() {
     while pair.target.wants_received(initiator.connection) {
         initiator.send(&mut pair, &nop, &[7; 65_536]);
         sent += 1;
-        assert!(sent < 1000, "it is never held back");
+        assert!(sent < 1000, "the initiator is never throttled");
     }
     for _ in 0..6 {
         pair.advance(9.5);
@@ -249,7 +249,7 @@ fn an_initiator_that_reads_nothing_is_held_back_and_given_up_after_a_minute() {
 }
 
 #[test]
-fn shutting_down_asks_for_logout_waits_for_commands_and_ends() {
+fn shutting_down_requests_logout_waits_for_commands_and_ends() {
     let mut pair = Pair::new();
     let mut idle = pair.log_in_as("iqn.2026-01.net.example:idle", 2, &[]);
     let mut busy = pair.log_in(&[]);
@@ -298,8 +298,8 @@ fn an_lu_of_another_session_is_not_disturbed_by_a_lost_connection() {
     assert_eq!(pair.lus[&0].len(), LU_BYTES);
 }
 
-/// A login's bytes, sent without waiting for the answer.
-fn ask_to_log_in(pair: &mut Pair) -> Initiator {
+/// Sends a Login Request without waiting for its answer.
+fn send_login(pair: &mut Pair) -> Initiator {
     let mut initiator = begin(pair);
     let names = names(INITIATOR);
     let request = LoginRequest {
@@ -313,14 +313,14 @@ fn ask_to_log_in(pair: &mut Pair) -> Initiator {
 }
 
 #[test]
-fn an_initiator_that_lost_its_connection_comes_back_after_its_old_writes_only() {
+fn an_initiator_that_lost_its_connection_logs_in_only_after_its_old_writes_have_ended() {
     let mut pair = Pair::new();
     let mut old = pair.log_in(&[]);
     pair.stalled = true;
     let command = old.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
     old.send_command(&mut pair, &command, &pattern(512, 1));
     pair.target.handle_closed(pair.time, old.connection);
-    let mut new = ask_to_log_in(&mut pair);
+    let mut new = send_login(&mut pair);
     assert!(new.receive(&mut pair).is_empty());
     let mut other = pair.log_in_as("iqn.2026-01.net.example:other", 2, &[]);
     other.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0).good();
@@ -331,19 +331,19 @@ fn an_initiator_that_lost_its_connection_comes_back_after_its_old_writes_only() 
     assert_eq!(
         pair.lus[&0][..512],
         pattern(512, 2),
-        "the old write came first"
+        "the old write must end first"
     );
 }
 
 #[test]
-fn of_logins_that_wait_for_the_same_session_the_last_wins() {
+fn the_last_of_several_logins_that_wait_for_the_same_session_wins() {
     let mut pair = Pair::new();
     let mut old = pair.log_in(&[]);
     pair.stalled = true;
     let command = old.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
     old.send_command(&mut pair, &command, &pattern(512, 1));
-    let first = ask_to_log_in(&mut pair);
-    let mut last = ask_to_log_in(&mut pair);
+    let first = send_login(&mut pair);
+    let mut last = send_login(&mut pair);
     pair.release();
     assert!(pair.is_closed(first.connection) && !pair.is_closed(last.connection));
     assert_eq!(last.receive_one(&mut pair).opcode(), Opcode::LoginResponse);

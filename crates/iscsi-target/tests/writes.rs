@@ -1,4 +1,4 @@
-//! Write data: immediate, unsolicited and asked for, and its faults.
+//! Write data, which is immediate, unsolicited or solicited, and its errors.
 
 mod pair;
 
@@ -12,8 +12,8 @@ fn logged_in(keys: &[(&str, &str)]) -> (Pair, Initiator) {
     (pair, initiator)
 }
 
-/// The session's buffers are all given back.
-fn nothing_is_held(pair: &Pair) {
+/// Checks that no session has reserved write budget.
+fn assert_nothing_reserved(pair: &Pair) {
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
 }
 
@@ -42,11 +42,11 @@ fn writes_of_every_size_of_cdb_arrive() {
         ),
         (4.0, 4096.0)
     );
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
-fn a_read_only_unit_takes_no_write() {
+fn a_read_only_unit_refuses_writes() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let command = initiator.command(7, &write(0, 1), false, true, 512);
     initiator.send_command(&mut pair, &command, &pattern(512, 1));
@@ -56,11 +56,11 @@ fn a_read_only_unit_takes_no_write() {
         (Sense::WRITE_PROTECTED, Residual::Underflow(512))
     );
     assert!(pair.lus[&7].iter().all(|byte| *byte == 0));
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
-fn r2ts_ask_for_bursts_and_no_more_at_once_than_agreed() {
+fn r2ts_request_bursts_and_no_more_are_outstanding_than_agreed() {
     let keys = [
         ("InitialR2T", "Yes"),
         ("ImmediateData", "No"),
@@ -110,7 +110,7 @@ fn r2ts_ask_for_bursts_and_no_more_at_once_than_agreed() {
     }
     assert_eq!(r2ts, 6);
     assert_eq!(pair.lus[&0][512..][..data.len()], data);
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn immediate_then_unsolicited_then_solicited_data_make_one_write() {
     initiator.send_command(&mut pair, &command, &data[..1024]);
     assert!(
         initiator.receive(&mut pair).is_empty(),
-        "unsolicited data is still to come"
+        "the target waits for unsolicited data"
     );
     initiator.send_data_out(
         &mut pair,
@@ -152,7 +152,7 @@ fn immediate_then_unsolicited_then_solicited_data_make_one_write() {
 }
 
 #[test]
-fn residuals_of_writes_tell_what_was_taken() {
+fn residuals_of_writes_report_the_data_that_was_not_used() {
     for (expected, residual, written) in [
         (1024u32, Residual::None, 1024),
         (1536, Residual::Underflow(512), 1024),
@@ -173,12 +173,12 @@ fn residuals_of_writes_tell_what_was_taken() {
         );
         assert_eq!(pair.lus[&0][..written], data[..written]);
         assert!(pair.lus[&0][written..2048].iter().all(|byte| *byte == 0));
-        nothing_is_held(&pair);
+        assert_nothing_reserved(&pair);
     }
 }
 
 #[test]
-fn data_that_was_not_agreed_on_is_refused_after_it_went_by() {
+fn data_that_was_not_agreed_on_is_discarded_and_refused() {
     let immediate = [("ImmediateData", "No"), ("InitialR2T", "No")];
     let (mut pair, mut initiator) = logged_in(&immediate);
     let command = initiator.command(0, &write(0, 1), false, true, 512);
@@ -219,11 +219,11 @@ fn data_that_was_not_agreed_on_is_refused_after_it_went_by() {
         "beyond the first burst"
     );
     assert!(pair.lus[&0].iter().all(|byte| *byte == 0));
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
-fn a_refused_write_lets_its_unsolicited_data_go_by_first() {
+fn a_refused_write_discards_its_unsolicited_data_first() {
     let (mut pair, mut initiator) = logged_in(&[("InitialR2T", "No")]);
     for (lun, cdb, sense) in [
         (7, write(0, 4), Sense::WRITE_PROTECTED),
@@ -253,12 +253,12 @@ fn a_refused_write_lets_its_unsolicited_data_go_by_first() {
             sense
         );
     }
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
-/// A fault in answer to the first of two R2Ts of 1024 bytes each, after 512 valid bytes. Returns the
-/// outcome of the task when both sequences have ended.
-fn fault(change: impl FnOnce(&mut DataOut, &mut Vec<u8>)) -> (Vec<Pdu>, Pair) {
+/// Answers two R2Ts of 1024 bytes each. `change` corrupts the second Data-Out PDU of the first
+/// sequence. Returns the PDUs that were received when both sequences have ended.
+fn write_with_fault(change: impl FnOnce(&mut DataOut, &mut Vec<u8>)) -> (Vec<Pdu>, Pair) {
     let keys = [
         ("InitialR2T", "Yes"),
         ("ImmediateData", "No"),
@@ -288,8 +288,8 @@ fn fault(change: impl FnOnce(&mut DataOut, &mut Vec<u8>)) -> (Vec<Pdu>, Pair) {
 }
 
 #[test]
-fn without_a_fault_that_write_is_good() {
-    let (pdus, pair) = fault(|_, _| {});
+fn the_write_succeeds_without_a_fault() {
+    let (pdus, pair) = write_with_fault(|_, _| {});
     assert_eq!(pdus.len(), 1);
     Answer::of(pdus.clone(), pdus[0].bhs.itt()).good();
     assert_eq!(pair.lus[&0][..512], pattern(512, 1));
@@ -318,13 +318,13 @@ fn wrong_numbers_offsets_and_lengths_end_the_task_without_a_byte_written() {
             false,
         ),
         (
-            "DataSN again",
+            "DataSN repeated",
             |pdu, _| pdu.data_sn = 0,
             Sense::PROTOCOL_SERVICE_CRC_ERROR,
             false,
         ),
         (
-            "offset again",
+            "offset repeated",
             |pdu, _| pdu.buffer_offset = 0,
             Sense::DATA_PHASE_ERROR,
             false,
@@ -342,13 +342,13 @@ fn wrong_numbers_offsets_and_lengths_end_the_task_without_a_byte_written() {
             false,
         ),
         (
-            "more than asked",
+            "more than requested",
             |_, data| data.extend_from_slice(&[0; 512]),
             Sense::DATA_PHASE_ERROR,
             false,
         ),
         (
-            "less than asked",
+            "less than requested",
             |_, data| data.truncate(256),
             Sense::NOT_ENOUGH_UNSOLICITED_DATA,
             false,
@@ -378,21 +378,21 @@ fn wrong_numbers_offsets_and_lengths_end_the_task_without_a_byte_written() {
             true,
         ),
     ];
-    for (what, change, sense, rejected) in cases {
-        let (mut pdus, mut pair) = fault(change);
+    for (case, change, sense, rejected) in cases {
+        let (mut pdus, mut pair) = write_with_fault(change);
         if *rejected {
             let reject = pdus.remove(0);
             assert_eq!(
                 Reject::parse(&reject.bhs).unwrap().reason,
                 RejectReason::InvalidPduField,
-                "{what}"
+                "{case}"
             );
         }
-        assert_eq!(pdus.len(), 1, "{what}: {pdus:#?}");
+        assert_eq!(pdus.len(), 1, "{case}: {pdus:#?}");
         let itt = pdus[0].bhs.itt();
-        assert_eq!(Answer::of(pdus, itt).sense(), *sense, "{what}");
-        assert!(pair.lus[&0].iter().all(|byte| *byte == 0), "{what}");
-        nothing_is_held(&pair);
+        assert_eq!(Answer::of(pdus, itt).sense(), *sense, "{case}");
+        assert!(pair.lus[&0].iter().all(|byte| *byte == 0), "{case}");
+        assert_nothing_reserved(&pair);
         pair.log_in_as("iqn.2026-01.net.example:other", 2, &[])
             .run(&mut pair, 0, &[0], 0)
             .good();
@@ -417,11 +417,11 @@ fn unsolicited_data_beyond_the_first_burst_ends_the_task() {
         Answer::of(initiator.receive(&mut pair), command.itt).sense(),
         Sense::DATA_PHASE_ERROR
     );
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
-fn data_of_no_task_is_let_go_by() {
+fn data_of_no_task_is_discarded() {
     let (mut pair, mut initiator) = logged_in(&[]);
     let stray = DataOut {
         is_final: true,
@@ -435,7 +435,7 @@ fn data_of_no_task_is_let_go_by() {
 }
 
 #[test]
-fn damaged_immediate_data_is_rejected_and_the_command_may_come_again() {
+fn damaged_immediate_data_is_rejected_and_the_command_may_be_sent_again() {
     let (mut pair, mut initiator) = logged_in(&[("DataDigest", "CRC32C")]);
     let data = pattern(1024, 4);
     let command = ScsiCommand {
@@ -461,15 +461,15 @@ fn damaged_immediate_data_is_rejected_and_the_command_may_come_again() {
         RejectReason::DataDigestError
     );
     assert!(pair.lus[&0].iter().all(|byte| *byte == 0));
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
     initiator.send(&mut pair, &header, &data);
     let answers = initiator.receive(&mut pair);
     assert_eq!((answers[0].bhs.itt(), answers.len()), (command.itt, 2));
-    assert_eq!(answers[1].data, data, "the read came after the write");
+    assert_eq!(answers[1].data, data, "the read must follow the write");
 }
 
 #[test]
-fn damaged_data_out_ends_its_task_once_all_its_data_went_by() {
+fn damaged_data_out_ends_its_task_once_all_its_data_was_received() {
     let keys = [
         ("DataDigest", "CRC32C"),
         ("InitialR2T", "Yes"),
@@ -500,9 +500,9 @@ fn damaged_data_out_ends_its_task_once_all_its_data_went_by() {
     assert_eq!(answer.sense(), Sense::PROTOCOL_SERVICE_CRC_ERROR);
     assert!(
         pair.lus[&0].iter().all(|byte| *byte == 0),
-        "none of it is used"
+        "data of the task was written"
     );
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }
 
 #[test]
@@ -518,7 +518,7 @@ fn directions_that_contradict_the_command_move_nothing() {
         allocation_length: 96,
     }
     .emit();
-    for (what, cdb, r, w, status) in [
+    for (case, cdb, r, w, status) in [
         ("READ", read, false, true, 0),
         ("READ both ways", read, true, true, 2),
         ("INQUIRY", inquiry, false, true, 0),
@@ -531,10 +531,10 @@ fn directions_that_contradict_the_command_move_nothing() {
         assert_eq!(
             (answer.status, answer.residual),
             (status, Residual::Underflow(512)),
-            "{what}"
+            "{case}"
         );
     }
-    // Neither direction, but data expected: nothing moves.
+    // A command without a direction that expects data moves no data.
     let command = initiator.command(0, &[0], false, false, 512);
     initiator.send_command(&mut pair, &command, &[]);
     assert_eq!(
@@ -542,5 +542,5 @@ fn directions_that_contradict_the_command_move_nothing() {
         Residual::Underflow(512)
     );
     assert!(pair.lus[&0].iter().all(|byte| *byte == 0));
-    nothing_is_held(&pair);
+    assert_nothing_reserved(&pair);
 }

@@ -1,4 +1,4 @@
-//! Splits a VM's requests into commands. Commands that no session can accept yet wait here.
+//! Splits a VM's requests into commands. Commands wait here until a session can accept them.
 //!
 //! 1. [`Commands::admit`] accepts a request of the load, with the data of a write.
 //! 2. [`Commands::poll_command`] returns the next command for a session with room, oldest request
@@ -17,18 +17,18 @@ use crate::pattern::{Access, Op};
 pub(crate) struct Command {
     /// Tag, passed to [`Commands::handle_done`].
     pub tag: u32,
-    /// The part of the request that the command transfers.
+    /// Part of the request that the command transfers.
     pub access: Access,
-    /// For a write: the request's data, and the offset of this command's bytes in it.
+    /// Data of a write: a buffer and the offset of the command's bytes in it.
     pub data: Option<(Arc<Vec<u8>>, usize)>,
 }
 
 /// Result of [`Commands::handle_done`].
 #[derive(Debug)]
 pub(crate) struct Completion {
-    /// The request of the command.
+    /// Request of the command.
     pub request: RequestId,
-    /// The request's result, if this was its last command.
+    /// Result of the request, if this was its last command.
     pub result: Option<Result<(), TaskError>>,
 }
 
@@ -36,18 +36,20 @@ pub(crate) struct Completion {
 #[derive(Debug)]
 struct ActiveRequest {
     access: Access,
-    /// For a write, until its last command is issued: its data, and their offset in the buffer.
+    /// Data of a write: a buffer and the offset of the request's bytes in it. `None` once the last
+    /// command was issued.
     data: Option<(Arc<Vec<u8>>, usize)>,
     /// Number of commands issued.
     issued: u32,
-    /// Parts that have not completed: commands, and the remainder while there is one.
-    parts_left: u32,
-    /// Result of the completed parts: that of the first failed one.
+    /// Number of parts that have not completed: the commands in flight, plus one while part of the
+    /// request is not issued.
+    pending_parts: u32,
+    /// Result of the completed parts: the first error, if any.
     result: Result<(), TaskError>,
 }
 
 impl ActiveRequest {
-    /// Returns a slot before its first request.
+    /// Returns the initial content of a slot.
     fn empty() -> ActiveRequest {
         ActiveRequest {
             access: Access {
@@ -57,7 +59,7 @@ impl ActiveRequest {
             },
             data: None,
             issued: 0,
-            parts_left: 0,
+            pending_parts: 0,
             result: Ok(()),
         }
     }
@@ -66,8 +68,9 @@ impl ActiveRequest {
 /// The requests of a VM in flight. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Commands {
+    /// Maximum length of a command, bytes.
     longest: u32,
-    /// By [`RequestId`]; free slots keep their last contents.
+    /// Slots by [`RequestId`]; free slots keep their last contents.
     requests: Vec<ActiveRequest>,
     /// Requests with commands left to issue, oldest first.
     waiting: VecDeque<RequestId>,
@@ -75,7 +78,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// Creates an empty set. Commands are at most `longest` bytes, above 0 and a multiple of the
-    /// LU's block; `None`: requests are not split.
+    /// LU's block. `None` disables splitting.
     pub(crate) fn new(longest: Option<u32>) -> Commands {
         Commands {
             longest: longest.unwrap_or(u32::MAX),
@@ -84,7 +87,8 @@ impl Commands {
         }
     }
 
-    /// Accepts a request; `data` of a write: a buffer, and the offset of the request's bytes in it.
+    /// Accepts a request. `data` of a write is a buffer and the offset of the request's bytes in
+    /// it.
     #[inline]
     pub(crate) fn admit(&mut self, request: &Request, data: Option<(Arc<Vec<u8>>, usize)>) {
         let slot = request.id.0 as usize;
@@ -95,7 +99,7 @@ impl Commands {
         active.access = request.access;
         active.data = data;
         active.issued = 0;
-        active.parts_left = 1;
+        active.pending_parts = 1;
         active.result = Ok(());
         self.waiting.push_back(request.id);
     }
@@ -112,7 +116,7 @@ impl Commands {
             active.data.take()
         } else {
             self.waiting.push_front(request);
-            active.parts_left += 1;
+            active.pending_parts += 1;
             active.data.clone()
         };
         let before = (access.offset_bytes - active.access.offset_bytes) as usize;
@@ -139,11 +143,11 @@ impl Commands {
     pub(crate) fn handle_done(&mut self, tag: u32, result: Result<(), TaskError>) -> Completion {
         let (request, _) = request_of(tag);
         let active = &mut self.requests[request.0 as usize];
-        active.parts_left -= 1;
+        active.pending_parts -= 1;
         if result.is_err() && active.result.is_ok() {
             active.result = result;
         }
-        let result = (active.parts_left == 0).then_some(active.result);
+        let result = (active.pending_parts == 0).then_some(active.result);
         Completion { request, result }
     }
 }
@@ -218,7 +222,7 @@ mod tests {
             ]
         );
         assert!(commands.waiting.is_empty());
-        // Completions in any order; the first failure is the request's.
+        // Commands may complete in any order. The first error becomes the request's result.
         assert!(commands.handle_done(issued[2].tag, Ok(())).result.is_none());
         let error = TaskError::CheckWithoutSense;
         assert!(

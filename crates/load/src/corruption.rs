@@ -1,10 +1,10 @@
 //! Corrupt blocks, as verification reports them.
 use std::fmt;
 
-/// The fault of a block.
+/// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The checksum is wrong, or the block lacks a stamp although it was written.
+    /// The checksum is wrong, or the block was written but lacks a stamp.
     Wrong,
     /// The block belongs to another LBA or another volume.
     Misplaced {
@@ -15,12 +15,12 @@ pub enum Fault {
     },
     /// The block is older than the last acknowledged write.
     Stale {
-        /// Sequence read.
+        /// Sequence in the stamp.
         sequence: u64,
     },
     /// The block has a sequence that this run never issued.
     Future {
-        /// Sequence read.
+        /// Sequence in the stamp.
         sequence: u64,
     },
     /// The start and the end of the block come from different writes.
@@ -39,7 +39,7 @@ pub struct Corruption {
     pub lba: u64,
     /// Sequence of the last acknowledged write, 0 if none.
     pub acknowledged: u64,
-    /// The fault.
+    /// Fault of the block.
     pub fault: Fault,
 }
 

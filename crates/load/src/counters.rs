@@ -21,7 +21,7 @@ pub struct Counters {
     pub write_latency_ns_sum: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Integral of requests outstanding over time, in request-nanoseconds; an open-loop request
+    /// Integral of requests outstanding over time, in request-nanoseconds. An open-loop request
     /// counts from its intended instant.
     pub outstanding_ns: u64,
     /// Requests in flight now.
@@ -31,11 +31,11 @@ pub struct Counters {
     /// Sum of the delays between the due and the issue instants of open-loop requests. Latencies
     /// include it.
     pub late_ns_sum: u64,
-    /// Answers BUSY or TASK SET FULL, each followed by a retry.
+    /// Number of BUSY and TASK SET FULL answers, each followed by a retry.
     pub busy: u64,
-    /// Completed commands; a request is one command, unless it was split.
+    /// Completed commands. A request is one command unless it was split.
     pub commands: u64,
-    /// R2Ts received for these commands.
+    /// R2Ts received for the completed commands.
     pub r2ts: u64,
     /// Sum of the commands' times from submission until the first byte was sent.
     pub command_wait_ns_sum: u64,
@@ -56,9 +56,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Calls `see` with the name and value of every counter of the contract. Names that end in
+    /// Calls `visitor` with the name and value of every counter of the contract. Names that end in
     /// `_now` are gauges.
-    pub fn visit(&self, see: &mut dyn FnMut(&'static str, f64)) {
+    pub fn visit(&self, visitor: &mut dyn FnMut(&'static str, f64)) {
         let all = [
             ("reads", self.reads),
             ("writes", self.writes),
@@ -93,12 +93,12 @@ impl Counters {
             ),
         ];
         all.into_iter()
-            .for_each(|(name, value)| see(name, value as f64));
+            .for_each(|(name, value)| visitor(name, value as f64));
     }
 
-    /// Counts a completed request, successful if `done`, and its latency.
+    /// Counts a completed request, successful or failed, and its latency.
     #[inline]
-    pub(crate) fn count_request(&mut self, access: &Access, done: bool, latency_ns: u64) {
+    pub(crate) fn count_request(&mut self, access: &Access, success: bool, latency_ns: u64) {
         let (requests, bytes, latency_ns_sum) = match access.op {
             Op::Read => (
                 &mut self.reads,
@@ -112,7 +112,7 @@ impl Counters {
             ),
         };
         *latency_ns_sum += latency_ns;
-        if done {
+        if success {
             *requests += 1;
             *bytes += u64::from(access.length_bytes);
         } else {
@@ -128,13 +128,13 @@ impl Counters {
         match op {
             Op::Write => {
                 self.r2ts += u64::from(phases.r2ts);
-                self.wait_r2t_ns_sum += phases.turn_ns;
-                self.r2t_to_data_ns_sum += phases.asked_ns;
+                self.wait_r2t_ns_sum += phases.target_wait_ns;
+                self.r2t_to_data_ns_sum += phases.r2t_pending_ns;
                 self.write_data_transfer_ns_sum += phases.transfer_ns;
                 self.write_data_to_response_ns_sum += phases.response_ns;
             }
             Op::Read => {
-                self.command_to_data_ns_sum += phases.turn_ns;
+                self.command_to_data_ns_sum += phases.target_wait_ns;
                 self.read_data_transfer_ns_sum += phases.transfer_ns;
                 self.read_data_to_response_ns_sum += phases.response_ns;
             }

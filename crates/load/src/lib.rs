@@ -21,10 +21,10 @@
 //!    ([`hakaru_iscsi_session::Nexus`]). On a file, the shell reads or writes.
 //! 3. [`Load::handle_done`] counts it and records its latency from the intended instant.
 //!
-//! `#[inline]` stands on functions that run for every command. Without these hints (here and in
+//! `#[inline]` is set on functions that run for every command. Without these hints (here and in
 //! `hakaru-iscsi-session`) `make bench` initiator_cpu_per_100k_against_tgt is 4 % higher.
 //!
-//! Nothing here has a socket, a thread or a clock: the caller passes the time.
+//! The crate has no socket, thread or clock: the caller passes the time.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

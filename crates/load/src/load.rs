@@ -2,13 +2,13 @@
 //! of the transport.
 //!
 //! 1. [`Load::poll_request`] returns a request if one is due and a slot is free.
-//! 2. The caller carries it out, over a [`hakaru_iscsi_session::Session`] or on a file.
+//! 2. The caller executes it, over a [`hakaru_iscsi_session::Session`] or on a file.
 //! 3. [`Load::handle_done`] frees the slot, counts, and records the latency from the *intended*
 //!    instant.
 //!
-//! Reason for the intended instant: a closed loop that waits for a stalled server issues nothing
-//! meanwhile, so most of the stall never shows (coordinated omission). An open loop keeps its
-//! schedule, and each request due during the stall carries its share of the wait.
+//! The intended instant avoids coordinated omission: a closed loop issues no request while it waits
+//! for a stalled server, so most of the stall never shows. An open loop keeps its schedule, and
+//! each request that falls due during the stall includes its share of the wait.
 use hakaru_units::Time;
 
 use crate::corruption::Corruption;
@@ -29,14 +29,14 @@ pub const LATE_NS: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub u32);
 
-/// A request to carry out now.
+/// A request to execute now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Identifier, passed to [`Load::handle_done`].
     pub id: RequestId,
     /// Operation and range.
     pub access: Access,
-    /// Intended instant: now in a closed loop, now or earlier in an open one.
+    /// Intended instant: now in a closed loop, now or earlier in an open loop.
     pub due: Time,
 }
 
@@ -56,8 +56,8 @@ pub struct Load {
     slots: Box<[Option<InFlight>]>,
     /// Free slots; the last is used next.
     free: Vec<u32>,
-    /// An access that waits until an overlapping one has ended (verification only).
-    held: Option<Access>,
+    /// An access that waits until an overlapping access has ended (verification only).
+    deferred: Option<Access>,
     counters: Counters,
     /// Instant up to which `counters.outstanding_ns` is complete.
     integrated_to: Time,
@@ -77,15 +77,15 @@ impl Load {
             issuing: false,
             slots: vec![None; slots as usize].into_boxed_slice(),
             free: (0..slots).rev().collect(),
-            held: None,
+            deferred: None,
             counters: Counters::default(),
             integrated_to: Time::ZERO,
             verifier: None,
         }
     }
 
-    /// Enables verification: stamps writes and checks reads. Requests that overlap one in flight
-    /// wait for it.
+    /// Enables verification: stamps writes and checks reads. A request that overlaps a request in
+    /// flight waits until the latter completes.
     #[must_use]
     pub fn with_verifier(mut self, verifier: Verifier) -> Load {
         self.verifier = Some(Box::new(verifier));
@@ -101,7 +101,7 @@ impl Load {
         }
     }
 
-    /// Stops issuing requests; those in flight still complete.
+    /// Stops issuing requests. Requests in flight still complete.
     pub fn end(&mut self) {
         self.issuing = false;
     }
@@ -112,7 +112,7 @@ impl Load {
         self.slots.len() - self.free.len()
     }
 
-    /// Returns the next request to carry out, if one is due.
+    /// Returns the next request to execute, if one is due.
     #[inline]
     pub fn poll_request(&mut self, now: Time) -> Option<Request> {
         if !self.issuing {
@@ -132,13 +132,13 @@ impl Load {
         Some(self.issue(now, due, access))
     }
 
-    /// Returns when [`Load::poll_request`] must be called next; `None` while only a completion can
+    /// Returns when [`Load::poll_request`] must be called next. `None` while only a completion can
     /// make the next request due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.pacing {
             Pacing::Open { schedule, .. }
-                if self.issuing && !self.free.is_empty() && self.held.is_none() =>
+                if self.issuing && !self.free.is_empty() && self.deferred.is_none() =>
             {
                 Some(schedule.due())
             }
@@ -146,13 +146,19 @@ impl Load {
         }
     }
 
-    /// Completes a request, successful if `done`, else failed. Its latency counts in both cases, so
-    /// that failures cannot hide a tail.
+    /// Completes a request, successful or failed. Its latency counts in both cases, so that
+    /// failures cannot hide a tail.
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
     #[inline]
-    pub fn handle_done(&mut self, now: Time, id: RequestId, done: bool, latencies: &mut Latencies) {
+    pub fn handle_done(
+        &mut self,
+        now: Time,
+        id: RequestId,
+        success: bool,
+        latencies: &mut Latencies,
+    ) {
         self.integrate(now);
         let InFlight { access, due } = self.slots[id.0 as usize]
             .take()
@@ -164,9 +170,9 @@ impl Load {
             Op::Read => latencies.read.record_ns(latency_ns),
             Op::Write => latencies.write.record_ns(latency_ns),
         }
-        self.counters.count_request(&access, done, latency_ns);
+        self.counters.count_request(&access, success, latency_ns);
         if let Some(verifier) = &mut self.verifier
-            && done
+            && success
             && access.op == Op::Write
         {
             verifier.acknowledge(&access);
@@ -219,7 +225,7 @@ impl Load {
         self.verifier.is_some()
     }
 
-    /// Counts a retry after BUSY or TASK SET FULL.
+    /// Counts retries after BUSY or TASK SET FULL.
     pub fn count_busy(&mut self, times: u64) {
         self.counters.busy += times;
     }
@@ -238,8 +244,8 @@ impl Load {
 
     #[inline]
     fn next_access(&mut self) -> Option<Access> {
-        let access = match self.held.take() {
-            Some(held) => held,
+        let access = match self.deferred.take() {
+            Some(access) => access,
             None => self.accesses.draw(),
         };
         if self.verifier.is_some()
@@ -249,7 +255,7 @@ impl Load {
                 .flatten()
                 .any(|other| other.access.overlaps(&access))
         {
-            self.held = Some(access);
+            self.deferred = Some(access);
             return None;
         }
         Some(access)
@@ -258,11 +264,11 @@ impl Load {
     #[inline]
     fn issue(&mut self, now: Time, due: Time, access: Access) -> Request {
         self.integrate(now);
-        let behind_ns = now.ns_since(due);
+        let delay_ns = now.ns_since(due);
         // The request counts as outstanding from its due instant, even if it was issued late.
-        self.counters.outstanding_ns += behind_ns;
-        self.counters.late_ns_sum += behind_ns;
-        self.counters.late += u64::from(behind_ns > LATE_NS);
+        self.counters.outstanding_ns += delay_ns;
+        self.counters.late_ns_sum += delay_ns;
+        self.counters.late += u64::from(delay_ns > LATE_NS);
         self.counters.in_flight_now += 1;
         let slot = self
             .free

@@ -42,8 +42,8 @@ impl Pacing {
 
 /// Intended instants of an open loop.
 ///
-/// Instants are kept as exact multiples or sums from the start, in f64 nanoseconds: below 0.2 ns of
-/// error within 11 days.
+/// Instants are multiples or sums of intervals from the start, in f64 nanoseconds. The error is
+/// below 0.2 ns within 11 days.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     rng: Pcg64Mcg,
@@ -60,7 +60,8 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     fn new(rate_per_s: f64, arrivals: Arrivals, seed: u64) -> Schedule {
-        // A separate stream: pacing must not shift when the pattern draws more or fewer numbers.
+        // A separate stream, because pacing must not change when the pattern draws more or fewer
+        // numbers.
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x5f70_6163_696e_675f);
         Schedule {
             rng,
@@ -99,7 +100,7 @@ impl Schedule {
         };
     }
 
-    /// Draws an exponential interval with mean `period_ns`, by inversion; `1 - u` is never 0.
+    /// Draws an exponential interval with mean `period_ns` by inversion. `1 - u` is never 0.
     fn exponential(&mut self) -> f64 {
         -(1.0 - self.rng.random::<f64>()).ln() * self.period_ns
     }

@@ -1,13 +1,13 @@
 //! Access pattern of a VM: an endless, seeded stream of (operation, offset, length).
 //!
-//! Draws are independent, so shares hold in the long run, and the stream has no period that could
-//! coincide with one of the device.
+//! Draws are independent, so the shares hold in the long run. The stream has no period that could
+//! coincide with a period of the device.
 use hakaru_contract::initiator::Pattern;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 
-/// Read or write. Four bytes, so that an [`Access`] has no padding: padding would make copies
-/// slower.
+/// Read or write. The type has four bytes so that an [`Access`] has no padding, which would make
+/// copies slower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Op {
@@ -24,12 +24,12 @@ pub struct Access {
     pub op: Op,
     /// First byte.
     pub offset_bytes: u64,
-    /// Length.
+    /// Length, bytes.
     pub length_bytes: u32,
 }
 
 impl Access {
-    /// Returns the first byte after it.
+    /// Returns the offset of the first byte after the access.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes + u64::from(self.length_bytes)
@@ -56,7 +56,7 @@ pub struct Extent {
 struct Size {
     bytes: u32,
     weight: u32,
-    /// Alignment of random offsets.
+    /// Alignment of random offsets, bytes.
     align_bytes: u64,
     /// Number of random offsets at which the access fits.
     offsets: u64,
@@ -71,7 +71,7 @@ pub struct Accesses {
     read_percent: u32,
     random_percent: u32,
     extent: Extent,
-    /// End of the previous access, counted from the start of the extent.
+    /// End of the previous access, in bytes from the start of the extent.
     position: u64,
 }
 
@@ -147,7 +147,7 @@ impl Accesses {
         unreachable!("drawn below the sum of all weights")
     }
 
-    /// Returns true in `percent` of all calls. Certain outcomes consume no random number.
+    /// Returns true in `percent` of all calls. 0 and 100 consume no random number.
     #[inline]
     fn chance(&mut self, percent: u32) -> bool {
         match percent {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_stream_follows_itself_and_wraps_at_the_regions_end() {
+    fn sequential_stream_is_contiguous_and_wraps_at_the_end_of_the_region() {
         let mut accesses = Accesses::new(
             &pattern(100, 0, &[(4096, 1)]),
             extent(64 * KIB, 10 * KIB),

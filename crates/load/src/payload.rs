@@ -1,5 +1,5 @@
-//! Data of writes without verification: one buffer of incompressible bytes, which all VMs share and
-//! no write copies.
+//! Data of writes without verification: one buffer of incompressible bytes, which all VMs share.
+//! Writes reference it without copying.
 use std::sync::Arc;
 
 use rand::{Rng as _, SeedableRng as _};
@@ -31,7 +31,7 @@ impl Payload {
         }
     }
 
-    /// Returns the whole buffer, for segments to reference.
+    /// Returns the entire buffer, which writes reference.
     #[must_use]
     pub fn bytes(&self) -> &Arc<Vec<u8>> {
         &self.bytes
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_write_lies_in_the_buffer_and_neighbours_differ() {
+    fn every_write_lies_in_the_buffer_and_successive_writes_differ() {
         let payload = Payload::new(4096, 3);
         let write = |n| {
             let begin = payload.begin_of(n, 4096);

@@ -29,18 +29,18 @@ pub fn resolve_region(
     Ok(extent)
 }
 
-/// Returns the extent of `region`; its length 0 reaches to the end of the volume.
+/// Returns the extent of `region`. A length of 0 reaches to the end of the volume.
 fn extent_of(field: &str, region: &Region, volume: &Volume) -> Result<Extent, ConfigError> {
     let block = u64::from(volume.block_bytes);
     let capacity = volume.capacity_bytes;
-    let room = capacity.saturating_sub(region.offset_bytes);
+    let available = capacity.saturating_sub(region.offset_bytes);
     let length_bytes = if region.length_bytes == 0 {
-        room / block * block
+        available / block * block
     } else {
         region.length_bytes
     };
     let field = format!("{field}.region");
-    if length_bytes > room || length_bytes == 0 {
+    if length_bytes > available || length_bytes == 0 {
         let problem = format!("reaches beyond the volume, which has {capacity} bytes");
         return refuse(field, problem, "shrink the region or enlarge the volume");
     }

@@ -12,14 +12,14 @@ use hakaru_iscsi_session::Chap;
 pub struct Settings {
     /// Login keys.
     pub keys: LoginKeys,
-    /// CHAP of the VMs.
+    /// CHAP settings of the VMs; `None` for logins without authentication.
     pub chap: Option<Chap>,
-    /// Limit for a login, a command, a ping and a logout.
+    /// Time limit of a login, a command, a ping and a logout.
     pub timeout: Duration,
     /// Contents of writes.
     pub payload: Payload,
-    /// Verification: stamp and check every block. The number distinguishes this run's stamps from
-    /// those of earlier runs.
+    /// Run number for verification, which stamps and checks every block. The number distinguishes
+    /// this run's stamps from those of earlier runs. `None` disables verification.
     pub verify_run: Option<u32>,
     /// Splitting of requests into commands.
     pub commands: CommandLimits,
@@ -28,11 +28,11 @@ pub struct Settings {
 /// Splitting of requests into commands, and distribution over sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandLimits {
-    /// Sessions of each VM, 1 to 64. Default 1.
+    /// Number of sessions of each VM, 1 to 64. Default 1.
     pub sessions: u32,
     /// Longest command, bytes, a multiple of the LU's block. Default: requests are not split.
     pub bytes_max: Option<u32>,
-    /// Commands outstanding per session, 1 to 4096. Default 4096.
+    /// Maximum number of commands outstanding per session, 1 to 4096. Default 4096.
     pub outstanding_max: u32,
 }
 

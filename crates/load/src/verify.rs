@@ -1,14 +1,14 @@
-//! Verification: every block written carries a stamp; every block read is compared with the stamps
-//! that are valid there.
+//! Verification: every block written carries a stamp. Every block read is compared with the stamps
+//! that are valid for it.
 //!
 //! # A stamped block
 //! ```text
 //!  0        8        16        24         32      36      40                         n-8        n
 //!  | magic  | volume | LBA     | sequence | run   | CRC   | incompressible payload …  | sequence |
 //! ```
-//! All fields are little-endian. The CRC32C covers the block with its own field zero. The sequence
-//! is stored at both ends, so that a block with halves from different writes is reported as
-//! torn, not as wrong.
+//! All fields are little-endian. The CRC32C covers the block with the CRC field set to zero. The
+//! sequence is stored at both ends, so that a block with halves from different writes is reported
+//! as torn, not as wrong.
 //!
 //! # Valid stamps
 //! The sequences of the last acknowledged and the last issued write are kept for each block.
@@ -59,9 +59,12 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Creates a verifier. `volume` is the destination's [`volume_id`]; `run` distinguishes this
-    /// run's stamps from earlier ones'; `payload` is at least one block of incompressible bytes;
-    /// `block_bytes` is at least 512.
+    /// Creates a verifier. `volume` is the destination's [`volume_id`]. `run` distinguishes this
+    /// run's stamps from those of earlier runs. `payload` is at least one block of incompressible
+    /// bytes.
+    ///
+    /// # Panics
+    /// Panics if `block_bytes` is below 512 or `payload` is shorter than a block.
     #[must_use]
     pub fn new(volume: u64, run: u32, block_bytes: u32, payload: Arc<Vec<u8>>) -> Verifier {
         let block_bytes = block_bytes as usize;
@@ -90,7 +93,7 @@ impl Verifier {
         }
     }
 
-    /// Records that a write was acknowledged: from now on a read must not return older data.
+    /// Records that a write was acknowledged. From now on, a read must not return older data.
     pub fn acknowledge(&mut self, access: &Access) {
         for lba in self.blocks(access) {
             let sequences = self.sequences(lba);
@@ -108,11 +111,11 @@ impl Verifier {
             .blocks(access)
             .zip(bytes.chunks_exact(self.block_bytes))
         {
-            let known = self.known(lba);
-            self.check_block(lba, block, known)
+            let recorded = self.recorded(lba);
+            self.check_block(lba, block, recorded)
                 .map_err(|fault| Corruption {
                     lba,
-                    acknowledged: known.acknowledged,
+                    acknowledged: recorded.acknowledged,
                     fault,
                 })?;
         }
@@ -131,7 +134,7 @@ impl Verifier {
         &mut page[(lba % PAGE) as usize]
     }
 
-    fn known(&self, lba: u64) -> Sequences {
+    fn recorded(&self, lba: u64) -> Sequences {
         self.pages
             .get(&(lba / PAGE))
             .map_or_else(Sequences::default, |page| page[(lba % PAGE) as usize])
@@ -145,8 +148,8 @@ impl Verifier {
         out.extend_from_slice(&sequence.to_le_bytes());
         out.extend_from_slice(&self.run.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
-        // A different part of the payload for each write, so that two writes of a block differ
-        // everywhere.
+        // Each write uses a different part of the payload, so that two writes of a block differ in
+        // their entire length.
         let length = self.block_bytes - HEADER - TRAILER;
         let from = (sequence.wrapping_mul(61) as usize) % (self.payload.len() - length + 1);
         out.extend_from_slice(&self.payload[from..from + length]);
@@ -155,8 +158,8 @@ impl Verifier {
         out[begin + CRC_AT..begin + HEADER].copy_from_slice(&crc.to_le_bytes());
     }
 
-    fn check_block(&self, lba: u64, block: &[u8], known: Sequences) -> Result<(), Fault> {
-        let written = known.acknowledged > 0;
+    fn check_block(&self, lba: u64, block: &[u8], recorded: Sequences) -> Result<(), Fault> {
+        let written = recorded.acknowledged > 0;
         if block[..8] != MAGIC {
             return if written { Err(Fault::Wrong) } else { Ok(()) };
         }
@@ -190,8 +193,8 @@ impl Verifier {
         match (this_run, written) {
             (false, true) => Err(Fault::Stale { sequence: 0 }),
             (false, false) => Ok(()),
-            (true, _) if begin < known.acknowledged => Err(Fault::Stale { sequence: begin }),
-            (true, _) if begin > known.issued => Err(Fault::Future { sequence: begin }),
+            (true, _) if begin < recorded.acknowledged => Err(Fault::Stale { sequence: begin }),
+            (true, _) if begin > recorded.issued => Err(Fault::Future { sequence: begin }),
             (true, _) => Ok(()),
         }
     }
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn block_of_another_place_is_misplaced() {
+    fn block_of_another_lba_is_misplaced() {
         let mut v = verifier();
         let bytes = write(&mut v, &access(5, 1));
         let fault = v.check(&access(6, 1), &bytes).unwrap_err().fault;

@@ -1,11 +1,11 @@
-//! One emulated VM over iSCSI: its sessions with one LU and its load, as one machine.
+//! One emulated VM over iSCSI: its sessions with one LU and its load, as one state machine.
 //!
 //! ```text
 //! connected → logged in → surveyed → Ready ─begin─→ load ─end─→ drained ─log_out─→ LoggedOut
 //! ```
-//! Usually there is one session. With several, each is a *leg*, numbered from 0, with its own
-//! connection, and commands are distributed round-robin. A shell owns the sockets; `world` (virtual
-//! time) owns the other end.
+//! A VM usually has one session. Each of several sessions is a *leg*, numbered from 0, with its own
+//! connection. Commands are distributed over the legs round-robin. A shell owns the sockets;
+//! `world` (virtual time) owns the other end.
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Vm};
@@ -37,13 +37,13 @@ struct Leg {
     logged_out: bool,
     /// Commands in flight on this session.
     outstanding: u32,
-    /// BUSY answers counted so far.
+    /// Number of BUSY and TASK SET FULL answers counted so far.
     busies: u64,
-    /// Whether data to send was queued after the leg was last served.
+    /// Whether data was queued after the caller last sent for the leg.
     has_data: bool,
 }
 
-/// One VM. See the module's documentation.
+/// A VM over iSCSI. See the module's documentation.
 #[derive(Debug)]
 pub struct IscsiVm {
     config: Arc<Vm>,
@@ -56,7 +56,7 @@ pub struct IscsiVm {
     stage: Stage,
     events: Vec<VmEvent>,
     /// Final counters of a failed VM.
-    last: Counters,
+    final_counters: Counters,
 }
 
 impl IscsiVm {
@@ -64,7 +64,7 @@ impl IscsiVm {
     /// its session IDs unique.
     ///
     /// # Panics
-    /// Panics if the VM's destination is not iSCSI: the caller itself accesses files.
+    /// Panics if the VM's destination is not iSCSI.
     #[must_use]
     pub fn new(config: Arc<Vm>, settings: Arc<Settings>, index: usize) -> IscsiVm {
         let Destination::Iscsi { lun, .. } = config.destination else {
@@ -92,16 +92,16 @@ impl IscsiVm {
             turn: 0,
             stage: Stage::Survey,
             events: Vec::new(),
-            last: Counters::default(),
+            final_counters: Counters::default(),
         }
     }
 
-    /// The leg's connection is established.
+    /// Starts the login of a leg whose connection is established.
     pub fn handle_connected(&mut self, now: Time, leg: usize) {
         self.legs[leg].nexus.handle_connected(now);
     }
 
-    /// Processes data that a leg received. Other requests may be ready to send afterwards.
+    /// Processes data that a leg received. Afterwards other legs may have data to send.
     pub fn handle_received(
         &mut self,
         now: Time,
@@ -113,7 +113,7 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// The leg's connection was closed; `cause` completes "connection lost …".
+    /// Handles the end of a leg's connection. `cause` completes the message "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
@@ -125,7 +125,7 @@ impl IscsiVm {
         self.advance(now, leg, latencies);
     }
 
-    /// Handles deadlines that have passed. A call before any deadline has no effect.
+    /// Handles the deadlines of a leg that have passed. A call before any deadline has no effect.
     pub fn handle_timeout(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         self.legs[leg].nexus.handle_timeout(now);
         self.advance(now, leg, latencies);
@@ -145,12 +145,13 @@ impl IscsiVm {
             .min()
     }
 
-    /// Returns a leg other than `served` to which data to send was queued meanwhile.
-    pub fn poll_transmit(&mut self, served: usize) -> Option<usize> {
+    /// Returns a leg other than `current` that has had data queued. The caller is sending the data
+    /// of `current`. Always `None` for a VM with one session.
+    pub fn poll_transmit(&mut self, current: usize) -> Option<usize> {
         if self.legs.len() == 1 {
             return None;
         }
-        self.legs[served].has_data = false;
+        self.legs[current].has_data = false;
         let leg = self.legs.iter().position(|leg| leg.has_data)?;
         self.legs[leg].has_data = false;
         Some(leg)
@@ -164,7 +165,7 @@ impl IscsiVm {
         self.issue(now);
     }
 
-    /// Stops the load; requests in flight still complete.
+    /// Stops the load. Requests in flight still complete.
     pub fn end(&mut self) {
         if let Stage::Load(work) = &mut self.stage {
             work.load.end();
@@ -180,7 +181,7 @@ impl IscsiVm {
         }
     }
 
-    /// Ends the sessions; [`VmEvent::LoggedOut`] follows.
+    /// Logs out of all sessions. [`VmEvent::LoggedOut`] follows.
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
         for leg in 0..self.legs.len() {
             self.legs[leg].nexus.log_out(now);
@@ -198,12 +199,12 @@ impl IscsiVm {
         }
     }
 
-    /// Returns the send queue.
+    /// Returns the send queue of a leg.
     pub fn transmit(&mut self, leg: usize) -> &mut Transmit {
         self.legs[leg].nexus.transmit()
     }
 
-    /// Returns the number of sessions.
+    /// Returns the number of legs, one per session.
     #[must_use]
     pub fn legs(&self) -> usize {
         self.legs.len()
@@ -219,7 +220,7 @@ impl IscsiVm {
     pub fn counters(&mut self, now: Time) -> Counters {
         match &mut self.stage {
             Stage::Load(work) => work.load.counters(now),
-            _ => self.last,
+            _ => self.final_counters,
         }
     }
 
@@ -230,7 +231,7 @@ impl IscsiVm {
     }
 
     fn advance(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
-        self.take_done(now, leg, latencies);
+        self.handle_completions(now, leg, latencies);
         while let Some(event) = self.legs[leg].nexus.poll_event() {
             match event {
                 NexusEvent::Ready(facts) => {
@@ -256,7 +257,7 @@ impl IscsiVm {
 
     /// Processes the completed commands of a leg.
     #[inline]
-    fn take_done(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
+    fn handle_completions(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
         let leg = &mut self.legs[leg];
         while let Some(done) = leg.nexus.poll_done() {
             let Stage::Load(work) = &mut self.stage else {
@@ -298,7 +299,7 @@ impl IscsiVm {
     fn fail(&mut self, now: Time, error: VmError, latencies: &mut Latencies) {
         if let Stage::Load(work) = &mut self.stage {
             work.load.handle_lost(now, latencies);
-            self.last = work.load.counters(now);
+            self.final_counters = work.load.counters(now);
         }
         if !matches!(self.stage, Stage::Failed) {
             self.stage = Stage::Failed;

@@ -10,9 +10,9 @@ use crate::pattern::Op;
 pub enum VmEvent {
     /// Every leg is logged in and has surveyed the LU: [`crate::IscsiVm::begin`] may be called.
     Ready(LuFacts),
-    /// Connect the leg to this address instead, then call [`crate::IscsiVm::handle_connected`].
+    /// The leg must connect to this address. [`crate::IscsiVm::handle_connected`] follows.
     Redirected {
-        /// The leg.
+        /// Number of the leg, from 0.
         leg: usize,
         /// `address:port`.
         address: String,
@@ -21,12 +21,12 @@ pub enum VmEvent {
     RequestFailed {
         /// Read or write.
         op: Op,
-        /// The error.
+        /// Error of the request.
         error: TaskError,
     },
-    /// A read returned corrupt data: the run has failed.
+    /// A read returned corrupt data, which fails the run.
     Corrupt(Corruption),
-    /// The VM failed; its requests in flight were counted as errors.
+    /// The VM failed. Its requests in flight were counted as errors.
     Failed(VmError),
     /// Every session has logged out.
     LoggedOut,
@@ -35,13 +35,13 @@ pub enum VmEvent {
 /// Reason why a VM failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VmError {
-    /// Its session ended.
+    /// A session of the VM ended.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// Its LU is unusable.
+    /// The LU is unusable.
     #[error(transparent)]
     Survey(#[from] SurveyError),
-    /// Its LU does not fit its configuration.
+    /// The LU does not fit the configuration of the VM.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

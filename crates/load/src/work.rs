@@ -1,6 +1,6 @@
-//! A VM's load as tasks of its sessions. Due requests are admitted, with the data of writes; each
-//! session with room takes a task; the end of a task ends its command, and the last command ends
-//! the request.
+//! Converts a VM's load into tasks of its sessions. Due requests are admitted, with the data of
+//! writes, and split into commands. Each session with room takes a task, which executes one
+//! command. The last command of a request completes the request.
 use std::sync::Arc;
 
 use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
@@ -15,7 +15,7 @@ use crate::load::{Load, Request};
 use crate::pattern::{Access, Op};
 use crate::payload::Payload;
 
-/// See the module's documentation.
+/// The load of a VM and its commands. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub load: Load,
@@ -25,22 +25,22 @@ pub(crate) struct Work {
     /// of two).
     block_shift: u32,
     payload: Payload,
-    /// Number of writes that were given data.
+    /// Number of writes admitted.
     writes: u64,
 }
 
 /// Result of a task.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    /// The corruption in the data that the task returned.
+    /// Corruption in the data that the task returned.
     pub corruption: Option<Corruption>,
-    /// The error of the request, if this was its last task and it failed.
+    /// Operation and error of the request, if this was its last task and the request failed.
     pub failure: Option<(Op, TaskError)>,
 }
 
 impl Work {
-    /// Creates the work on LU `lun` of blocks of `block_bytes`, with commands of at most `longest`
-    /// bytes, if given.
+    /// Creates the work on LU `lun`, whose blocks have `block_bytes`. Commands have at most
+    /// `longest` bytes; `None` disables splitting.
     pub(crate) fn new(
         load: Load,
         longest: Option<u32>,
@@ -74,7 +74,7 @@ impl Work {
         Some(new_task(command, self.lun, self.block_shift, keep))
     }
 
-    /// Ends a task; its buffer may be reused.
+    /// Ends a task. The caller may then reuse the task's buffer.
     #[inline]
     pub(crate) fn handle_done(
         &mut self,
@@ -103,8 +103,8 @@ impl Work {
         outcome
     }
 
-    /// Returns the data of a write, stamped if verification is on: a buffer, and the offset of the
-    /// data in it.
+    /// Returns the data of a write, stamped if verification is on: a buffer and the offset of the
+    /// data in it. `None` for a read.
     fn data_of(&mut self, request: &Request) -> Option<(Arc<Vec<u8>>, usize)> {
         let access = request.access;
         if access.op == Op::Read {

@@ -41,8 +41,8 @@ struct Outcome {
     writes: Histogram,
 }
 
-/// Runs a load for `duration_ns` against a server: `serve(now, n)` returns when the `n`th request
-/// ends.
+/// Runs a load for `duration_ns` against a server. `serve(now, n)` returns the instant at which the
+/// `n`th request ends.
 fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Outcome {
     let mut load = Load::new(
         vm,
@@ -53,12 +53,12 @@ fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Out
     );
     let mut latencies = Latencies::default();
     let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
-    let (mut now, mut served) = (0, 0);
+    let (mut now, mut issued) = (0, 0);
     load.begin(Time(0));
     while now < duration_ns {
         while let Some(request) = load.poll_request(Time(now)) {
-            ends.push(Reverse((serve(now, served), request.id.0)));
-            served += 1;
+            ends.push(Reverse((serve(now, issued), request.id.0)));
+            issued += 1;
         }
         let end = ends.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
         let due = load.poll_timeout().map_or(u64::MAX, |at| at.as_ns());
@@ -88,7 +88,7 @@ fn close_to(value: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn closed_loop_on_a_constant_service_time_has_that_latency_and_depth_over_it_as_rate() {
+fn closed_loop_on_a_constant_service_time_has_that_latency_and_the_matching_rate() {
     for depth in [1, 8, 64] {
         let out = run(&vm(closed(depth), 100), 10 * SECOND, |now, _| now + 4 * MS);
         close_to(
@@ -122,7 +122,7 @@ fn two_service_times_yield_two_quantiles() {
 
 #[test]
 fn littles_law_holds_in_closed_and_open_loops() {
-    // One server that takes 1 ms at a time: latency grows with the queue.
+    // One server that takes 1 ms per request: latency grows with the queue.
     for load in [
         closed(16),
         open(700.0, Arrivals::Poisson, 1024),
@@ -216,7 +216,7 @@ fn requests_beyond_the_in_flight_limit_wait_and_the_wait_counts() {
 }
 
 #[test]
-fn open_loop_that_keeps_up_is_never_late() {
+fn open_loop_below_the_rate_of_the_server_is_never_late() {
     let out = run(
         &vm(open(5000.0, Arrivals::Poisson, 64), 100),
         20 * SECOND,

@@ -1,5 +1,5 @@
-//! The initiator against a hostile target (faults.md, I-01 to I-07): no panic, no endless loop,
-//! bounded memory, and every violation is a typed error.
+//! Tests the initiator against a hostile target (faults.md, I-01 to I-07): no panic, no endless
+//! loop, bounded memory, and every violation is a typed error.
 #[path = "../../iscsi-session/tests/peer/mod.rs"]
 mod peer;
 
@@ -60,7 +60,7 @@ fn header() -> impl Strategy<Value = [u8; 48]> {
         })
 }
 
-/// Calls everything that a caller calls on a session, until nothing is pending.
+/// Polls PDUs, completed tasks and events of the session until nothing is pending.
 fn exhaust(peer: &mut Peer) {
     while peer.poll().is_some() {}
     while peer.session.poll_done().is_some() {}
@@ -86,7 +86,7 @@ proptest! {
             bytes.chunks_mut(cut).for_each(|piece| peer.send_raw(piece));
             exhaust(&mut peer);
         }
-        // The session has ended by its timeout or was lost, or it continues with the answers it
+        // After two timeouts the session is lost, or it continues with the answers that it
         // received.
         peer.pass(Duration::from_secs(61));
         peer.pass(Duration::from_secs(61));
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// A VM with the test as its target. `peer` encodes the PDUs; the session is the VM's.
+/// A VM whose target is the test. `peer` only encodes PDUs; its session is unused.
 struct FakeTarget {
     vm: IscsiVm,
     peer: Peer,
@@ -219,7 +219,7 @@ impl FakeTarget {
             .handle_received(Time(1_000), 0, bytes, &mut self.latencies);
     }
 
-    /// Returns the command that the VM has sent last, if any.
+    /// Returns tag and CDB of the last command that the VM sent, if any.
     fn next_command(&mut self) -> Option<(Itt, [u8; 16])> {
         let bytes = self.take_sent();
         let header = bytes.get(bytes.len().checked_sub(48)?..)?;
@@ -284,7 +284,7 @@ impl FakeTarget {
 }
 
 #[test]
-fn honest_capacity_makes_the_vm_ready() {
+fn valid_capacity_makes_the_vm_ready() {
     let mut target = FakeTarget::new();
     target.answer_survey(2047, 512);
     let Some(VmEvent::Ready(facts)) = target.vm.poll_event() else {
@@ -304,7 +304,7 @@ fn honest_capacity_makes_the_vm_ready() {
 /// faults.md I-02: 0 or 2^64 blocks, blocks of 0, 3 or 2^31 bytes.
 #[test]
 fn an_impossible_capacity_is_an_error_that_quotes_it() {
-    for (last_lba, block_length, facts) in [
+    for (last_lba, block_length, answer) in [
         (2047, 0, "blocks of 0 bytes"),
         (2047, 3, "blocks of 3 bytes"),
         (2047, 1 << 31, "blocks of 2147483648 bytes"),
@@ -315,7 +315,7 @@ fn an_impossible_capacity_is_an_error_that_quotes_it() {
         target.answer_survey(last_lba, block_length);
         let expected = SurveyError::Answer {
             command: "READ CAPACITY(16)",
-            what: facts.into(),
+            answer: answer.into(),
         };
         assert_eq!(
             target.vm.poll_event(),
@@ -346,7 +346,7 @@ fn an_endless_chain_of_redirects_fails_the_vm() {
         ..Default::default()
     };
     let bytes = target.peer.bytes_of(|out| response.emit(out), text);
-    // A fresh VM, before any login.
+    // Replace the VM by a new one that has not logged in.
     let config = Arc::new(target.vm.config().clone());
     let settings = Settings {
         chap: None,

@@ -25,7 +25,7 @@ pub struct Action {
     pub kind: ActionKind,
 }
 
-/// An operation.
+/// The operation of an [`Action`].
 #[derive(Debug)]
 pub enum ActionKind {
     /// Copy one page.

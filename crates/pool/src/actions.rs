@@ -45,11 +45,11 @@ impl Actions {
     /// Removes a completed action and returns its purpose.
     ///
     /// # Panics
-    /// If there is no such action: each is answered exactly once.
+    /// If no action `id` is in progress. Each action completes exactly once.
     pub(crate) fn finish(&mut self, id: ActionId) -> Pending {
         self.pending
             .remove(&id)
-            .expect("an action is answered once")
+            .expect("each action completes once")
     }
 
     /// Returns whether no action is in progress.

@@ -14,7 +14,7 @@ use crate::owners::Owners;
 use crate::place::GroupId;
 use crate::pool::Pool;
 
-/// Figures of a checked pool, and its damage.
+/// Result of a check: figures of the pool, and its damage.
 #[derive(Debug)]
 pub struct Checked {
     /// Number of commits in the life of the pool.
@@ -27,8 +27,8 @@ pub struct Checked {
     pub findings: Vec<Finding>,
 }
 
-/// Checks a pool that is not open. The check changes no byte on disk: the recovery after a crash,
-/// if needed, happens in memory.
+/// Checks a pool that is not open. The check changes no byte on disk. If the pool needs recovery
+/// after a crash, it happens in memory.
 ///
 /// `group` opens the file of a group, for reading.
 ///

@@ -4,8 +4,8 @@ use core::time::Duration;
 
 /// Smallest page: 64 KiB.
 pub const PAGE_BYTES_MIN: u32 = 64 << 10;
-/// Default page: 256 KiB. Metadata take 6 bytes per page; a first write or a copy costs at most one
-/// page.
+/// Default page: 256 KiB. Metadata takes 6 bytes per page. A first write or a copy costs at most
+/// one page.
 pub const PAGE_BYTES_DEFAULT: u32 = 256 << 10;
 /// Largest page: 16 MiB.
 pub const PAGE_BYTES_MAX: u32 = 16 << 20;

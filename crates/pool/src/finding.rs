@@ -23,7 +23,7 @@ pub enum Object {
     Leaf {
         /// The volume.
         volume: VolumeId,
-        /// The leaf: it maps the volume's pages from `512 * leaf` on.
+        /// Number of the leaf, which maps the 512 pages of the volume from `512 * leaf` on.
         leaf: u32,
     },
     /// One entry of a volume's map.
@@ -40,17 +40,17 @@ pub enum Object {
 /// The kind of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The record or header is damaged, or does not belong there.
+    /// The record or header is damaged, or belongs to another key.
     Record(RecordError),
-    /// It is missing.
+    /// The object is missing.
     Missing,
-    /// It references something that does not exist, or lies beyond the end.
+    /// The object references another that does not exist, or lies beyond the end.
     OutOfRange,
-    /// It references a page that another entry references too, and neither is a copy of the other.
+    /// Another entry references the same page, and the two are not copies of one entry.
     UsedTwice {
         /// The page.
         page: PageId,
-        /// The other entry: volume, and page of it.
+        /// The other entry: its volume, and the page of that volume.
         other: (VolumeId, u64),
     },
     /// A stored count differs from the counted value.
@@ -73,7 +73,7 @@ pub enum Fault {
         /// Required length, bytes.
         needed_bytes: u64,
     },
-    /// The metadata are older than when the pool was last opened: durable commits were lost.
+    /// The metadata is older than when the pool was last opened: durable commits were lost.
     Older {
         /// Generation of the metadata.
         generation: u64,
@@ -85,7 +85,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Compares a stored count with the counted value.
+    /// Returns a fault if a stored count differs from the counted value.
     pub(crate) fn of_count(name: &'static str, stored: u64, counted: u64) -> Option<Fault> {
         (stored != counted).then_some(Fault::Count {
             name,
@@ -135,7 +135,7 @@ impl fmt::Display for Fault {
         match self {
             Fault::Record(error) => error.fmt(f),
             Fault::Missing => write!(f, "it is missing"),
-            Fault::OutOfRange => write!(f, "it references something that does not exist"),
+            Fault::OutOfRange => write!(f, "it references an object that does not exist"),
             Fault::UsedTwice { page, other } => write!(
                 f,
                 "it references page {} of group {}, which belongs to entry {} of volume {}",
@@ -154,7 +154,7 @@ impl fmt::Display for Fault {
             } => write!(f, "it has only {length_bytes} of {needed_bytes} bytes"),
             Fault::Older { generation, header } => write!(
                 f,
-                "the metadata are of generation {generation}, but were of generation {header} when the pool was opened before"
+                "the metadata has generation {generation}, but had generation {header} when the pool was last opened"
             ),
             Fault::Unreadable(kind) => write!(f, "it cannot be read: {kind}"),
         }

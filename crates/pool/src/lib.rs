@@ -23,8 +23,9 @@
 //! follows once everything is on stable storage. After any call, drain all replies, actions and
 //! events.
 //!
-//! Metadata are records in [`metadata::Store`] (redb over a [`disk::Disk`]), which blocks: the
-//! caller runs [`metadata::Store::commit`] on a dedicated thread when [`Action`] is `Commit`.
+//! Metadata consists of records in [`metadata::Store`] (redb over a [`disk::Disk`]). Calls to the
+//! store block, so the caller runs [`metadata::Store::commit`] on a dedicated thread for each
+//! `Commit` action.
 //!
 //! # Crash rules
 //! 1. A page that may be allocated reads as zeros, and the zeros are on stable storage. Unwritten
@@ -34,21 +35,22 @@
 //! 3. A reference counts until the commit that drops it is durable *and* every access that was in
 //!    flight has ended. Until then the page is neither allocated nor overwritten in place for
 //!    another volume that shares it. Then it is discarded and synced (rule 1).
-//! 4. When a pool is opened, every page that no map references is discarded before it is allocated:
-//!    data in it was never flushed.
-//! 5. A failed sync or commit makes the pool read-only until it is opened again. Neither is
-//!    retried.
+//! 4. When a pool is opened, every page that no map references is discarded before it is allocated,
+//!    because its data was never flushed.
+//! 5. A failed sync or commit makes the pool read-only until it is opened again. The pool retries
+//!    neither.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `pool` `waiting` `threshold` | the state of a pool; requests that wait; its soft threshold |
+//! | `pool` `waiting` `threshold` | the state of a pool; waiting requests; the soft threshold |
 //! | `access/` | reads, writes and unmappings |
 //! | `alloc/` | the pages of groups, and their recycling |
 //! | `commit/` | rounds of sync and commit, the metadata store, headers |
 //! | `manage` `status` | creation and deletion of groups and volumes; figures |
 //! | `action` `actions` | operations that the caller carries out for the pool |
 //! | `open` `check` `finding` `owners` | opening and checking a pool, and its damage |
-//! | `map` `volume` `place` `disk/` | a volume's map; a disk, also one that fails |
+//! | `map` `volume` `place` | a volume, its map, and locations of data |
+//! | `disk/` | the disk trait, and disks for tests, with fault injection |
 #![forbid(unsafe_code)]
 
 mod access;

@@ -69,12 +69,12 @@ impl Pool {
     pub(crate) fn copy_volume(
         &mut self,
         id: RequestId,
-        of: VolumeId,
+        origin_id: VolumeId,
         name: &str,
         read_only: bool,
         quota_bytes: Option<u64>,
     ) -> Attempt {
-        let refused = if self.volumes.contains_key(&of) {
+        let refused = if self.volumes.contains_key(&origin_id) {
             self.refuse_volume(name)
         } else {
             Some(Failure::NoVolume)
@@ -83,13 +83,13 @@ impl Pool {
             self.fail(id, failure);
             return Attempt::Started;
         }
-        let origin = &self.volumes[&of];
+        let origin = &self.volumes[&origin_id];
         if origin.writes_in_flight > 0 {
             return Attempt::Wait(WaitFor::Others);
         }
         let copy = Volume {
             read_only,
-            origin: Some(of),
+            origin: Some(origin_id),
             family: origin.family,
             map: origin.map.clone(),
             ..Volume::new(

@@ -58,7 +58,7 @@ impl Leaf {
         PageId::from_entry(self.entries[slot])
     }
 
-    /// Stores a page (or none) at `slot`. Returns the previous one.
+    /// Stores a page (or `None`) at `slot`. Returns the previous page.
     pub fn set(&mut self, slot: usize, page: Option<PageId>) -> Option<PageId> {
         let before = self.get(slot);
         self.entries[slot] = page.map_or(0, PageId::as_entry);
@@ -84,7 +84,7 @@ impl Leaf {
 /// The map of a volume. Pages of the volume are numbered from 0.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Map {
-    /// As long as the highest leaf that ever existed.
+    /// Leaves by number, up to the highest that ever existed.
     leaves: Vec<Option<Arc<Leaf>>>,
     mapped: u64,
 }
@@ -123,7 +123,7 @@ impl Map {
         self.leaves.get(index as usize)?.as_ref()
     }
 
-    /// Inserts a complete leaf where there is none.
+    /// Inserts a complete leaf at an unused index.
     pub(crate) fn put_leaf(&mut self, index: u32, leaf: Arc<Leaf>) {
         let index = index as usize;
         if index >= self.leaves.len() {
@@ -151,8 +151,7 @@ impl Map {
         })
     }
 
-    /// Returns the first mapped page of the volume from `from` on, below `end`. Skips missing
-    /// leaves.
+    /// Returns the first mapped page of the volume in `from..end`. Skips missing leaves.
     pub(crate) fn next_mapped(&self, from: u64, end: u64) -> Option<u64> {
         let mut page = from;
         while page < end {

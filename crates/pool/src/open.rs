@@ -1,5 +1,4 @@
-//! Creates and opens pools. On opening, all metadata are read and checked, and any damage refuses
-//! the pool.
+//! Creates and opens pools. Opening reads and checks all metadata, and refuses a damaged pool.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +29,7 @@ pub enum OpenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The file of a group could not be opened, read or written.
-    #[error("the file of group {0}: {1}", group.0, error)]
+    #[error("the file of group {0} cannot be opened, read or written: {1}", group.0, error)]
     GroupFile {
         /// The group.
         group: GroupId,
@@ -38,11 +37,12 @@ pub enum OpenError {
         error: io::Error,
     },
     /// The pool is damaged. It is unchanged; nothing was repaired.
-    #[error("the pool is damaged: {first}{more}", first = .0[0], more = more(.0))]
+    #[error("the pool is damaged: {first}{more}", first = .0[0], more = count_more(.0))]
     Damaged(Vec<Finding>),
 }
 
-fn more(findings: &[Finding]) -> String {
+/// Describes the number of findings after the first.
+fn count_more(findings: &[Finding]) -> String {
     match findings.len() {
         1 => String::new(),
         n => format!(" (and {} more)", n - 1),
@@ -102,7 +102,8 @@ pub fn open(
     Ok((pool, store))
 }
 
-/// Checks that the files of the groups belong to them.
+/// Opens the files of all groups and checks that each belongs to its group. Returns the opened
+/// files.
 pub(crate) fn check_group_files(
     loaded: &Loaded,
     open: OpenGroup<'_>,
@@ -159,11 +160,12 @@ fn check_group_file(
 }
 
 impl Pool {
-    /// Creates the file of the next group: its length and header, on stable storage. Then request
-    /// [`crate::Request::AddGroup`]. The file must be empty, or have been prepared and never added.
+    /// Creates the file of the next group: sets its length and writes its header, on stable
+    /// storage. The caller then requests [`crate::Request::AddGroup`]. The file must be empty, or
+    /// prepared earlier and never added.
     ///
     /// # Errors
-    /// `AlreadyExists` if it contains anything else; those of the disk.
+    /// `AlreadyExists` if the file contains anything else, and errors of the disk.
     pub fn prepare_group(&self, disk: &dyn Disk, size_bytes: u64) -> io::Result<()> {
         if let Some(owner) = self.owner_of(disk)? {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, owner));
@@ -173,7 +175,8 @@ impl Pool {
         self.header(self.group_following()).write_new(disk)
     }
 
-    /// Describes the contents of a file that cannot become the next group's; `None` if it can.
+    /// Describes the contents of a file that cannot become the file of the next group. Returns
+    /// `None` if it can.
     fn owner_of(&self, disk: &dyn Disk) -> io::Result<Option<String>> {
         let length_bytes = disk.len()?;
         if length_bytes >= HEADERS_BYTES

@@ -4,7 +4,7 @@ use crate::finding::Fault;
 use crate::map::PageId;
 use crate::volume::VolumeId;
 
-/// For every page of every group: the first entry that references it.
+/// The first entry that references each page of each group.
 pub(crate) struct Owners {
     groups: Vec<Vec<Option<Owner>>>,
 }
@@ -23,8 +23,8 @@ impl Owners {
         }
     }
 
-    /// Registers an entry that references `at`. Only copies of one volume may reference the same
-    /// page, each at the same page of theirs.
+    /// Registers an entry that references `at`. Returns a fault if another entry references it
+    /// already, unless both are the same page of two copies of one volume.
     pub(crate) fn claim(
         &mut self,
         at: PageId,

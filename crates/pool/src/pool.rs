@@ -1,9 +1,10 @@
 //! The pool itself: its state, and the path of a request through it.
 //!
-//! A request that can start at once does (`access/`, `manage`). Any other waits in a single queue
-//! and is tried again, in order, whenever an event occurs that it may wait for: a page was copied,
-//! pages were recycled, writes ended. A waiting request holds nothing, so there is no deadlock: an
-//! access learns its pages and allocates its space in one step.
+//! A request starts at once if it can (`access/`, `manage`). Otherwise it waits in a single queue.
+//! The pool retries the queue in order whenever an event occurs for which a request may wait: a
+//! page was copied, pages were recycled, or writes ended. An access resolves its pages and
+//! allocates its space in one step. A waiting request therefore holds nothing, and no deadlock is
+//! possible.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,8 +23,8 @@ use crate::threshold::SoftThreshold;
 use crate::volume::{Volume, VolumeId};
 use crate::waiting::{Waiting, WaitingQueue};
 
-/// A pool of thin-provisioned volumes. Created by [`crate::create`] or [`crate::open`]. The crate's
-/// documentation gives the grammar.
+/// A pool of thin-provisioned volumes, created by [`crate::create`] or [`crate::open`]. The
+/// documentation of the crate describes the sequence of calls.
 #[derive(Debug)]
 pub struct Pool {
     pub(crate) config: PoolConfig,
@@ -39,12 +40,12 @@ pub struct Pool {
     /// Pages of volumes that are being copied, as (volume, its page). Writes to them wait.
     pub(crate) busy: BTreeSet<(VolumeId, u64)>,
     waiting: WaitingQueue,
-    /// An event occurred that a waiting request may wait for.
+    /// Whether an event occurred for which a request may be waiting.
     pub(crate) retry: bool,
 
     pub(crate) rounds: Rounds,
     threshold: SoftThreshold,
-    /// Shared pages that were copied.
+    /// Number of shared pages copied since the pool was opened.
     pub(crate) copies_made: u64,
     pub(crate) commits_made: u64,
     pub(crate) read_only: bool,
@@ -104,8 +105,8 @@ impl Pool {
         self.settle();
     }
 
-    /// Ends an access after its data was transferred, or (`ok` false) the transfer failed; answer
-    /// the initiator. Only a successful `fua` write is answered once more.
+    /// Ends an access after its data was transferred or, if `ok` is false, the transfer failed.
+    /// Only a successful `fua` write receives another reply.
     pub fn handle_moved(&mut self, now: Time, access: Access, ok: bool) {
         self.now = now;
         let ended = self.accesses.remove(access.0);
@@ -119,7 +120,7 @@ impl Pool {
     /// Handles a completed action.
     ///
     /// # Panics
-    /// If there is no such action, or no longer.
+    /// If no action `id` is in progress.
     pub fn handle_action_done(
         &mut self,
         now: Time,
@@ -148,7 +149,7 @@ impl Pool {
     pub fn handle_timeout(&mut self, now: Time) {
         self.now = now;
         if self.rounds.deadline.is_some_and(|at| at <= now) {
-            // Not requested again while the previous round runs.
+            // Cleared, so that it is not reported again while the previous round runs.
             self.rounds.deadline = None;
             self.rounds.want();
         }
@@ -166,8 +167,8 @@ impl Pool {
         self.settle();
     }
 
-    /// Cancels a request that still waits (for space, for a copy). Returns true if it will not be
-    /// answered and had no effect.
+    /// Cancels a request that still waits, for space or for a copy. Returns true if the request
+    /// was cancelled: it had no effect and receives no reply.
     pub fn cancel(&mut self, now: Time, id: RequestId) -> bool {
         self.now = now;
         let Some(waiting) = self.waiting.remove(id) else {
@@ -219,8 +220,8 @@ impl Pool {
         self.read_only
     }
 
-    /// Returns whether no access, action or waiting request is in progress. (Changes may still be
-    /// in memory only: flush.)
+    /// Returns whether no access, action or waiting request is in progress. Changes may still be in
+    /// memory only, until a flush.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.accesses.is_empty() && self.actions.is_empty() && self.waiting.is_empty()
@@ -271,7 +272,8 @@ impl Pool {
             Request::Write { volume, .. } | Request::Unmap { volume, .. }
                 if self.rounds.is_being_deleted(*volume) =>
             {
-                // Fails if the deletion succeeds, and is refused with the deletion otherwise.
+                // Fails with `NoVolume` once the deletion is durable. If the deletion fails, the
+                // pool becomes read-only and refuses the request.
                 Attempt::Wait(WaitFor::Others)
             }
             Request::Write {

@@ -21,11 +21,11 @@ pub struct PoolStatus {
     pub freeing_bytes: u64,
     /// Bytes that could not be discarded: unusable until the pool is opened again.
     pub lost_bytes: u64,
-    /// Sum of the sizes of all writable volumes.
+    /// Sum of the sizes of all writable volumes, bytes.
     pub provisioned_bytes: u64,
     /// `provisioned / capacity`; 0 for a pool without groups.
     pub overcommit: f64,
-    /// Use at which the threshold is reported.
+    /// Use at which the soft threshold is reported, bytes.
     pub threshold_bytes: u64,
     /// Number of the last commit that was started.
     pub generation: u64,
@@ -42,36 +42,36 @@ pub struct PoolStatus {
 /// Figures of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupStatus {
-    /// Its number.
+    /// Number of the group.
     pub id: GroupId,
-    /// Its name.
+    /// Name of the group.
     pub name: String,
-    /// Size of the used part of its file: whole pages, including the header's.
+    /// Size of the used part of the group's file, bytes: whole pages, including the header's.
     pub size_bytes: u64,
     /// Capacity for data, bytes.
     pub capacity_bytes: u64,
-    /// As for the pool.
+    /// Bytes that at least one volume maps, as in [`PoolStatus`].
     pub used_bytes: u64,
-    /// As for the pool.
+    /// Bytes available to writes, as in [`PoolStatus`].
     pub free_bytes: u64,
 }
 
 /// Figures of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeStatus {
-    /// Its number.
+    /// Number of the volume.
     pub id: VolumeId,
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Virtual size.
+    /// Virtual size, bytes.
     pub size_bytes: u64,
     /// Quota, bytes.
     pub quota_bytes: Option<u64>,
-    /// Bytes of the pages that it maps, shared or not.
+    /// Bytes of the pages that the volume maps, shared or not.
     pub mapped_bytes: u64,
-    /// Whether it is a read-only snapshot.
+    /// Whether the volume is a read-only snapshot.
     pub read_only: bool,
-    /// The volume it was copied from, which may have been deleted.
+    /// The volume from which this one was copied. It may have been deleted.
     pub origin: Option<VolumeId>,
 }
 
@@ -187,7 +187,7 @@ impl Pool {
         })
     }
 
-    /// Returns the volume of that name.
+    /// Returns the volume with this name.
     #[must_use]
     pub fn volume_named(&self, name: &str) -> Option<VolumeId> {
         self.volumes
@@ -200,17 +200,18 @@ impl Pool {
     #[must_use]
     pub fn exclusive_bytes(&self, id: VolumeId) -> Option<u64> {
         let volume = self.volumes.get(&id)?;
-        let alone = |page: &(u64, crate::map::PageId)| {
+        let is_exclusive = |page: &(u64, crate::map::PageId)| {
             self.alloc.groups[page.1.group.index()]
                 .references(page.1.page)
                 .live
                 == 1
         };
-        Some(volume.map.iter().filter(alone).count() as u64 * u64::from(self.page_bytes))
+        Some(volume.map.iter().filter(is_exclusive).count() as u64 * u64::from(self.page_bytes))
     }
 
-    /// Returns the provisioning of a range: at most `extents_max` consecutive extents from its
-    /// start, each with whether it is mapped; neighbours differ. For GET LBA STATUS.
+    /// Returns the provisioning of a range for GET LBA STATUS: at most `extents_max` consecutive
+    /// extents from its start, each with a flag that is true if the extent is mapped. Adjacent
+    /// extents differ in the flag.
     ///
     /// # Errors
     /// [`Failure::NoVolume`], [`Failure::OutOfRange`].
@@ -226,16 +227,16 @@ impl Pool {
         }
         let page_bytes = u64::from(self.page_bytes);
         let end = range.offset_bytes + range.length_bytes;
-        let behind = end.div_ceil(page_bytes);
+        let page_end = end.div_ceil(page_bytes);
         let mut extents = Vec::new();
         let mut at = range.offset_bytes;
         while at < end && extents.len() < extents_max {
             let page = at / page_bytes;
             let mapped = volume.map.get(page).is_some();
             let next = if mapped {
-                (page + 1..behind).find(|&page| volume.map.get(page).is_none())
+                (page + 1..page_end).find(|&page| volume.map.get(page).is_none())
             } else {
-                volume.map.next_mapped(page, behind)
+                volume.map.next_mapped(page, page_end)
             };
             let to = next.map_or(end, |page| (page * page_bytes).min(end));
             let extent = Range {

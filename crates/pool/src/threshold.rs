@@ -5,7 +5,7 @@ use crate::action::Event;
 /// Percentage points below the soft threshold at which it is armed again.
 const HYSTERESIS_PERCENT: u64 = 2;
 
-/// Whether use is above the threshold, as last reported.
+/// State of the soft threshold, as last reported.
 #[derive(Debug, Default)]
 pub(crate) struct SoftThreshold {
     is_crossed: bool,

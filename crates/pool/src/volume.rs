@@ -11,17 +11,17 @@ pub(crate) struct Volume {
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
     pub(crate) quota_bytes: Option<u64>,
-    /// Whether it is a snapshot.
+    /// Whether the volume is a read-only snapshot.
     pub(crate) read_only: bool,
-    /// The volume it was copied from, which may have been deleted.
+    /// The volume from which this one was copied. It may have been deleted.
     pub(crate) origin: Option<VolumeId>,
-    /// The volume at the root of all the copies. Only volumes of one family share pages, each at
-    /// the same place.
+    /// The first volume in the chain of origins. Only volumes of one family share pages, each at
+    /// the same page number.
     pub(crate) family: VolumeId,
     pub(crate) map: Map,
-    /// Accesses in flight that change the volume's pages.
+    /// Number of accesses in flight that change the volume's pages.
     pub(crate) writes_in_flight: u32,
-    /// Snapshots and a deletion that wait for these accesses; meanwhile no write starts.
+    /// Number of snapshots and deletions that wait for these accesses. No write starts meanwhile.
     pub(crate) barriers: u32,
 }
 

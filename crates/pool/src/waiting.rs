@@ -1,4 +1,4 @@
-//! Requests that wait, in the order in which they are tried again.
+//! Waiting requests, in the order in which they are retried.
 
 use std::collections::VecDeque;
 
@@ -13,8 +13,8 @@ pub(crate) struct Waiting {
     pub(crate) id: RequestId,
     pub(crate) request: Request,
     pub(crate) reason: WaitFor,
-    /// Deadline at which it fails if there is still no room; `None`: it has not waited for room
-    /// yet.
+    /// Deadline at which the request fails if there is still no room. `None` if it has not waited
+    /// for room yet.
     pub(crate) until: Option<Time>,
 }
 
@@ -41,8 +41,8 @@ impl WaitingQueue {
 
     /// Removes and returns the request `id`, if it waits.
     pub(crate) fn remove(&mut self, id: RequestId) -> Option<Waiting> {
-        let at = self.0.iter().position(|waiting| waiting.id == id)?;
-        self.0.remove(at)
+        let index = self.0.iter().position(|waiting| waiting.id == id)?;
+        self.0.remove(index)
     }
 
     /// Returns when the first request that waits for room fails.

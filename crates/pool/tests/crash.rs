@@ -15,13 +15,12 @@ use support::recovery::{disks, fill, of_memory, recover, recover_planted, use_up
 use support::workload::{Base, Op, Run};
 use support::{Planted, scale};
 
-/// Data pages of each group, and those that are free when a workload starts: more than a workload
-/// of two operations needs.
+/// Data pages of each group.
 const GROUP_PAGES: u64 = 8;
+/// Pages that are free when a workload starts: more than a workload of two operations needs.
 const FREE_PAGES: u64 = 5;
 
-/// Only one in this many recovered pools is filled and opened once more, because that takes
-/// longest.
+/// One in this many recovered pools is filled and opened once more, because that takes longest.
 const USE_UP_EACH: usize = 8;
 
 /// Operations whose pairs are tried with space to spare.
@@ -53,10 +52,10 @@ const FULL_OPS: [Op; 11] = [
     Op::Delete,
 ];
 
-/// Data pages of the group, and those that are free when a workload starts.
+/// Data pages of the group, and free pages when a workload starts.
 const FULL_POOLS: [(u64, u64); 3] = [(4, 0), (4, 1), (5, 2)];
 
-/// The pool that a workload starts with, and the images that are tried after each crash.
+/// The initial pool of a workload, and the images that are tried after each crash.
 struct Setup {
     base: Base,
     /// Data pages of a new group.
@@ -64,7 +63,7 @@ struct Setup {
     planted: Planted,
     /// Number of unflushed writes up to which every subset is tried.
     units_max: u32,
-    /// Number of subsets tried of more writes, and of torn images.
+    /// Number of subsets tried if there are more writes, and number of torn images.
     samples: usize,
 }
 

@@ -90,7 +90,7 @@ fn assert_refused(disks: &[Arc<MemoryDisk>], object: Object, fault: &Fault) {
     );
     assert!(
         before == disks.iter().map(|disk| bytes(disk)).collect::<Vec<_>>(),
-        "the check changed it"
+        "the check changed the pool"
     );
     match Driver::open(PoolConfig::default(), as_disks(disks)) {
         Err(OpenError::Damaged(same)) => assert_eq!(same, findings),
@@ -120,7 +120,7 @@ impl StorageBackend for Raw {
     }
 }
 
-/// Replaces a record in a store that is intact for redb. `None` removes it.
+/// Replaces a record, or removes it if `change` returns `None`. The store stays intact for redb.
 fn forge<K>(
     disk: &Arc<MemoryDisk>,
     table: &str,
@@ -381,7 +381,7 @@ fn one_torn_copy_of_a_header_is_harmless() {
 
 /// A-04, as far as it is detectable: a disk that acknowledged commits and lost them.
 #[test]
-fn metadata_older_than_at_the_last_opening_are_refused() {
+fn metadata_older_than_at_the_last_opening_is_refused() {
     let disks = healthy();
     let old = copies(&disks);
     let mut driver = Driver::open(PoolConfig::default(), as_disks(&disks)).unwrap();
@@ -397,7 +397,7 @@ fn metadata_older_than_at_the_last_opening_are_refused() {
     assert_refused(&lost, Object::GroupFile(GroupId(0)), &fault);
 }
 
-/// Returns everything that a pool reports and contains, or the reason why it is refused.
+/// Volumes and data of a pool, or the reason why it is refused.
 type Report = Result<(Vec<VolumeStatus>, Vec<u8>), String>;
 
 fn report(disks: &[Arc<MemoryDisk>]) -> Report {
@@ -410,7 +410,7 @@ fn report(disks: &[Arc<MemoryDisk>]) -> Report {
     Ok((volumes, data))
 }
 
-/// A pool with any damaged byte in the store's file is refused, or reports and contains the same as
+/// A pool with a damaged byte in the store's file is refused, or has the same volumes and data as
 /// before.
 #[test]
 fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
@@ -440,7 +440,7 @@ fn a_damaged_byte_anywhere_in_the_metadata_file_is_refused_or_harmless() {
     assert!(refused > 200);
 }
 
-/// A-05, of the metadata: bits flipped, sectors lost, misplaced or stale, the end truncated.
+/// A-05 for the metadata: bits flipped, sectors lost, misplaced or stale, the end truncated.
 #[test]
 fn damage_at_random_is_refused_or_harmless() {
     let disks = healthy();
@@ -490,8 +490,8 @@ fn damage_at_random_is_refused_or_harmless() {
     assert!(refused > 1000);
 }
 
-/// A pool written by the first released format: every later version opens it, or refuses it with
-/// the format's number.
+/// Opens a pool in the first released format. Every later version opens it, or refuses it with the
+/// number of the format.
 #[test]
 fn the_fixture_of_format_1_opens() {
     let stored = include_bytes!("fixtures/format-1.bin");
@@ -527,10 +527,10 @@ fn the_fixture_of_format_1_opens() {
     assert_eq!(driver.read(VolumeId(1), 0, 512).unwrap(), [1; 512]);
 }
 
-/// Writes the fixture; only for a new format, under a new name. `cargo test -p hakaru-pool --test
-/// damage -- --ignored`
+/// Writes the fixture of a new format. Change the name of the file first, then run `cargo test -p
+/// hakaru-pool --test damage -- --ignored`.
 #[test]
-#[ignore = "writes the fixture; for a new format only"]
+#[ignore = "writes the fixture of a new format"]
 fn write_the_fixture() {
     let disks = healthy();
     let mut stored = Vec::new();
@@ -541,7 +541,7 @@ fn write_the_fixture() {
             .enumerate()
             .filter(|(_, chunk)| chunk.iter().any(|byte| *byte != 0))
             .collect();
-        // Data pages repeat themselves, so the first blocks of each are enough.
+        // The blocks of a data page repeat, so its first blocks are enough.
         let kept: Vec<_> = kept
             .into_iter()
             .filter(|(at, _)| index == 0 || at % (PAGE as usize / 512) < 9)

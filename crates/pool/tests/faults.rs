@@ -1,6 +1,6 @@
 //! every operation on every disk fails once. Each error is reported, no acknowledged data is
-//! lost, and after a failed sync or commit nothing is changed. P-08: the metadata's file system is
-//! full.
+//! lost, and the pool accepts no change after a failed sync or commit. P-08: the file system of the
+//! metadata is full.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Disks, Driver, PAGE};
 
 const BLOCKS: u64 = 4 * PAGE / BLOCK as u64;
 
-/// Returns a pool on disks with a schedule of failures, and the memory below them.
+/// Returns a pool on disks that fail as scheduled, and the memory disks below them.
 fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
     let faults = Faults::none();
     let memory: Vec<Arc<MemoryDisk>> = (0..2).map(|_| Arc::new(MemoryDisk::new(0))).collect();
@@ -31,7 +31,7 @@ fn faulty() -> (Driver, Vec<Arc<MemoryDisk>>, Arc<Faults>, VolumeId) {
     (driver, memory, faults, volume)
 }
 
-/// Writes, snapshots, copies, unmaps and flushes while keeping the model of valid contents. Returns
+/// Writes, snapshots, copies, unmaps and flushes, and updates the model of valid contents. Returns
 /// the failures.
 fn workload(driver: &mut Driver, model: &mut Model, volume: VolumeId) -> Vec<Failure> {
     let mut failures = Vec::new();
@@ -194,7 +194,7 @@ fn a_volume_is_readable_until_its_deletion_is_durable_and_writes_wait_until_then
     let delete = driver.submit(Request::Delete { volume });
     assert!(
         driver.pool.poll_reply().is_none(),
-        "its commit has not been done"
+        "the deletion is not committed yet"
     );
     let read = driver.submit(Request::Read {
         volume,
@@ -202,7 +202,7 @@ fn a_volume_is_readable_until_its_deletion_is_durable_and_writes_wait_until_then
         length_bytes: BLOCK as u32,
     });
     let Outcome::Ready { access, .. } = driver.reply(read) else {
-        panic!("it is still read");
+        panic!("a volume is readable until its deletion is durable");
     };
     let write = driver.submit(Request::Write {
         volume,

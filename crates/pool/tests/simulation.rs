@@ -41,7 +41,7 @@ enum InProgress {
         blocks: u64,
         fua: bool,
     },
-    /// The model at the time of the flush's request.
+    /// A flush, with the model at the time of its request.
     Flush {
         covers: Model,
     },
@@ -122,9 +122,9 @@ impl Simulation {
         (!names.is_empty()).then(|| names[self.random.random_range(0..names.len())].clone())
     }
 
-    /// Returns whether no change of these blocks is in progress: the result of two concurrent ones
-    /// is undefined.
-    fn is_quiet(&self, of: &str, from: u64, length: u64) -> bool {
+    /// Returns whether no access to these blocks is in progress, because the result of concurrent
+    /// accesses is undefined.
+    fn is_quiet(&self, volume: &str, from: u64, length: u64) -> bool {
         self.in_progress
             .values()
             .all(|in_progress| match in_progress {
@@ -144,7 +144,7 @@ impl Simulation {
                     name,
                     first,
                     blocks,
-                } => name != of || first + blocks <= from || from + length <= *first,
+                } => name != volume || first + blocks <= from || from + length <= *first,
                 InProgress::Copy { .. } | InProgress::Delete { .. } | InProgress::Flush { .. } => {
                     true
                 }
@@ -153,11 +153,11 @@ impl Simulation {
 
     /// Returns whether no change of the volume is in progress, so that a snapshot has exactly one
     /// valid content.
-    fn is_unchanging(&self, of: &str) -> bool {
+    fn is_unchanging(&self, volume: &str) -> bool {
         self.in_progress
             .values()
             .all(|in_progress| match in_progress {
-                InProgress::Write { name, .. } | InProgress::Unmap { name, .. } => name != of,
+                InProgress::Write { name, .. } | InProgress::Unmap { name, .. } => name != volume,
                 _ => true,
             })
     }
@@ -167,7 +167,7 @@ impl Simulation {
             return;
         };
         let volume = self.model.volumes[&name].id.unwrap();
-        // Half of all accesses at the start of the volume, where copies and their origins overlap.
+        // Half of all accesses go to the first two pages, where copies and their origins overlap.
         let blocks_used = [VOLUME_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..2)];
         let first = self.random.random_range(0..blocks_used);
         let longest = [4, PAGE_BLOCKS, 2 * PAGE_BLOCKS][self.random.random_range(0..3)];
@@ -415,8 +415,8 @@ impl Simulation {
         }
     }
 
-    /// Returns the model without the requests in progress. (Writes enter it when their data is
-    /// transferred.)
+    /// Returns the model without the requests in progress. Writes enter the model only when their
+    /// data is transferred.
     fn without_requests_in_progress(&self) -> Model {
         let mut model = self.model.clone();
         for in_progress in self.in_progress.values() {
@@ -436,14 +436,14 @@ impl Simulation {
         model
     }
 
-    /// Checks that the blocks are as they were at the flush's request, or newer.
+    /// Records that the blocks are on stable storage as they were at the flush's request, or newer.
     fn check_flush(&mut self, covers: &Model) {
-        for (name, then) in &covers.volumes {
-            let Some(now) = self.model.volumes.get_mut(name) else {
+        for (name, covered) in &covers.volumes {
+            let Some(current) = self.model.volumes.get_mut(name) else {
                 continue;
             };
-            for (values, then) in now.blocks.iter_mut().zip(&then.blocks) {
-                let last = then.last().unwrap();
+            for (values, covered) in current.blocks.iter_mut().zip(&covered.blocks) {
+                let last = covered.last().unwrap();
                 if let Some(at) = values.iter().position(|value| value == last) {
                     values.drain(..at);
                 }
@@ -475,7 +475,7 @@ impl Simulation {
 #[test]
 fn concurrent_requests_in_any_order_lose_and_mix_nothing() {
     let (mut full, mut waited) = (0, 0);
-    // Each seed is cut off at six images: half a minute for 200 of them in a test build.
+    // Each seed is cut off at six images. 200 seeds take half a minute in a test build.
     for seed in 0..scale(200, 4000) {
         let mut simulation = Simulation::new(seed);
         let steps = simulation.random.random_range(50..600);

@@ -1,4 +1,4 @@
-//! Space in the pool: P-01 to P-06 and P-11 of the core, scripted.
+//! P-01 to P-06 and P-11: space in the pool, as scripted exchanges with the core.
 
 mod support;
 
@@ -77,7 +77,7 @@ fn a_full_pool_refuses_exactly_the_writes_that_need_space() {
     let mut driver = pool(&[4]);
     let volume = driver.create_volume("v", 1 << 30, None).unwrap();
     fill(&mut driver, volume, 0..4);
-    // Half of it is mapped: a refused write changes nothing, not even that half.
+    // Half of the range is mapped. A refused write does not change that half either.
     let before = driver.read(volume, 3 * PAGE, 2 * PAGE as usize).unwrap();
     assert_eq!(
         driver.write(volume, 3 * PAGE, &vec![9; 2 * PAGE as usize], false),
@@ -238,7 +238,7 @@ fn parts_of_pages_are_zeroed_and_the_rest_stays() {
             .all(|byte| *byte == 1)
     );
     assert_eq!(driver.pool.volume(clone).unwrap().mapped_bytes, 2 * PAGE);
-    // Two ranges that together cover a page; the volume's end, which is not a page boundary.
+    // Two ranges that together cover a page, and the volume's end, which is not a page boundary.
     driver.write(volume, 10 * PAGE, &[1; 1024], false).unwrap();
     let half = PAGE / 2;
     driver

@@ -73,18 +73,21 @@ fn a_snapshot_waits_for_the_writes_in_flight_and_writes_wait_for_it() {
     let (mut driver, volume) = pool(8);
     let id = driver.submit(write(volume, 0));
     let in_flight = ready(&mut driver, id);
-    let asked = driver.submit(snapshot(volume, "s"));
+    let pending_snapshot = driver.submit(snapshot(volume, "s"));
     let behind = driver.submit(write(volume, 1));
     driver.settle();
-    waits(&mut driver, asked);
+    waits(&mut driver, pending_snapshot);
     waits(&mut driver, behind);
     assert!(driver.read(volume, 0, 512).is_ok(), "reads do not wait");
     driver.moved(in_flight, true);
     // The write proceeds as soon as the maps are copied, before they are on stable storage.
     let access = ready(&mut driver, behind);
-    waits(&mut driver, asked);
+    waits(&mut driver, pending_snapshot);
     driver.moved(access, true);
-    assert!(matches!(driver.reply(asked), Outcome::Created(_)));
+    assert!(matches!(
+        driver.reply(pending_snapshot),
+        Outcome::Created(_)
+    ));
     driver.assert_clean();
 }
 
@@ -221,12 +224,15 @@ fn a_waiting_request_can_be_cancelled() {
         driver.submit(write(volume, 6)),
     );
     assert!(driver.pool.cancel(driver.now, first));
-    assert!(!driver.pool.cancel(driver.now, first), "it is gone");
+    assert!(
+        !driver.pool.cancel(driver.now, first),
+        "the request was cancelled before"
+    );
     driver.settle();
     let access = ready(&mut driver, second);
     assert!(
         !driver.pool.cancel(driver.now, second),
-        "it waits no longer"
+        "the request no longer waits"
     );
     waits(&mut driver, first);
     driver.moved(access, true);
@@ -234,10 +240,10 @@ fn a_waiting_request_can_be_cancelled() {
     // Cancelling a snapshot lets the writes behind it proceed.
     let id = driver.submit(write(volume, 6));
     let in_flight = ready(&mut driver, id);
-    let asked = driver.submit(snapshot(volume, "s"));
+    let pending_snapshot = driver.submit(snapshot(volume, "s"));
     let behind = driver.submit(write(volume, 6));
     waits(&mut driver, behind);
-    assert!(driver.pool.cancel(driver.now, asked));
+    assert!(driver.pool.cancel(driver.now, pending_snapshot));
     let behind = ready(&mut driver, behind);
     driver.moved(in_flight, true);
     driver.moved(behind, true);

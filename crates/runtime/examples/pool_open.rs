@@ -1,6 +1,6 @@
-//! Measures the time to open a pool and the size of its metadata: 64 GiB mapped in a volume of 1
-//! TiB, on files in a folder (default: the temporary one), which are removed at the end. Pages are
-//! only mapped; no data is written.
+//! Measures the time to open a pool and the size of its metadata, with 64 GiB mapped in a volume of
+//! 1 TiB. The pool is on files in a folder (default: the temporary folder), which are removed at
+//! the end. Pages are only mapped; no data is written.
 //!
 //! `cargo run --release -p hakaru-runtime --example pool_open [FOLDER]`
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates, maps, closes and opens one pool.
+/// Creates, maps, abandons and reopens one pool. Returns a row of the table.
 fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Failure> {
     let metadata_path = folder.join("metadata");
     let group_path = folder.join("group");
@@ -48,7 +48,7 @@ fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Fa
     let size_bytes = MAPPED_BYTES + 2 * GIB;
     pool.prepare_group(group.as_ref(), size_bytes)?;
     let name = "group".to_owned();
-    ask(
+    execute(
         &mut pool,
         &mut store,
         group.as_ref(),
@@ -59,24 +59,27 @@ fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Fa
         size_bytes: VOLUME_BYTES,
         quota_bytes: None,
     };
-    ask(&mut pool, &mut store, group.as_ref(), request)?;
-    let volume = pool.volume_named("volume").ok_or("the volume is there")?;
+    execute(&mut pool, &mut store, group.as_ref(), request)?;
+    let volume = pool
+        .volume_named("volume")
+        .ok_or("the volume does not exist")?;
     let pages = MAPPED_BYTES / u64::from(page_bytes);
     let all = VOLUME_BYTES / u64::from(page_bytes);
     for index in 0..pages {
-        // An odd factor visits every page of the volume once, far from each other.
+        // The number of pages is a power of two, so an odd factor visits each of them once, and
+        // consecutive pages are far apart.
         let page = if scattered {
             index.wrapping_mul(0x9E37_79B1) % all
         } else {
             index
         };
         let request = write(volume, page * u64::from(page_bytes));
-        ask(&mut pool, &mut store, group.as_ref(), request)?;
+        execute(&mut pool, &mut store, group.as_ref(), request)?;
     }
-    ask(&mut pool, &mut store, group.as_ref(), Request::Flush)?;
+    execute(&mut pool, &mut store, group.as_ref(), Request::Flush)?;
     assert_eq!(pool.status().used_bytes, MAPPED_BYTES);
     let created = began.elapsed();
-    // The state after a crash: nothing is closed.
+    // Leaves the files as after a crash: nothing is closed.
     std::mem::forget(store);
     drop(pool);
 
@@ -87,7 +90,7 @@ fn measure(folder: &Path, page_bytes: u32, scattered: bool) -> Result<String, Fa
     })?;
     let opened = began.elapsed();
     let beyond = write(volume, VOLUME_BYTES - u64::from(page_bytes));
-    ask(&mut pool, &mut store, group.as_ref(), beyond)?;
+    execute(&mut pool, &mut store, group.as_ref(), beyond)?;
     let first_page = began.elapsed();
     assert!(pool.check().is_empty());
     let metadata_bytes =
@@ -116,8 +119,9 @@ fn write(volume: VolumeId, offset_bytes: u64) -> Request {
     }
 }
 
-/// Submits a request, carries out the pool's actions, and returns the reply.
-fn ask(
+/// Submits a request and carries out the pool's actions until the reply. Data of a
+/// write is reported as transferred, although none is.
+fn execute(
     pool: &mut Pool,
     store: &mut Store,
     group: &dyn Disk,
@@ -133,7 +137,9 @@ fn ask(
             }
             return Ok(());
         }
-        let Action { id, kind } = pool.poll_action().ok_or("no answer and nothing to do")?;
+        let Action { id, kind } = pool
+            .poll_action()
+            .ok_or("the pool has neither a reply nor an action")?;
         match kind {
             ActionKind::Commit(batch) => store.commit(&batch)?,
             ActionKind::Discard {
@@ -142,7 +148,9 @@ fn ask(
             } => group.discard(place.offset_bytes, length_bytes)?,
             ActionKind::Sync { .. } => group.flush()?,
             ActionKind::Copy { .. } | ActionKind::Zero { .. } => {
-                return Err("nothing is copied here".into());
+                return Err(
+                    "the pool requested a copy or zeros, which these requests never cause".into(),
+                );
             }
         }
         pool.handle_action_done(Time::ZERO, id, Ok(()));

@@ -1,8 +1,8 @@
-//! Everything that touches the operating system: clock, reactor, sockets, files, signals, counters
-//! of the process.
+//! Access to the operating system: clock, reactor, sockets, files, signals, and counters of the
+//! process.
 //!
-//! The shells in `crates/engine` call it; no core crate does. It depends neither on iSCSI nor on
-//! studies: it moves bytes and reads the clock.
+//! The shells in `crates/engine` call this crate; no core crate does. It knows neither iSCSI nor
+//! studies.
 //!
 //! # Grammar
 //!
@@ -20,19 +20,19 @@
 //!
 //! - Files and block devices go through a [`file::FileQueue`] (io_uring, or threads). Other
 //!   blocking work (a pool's commits, reservations) goes through a [`process::worker::Worker`].
-//! - The few threads beside the loop (stdout's writer, file I/O, packet writers) return their
-//!   results through a [`Waker`].
+//! - The few threads beside the loop (stdout's writer, file I/O, workers, packet writers) wake it
+//!   through a [`Waker`].
 //! - The fabric's shell reads frames from a ring shared with the kernel. A [`packet::PacketWriter`]
 //!   may write them on another processor, because the receiver's TCP runs within that call.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`wait`] | `CLOCK_MONOTONIC`, timers, the reactor (epoll), the policy by which a shell waits |
-//! | [`net`] | non-blocking TCP, options of sockets, the state of connections in the kernel's TCP |
-//! | [`packet`] | whole Ethernet frames of an interface, received and sent; captures |
+//! | [`net`] | non-blocking TCP, socket options, the kernel's state of TCP connections |
+//! | [`packet`] | Ethernet frames received from and sent to an interface; captures |
 //! | [`mod@file`] | files and block devices, through io_uring or threads; a pool's metadata and its lock |
-//! | [`memory`] | an LU's bytes in RAM, thin; memory sent to a socket by reference |
-//! | [`trace`] | the kernel's tracepoints: their layouts, their events |
+//! | [`memory`] | an LU's bytes in RAM, thin; zero-copy sends of this memory |
+//! | [`trace`] | the kernel's tracepoints: their layouts and events |
 //! | [`process`] | signals, parent death, namespaces, limits, counters, random bytes, lines, workers |
 pub mod file;
 pub mod memory;

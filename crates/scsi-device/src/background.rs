@@ -1,38 +1,38 @@
 //! Accesses of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY, VERIFY), which take
 //! turns.
 //!
-//! A command of many accesses must not keep other initiators waiting. The accesses of such commands
-//! stand in one line per LU; the lines take turns, and a shell takes only so many bytes of them
-//! before it looks at its sockets again.
+//! A command with many accesses must not keep other initiators waiting. The accesses of such
+//! commands wait in one queue per LU. The queues take turns, and a shell executes only a limited
+//! number of bytes before it polls its sockets again.
 
 use std::collections::VecDeque;
 
 use crate::io::{Io, IoOp};
 
-/// A command that moves no more than this is not long: its accesses are given out with those of
+/// Largest transfer of a command that is not long, bytes. Its accesses are scheduled with those of
 /// READ and WRITE.
 pub const SHORT_BYTES: u64 = 256 << 10;
 
-/// Accesses given out and not yet answered, bytes of work. A storage that ends all of them at the
-/// same instant is busy for a few milliseconds.
+/// Maximum work in flight, bytes. A storage that ends all of it at the same instant is busy for a
+/// few milliseconds.
 const IN_FLIGHT_BYTES_MAX: u64 = 16 << 20;
 
-/// Work that an access is counted as at least, bytes: the cost of the call.
+/// Minimum work of an access, bytes: the cost of the call.
 const ACCESS_BYTES: u64 = 16 << 10;
 
-/// An access that gives blocks back changes metadata and frees memory, whatever its length: bytes
-/// it is counted as.
+/// Work of an access that deallocates blocks or reports their state, bytes. Its cost, in metadata
+/// and freed memory, does not depend on its length.
 const UNMAP_BYTES: u64 = 1 << 20;
 
-/// Accesses of long commands that wait to be given out.
+/// Accesses of long commands that wait for the storage.
 #[derive(Debug, Default)]
 pub struct Background {
-    /// One line per LU that has any, the next one first.
-    lines: VecDeque<(u8, VecDeque<Io>)>,
+    /// One queue per LU with waiting accesses. The queue whose turn is next comes first.
+    queues: VecDeque<(u8, VecDeque<Io>)>,
     in_flight_bytes: u64,
 }
 
-/// Work that an access makes for the storage, bytes.
+/// Returns the work of the storage for an access, bytes.
 #[must_use]
 pub fn work_bytes(op: &IoOp) -> u64 {
     let bytes = match op {
@@ -52,24 +52,24 @@ pub fn work_bytes(op: &IoOp) -> u64 {
 }
 
 impl Background {
-    /// Puts an access at the end of its LU's line.
+    /// Appends an access to its LU's queue.
     pub fn push(&mut self, io: Io) {
-        match self.lines.iter_mut().find(|(lun, _)| *lun == io.lun) {
-            Some((_, line)) => line.push_back(io),
-            None => self.lines.push_back((io.lun, VecDeque::from([io]))),
+        match self.queues.iter_mut().find(|(lun, _)| *lun == io.lun) {
+            Some((_, queue)) => queue.push_back(io),
+            None => self.queues.push_back((io.lun, VecDeque::from([io]))),
         }
     }
 
-    /// The next access, if `work_bytes` has anything left and not too much is in flight; takes its
-    /// work off.
+    /// Returns the next access and subtracts its work from `work_left_bytes`. Returns `None` if
+    /// `work_left_bytes` is 0, too much work is in flight, or no access waits.
     pub fn pop(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
         if *work_left_bytes == 0 || self.in_flight_bytes >= IN_FLIGHT_BYTES_MAX {
             return None;
         }
-        let (lun, mut line) = self.lines.pop_front()?;
-        let io = line.pop_front()?;
-        if !line.is_empty() {
-            self.lines.push_back((lun, line));
+        let (lun, mut queue) = self.queues.pop_front()?;
+        let io = queue.pop_front()?;
+        if !queue.is_empty() {
+            self.queues.push_back((lun, queue));
         }
         let work = work_bytes(&io.op);
         *work_left_bytes = work_left_bytes.saturating_sub(work);
@@ -77,13 +77,13 @@ impl Background {
         Some(io)
     }
 
-    /// Whether [`Self::pop`] gives something for work that is left.
+    /// Whether [`Self::pop`] returns an access when `work_left_bytes` is not 0.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.lines.is_empty() && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
+        !self.queues.is_empty() && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
     }
 
-    /// An access of `work_bytes` was answered.
+    /// Removes an access of `work_bytes` that was answered from the work in flight.
     pub fn end(&mut self, work_bytes: u64) {
         self.in_flight_bytes -= work_bytes;
     }

@@ -1,20 +1,20 @@
 //! The pool of buffers, and the write budget.
 //!
-//! Two limits hold what initiators can make the target keep: one for all sessions together, here,
-//! and one for each session, which it keeps itself. A write reserves its bytes before its first
-//! byte is taken; what is held is never more than what is reserved (rounded up to the size of a
-//! class).
+//! Two limits bound the write data that initiators can make the target hold: one for all sessions
+//! together, which is here, and one for each session, which the session keeps. A write reserves its
+//! bytes before its first byte is stored. The memory in use therefore never exceeds the
+//! reservations (rounded up to the size of a class).
 
 use crate::io::IoResult;
 
 /// Capacity of the smallest class of buffers; each class is twice the one before.
 const SMALLEST_BYTES: usize = 4 << 10;
-/// 4 KiB to 16 MiB.
+/// Number of classes: 4 KiB to 16 MiB.
 const CLASSES: usize = 13;
-/// Spare buffers kept for another use, bytes at most.
+/// Maximum size of all spare buffers together, bytes.
 const SPARE_BYTES_MAX: usize = 64 << 20;
 
-/// The pool and the budget.
+/// The pool of buffers and the write budget.
 #[derive(Debug)]
 pub struct Buffers {
     spare: [Vec<Vec<u8>>; CLASSES],
@@ -23,7 +23,8 @@ pub struct Buffers {
     reserved_bytes_max: u64,
 }
 
-/// The class whose buffers hold `capacity` bytes; `None` if it is too large to be kept.
+/// Returns the class whose buffers hold `capacity` bytes, or `None` if that is too large for the
+/// pool.
 fn class_of(capacity: usize) -> Option<usize> {
     let class = capacity
         .max(SMALLEST_BYTES)
@@ -34,7 +35,7 @@ fn class_of(capacity: usize) -> Option<usize> {
 }
 
 impl Buffers {
-    /// Starts without buffers, with this budget for write data, bytes.
+    /// Creates an empty pool with a budget of `reserved_bytes_max` bytes for write data.
     pub fn new(reserved_bytes_max: u64) -> Self {
         Self {
             spare: Default::default(),
@@ -76,14 +77,14 @@ impl Buffers {
         }
     }
 
-    /// Takes back the buffer of a result whose task has ended.
+    /// Returns the buffer of a result, whose task has ended, to the pool.
     pub fn give_back(&mut self, result: IoResult) {
         if let IoResult::ReadData(data) | IoResult::Written(data) = result {
             self.give(data);
         }
     }
 
-    /// Reserves `bytes` of the budget for write data, if they are left.
+    /// Reserves `bytes` of the budget for write data. Returns false if fewer are left.
     #[must_use]
     pub fn reserve(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.reserved_bytes_max - self.reserved_bytes;
@@ -93,13 +94,13 @@ impl Buffers {
         fits
     }
 
-    /// Releases reserved bytes.
+    /// Returns reserved bytes to the budget.
     pub fn release(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.reserved_bytes);
         self.reserved_bytes -= bytes;
     }
 
-    /// Bytes reserved.
+    /// Returns the number of reserved bytes.
     pub fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes
     }
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_given_back_is_taken_again_empty() {
+    fn a_returned_buffer_is_empty_and_used_again() {
         let mut buffers = Buffers::new(0);
         for wanted in [1, 4096, 4097, 1 << 20, 16 << 20] {
             let mut buffer = buffers.take(wanted);

@@ -1,6 +1,6 @@
 //! Configuration of a logical unit.
 
-/// A logical unit as SCSI sees it.
+/// Properties of a logical unit that SCSI reports.
 #[derive(Clone, Debug)]
 pub struct LuDescription {
     /// Logical unit number, 0 to 255.
@@ -10,56 +10,60 @@ pub struct LuDescription {
     /// Logical block length in bytes: 512 or 4096.
     pub block_bytes: u32,
     /// Physical block length in bytes, reported by READ CAPACITY(16): `block_bytes` times a power
-    /// of two up to 2^15; `None`: `block_bytes`.
+    /// of two up to 2^15. `None`: `block_bytes`.
     pub physical_block_bytes: Option<u32>,
-    /// Writes end in DATA PROTECT, WRITE PROTECTED.
+    /// Whether writes fail with DATA PROTECT, WRITE PROTECTED.
     pub read_only: bool,
-    /// The store has a volatile cache: WCE is reported, SYNCHRONIZE CACHE flushes.
+    /// Whether the store has a volatile cache. WCE is then reported, and SYNCHRONIZE CACHE flushes.
     pub write_cache: bool,
-    /// Revolutions per minute of the medium, reported in VPD page B1h: 0401h to FFFEh; `None`: it
-    /// does not rotate.
+    /// Revolutions per minute of the medium, reported in VPD page B1h: 0401h to FFFEh. `None`: the
+    /// medium does not rotate.
     pub rotation_rate_rpm: Option<u16>,
-    /// The shell can lend the LU's memory: reads may be answered with
+    /// Whether the shell can lend the LU's memory. Reads may then be answered with
     /// [`crate::IoResult::ReadInPlace`].
     pub in_place: bool,
-    /// Blocks take space when they are written first, and give it back when they are unmapped
-    /// (SBC-3 section 4.7.3.3: LBPME, LBPRZ).
+    /// Thin provisioning: blocks occupy space from their first write until they are unmapped (SBC-3
+    /// section 4.7.3.3: LBPME, LBPRZ). `None`: the LU is fully provisioned.
     pub thin: Option<Thin>,
-    /// WRITE SAME with UNMAP gives blocks back whatever block was sent, as LIO and tgt do; not so:
-    /// it writes a block that is not all zeros, as SBC-3 section 5.49 wants it.
+    /// Whether WRITE SAME with UNMAP deallocates blocks regardless of the data that was sent, as
+    /// LIO and tgt do. If false, a block that is not all zeros is written, as SBC-3 section 5.49
+    /// requires.
     pub unmap_any_data: bool,
-    /// The medium can be taken out: RMB is set, START STOP UNIT ejects and loads.
+    /// Whether the medium is removable. RMB is then set, and START STOP UNIT ejects and loads the
+    /// medium.
     pub removable: bool,
-    /// SANITIZE may overwrite the whole LU.
+    /// Whether SANITIZE is supported.
     pub sanitize: bool,
-    /// Longest write that is done as a whole or not at all, whatever happens: WRITE ATOMIC takes as
-    /// much, and nothing if this is 0. In bytes, a multiple of `block_bytes`, at most 65 535
-    /// blocks.
+    /// Longest write that takes effect completely or not at all, even if power is lost: the limit
+    /// of WRITE ATOMIC, which is not supported if this is 0. In bytes, a multiple of `block_bytes`,
+    /// at most 65 535 blocks.
     pub atomic_bytes: u32,
-    /// Reservations kept by [`crate::IoOp::Keep`]; `None`: none are kept, and none can be (PTPL_C
-    /// is 0).
+    /// Record of reservations that [`crate::IoOp::Keep`] has stored. `None`: reservations do not
+    /// survive a restart (PTPL_C is 0).
     pub reservations: Option<Vec<u8>>,
 }
 
-/// How a thin-provisioned LU takes space.
+/// Space allocation of a thin-provisioned LU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thin {
-    /// Bytes that are taken and given back together: OPTIMAL UNMAP GRANULARITY. A multiple of the
-    /// block length.
+    /// Bytes that are allocated and deallocated together: OPTIMAL UNMAP GRANULARITY. A multiple of
+    /// the block length.
     pub page_bytes: u64,
 }
 
-/// Space behind a thin LU, as LOG SENSE reports it.
+/// Space of a thin LU, as LOG SENSE reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes the LU has taken.
+    /// Bytes that the LU occupies.
     pub used_bytes: u64,
-    /// Bytes it may still take: what is left in its pool, and of its quota if that is less.
+    /// Bytes that the LU may still allocate: the space left in its pool or in its quota, whichever
+    /// is less.
     pub available_bytes: u64,
 }
 
 impl LuDescription {
-    /// A writable LU in memory with 512-byte blocks, no volatile cache, not rotating.
+    /// Describes a writable LU in memory with 512-byte blocks, without volatile cache, on a medium
+    /// that does not rotate.
     #[must_use]
     pub fn new(lun: u8, size_bytes: u64) -> Self {
         Self {
@@ -80,7 +84,7 @@ impl LuDescription {
         }
     }
 
-    /// Number of logical blocks.
+    /// Returns the number of logical blocks.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.size_bytes / u64::from(self.block_bytes)

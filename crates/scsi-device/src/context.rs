@@ -1,11 +1,11 @@
-//! Everything that a command works on while it is carried out.
+//! The context in which a command is executed.
 
 use crate::nexus::NexusState;
 use crate::outcome::{Notice, Outcome};
 use crate::port::Port;
 use crate::unit::LogicalUnits;
 
-/// Everything that a command works on.
+/// The state that a command may read and change.
 pub(crate) struct Device<'a> {
     /// The logical units.
     pub units: &'a mut LogicalUnits,
@@ -13,24 +13,24 @@ pub(crate) struct Device<'a> {
     pub nexus: &'a mut NexusState,
     /// Longest transfer of one command, bytes.
     pub transfer_bytes_max: u32,
-    /// The port it came in by, from 1.
+    /// Relative identifier of the port that received the command, from 1.
     pub relative_port: u16,
-    /// The target ports, from 1.
+    /// The target ports. Index 0 is relative port 1.
     pub ports: &'a [Port],
-    /// Parameter data goes here; empty at first.
+    /// Destination of parameter data, initially empty.
     pub out: &'a mut Vec<u8>,
-    /// Consequences for other initiators go here.
+    /// Destination of the consequences for other initiators.
     pub notices: &'a mut Vec<Notice>,
 }
 
 impl Device<'_> {
-    /// There is such an LU, and the access list shows it to this session. What it does not show
-    /// answers as what is not there.
+    /// Whether the LU exists and the access list shows it to this session. A hidden LU answers like
+    /// one that does not exist.
     pub(crate) fn sees(&self, lu: u8) -> bool {
         self.nexus.rights.sees(lu) && self.units.get(lu).is_some()
     }
 
-    /// Takes parameter data, as much of it as the allocation length lets through.
+    /// Answers with parameter data, truncated to the allocation length.
     pub(crate) fn answer(&mut self, data: &[u8], allocation_length: u32) -> Outcome {
         self.out
             .extend_from_slice(hakaru_wire::scsi::truncated(data, allocation_length));

@@ -1,33 +1,35 @@
-//! Accesses that are asked of the storage, and their results.
+//! Accesses requested from the storage, and their results.
 //!
-//! The target never touches an LU's bytes. It queues an [`Io`]; the shell (or `world`) does it when
-//! and how it likes, and hands back an [`IoResult`] under the same [`IoId`].
+//! The target never touches an LU's bytes. It queues an [`Io`]. The shell (or `world`) executes it
+//! at any later time and returns an [`IoResult`] with the same [`IoId`].
 
 use hakaru_send_queue::Key;
 
-/// Names one [`Io`] until it is answered. An answer under an id that is no longer known is ignored.
+/// Identifies one [`Io`] until it is answered. An answer with an unknown id is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub Key);
 
 impl IoId {
-    /// A small number no other unanswered `Io` has: good for indexing a table. Bounded by the most
-    /// commands that were ever in flight at once.
+    /// Returns a small number that is unique among unanswered accesses, for use as a table index.
+    /// It is bounded by the largest number of commands that were ever in flight at once.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
     }
 
-    /// The id as one number, unique over the life of the target (until 2^32 reuses of one slot).
+    /// Returns the id as one number, which is unique during the life of the target (up to 2^32
+    /// reuses of one slot).
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         ((self.0.generation as u64) << 32) | self.0.index as u64
     }
 }
 
-/// One access to an LU. The range has been checked: it lies within the LU and on logical blocks.
+/// One access to an LU. Its range was checked: it lies within the LU and begins and ends on block
+/// boundaries.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Io {
-    /// Answer under this id, exactly once.
+    /// Id of the access. Answer it exactly once.
     pub id: IoId,
     /// Logical unit number.
     pub lun: u8,
@@ -44,7 +46,8 @@ pub enum IoOp {
         offset_bytes: u64,
         /// Bytes, at least one block.
         length_bytes: u32,
-        /// `ReadInPlace` may be answered. Not so when a digest must be computed over the data.
+        /// Whether the answer may be `ReadInPlace`. It may not if a digest must be computed over
+        /// the data.
         in_place: bool,
     },
     /// Write blocks. Answer [`IoResult::Written`] with the buffer.
@@ -53,37 +56,37 @@ pub enum IoOp {
         offset_bytes: u64,
         /// The bytes: whole blocks, at least one.
         data: Vec<u8>,
-        /// Force unit access: on stable storage before it is answered.
+        /// Force unit access: the data must be on stable storage before the answer.
         fua: bool,
     },
-    /// Put what was written on stable storage. Answer [`IoResult::Flushed`].
+    /// Put all written data on stable storage. Answer [`IoResult::Flushed`].
     Flush,
-    /// Give these ranges back: whole blocks, in any order. From then on they read as zeros. Answer
+    /// Deallocate these ranges of whole blocks, in any order. They read as zeros afterwards. Answer
     /// [`IoResult::Done`].
     Unmap {
         /// Ranges of the LU, each of at least one block.
         ranges: Vec<Extent>,
     },
-    /// Write one block over and over. Answer [`IoResult::Done`].
+    /// Fill a range with one block. Answer [`IoResult::Done`].
     WriteSame {
         /// The range, at least one block.
         range: Extent,
         /// One block of the LU.
         block: Vec<u8>,
-        /// The range may be given back instead, if the block is all zeros.
+        /// Whether the range may be deallocated instead if the block is all zeros.
         unmap: bool,
         /// Whether the data must be on stable storage before the answer.
         fua: bool,
     },
-    /// Report which blocks take space. Answer [`IoResult::Provisioned`].
+    /// Report which blocks occupy space. Answer [`IoResult::Provisioned`].
     Status {
-        /// The range that is asked about.
+        /// The range to report.
         range: Extent,
-        /// Extents that are wanted at most, at least one.
+        /// Maximum number of extents to return, at least 1.
         extents_max: usize,
     },
-    /// Keep the LU's reservations over a restart, in place of those kept before. Answer
-    /// [`IoResult::Done`] once they are on stable storage.
+    /// Store the LU's reservations in place of the previous record, so that they survive a restart.
+    /// Answer [`IoResult::Done`] once they are on stable storage.
     Keep {
         /// Value of [`crate::LuDescription::reservations`] after a restart.
         record: Vec<u8>,
@@ -99,39 +102,39 @@ pub struct Extent {
     pub length_bytes: u64,
 }
 
-/// How an access ended.
+/// The result of an access.
 #[derive(Debug, PartialEq, Eq)]
 pub enum IoResult {
-    /// The bytes are in the LU's memory; the connection's [`crate::Transmit`] will name the range.
+    /// The bytes are in the LU's memory. The transport sends them from there.
     ReadInPlace,
-    /// The bytes, exactly as many as were asked. Take the buffer from
-    /// [`crate::Target::take_buffer`] to avoid an allocation.
+    /// The bytes, exactly as many as were requested. Take the buffer from [`crate::Buffers::take`]
+    /// to avoid an allocation.
     ReadData(Vec<u8>),
-    /// Written. Gives the buffer back.
+    /// The data was written. Contains its buffer.
     Written(Vec<u8>),
-    /// Flushed.
+    /// All written data is on stable storage.
     Flushed,
     /// An [`IoOp::Unmap`], [`IoOp::WriteSame`] or [`IoOp::Keep`] is done.
     Done,
-    /// Extents that follow one another from the beginning of the range asked about, each with
-    /// whether it takes space. Neighbours differ.
+    /// Contiguous extents from the beginning of the requested range, each with whether it occupies
+    /// space. Adjacent extents differ.
     Provisioned(Vec<(Extent, bool)>),
-    /// It could not be done; nothing that was read may be used.
+    /// The access failed. Data that was read must not be used.
     Failed(IoFailure),
 }
 
-/// Why an access failed; the target chooses the sense data.
+/// The reason why an access failed. The target chooses the sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoFailure {
     /// The medium cannot be read: MEDIUM ERROR, UNRECOVERED READ ERROR.
     Read,
     /// The medium cannot be written: MEDIUM ERROR, WRITE ERROR.
     Write,
-    /// No space is left behind a thin LU: DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
+    /// A thin LU has no space left: DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
     Space,
-    /// Writes are refused for now, whatever they need: DATA PROTECT, WRITE PROTECTED.
+    /// The storage refuses all writes for now: DATA PROTECT, WRITE PROTECTED.
     Protected,
-    /// Something else inside: HARDWARE ERROR, INTERNAL TARGET FAILURE.
+    /// Any other internal failure: HARDWARE ERROR, INTERNAL TARGET FAILURE.
     Internal,
 }
 
@@ -142,14 +145,14 @@ pub struct Lent {
     pub lun: u8,
     /// First byte.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length.
     pub length_bytes: u64,
 }
 
-/// How memory comes back.
+/// The reason why lent memory returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
-    /// The initiator has what was read.
+    /// The initiator has received the data.
     Read(Lent),
     /// The connection has ended; the kernel or the initiator may still use the memory, and its
     /// release is not reported.

@@ -1,24 +1,24 @@
-//! A SCSI device server (SAM-5): logical units and what each command does to them. It knows no
-//! transport and does no I/O.
+//! A SCSI device server (SAM-5): logical units and the commands that act on them. It is independent
+//! of the transport and does no I/O.
 //!
-//! In: an I_T nexus, a CDB and the data of the initiator. Out: accesses to the LUs' bytes ([`Io`]),
-//! parameter data, status and sense data. Today the LUs are disks (SBC-3); further device types are
-//! further families of commands.
+//! Its input is an I_T nexus, a CDB and the data from the initiator. Its output is accesses to the
+//! LUs' bytes ([`Io`]), parameter data, status and sense data. The LUs are disks (SBC-3). Another
+//! device type would be another list of command families.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `io` | the accesses that are asked of the storage, and their results |
-//! | `config` `limits` | what an LU is; bounds of commands |
+//! | `io` | accesses requested from the storage, and their results |
+//! | `config` `limits` | properties of an LU; bounds of commands |
 //! | `nexus` `rights` | an I_T nexus, its unit attention conditions, the LUs that it may see and write |
 //! | `unit` `port` `reservations` | the state of LUs and target ports |
-//! | `context` `outcome` | what a command works on, and what it comes to |
+//! | `context` `outcome` | context and outcome of a command |
 //! | `commands` | one file per family of commands |
-//! | `background` | the accesses of long commands, which take turns |
-//! | `program` `ranges` | commands that take several accesses; ranges that a command holds exclusively |
-//! | `buffers` | buffers that are used again |
+//! | `background` | accesses of long commands, which take turns |
+//! | `program` `ranges` | commands with several accesses; ranges that a command holds exclusively |
+//! | `buffers` | pool of reusable buffers, and the write budget |
 //!
-//! **Not supported**: ORDERED and HEAD OF QUEUE tasks are carried out as SIMPLE ones; ACA;
-//! bidirectional commands.
+//! **Not supported**: ACA and bidirectional commands. ORDERED and HEAD OF QUEUE tasks are executed
+//! as SIMPLE tasks.
 #![forbid(unsafe_code)]
 
 mod background;
@@ -46,7 +46,7 @@ pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
 pub use outcome::{Notice, Outcome, WRONG_DIRECTION};
 pub use port::Port;
-pub use program::{Answer, Job, OtherLength, Program, Step, Workplace};
+pub use program::{Answer, Job, LengthMismatch, Program, Step, StepContext};
 pub use ranges::{Claim, Ranges};
 pub use reservations::{RecordError, check_reservations};
 pub use rights::Rights;

@@ -4,7 +4,7 @@ use hakaru_wire::scsi::{Isid, Sense};
 
 use crate::rights::Rights;
 
-/// Copies whose results are kept for a nexus.
+/// Maximum number of copy results kept for a nexus.
 pub const COPIES_MAX: u8 = 32;
 
 /// An I_T nexus (SAM-5 section 4.6): an initiator port and a target port.
@@ -24,16 +24,16 @@ pub struct Nexus {
 pub struct NexusState {
     /// Name of the initiator.
     pub nexus: Nexus,
-    /// LUs that it may see, and write.
+    /// LUs that the nexus may see and write.
     pub rights: Rights,
     /// Unit attention conditions by LU, oldest first.
     unit_attentions: Vec<(u8, Sense)>,
-    /// Results of copies that may still be asked for.
+    /// Results of copies that the initiator may still request.
     pub copies: Copies,
 }
 
 impl NexusState {
-    /// A nexus without unit attention conditions.
+    /// Creates the state of a nexus without unit attention conditions.
     #[must_use]
     pub fn new(nexus: Nexus, rights: Rights) -> Self {
         Self {
@@ -44,13 +44,13 @@ impl NexusState {
         }
     }
 
-    /// An LU was removed, and its unit attention conditions with it.
+    /// Forgets the unit attention conditions of an LU that was removed.
     pub fn forget_unit(&mut self, lun: u8) {
-        self.unit_attentions.retain(|(of, _)| *of != lun);
+        self.unit_attentions.retain(|(unit, _)| *unit != lun);
     }
 
-    /// Establishes a unit attention condition; one of the same kind is not repeated. Those of a
-    /// reset come before all others (SAM-5 section 5.14.3).
+    /// Establishes a unit attention condition, unless the same condition is pending. Conditions of
+    /// a reset precede all others (SAM-5 section 5.14.3).
     pub fn attend(&mut self, lu: u8, sense: Sense) {
         const RESET: u8 = 0x29;
         if self.unit_attentions.contains(&(lu, sense)) {
@@ -60,7 +60,7 @@ impl NexusState {
         let first = self
             .unit_attentions
             .iter()
-            .position(|(of, other)| *of == lu && !is_reset(other))
+            .position(|(unit, other)| *unit == lu && !is_reset(other))
             .filter(|_| is_reset(&sense));
         self.unit_attentions
             .insert(first.unwrap_or(self.unit_attentions.len()), (lu, sense));
@@ -71,33 +71,36 @@ impl NexusState {
         self.unit_attentions.retain(|(_, other)| *other != sense);
     }
 
-    /// Whether any LU has a unit attention condition for it.
+    /// Whether any LU has a unit attention condition for this nexus.
     pub fn has_attentions(&self) -> bool {
         !self.unit_attentions.is_empty()
     }
 
     /// Reports and ends the oldest unit attention condition of an LU.
     pub fn take_attention(&mut self, lu: u8) -> Option<Sense> {
-        let at = self.unit_attentions.iter().position(|(of, _)| *of == lu)?;
+        let at = self
+            .unit_attentions
+            .iter()
+            .position(|(unit, _)| *unit == lu)?;
         Some(self.unit_attentions.remove(at).1)
     }
 }
 
-/// How a copy ended.
+/// The result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyResult {
     /// LIST IDENTIFIER of the copy.
     pub list: u8,
     /// Every segment was copied.
     pub good: bool,
-    /// Segments copied whole.
+    /// Number of segments copied completely.
     pub segments: u16,
     /// Bytes copied.
     pub bytes: u64,
 }
 
-/// Results of a session's last copies, until they are asked for or there are too many (SPC-4
-/// section 5.17.4.3).
+/// Results of a session's last copies, kept until they are requested or replaced (SPC-4 section
+/// 5.17.4.3).
 #[derive(Debug, Default)]
 pub struct Copies {
     kept: Vec<(u8, CopyResult)>,
@@ -106,10 +109,10 @@ pub struct Copies {
 impl Copies {
     const KEPT_MAX: usize = COPIES_MAX as usize;
 
-    /// Keeps the result of a copy, in place of the oldest if there are too many.
+    /// Keeps the result of a copy. It replaces the oldest one if [`COPIES_MAX`] are kept.
     pub fn keep(&mut self, lu: u8, result: CopyResult) {
         self.kept
-            .retain(|(of, kept)| (*of, kept.list) != (lu, result.list));
+            .retain(|(unit, kept)| (*unit, kept.list) != (lu, result.list));
         if self.kept.len() == Self::KEPT_MAX {
             self.kept.remove(0);
         }
@@ -120,7 +123,7 @@ impl Copies {
         let at = self
             .kept
             .iter()
-            .position(|(of, kept)| (*of, kept.list) == (lu, list))?;
+            .position(|(unit, kept)| (*unit, kept.list) == (lu, list))?;
         Some(self.kept.remove(at).1)
     }
 }

@@ -9,11 +9,12 @@ use crate::verdict::Verdict;
 /// The outcome of a command.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It ends at once and moves no data.
+    /// The command ends at once and moves no data.
     End(Verdict),
-    /// It answers with the parameter data in [`crate::Device::out`], cut to the allocation length.
+    /// The command answers with the parameter data in [`crate::DeviceServer::out`], which is
+    /// truncated to the allocation length.
     Data,
-    /// It reads these bytes; `length_bytes` may be 0.
+    /// The command reads these bytes; `length_bytes` may be 0.
     Read {
         /// Logical unit number.
         lu: u8,
@@ -22,7 +23,7 @@ pub enum Outcome {
         /// Bytes.
         length_bytes: u32,
     },
-    /// It writes these bytes; `length_bytes` may be 0.
+    /// The command writes these bytes; `length_bytes` may be 0.
     Write {
         /// Logical unit number.
         lu: u8,
@@ -33,23 +34,23 @@ pub enum Outcome {
         /// Force unit access.
         fua: bool,
     },
-    /// It empties the volatile cache.
+    /// The command flushes the volatile cache.
     Flush {
         /// Logical unit number.
         lu: u8,
     },
-    /// It takes a parameter list, which [`crate::execute_with_list`] gets.
+    /// The command takes a parameter list. Pass it to [`crate::DeviceServer::execute_with_list`].
     Parameters {
         /// Logical unit number.
         lu: u8,
         /// Bytes of the list.
         length_bytes: u32,
     },
-    /// The LU's reservations are kept, as the record in [`crate::Device::out`].
+    /// The LU's reservations must be stored. Their record is in [`crate::DeviceServer::out`].
     Keep,
-    /// It takes several accesses, perhaps after data of the initiator.
+    /// The command takes several accesses, possibly after data from the initiator.
     Program(Box<Job>),
-    /// It begins an operation that continues after it.
+    /// The command begins an operation that continues after the command.
     Operation {
         /// The accesses of the operation.
         job: Box<Job>,
@@ -98,7 +99,7 @@ pub enum Notice {
     },
 }
 
-/// The initiator and the command do not agree on the direction of the data: INVALID FIELD IN
-/// COMMAND INFORMATION UNIT (SPC-4 annex F).
+/// The initiator's direction of data does not match the command: INVALID FIELD IN COMMAND
+/// INFORMATION UNIT (SPC-4 annex F).
 pub const WRONG_DIRECTION: Sense =
     Sense::new(hakaru_wire::scsi::SenseKey::IllegalRequest, 0x0e, 0x03);

@@ -7,6 +7,6 @@ use hakaru_wire::scsi::AccessState;
 pub struct Port {
     /// Asymmetric access state.
     pub state: AccessState,
-    /// The operator has set it at some time.
+    /// Whether the operator has ever changed the state.
     pub changed: bool,
 }

@@ -1,10 +1,10 @@
-//! Ranges of LUs that one command holds exclusively: COMPARE AND WRITE writes the blocks it has
-//! read before any other command does.
+//! Ranges of LUs that one command holds exclusively. For example, no other command may write the
+//! blocks of a COMPARE AND WRITE between its read and its write.
 //!
 //! Commands that read and then write hold their range from their first access to their last. Every
 //! other write is checked against the held ranges before it goes to the storage. Commands that must
-//! wait form a queue: none overtakes an earlier one that waits for the same blocks. Reads are not
-//! checked; the storage executes each access as a whole.
+//! wait form a queue, and none overtakes an earlier command that waits for the same blocks. Reads
+//! are not checked, because the storage executes each access as a unit.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether both name a byte of the same LU.
+    /// Whether both claims contain a common byte.
     pub fn overlaps(&self, other: &Claim) -> bool {
         let end = |extent: Extent| extent.offset_bytes.saturating_add(extent.length_bytes);
         self.lu == other.lu
@@ -34,7 +34,7 @@ impl Claim {
 #[derive(Debug, Default)]
 pub struct Ranges {
     held: Vec<(Key, Claim)>,
-    /// In order. May name tasks that have ended.
+    /// Tasks that wait, in order. May contain tasks that have ended.
     waiting: VecDeque<(Key, Claim)>,
 }
 
@@ -49,22 +49,23 @@ impl Ranges {
         !self.waiting.is_empty()
     }
 
-    /// Whether `claim` overlaps no held range, and none of the first `before` in the queue.
+    /// Whether `claim` overlaps neither a held range nor any of the first `before` ranges in the
+    /// queue.
     pub fn is_free(&self, claim: &Claim, before: usize) -> bool {
-        let in_line = self.waiting.iter().take(before);
+        let queued = self.waiting.iter().take(before);
         !self
             .held
             .iter()
-            .chain(in_line)
+            .chain(queued)
             .any(|(_, other)| other.overlaps(claim))
     }
 
-    /// Length of the queue.
+    /// Returns the length of the queue.
     pub fn waiting_now(&self) -> usize {
         self.waiting.len()
     }
 
-    /// A command holds this range from now on.
+    /// Marks a range as held by a task.
     pub fn hold(&mut self, key: Key, claim: Claim) {
         self.held.push((key, claim));
     }
@@ -74,17 +75,17 @@ impl Ranges {
         self.waiting.push_back((key, claim));
     }
 
-    /// The command at a place of the queue.
-    pub fn waiting_at(&self, place: usize) -> Option<(Key, Claim)> {
-        self.waiting.get(place).copied()
+    /// Returns the task and range at a position of the queue.
+    pub fn waiting_at(&self, position: usize) -> Option<(Key, Claim)> {
+        self.waiting.get(position).copied()
     }
 
-    /// Removes the command at a place of the queue.
-    pub fn leave(&mut self, place: usize) {
-        self.waiting.remove(place);
+    /// Removes the task at a position of the queue.
+    pub fn leave(&mut self, position: usize) {
+        self.waiting.remove(position);
     }
 
-    /// A task has ended: releases its range.
+    /// Releases the range of a task that has ended.
     pub fn release(&mut self, key: Key) {
         self.held.retain(|(holder, _)| *holder != key);
     }
@@ -127,7 +128,7 @@ mod tests {
         let mut ranges = Ranges::default();
         ranges.hold(key(1), claim(0, 0, 10));
         ranges.wait(key(2), claim(0, 5, 20));
-        // Free of what is held, not of who waits.
+        // The range overlaps no held range, but the range of a waiting task.
         assert!(ranges.is_free(&claim(0, 20, 1), 0));
         assert!(!ranges.is_free(&claim(0, 20, 1), ranges.waiting_now()));
         assert!(!ranges.is_free(&claim(0, 5, 20), 0));

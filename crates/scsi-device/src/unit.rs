@@ -18,30 +18,29 @@ pub struct LogicalUnit {
     pub block_bytes: u32,
     /// Number of logical blocks.
     pub blocks: u64,
-    /// Reads may be answered from the memory of the LU.
+    /// Whether reads may be answered from the memory of the LU.
     pub in_place: bool,
-    /// Names the LU for good: made of the target's name and the LUN, so that it is the same after a
-    /// restart.
+    /// Permanent identity of the LU. It is derived from the target's name and the LUN, so it is the
+    /// same after a restart.
     pub identity: u64,
-    /// START STOP UNIT stopped it.
+    /// Whether START STOP UNIT has stopped the LU.
     pub stopped: bool,
-    /// START STOP UNIT ejected its medium.
+    /// Whether START STOP UNIT has ejected the medium.
     pub ejected: bool,
     /// Nexuses that prevent the removal of the medium.
     pub preventing: Vec<Nexus>,
     /// Settings of MODE SELECT.
     pub mode: ModeState,
     pub(crate) reservations: Reservations,
-    /// The space that the storage reported last.
+    /// The space that the storage has reported last.
     pub space: Option<Space>,
-    /// SANITIZE is under way.
+    /// The SANITIZE operation in progress, if any.
     pub operation: Option<Operation>,
-    /// The last SANITIZE has failed, and nothing ended that state yet.
+    /// Whether the last SANITIZE has failed and no command has ended that state yet.
     pub sanitize_failed: bool,
 }
 
-/// Settings that initiators change by MODE SELECT. It is not kept over a restart, and a reset
-/// undoes it.
+/// Settings that initiators change with MODE SELECT. They do not survive a restart or a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModeState {
     /// SWP.
@@ -64,8 +63,8 @@ impl ModeState {
 
 impl LogicalUnit {
     fn new(target_name: &str, description: LuDescription) -> Self {
-        let kept = description.reservations.as_deref().unwrap_or(&[]);
-        let reservations = Reservations::from_record(kept);
+        let record = description.reservations.as_deref().unwrap_or(&[]);
+        let reservations = Reservations::from_record(record);
         Self {
             block_bytes: description.block_bytes,
             blocks: description.blocks(),
@@ -75,7 +74,7 @@ impl LogicalUnit {
             ejected: false,
             preventing: Vec::new(),
             mode: ModeState::new(&description),
-            reservations: reservations.expect("the shell has checked what was kept"),
+            reservations: reservations.expect("the shell has checked the record of reservations"),
             space: None,
             operation: None,
             sanitize_failed: false,
@@ -83,21 +82,23 @@ impl LogicalUnit {
         }
     }
 
+    /// Changes the size of the LU.
+    ///
     /// # Panics
-    /// If the size is no whole, positive number of blocks.
+    /// If the size is not a positive multiple of the block length.
     pub fn resize(&mut self, size_bytes: u64) {
         self.description.size_bytes = size_bytes;
         check_size(&self.description);
         self.blocks = self.description.blocks();
     }
 
-    /// The record of the reservations that was asked for is on stable storage, or could not be put
-    /// there: then nothing has changed.
+    /// Handles the result of storing the reservations. If they are not on stable storage (`done` is
+    /// false), the previous reservations are restored.
     pub fn end_keeping(&mut self, done: bool) {
-        self.reservations.kept(done);
+        self.reservations.end_keeping(done);
     }
 
-    /// Whether the medium can be accessed.
+    /// Checks that the medium can be accessed.
     pub fn ready(&self) -> Result<(), Sense> {
         if self.ejected {
             Err(Sense::MEDIUM_NOT_PRESENT)
@@ -108,7 +109,7 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether the medium can be written.
+    /// Checks that the medium can be written.
     pub fn writable(&self) -> Result<(), Sense> {
         if self.description.read_only {
             Err(Sense::WRITE_PROTECTED)
@@ -124,7 +125,7 @@ impl LogicalUnit {
         fua || self.description.write_cache && !self.mode.write_cache
     }
 
-    /// Resets the LU, besides the end of its tasks. The medium stays where it is.
+    /// Resets the LU. The caller ends its tasks. The medium stays loaded or ejected.
     pub fn reset(&mut self) {
         self.stopped = false;
         self.preventing.clear();
@@ -132,24 +133,24 @@ impl LogicalUnit {
         self.reservations.reset();
     }
 
-    /// An I_T nexus is lost.
+    /// Handles the loss of an I_T nexus.
     pub fn lose(&mut self, nexus: &Nexus) {
-        self.preventing.retain(|one| one != nexus);
+        self.preventing.retain(|preventing| preventing != nexus);
         self.reservations.lose(nexus);
     }
 }
 
-/// An operation that keeps an LU from its commands until it ends (SANITIZE).
+/// An operation during which the LU refuses commands (SANITIZE).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Operation {
-    /// Progress, of 65 536.
+    /// Progress in units of 1/65 536.
     progress: u16,
-    /// The command that is answered at its end.
+    /// The command that is answered at the end of the operation.
     waiting: Option<Key>,
 }
 
 impl LogicalUnit {
-    /// An operation begins; `waiting` is the command that is answered at its end.
+    /// Begins an operation. `waiting` is the command that is answered at its end.
     pub fn begin_operation(&mut self, waiting: Option<Key>) {
         self.operation = Some(Operation {
             progress: 0,
@@ -157,14 +158,15 @@ impl LogicalUnit {
         });
     }
 
-    /// Progress of the operation, of 65 536.
+    /// Sets the progress of the operation, in units of 1/65 536.
     pub fn set_progress(&mut self, progress: u16) {
         if let Some(operation) = &mut self.operation {
             operation.progress = progress;
         }
     }
 
-    /// Ends the operation. Returns the command that waits for it.
+    /// Ends the operation; `good` is true if it was successful. Returns the command that waits for
+    /// it.
     pub fn end_operation(&mut self, good: bool) -> Option<Key> {
         self.sanitize_failed = !good;
         self.operation
@@ -172,8 +174,8 @@ impl LogicalUnit {
             .and_then(|operation| operation.waiting)
     }
 
-    /// The sense data that refuses commands while an operation is under way, or after it has
-    /// failed.
+    /// Returns the sense data that refuses commands while an operation is in progress or after it
+    /// has failed.
     pub(super) fn occupied(&self) -> Option<Sense> {
         match self.operation {
             Some(operation) => Some(Sense::SANITIZE_IN_PROGRESS.with_progress(operation.progress)),
@@ -188,21 +190,24 @@ impl LogicalUnit {
 pub struct LogicalUnits {
     target_name: String,
     units: Vec<LogicalUnit>,
-    /// LUN → index into `units`.
-    places: [u16; 256],
+    /// Index into `units` by LUN, or [`NONE`].
+    index_by_lun: [u16; 256],
 }
 
 const NONE: u16 = u16::MAX;
 
 impl LogicalUnits {
+    /// Creates the LUs of these descriptions.
+    ///
     /// # Panics
-    /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is no whole, positive
-    /// number of blocks, or what was kept of reservations is none ([`crate::check_reservations`]).
+    /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is not a positive
+    /// multiple of the block length, or a record of reservations is invalid
+    /// ([`crate::check_reservations`]).
     pub fn new(target_name: &str, descriptions: &[LuDescription]) -> Self {
         let mut units = Self {
             target_name: target_name.to_owned(),
             units: Vec::with_capacity(descriptions.len()),
-            places: [NONE; 256],
+            index_by_lun: [NONE; 256],
         };
         descriptions
             .iter()
@@ -210,43 +215,45 @@ impl LogicalUnits {
         units
     }
 
+    /// Adds an LU.
+    ///
     /// # Panics
-    /// As [`Self::new`].
+    /// In the cases in which [`Self::new`] panics.
     pub fn add(&mut self, description: LuDescription) {
         let lun = description.lun;
         assert!(
             matches!(description.block_bytes, 512 | 4096),
-            "LU {lun}: blocks of 512 or 4096 bytes"
+            "LU {lun} must have blocks of 512 or 4096 bytes"
         );
         check_size(&description);
-        assert!(self.get(lun).is_none(), "LU {lun} is there twice");
+        assert!(self.get(lun).is_none(), "LU {lun} already exists");
         self.units
             .push(LogicalUnit::new(&self.target_name, description));
-        self.order();
+        self.index_units();
     }
 
-    /// False: there is none of this number.
+    /// Removes an LU. Returns false if it does not exist.
     pub fn remove(&mut self, lun: u8) -> bool {
         let before = self.units.len();
         self.units.retain(|unit| unit.description.lun != lun);
-        self.order();
+        self.index_units();
         self.units.len() < before
     }
 
-    fn order(&mut self) {
+    fn index_units(&mut self) {
         self.units.sort_by_key(|unit| unit.description.lun);
-        self.places = [NONE; 256];
-        for (place, unit) in self.units.iter().enumerate() {
-            self.places[usize::from(unit.description.lun)] = place as u16;
+        self.index_by_lun = [NONE; 256];
+        for (index, unit) in self.units.iter().enumerate() {
+            self.index_by_lun[usize::from(unit.description.lun)] = index as u16;
         }
     }
 
-    /// An I_T nexus is lost.
+    /// Handles the loss of an I_T nexus.
     pub fn lose(&mut self, nexus: &Nexus) {
         self.units.iter_mut().for_each(|unit| unit.lose(nexus));
     }
 
-    /// How sense data is worded for a LUN.
+    /// Returns the format of sense data for a LUN.
     pub fn sense_format(&self, lun: Lun) -> SenseFormat {
         let number = lun.number().and_then(|number| u8::try_from(number).ok());
         match number.and_then(|number| self.get(number)) {
@@ -255,23 +262,24 @@ impl LogicalUnits {
         }
     }
 
-    /// Name of the SCSI device.
+    /// Returns the name of the SCSI device.
     pub fn target_name(&self) -> &str {
         &self.target_name
     }
 
-    /// The LU of a number.
+    /// Returns the LU with this number.
     pub fn get(&self, lun: u8) -> Option<&LogicalUnit> {
-        self.units.get(usize::from(self.places[usize::from(lun)]))
+        self.units
+            .get(usize::from(self.index_by_lun[usize::from(lun)]))
     }
 
-    /// The LU of a number, to change.
+    /// Returns the LU with this number, mutably.
     pub fn get_mut(&mut self, lun: u8) -> Option<&mut LogicalUnit> {
         self.units
-            .get_mut(usize::from(self.places[usize::from(lun)]))
+            .get_mut(usize::from(self.index_by_lun[usize::from(lun)]))
     }
 
-    /// Numbers, ascending.
+    /// Returns the numbers of all LUs, ascending.
     pub fn numbers(&self) -> impl Iterator<Item = u8> {
         self.units.iter().map(|unit| unit.description.lun)
     }
@@ -281,12 +289,12 @@ fn check_size(description: &LuDescription) {
     let block_bytes = u64::from(description.block_bytes);
     assert!(
         description.size_bytes.is_multiple_of(block_bytes) && description.size_bytes > 0,
-        "LU {}: a whole, positive number of blocks",
+        "the size of LU {} must be a positive multiple of its block length",
         description.lun
     );
 }
 
-/// FNV-1a over name and number.
+/// Returns the FNV-1a hash of name and number.
 fn identity(target_name: &str, lun: u8) -> u64 {
     target_name
         .bytes()

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! Status and sense data of a command.
 
 use hakaru_wire::scsi::{Sense, Status};
 

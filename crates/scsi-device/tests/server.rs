@@ -1,4 +1,4 @@
-//! The device server as a transport uses it: CDBs of two nexuses, and the outcomes.
+//! The device server as a transport uses it: CDBs of two nexuses, and their outcomes.
 
 use hakaru_scsi_device::{
     DeviceServer, Directions, LuDescription, Nexus, NexusState, Notice, Outcome, Rights, Verdict,
@@ -40,7 +40,7 @@ fn check(sense: Sense) -> Verdict {
     Verdict::Check(sense)
 }
 
-/// The verdict of a command that ends at once.
+/// Returns the verdict of a command that ends at once.
 fn verdict(outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::End(verdict) => verdict,
@@ -144,7 +144,7 @@ fn command_whose_data_moves_the_other_way_is_refused() {
     assert_eq!(verdict(outcome), check(WRONG_DIRECTION));
 }
 
-/// PERSISTENT RESERVE OUT with this service action, scope and type, and both keys.
+/// Executes PERSISTENT RESERVE OUT of type Write Exclusive with this service action and these keys.
 fn reserve_out(
     server: &mut DeviceServer,
     nexus: &mut NexusState,
@@ -212,7 +212,7 @@ fn any_cdb_of_any_direction_ends_without_a_panic_and_within_the_unit() {
             cdb[4] &= 0x0f;
         }
         if let Some(unit) = server.units.get_mut(0) {
-            // A command before may have stopped it.
+            // An earlier command may have stopped the LU.
             unit.reset();
         }
         let directions = [READ, WRITE, NO_DATA][(next() % 3) as usize];

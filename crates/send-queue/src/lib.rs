@@ -3,10 +3,10 @@
 //! | type | contents |
 //! |---|---|
 //! | [`SendQueue`] | bytes to send in order: headers by copy, payloads by reference |
-//! | [`Slab`] | values under small reusable numbers; a stale [`Key`] is detected |
+//! | [`Slab`] | values identified by small reusable numbers; a stale [`Key`] is detected |
 //!
-//! The queue knows no protocol and no socket. `iscsi-target` queues ranges of logical units and its
-//! own buffers, `iscsi-session` queues parts of the buffers that its caller writes.
+//! The queue is independent of protocols and sockets. `iscsi-target` queues ranges of logical units
+//! and its own buffers, `iscsi-session` queues parts of the buffers that its caller writes.
 #![forbid(unsafe_code)]
 
 mod queue;

@@ -1,4 +1,4 @@
-//! The send queue: an arena for copied bytes, and payloads by reference.
+//! The send queue: copied bytes in an arena, and payloads by reference.
 
 use std::collections::VecDeque;
 
@@ -23,29 +23,29 @@ pub enum Piece<'a, P> {
 /// A payload and its position among the copied bytes.
 #[derive(Debug)]
 struct Placed<P> {
-    /// Copied bytes queued before it, counted from the first byte ever copied.
+    /// Number of bytes copied into the queue before the payload, over the life of the queue.
     after: u64,
     payload: P,
 }
 
 /// Bytes to send, in order.
 ///
-/// Copied bytes lie one after another in one reusable arena, so any number of headers without
-/// payloads between them is one piece. Payloads are only referenced, never copied.
+/// Copied bytes are contiguous in one reusable arena, so any number of headers without payloads
+/// between them is one piece. Payloads are referenced, never copied.
 #[derive(Debug)]
 pub struct SendQueue<P> {
     arena: Vec<u8>,
-    /// Bytes of the arena that were sent.
+    /// Number of bytes of the arena that were sent.
     arena_sent: usize,
-    /// Copied bytes that were removed from the front of the arena over the life of the queue.
+    /// Number of bytes removed from the front of the arena over the life of the queue.
     reclaimed: u64,
     payloads: VecDeque<Placed<P>>,
-    /// Bytes to send, over the arena and all payloads.
+    /// Number of bytes to send, of the arena and all payloads.
     pending: usize,
 }
 
-/// Capacity that an empty arena keeps, and the number of sent bytes above which an arena that does
-/// not run empty is compacted.
+/// Capacity that an empty arena keeps, bytes. Also the number of sent bytes from which an arena
+/// that does not run empty is compacted.
 const COMPACT_BYTES: usize = 64 << 10;
 
 impl<P> Default for SendQueue<P> {
@@ -61,7 +61,7 @@ impl<P> Default for SendQueue<P> {
 }
 
 impl<P: Payload> SendQueue<P> {
-    /// Returns whether there is nothing to send.
+    /// Returns whether the queue has nothing to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pending == 0
@@ -73,7 +73,7 @@ impl<P: Payload> SendQueue<P> {
         self.pending
     }
 
-    /// Returns the number of copied bytes to send; payloads do not count.
+    /// Returns the number of copied bytes to send, without payloads.
     #[must_use]
     pub fn copied_bytes(&self) -> usize {
         self.arena.len() - self.arena_sent
@@ -137,12 +137,11 @@ impl<P: Payload> SendQueue<P> {
         });
     }
 
-    /// Removes the first `sent` bytes. Calls `completed` with each payload that was sent to its
-    /// end, in order. Returns the payload that was sent in part, if the
-    /// first `sent` bytes end within one.
+    /// Removes the first `sent` bytes. Calls `completed` with each payload that was sent entirely,
+    /// in order. Returns the partly sent payload if the first `sent` bytes end within a payload.
     ///
     /// # Panics
-    /// If fewer bytes are pending.
+    /// Panics if fewer bytes are pending.
     pub fn advance(&mut self, mut sent: usize, mut completed: impl FnMut(P)) -> Option<&mut P> {
         assert!(
             sent <= self.pending,
@@ -183,9 +182,9 @@ impl<P: Payload> SendQueue<P> {
         let until_payload = self.payloads.front().map_or(self.copied_bytes(), |first| {
             (first.after - self.place()) as usize
         });
-        let taken = sent.min(until_payload);
-        self.arena_sent += taken;
-        taken
+        let removed = sent.min(until_payload);
+        self.arena_sent += removed;
+        removed
     }
 
     /// Returns the number of copied bytes sent over the life of the queue.
@@ -193,16 +192,17 @@ impl<P: Payload> SendQueue<P> {
         self.reclaimed + self.arena_sent as u64
     }
 
-    /// Reclaims the sent part of the arena when it is empty, or large and at least half of it: a
-    /// byte moves at most once on average.
+    /// Removes the sent bytes from the arena if they are all of it, or if they are many and at
+    /// least half of it. A byte therefore moves at most once on average.
     fn reclaim(&mut self) {
-        let all = self.arena_sent == self.arena.len();
-        if all || (self.arena_sent >= COMPACT_BYTES && self.arena_sent * 2 >= self.arena.len()) {
+        let drained = self.arena_sent == self.arena.len();
+        if drained || (self.arena_sent >= COMPACT_BYTES && self.arena_sent * 2 >= self.arena.len())
+        {
             self.arena.drain(..self.arena_sent);
             self.reclaimed += self.arena_sent as u64;
             self.arena_sent = 0;
         }
-        if all {
+        if drained {
             self.arena.shrink_to(COMPACT_BYTES);
         }
     }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bytes `start..end` of a source in which byte n is n mod 251.
+    /// A payload: bytes `start..end` of a source in which byte n is n mod 251.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Range {
         start: usize,
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_are_sent_once_and_in_order_however_many_at_a_time(
+        fn bytes_are_sent_once_and_in_order_with_any_size_of_send(
             pushes in proptest::collection::vec((any::<bool>(), 1usize..3000), 1..200),
             sends in proptest::collection::vec(0usize..5000, 1..200),
         ) {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbouring_headers_are_one_piece() {
+    fn adjacent_headers_are_one_piece() {
         let mut queue = SendQueue::<Range>::default();
         (0..32u8).for_each(|i| queue.push_bytes(&[i; 48]));
         assert_eq!(queue.pieces().count(), 1);

@@ -1,12 +1,12 @@
-//! Values under small reusable numbers. Each use of a number has its own generation, so a stale key
-//! finds nothing.
+//! Values identified by small reusable numbers. Each use of a number has its own generation, so a
+//! stale key finds no value.
 
 /// Identifies a value in a [`Slab`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Index of the slot.
     pub index: u32,
-    /// Number of values that the slot held before; wraps around at 2^32.
+    /// Number of values that the slot held previously; wraps around at 2^32.
     pub generation: u32,
 }
 
@@ -16,8 +16,8 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Values in reusable slots. It never shrinks: the number of slots is the highest number of values
-/// held at once.
+/// Values in reusable slots. A slab never shrinks: the number of slots is the maximum number of
+/// values held at the same time.
 #[derive(Debug)]
 pub struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -39,12 +39,12 @@ impl<T> Slab<T> {
         self.slots.len() - self.free.len()
     }
 
-    /// Returns whether there is no value.
+    /// Returns whether the slab is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Inserts the value that `make` returns for its key. Returns both.
+    /// Inserts the value that `make` returns for its key. Returns key and value.
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> (Key, &mut T) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
@@ -61,7 +61,7 @@ impl<T> Slab<T> {
         (key, slot.value.insert(make(key)))
     }
 
-    /// Returns the value of a key, unless it was removed.
+    /// Returns the value of a key. `None` if it was removed.
     pub fn get(&self, key: Key) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         if slot.generation == key.generation {
@@ -71,7 +71,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Returns the value of a key, unless it was removed.
+    /// Returns the value of a key for modification. `None` if it was removed.
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation {
@@ -81,7 +81,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Removes and returns a value.
+    /// Removes and returns a value. `None` if it was removed already.
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -94,7 +94,7 @@ impl<T> Slab<T> {
     }
 
     /// Calls `inspect` on a value, drops the value in place without moving it, and returns the
-    /// result of `inspect`.
+    /// result of `inspect`. `None` if the value was removed already.
     pub fn discard<R>(&mut self, key: Key, inspect: impl FnOnce(&mut T) -> R) -> Option<R> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation != key.generation {
@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn a_discarded_value_is_inspected_once_and_its_slot_used_again() {
+    fn a_discarded_value_is_inspected_once_and_its_slot_is_reused() {
         let mut slab = Slab::default();
         let (key, _) = slab.insert_with(|key| key.index + 40);
         assert_eq!(slab.discard(key, |value| *value), Some(40));
         assert_eq!(slab.discard(key, |value| *value), None);
         assert!(slab.is_empty());
-        let (again, value) = slab.insert_with(|key| key.index);
-        assert_eq!((again.index, again.generation, *value), (0, 1, 0));
+        let (reused, value) = slab.insert_with(|key| key.index);
+        assert_eq!((reused.index, reused.generation, *value), (0, 1, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! One histogram of durations, in the format that every HDR tool reads.
+//! A histogram of durations, in the format that every HDR tool reads.
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use core::fmt;
@@ -30,7 +30,7 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DecodeError::Base64 => write!(f, "histogram is not base64"),
-            DecodeError::Format(why) => write!(f, "histogram cannot be decoded: {why}"),
+            DecodeError::Format(reason) => write!(f, "histogram cannot be decoded: {reason}"),
             DecodeError::Range => write!(f, "histogram holds a duration above one hour"),
         }
     }
@@ -39,12 +39,12 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Histogram {
-    /// Longest duration that is distinguished: one hour.
+    /// Longest duration that is distinguished, one hour.
     pub const MAX_NS: u64 = 3_600_000_000_000;
     /// Significant decimal digits of every value.
     pub const SIGNIFICANT_DIGITS: u8 = 3;
 
-    /// An empty histogram.
+    /// Creates an empty histogram.
     #[must_use]
     pub fn new() -> Histogram {
         let hdr = hdrhistogram::Histogram::new(Self::SIGNIFICANT_DIGITS)
@@ -109,7 +109,7 @@ impl Histogram {
         let mut bytes = Vec::with_capacity(4096);
         V2DeflateSerializer::new()
             .serialize(&self.hdr, &mut bytes)
-            .expect("writing to memory cannot fail and counts are u64 as the format wants");
+            .expect("writing to memory cannot fail, and the format supports u64 counts");
         STANDARD.encode(bytes)
     }
 
@@ -121,14 +121,17 @@ impl Histogram {
         let bytes = STANDARD
             .decode(text.trim())
             .map_err(|_| DecodeError::Base64)?;
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
+        let decoded: hdrhistogram::Histogram<u64> = Deserializer::new()
             .deserialize(&mut std::io::Cursor::new(bytes))
             .map_err(|e| DecodeError::Format(e.to_string()))?;
         let mut histogram = Histogram::new();
-        if read.max() > histogram.hdr.highest_equivalent(Self::MAX_NS) {
+        if decoded.max() > histogram.hdr.highest_equivalent(Self::MAX_NS) {
             return Err(DecodeError::Range);
         }
-        histogram.hdr.add(&read).map_err(|_| DecodeError::Range)?;
+        histogram
+            .hdr
+            .add(&decoded)
+            .map_err(|_| DecodeError::Range)?;
         Ok(histogram)
     }
 }
@@ -141,7 +144,7 @@ impl Default for Histogram {
 
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        // Compares counts alone: the capacity for longer durations may differ.
+        // Compares only the counts, because the capacity for longer durations may differ.
         let counts = |histogram: &Self| {
             let recorded = histogram.hdr.iter_recorded();
             recorded
@@ -218,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn decoding_gives_back_what_was_encoded() {
+    fn encoded_histograms_survive_decoding() {
         let mut h = Histogram::new();
         (1..5_000u64).for_each(|i| h.record_ns(i * i * 17));
         assert_eq!(Histogram::decode(&h.encode()).unwrap(), h);

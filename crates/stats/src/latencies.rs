@@ -1,13 +1,13 @@
 //! Latencies of reads and of writes, recorded separately.
 use crate::latency::Latency;
 
-/// Latencies of one engine's requests, separate for reads and writes. One per engine, not per VM: a
-/// histogram takes 270 KB.
+/// Latencies of one engine's requests, separate for reads and writes. There is one per engine, not
+/// one per VM, because a histogram takes up to 270 KB.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// Of reads.
+    /// Latencies of reads.
     pub read: Latency,
-    /// Of writes.
+    /// Latencies of writes.
     pub write: Latency,
 }
 

@@ -1,10 +1,10 @@
-//! Histogram of the current interval and of the whole measuring phase.
+//! Histograms of the current interval and of the entire measuring phase.
 use crate::Histogram;
 
 /// Latencies of one kind of request, for the current interval and for the measuring phase.
 ///
-/// A duration is recorded once, into the interval. Intervals are folded into the total when they
-/// are taken, so the total is the sum of the intervals by construction and the hot path touches one
+/// A duration is recorded once, into the interval. Intervals are merged into the total when they
+/// are taken. The total is therefore the sum of the intervals, and the hot path touches one
 /// histogram.
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
@@ -39,8 +39,8 @@ impl Latency {
         self.recent_ns
     }
 
-    /// Ends the interval. `read` receives its histogram. Its counts are added to the total if
-    /// `measured`, else dropped.
+    /// Ends the interval and passes its histogram to `read`. The counts are added to the total if
+    /// `measured` is set, else dropped.
     pub fn take_interval<R>(&mut self, measured: bool, read: impl FnOnce(&Histogram) -> R) -> R {
         let result = read(&self.interval);
         if measured && !self.interval.is_empty() {

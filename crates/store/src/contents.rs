@@ -1,5 +1,5 @@
-//! Contents of a memory LU that is configured as full: drawn from a seed, every block different,
-//! generated on first read.
+//! Contents of a memory LU that is configured as full. They are derived from a seed, differ in
+//! every block, and are generated on first read.
 //!
 //! The random numbers are of low quality. They give a compressor the configured ratio and reveal a
 //! misplaced block.
@@ -7,7 +7,7 @@ use crate::written::GRANULE_BYTES;
 
 /// Shortest logical block; each sector starts with its own incompressible bytes.
 const SECTOR_BYTES: usize = 512;
-/// Minimum of incompressible bytes per sector, without which two sectors could be equal.
+/// Minimum number of incompressible bytes per sector. With fewer, two sectors could be equal.
 const STAMP_BYTES: usize = 8;
 
 /// Parameters of the contents.
@@ -21,10 +21,11 @@ pub struct Contents {
 impl Contents {
     /// Creates contents of which a compressor can remove `compressible_percent`, 0 to 100.
     pub fn new(seed: u64, compressible_percent: u8) -> Contents {
-        let kept = SECTOR_BYTES * usize::from(100 - compressible_percent.min(100)) / 100;
+        let incompressible_bytes =
+            SECTOR_BYTES * usize::from(100 - compressible_percent.min(100)) / 100;
         Contents {
             seed,
-            incompressible: kept.next_multiple_of(8).max(STAMP_BYTES),
+            incompressible: incompressible_bytes.next_multiple_of(8).max(STAMP_BYTES),
         }
     }
 
@@ -93,10 +94,10 @@ mod tests {
             for sector in bytes.chunks(SECTOR_BYTES) {
                 let (drawn, rest) = sector.split_at(SECTOR_BYTES - zeros);
                 assert!(rest.iter().all(|byte| *byte == 0));
-                let chance = drawn.iter().filter(|byte| **byte == 0).count();
+                let random_zeros = drawn.iter().filter(|byte| **byte == 0).count();
                 assert!(
-                    chance <= 2 + drawn.len() / 64,
-                    "{chance} zeros in the random bytes"
+                    random_zeros <= 2 + drawn.len() / 64,
+                    "{random_zeros} zeros in the random bytes"
                 );
             }
         }

@@ -13,7 +13,7 @@ use crate::request::{FileId, FileOp, FileRequest, FileRequestId, Request};
 /// State shared by all stores.
 #[derive(Debug)]
 pub(crate) struct StoreContext {
-    /// Time of the present call.
+    /// Time of the current call.
     pub(crate) now: Time,
     pub(crate) gate: Option<Gate<Held>>,
     pub(crate) requests: VecDeque<Request>,
@@ -34,7 +34,7 @@ pub(crate) enum Held {
     PoolWork { pool: usize, work: usize },
 }
 
-/// An event to report to operator or initiators.
+/// An event to report to the operator or to initiators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The use of a pool has reached its soft threshold.
@@ -135,7 +135,7 @@ impl StoreContext {
     /// Removes and returns the purpose of a completed request.
     ///
     /// # Panics
-    /// If there is no such request: each is answered exactly once.
+    /// If there is no such request. Each request is answered exactly once.
     pub(crate) fn take_purpose(&mut self, id: FileRequestId) -> Purpose {
         self.purposes.remove(id.0)
     }

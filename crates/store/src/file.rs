@@ -10,18 +10,18 @@ use slab::Slab;
 use crate::context::{Purpose, StoreContext, Transfer};
 use crate::request::{FileDone, FileId, FileOp};
 
-/// Bytes deallocated by one request. The file system blocks other writers of the file meanwhile
-/// (about a millisecond on ext4).
+/// Maximum bytes deallocated by one request. The file system blocks other writers of the file
+/// meanwhile (about a millisecond on ext4).
 const PUNCH_BYTES: u64 = 256 << 20;
-/// Bytes written by one request of a sweep.
+/// Maximum bytes written by one request of a sweep.
 const WRITE_BYTES: u64 = 256 << 10;
 
 /// The file of an LU.
 #[derive(Debug)]
 pub struct FileStore {
     file: FileId,
-    /// A write was lost and it is unknown which. Further writes are refused, because they would
-    /// hide the loss.
+    /// Whether a write was lost. It is unknown which, so further writes are refused, because they
+    /// would hide the loss.
     failed: bool,
 }
 
@@ -42,6 +42,7 @@ pub(crate) struct FileSweep {
 enum SweepMethod {
     /// Deallocates the allocated extents.
     Punch,
+    /// Zeroes the ranges.
     Zero,
     /// Writes whole blocks.
     Write(Vec<u8>),
@@ -149,8 +150,9 @@ impl FileStore {
         }
     }
 
-    /// A failed non-durable write leaves old or new data, so the LU stays usable. After a failed
-    /// sync the kernel discards the pages that it could not write, and the next sync would succeed.
+    /// Returns the result of a failed write or sync. A failed non-durable write leaves old or new
+    /// data, so the LU stays usable. After a failed sync the kernel discards the pages that it
+    /// could not write, and the next sync would succeed.
     fn write_failed(&mut self, op: FileOp, error: &io::Error) -> IoResult {
         let no_space = matches!(
             error.kind(),
@@ -192,7 +194,7 @@ impl FileStore {
             (FileOp::Extents { .. }, result) => {
                 let hole = done.extents.first().filter(|(_, mapped)| !mapped);
                 match hole {
-                    Some((extent, _)) if result.is_ok() => sweep.pass(extent.length_bytes),
+                    Some((extent, _)) if result.is_ok() => sweep.advance(extent.length_bytes),
                     _ => {
                         self.punch(id, context, sweeps);
                         return None;
@@ -200,7 +202,7 @@ impl FileStore {
                 }
             }
             (FileOp::Sync, Ok(())) => return Some((sweeps.remove(id).io, IoResult::Done)),
-            (_, Ok(())) => sweep.pass(sweep.step_bytes),
+            (_, Ok(())) => sweep.advance(sweep.step_bytes),
             (FileOp::Punch { .. } | FileOp::Zero { .. }, Err(error))
                 if error.kind() == ErrorKind::Unsupported =>
             {
@@ -234,7 +236,7 @@ impl FileStore {
         let length_bytes = range.length_bytes.min(PUNCH_BYTES);
         match &mut sweep.method {
             SweepMethod::Punch => {
-                // A hole needs no request.
+                // Holes need not be deallocated.
                 let op = FileOp::Extents {
                     length_bytes: range.length_bytes,
                     extents_max: 1,
@@ -292,7 +294,7 @@ impl FileSweep {
     }
 
     /// Removes `bytes` from the start of the last range, because they are done.
-    fn pass(&mut self, bytes: u64) {
+    fn advance(&mut self, bytes: u64) {
         if let Some(range) = self.ranges.last_mut() {
             range.offset_bytes += bytes;
             range.length_bytes -= bytes;
@@ -304,7 +306,7 @@ impl FileSweep {
 }
 
 impl SweepMethod {
-    /// Returns the method of a WRITE SAME of `block`: zeros need not be written.
+    /// Returns the method of a WRITE SAME of `block`. A block of zeros need not be written.
     fn of_write_same(block: &[u8], length_bytes: u64, unmap: bool) -> SweepMethod {
         if block.iter().any(|byte| *byte != 0) {
             SweepMethod::Write(repeated(block, length_bytes))

@@ -1,4 +1,4 @@
-//! The timing model in front of the stores: holds each access until its modelled completion.
+//! The timing model in front of the stores. It holds each access until its modelled completion.
 use hakaru_drive::{Array, Op, Request};
 use hakaru_units::Time;
 use slab::Slab;
@@ -22,7 +22,7 @@ pub(crate) struct DriveWork {
     pub(crate) fua: bool,
 }
 
-/// Holds accesses, each identified by a `T`.
+/// Gate that holds accesses, each identified by a `T`.
 #[derive(Debug)]
 pub(crate) struct Gate<T> {
     model: Array,
@@ -31,7 +31,7 @@ pub(crate) struct Gate<T> {
 
 #[derive(Debug)]
 struct HeldAccess<T> {
-    /// Requests of the model in flight for this access.
+    /// The model's requests in flight for this access.
     requests_left: u32,
     access: T,
 }

@@ -24,7 +24,7 @@ impl<M: LuMemory> Storage<M> {
         &self.pools
     }
 
-    /// Returns a pool, to change its groups.
+    /// Returns a pool for changes to its groups.
     pub fn pool_mut(&mut self, number: usize) -> &mut PoolStore {
         &mut self.pools[number]
     }
@@ -36,6 +36,9 @@ impl<M: LuMemory> Storage<M> {
     }
 
     /// Attaches a logical unit at an unused number.
+    ///
+    /// # Panics
+    /// If the number is in use.
     pub fn attach(&mut self, lun: u8, lu: Lu<M>) {
         let slot = &mut self.lus[usize::from(lun)];
         assert!(slot.is_none(), "LUN {lun} is already in use");
@@ -47,7 +50,7 @@ impl<M: LuMemory> Storage<M> {
         self.lus[usize::from(lun)] = None;
     }
 
-    /// Returns the logical unit of a number.
+    /// Returns the logical unit of this number.
     #[must_use]
     pub fn lu(&self, lun: u8) -> Option<&Lu<M>> {
         self.lus[usize::from(lun)].as_ref()
@@ -73,7 +76,8 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// For an LU in a pool: returns the bytes allocated to it, and the bytes still available to it.
+    /// Returns the bytes allocated to an LU in a pool, and the bytes still available to it. `None`
+    /// for other LUs.
     #[must_use]
     pub fn space(&self, lun: u8) -> Option<(u64, u64)> {
         match self.lu(lun)?.store {
@@ -88,7 +92,7 @@ impl<M: LuMemory> Storage<M> {
         self.context.gate.as_ref().map(Gate::model)
     }
 
-    /// Returns a permanent name of a volume: volume numbers are not reused.
+    /// Returns a permanent name of a volume. Volume numbers are not reused.
     #[must_use]
     pub fn volume_identity(&self, pool: usize, volume: VolumeId) -> String {
         let uuid = u128::from_be_bytes(self.pools[pool].core().uuid());

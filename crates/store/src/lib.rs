@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! submit(now, Io, take_buffer)              an access of the device server
-//! cancel(now, IoId)                         ends an access that a pool still holds
+//! cancel(now, IoId)                         cancels an access that waits in a pool
 //! order(now, pool, number, pool::Request)   a management request for a pool
 //! poll_request() -> Request
 //!     File                                  carry it out, then handle_file_done(now, FileDone)
@@ -16,8 +16,8 @@
 //! poll_timeout() -> Time                    deadline for handle_timeout(now, take_buffer)
 //! ```
 //!
-//! An access passes two stations. The model holds it until its modelled completion (without a model
-//! it passes at once), then the LU's store carries it out. Memory completes it within the call.
+//! An access passes two stages. The model holds it until its modelled completion (without a model
+//! it passes at once). Then the LU's store carries it out. Memory completes it within the call.
 //! Files and pools issue file requests. After any call, drain all requests and results. A file
 //! request marked `at_once` may be tried within the call (from the page cache). Any other request
 //! goes to a queue, so that a long sweep does not block other accesses.

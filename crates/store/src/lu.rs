@@ -18,8 +18,8 @@ pub struct Lu<M> {
     pub block_bytes: u32,
     /// Position on the modelled drives; ignored without a model.
     pub place: Place,
-    /// Permanent name of the data, independent of the LUN, so that persistent state (reservations)
-    /// is not inherited by other data. `None` if the data ends with the process.
+    /// Permanent name of the data, independent of the LUN, so that other data does not inherit
+    /// persistent state (reservations). `None` if the data ends with the process.
     pub identity: Option<String>,
     /// UNMAP commands that reached the store.
     pub unmaps: u64,
@@ -81,7 +81,7 @@ impl<M> Lu<M> {
                 fua,
             } => (Op::Write, *fua, *offset_bytes, data.len() as u64),
             IoOp::Flush => (Op::Flush, false, 0, self.size_bytes),
-            // The pieces that it writes to a pool are held one by one.
+            // The model holds each piece that the command writes to a pool separately.
             IoOp::WriteSame { .. } if self.is_thin() => (Op::Flush, false, 0, 0),
             // The drives write as much as for data from the initiator.
             IoOp::WriteSame {
@@ -90,7 +90,7 @@ impl<M> Lu<M> {
                 let op = if *unmap { Op::Unmap } else { Op::Write };
                 (op, *fua && !unmap, range.offset_bytes, range.length_bytes)
             }
-            // Only the controller's time for a command.
+            // All others cost only the controller's time for a command.
             _ => (Op::Flush, false, 0, 0),
         };
         let stretch = self.stretch(offset_bytes, length_bytes);

@@ -1,7 +1,7 @@
 //! An LU in RAM: its memory, and a map of the granules that were written.
 //!
 //! Every access completes at once, except UNMAP and WRITE SAME of more than a few blocks: a
-//! [`Sweep`] carries them out in steps, because a command of 512 bytes may ask for 32 MiB, and an
+//! [`Sweep`] carries them out in steps, because a command of 512 bytes may request 32 MiB, and an
 //! initiator may send 127 of them at once. An LU configured as full has contents from the start
 //! ([`Contents`]); a granule is filled with them when it is first read or partly written.
 use hakaru_scsi_device::{Extent, IoFailure, IoOp, IoResult, Returned};
@@ -11,11 +11,11 @@ use crate::written::Written;
 
 pub use crate::written::GRANULE_BYTES;
 
-/// Bytes written, cleared or deallocated before other accesses proceed: half a millisecond of work
-/// if the memory is touched for the first time.
+/// Maximum bytes written, cleared or deallocated before other accesses proceed. That is half a
+/// millisecond of work if the memory is touched for the first time.
 pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
-/// Longest UNMAP or WRITE SAME that is carried out within its call.
+/// Longest UNMAP or WRITE SAME that is carried out within its call, bytes.
 const AT_ONCE_BYTES: u64 = 64 << 10;
 
 /// The memory of an LU, all zero initially. The caller checks that ranges are within it.
@@ -32,10 +32,10 @@ pub trait LuMemory {
     /// Makes a range read as zeros, and frees its memory if possible.
     fn discard(&mut self, offset_bytes: u64, length_bytes: u64);
 
-    /// Prefetches a range that is about to be read in place ([`IoResult::ReadInPlace`]).
+    /// Prefetches a range that will soon be read in place ([`IoResult::ReadInPlace`]).
     fn prefetch(&self, _offset_bytes: u64, _length: usize) {}
 
-    /// Accepts a range back that was lent to a reader.
+    /// Takes back a range that was lent to a reader.
     fn take_back(&mut self, _returned: Returned) {}
 }
 
@@ -43,7 +43,7 @@ pub trait LuMemory {
 #[derive(Debug)]
 pub struct MemoryStore<M> {
     memory: M,
-    taken: Written,
+    allocated: Written,
     full: Option<Full>,
 }
 
@@ -51,7 +51,7 @@ pub struct MemoryStore<M> {
 #[derive(Debug)]
 struct Full {
     contents: Contents,
-    /// Granules that were filled with their contents, or changed since.
+    /// Granules that were filled with their contents, or overwritten.
     settled: Written,
 }
 
@@ -79,7 +79,7 @@ impl<M: LuMemory> MemoryStore<M> {
         let size_bytes = memory.size_bytes();
         MemoryStore {
             memory,
-            taken: Written::new(size_bytes),
+            allocated: Written::new(size_bytes),
             full: None,
         }
     }
@@ -89,7 +89,7 @@ impl<M: LuMemory> MemoryStore<M> {
     pub fn full(memory: M, contents: Contents) -> MemoryStore<M> {
         let mut store = MemoryStore::new(memory);
         let size_bytes = store.memory.size_bytes();
-        store.taken.set(0, size_bytes);
+        store.allocated.set(0, size_bytes);
         store.full = Some(Full {
             contents,
             settled: Written::new(size_bytes),
@@ -109,11 +109,11 @@ impl<M: LuMemory> MemoryStore<M> {
 
     /// Returns the number of allocated bytes.
     pub(crate) fn mapped_bytes(&self) -> u64 {
-        self.taken.bytes()
+        self.allocated.bytes()
     }
 
     /// Starts an access, and completes it unless it needs a sweep. `take_buffer` returns an empty
-    /// buffer of a capacity, for reads that are not made in place.
+    /// buffer of at least a capacity, for reads that are not in place.
     pub(crate) fn access(
         &mut self,
         op: IoOp,
@@ -168,7 +168,7 @@ impl<M: LuMemory> MemoryStore<M> {
                 });
             }
             IoOp::Status { range, extents_max } => {
-                IoResult::Provisioned(self.taken.extents(range, extents_max))
+                IoResult::Provisioned(self.allocated.extents(range, extents_max))
             }
             // Data in RAM ends with the process, and so must its reservations.
             IoOp::Keep { .. } => IoResult::Failed(IoFailure::Internal),
@@ -186,8 +186,8 @@ impl<M: LuMemory> MemoryStore<M> {
         }
     }
 
-    /// Takes a step of a sweep, of at most `budget` bytes, and subtracts the bytes done. Returns
-    /// whether it was the last.
+    /// Carries out a step of a sweep, of at most `budget` bytes, and subtracts the bytes done.
+    /// Returns whether it was the last step.
     pub(crate) fn step(&mut self, sweep: &mut Sweep, budget: &mut u64) -> bool {
         while let Some(range) = sweep.ranges.last_mut() {
             let done = match &sweep.block {
@@ -241,7 +241,7 @@ impl<M: LuMemory> MemoryStore<M> {
     fn write(&mut self, offset_bytes: u64, data: &[u8]) {
         self.settle(offset_bytes, data.len() as u64, true);
         self.memory.write(offset_bytes, data);
-        self.taken.set(offset_bytes, data.len() as u64);
+        self.allocated.set(offset_bytes, data.len() as u64);
     }
 
     /// Writes the block repeatedly from the start of the range. Returns the number of bytes done.
@@ -253,7 +253,7 @@ impl<M: LuMemory> MemoryStore<M> {
             self.memory.write(range.offset_bytes + done, block);
             done += block.len() as u64;
         }
-        self.taken.set(range.offset_bytes, done);
+        self.allocated.set(range.offset_bytes, done);
         *budget = budget.saturating_sub(done);
         done
     }
@@ -262,12 +262,12 @@ impl<M: LuMemory> MemoryStore<M> {
     /// granules cost almost nothing.
     fn erase(&mut self, range: Extent, budget: &mut u64) -> u64 {
         let end = range.offset_bytes + range.length_bytes;
-        let (start, taken_end) = self.taken.next(range.offset_bytes, end, 2 * STEP_BYTES);
-        let until = taken_end.min(start + *budget);
+        let (start, allocated_end) = self.allocated.next(range.offset_bytes, end, 2 * STEP_BYTES);
+        let until = allocated_end.min(start + *budget);
         if until > start {
             self.settle(start, until - start, true);
             self.memory.discard(start, until - start);
-            self.taken.clear(start, until - start);
+            self.allocated.clear(start, until - start);
         }
         *budget -= until - start;
         until - range.offset_bytes
@@ -313,7 +313,7 @@ mod tests {
         expected.truncate(size as usize);
         let mut store = full();
         assert_eq!(store.mapped_bytes(), size.next_multiple_of(GRANULE_BYTES));
-        // Parts of granules are written, deallocated and filled before the rest of them is read.
+        // Parts of granules are written, deallocated and filled before their rest is read.
         store.write(5 * KIB, &[7; 512]);
         expected[5 << 10..][..512].fill(7);
         store.write(8 * KIB, &[8; 4096]);
@@ -355,10 +355,10 @@ mod tests {
     fn written_granules_are_reported_as_allocated_until_they_are_deallocated() {
         let mut store = store(1 << 20);
         let whole = extent(0, 1 << 20);
-        assert_eq!(store.taken.extents(whole, 9), [(whole, false)]);
+        assert_eq!(store.allocated.extents(whole, 9), [(whole, false)]);
         store.write(8 * KIB, &[7; 512]);
         store.write(16 * KIB, &[7; 8192]);
-        let extents = store.taken.extents(whole, 9);
+        let extents = store.allocated.extents(whole, 9);
         let expected = [
             (extent(0, 8 * KIB), false),
             (extent(8 * KIB, 4 * KIB), true),
@@ -367,7 +367,7 @@ mod tests {
             (extent(24 * KIB, 1000 * KIB), false),
         ];
         assert_eq!(extents, expected);
-        assert_eq!(store.taken.extents(whole, 2), expected[..2]);
+        assert_eq!(store.allocated.extents(whole, 2), expected[..2]);
         assert_eq!(store.mapped_bytes(), 12 * KIB);
         // A deallocated part of a granule reads as zeros but stays allocated.
         sweep(

@@ -6,7 +6,7 @@ use hakaru_pool::ActionId;
 use hakaru_pool::metadata::Batch;
 use hakaru_scsi_device::{Extent, IoId};
 
-/// A file that the shell has open: an LU's, or that of a pool's group.
+/// An open file of the shell: the file of an LU or of a pool's group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
@@ -76,7 +76,7 @@ pub struct FileDone {
     pub bytes: Vec<u8>,
     /// Extents, for [`FileOp::Extents`]; otherwise empty.
     pub extents: Vec<(Extent, bool)>,
-    /// Success of the whole operation, or the error.
+    /// Success of the entire operation, or the error.
     pub result: io::Result<()>,
 }
 
@@ -98,9 +98,9 @@ pub struct Committed {
     pub pool: usize,
     /// Action of the request.
     pub action: ActionId,
-    /// Success if the batch is on stable storage; else the error, and the state is unknown.
+    /// Success if the batch is on stable storage. On an error it is unknown whether it is.
     pub result: Result<(), String>,
-    /// The space for metadata is almost exhausted.
+    /// Whether the space for metadata is almost exhausted.
     pub metadata_is_low: bool,
 }
 

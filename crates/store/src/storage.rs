@@ -15,11 +15,11 @@ use crate::memory::{Accessed, LuMemory, MemoryStore, STEP_BYTES, Sweep};
 use crate::pool::PoolStore;
 use crate::request::{Committed, FileDone, Request};
 
-/// Bytes of accesses that the model completes within one call: a millisecond of work. Any number of
-/// accesses may complete at the same instant.
+/// Maximum bytes of modelled accesses that are carried out within one call: a millisecond of work.
+/// Any number of accesses may complete at the same instant.
 const PASS_BYTES: u64 = 4 << 20;
 
-/// Sweeps that take part in one step. Each has a small fixed cost.
+/// Maximum number of sweeps in one step. Each has a small fixed cost.
 const SWEEPS_PER_STEP: usize = 64;
 
 /// Returns an empty buffer of at least this capacity, for data that is read.
@@ -35,12 +35,13 @@ pub struct Storage<M> {
     file_sweeps: Slab<FileSweep>,
     /// Accesses to memory carried out in steps, round-robin, each with its LU.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
-    /// The model has completed accesses that the last call left for the next one.
+    /// Whether accesses that the model has completed were left for the next call.
     passing: bool,
 }
 
 impl<M: LuMemory> Storage<M> {
-    /// Creates a storage without LUs and pools. `model`: `None` for "as fast as the machine".
+    /// Creates a storage without LUs and pools. `model`: `None` lets accesses complete as fast as
+    /// the machine allows.
     #[must_use]
     pub fn new(model: Option<Array>) -> Storage<M> {
         Storage {
@@ -96,7 +97,8 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
-    /// Ends an access that a pool still holds, for space or a copy. Returns false if there is none.
+    /// Cancels an access that waits in a pool for space or for a copy. Returns false if there is
+    /// none.
     pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
         self.context.now = now;
         let context = &mut self.context;
@@ -115,7 +117,7 @@ impl<M: LuMemory> Storage<M> {
         self.pools[pool].poll_ordered()
     }
 
-    /// Passes on accesses that the model has completed, and takes a step of the sweeps over memory.
+    /// Carries out accesses that the model has completed, and a step of the sweeps over memory.
     pub fn handle_timeout(&mut self, now: Time, take_buffer: TakeBuffer<'_>) {
         self.context.now = now;
         if let Some(gate) = &mut self.context.gate {
@@ -147,7 +149,7 @@ impl<M: LuMemory> Storage<M> {
         self.step_sweeps();
     }
 
-    /// Carries out a millisecond of work on the sweeps, round-robin.
+    /// Carries out up to [`STEP_BYTES`] of the sweeps, round-robin.
     fn step_sweeps(&mut self) {
         let mut budget = STEP_BYTES;
         for _ in 0..SWEEPS_PER_STEP.min(self.sweeps.len()) {
@@ -189,7 +191,7 @@ impl<M: LuMemory> Storage<M> {
         self.context.done.pop_front()
     }
 
-    /// Returns the next event to report to operator or initiators.
+    /// Returns the next event to report to the operator or to initiators.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         self.pools.iter_mut().find_map(PoolStore::poll_notice)
     }
@@ -205,8 +207,8 @@ impl<M: LuMemory> Storage<M> {
             }
             Purpose::Sweep { lun, sweep } => {
                 let file = file_store(&mut self.lus, lun);
-                let ended = file.handle_step(sweep, done, context, &mut self.file_sweeps);
-                context.done.extend(ended);
+                let result = file.handle_step(sweep, done, context, &mut self.file_sweeps);
+                context.done.extend(result);
             }
             Purpose::PoolAccess { pool, access } => {
                 self.pools[pool].handle_piece(access, done, context);
@@ -223,7 +225,7 @@ impl<M: LuMemory> Storage<M> {
         self.pools[committed.pool].handle_committed(committed, &mut self.context);
     }
 
-    /// Completes the storing of reservations: on stable storage if `ok`, else failed.
+    /// Handles stored reservations: on stable storage if `ok`, otherwise failed.
     pub fn handle_kept(&mut self, io: IoId, ok: bool) {
         let result = if ok {
             IoResult::Done
@@ -233,7 +235,7 @@ impl<M: LuMemory> Storage<M> {
         self.context.done.push_back((io, result));
     }
 
-    /// Accepts memory back that was lent.
+    /// Takes back memory that was lent.
     pub fn take_back(&mut self, returned: Returned) {
         let (Returned::Read(lent) | Returned::Abandoned(lent)) = returned;
         if let Some(store) = self.memory_mut(lent.lun) {
@@ -263,8 +265,8 @@ impl<M: LuMemory> Storage<M> {
         let context = &mut self.context;
         let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
             // The LU was withdrawn while the model held the access.
-            let gone = IoResult::Failed(IoFailure::Internal);
-            return context.done.push_back((io.id, gone));
+            let withdrawn = IoResult::Failed(IoFailure::Internal);
+            return context.done.push_back((io.id, withdrawn));
         };
         lu.unmaps += u64::from(matches!(io.op, IoOp::Unmap { .. }));
         if let IoOp::Keep { record } = io.op {
@@ -273,7 +275,7 @@ impl<M: LuMemory> Storage<M> {
                 .requests
                 .push_back(Request::Keep { io, lun, record });
         }
-        let ended = match &mut lu.store {
+        let result = match &mut lu.store {
             Store::Memory(memory) => match memory.access(io.op, take_buffer) {
                 Accessed::Now(result) => Some(result),
                 Accessed::Sweep(sweep) => {
@@ -290,7 +292,7 @@ impl<M: LuMemory> Storage<M> {
                 None
             }
         };
-        context.done.extend(ended.map(|result| (io.id, result)));
+        context.done.extend(result.map(|result| (io.id, result)));
     }
 }
 

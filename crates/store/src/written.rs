@@ -1,15 +1,14 @@
 //! Bitmap of the written granules of an LU in RAM.
 use hakaru_scsi_device::Extent;
 
-/// Allocation unit, bytes. A multiple of every logical block length except the largest, which it
-/// equals.
+/// Allocation unit, bytes. It is a multiple of both logical block lengths, 512 and 4096.
 pub const GRANULE_BYTES: u64 = 4096;
 /// Granules per chunk of the map: 128 MiB.
 const CHUNK_GRANULES: u64 = 1 << 15;
 /// Words per chunk.
 const CHUNK_WORDS: usize = (CHUNK_GRANULES / 64) as usize;
 
-/// A bit for each granule, in chunks that exist only if one of their bits was set.
+/// Bitmap with a bit for each granule, in chunks that exist only if one of their bits was set.
 #[derive(Debug)]
 pub(crate) struct Written {
     chunks: Vec<Option<Box<[u64; CHUNK_WORDS]>>>,
@@ -69,18 +68,18 @@ impl Written {
     }
 
     /// Returns the first granule from `granule` on, before `end`, that is set (or clear, if not
-    /// `taken`); else `end`.
-    pub(crate) fn find(&self, mut granule: u64, end: u64, taken: bool) -> u64 {
+    /// `set`); otherwise `end`.
+    pub(crate) fn find(&self, mut granule: u64, end: u64, set: bool) -> u64 {
         while granule < end {
             let Some(chunk) = &self.chunks[(granule / CHUNK_GRANULES) as usize] else {
-                if !taken {
+                if !set {
                     return granule;
                 }
                 granule = (granule / CHUNK_GRANULES + 1) * CHUNK_GRANULES;
                 continue;
             };
             let word = chunk[(granule % CHUNK_GRANULES / 64) as usize];
-            let wanted = (if taken { word } else { !word }) >> (granule % 64);
+            let wanted = (if set { word } else { !word }) >> (granule % 64);
             if wanted != 0 {
                 return (granule + u64::from(wanted.trailing_zeros())).min(end);
             }
@@ -90,7 +89,7 @@ impl Written {
     }
 
     /// Returns the next allocated range from `at` on, before `end`, as (start, end); both `end` if
-    /// there is none. Searches at most `within_bytes` beyond its start.
+    /// no range is allocated. Searches at most `within_bytes` beyond its start.
     pub(crate) fn next(&self, at: u64, end: u64, within_bytes: u64) -> (u64, u64) {
         let last = end.div_ceil(GRANULE_BYTES);
         let first = self.find(at / GRANULE_BYTES, last, true);
@@ -100,7 +99,8 @@ impl Written {
         (bytes(first), bytes(after))
     }
 
-    /// Returns consecutive extents from the start of the range; neighbours differ.
+    /// Returns consecutive extents from the start of the range, each with whether it is allocated.
+    /// Neighbours differ.
     pub(crate) fn extents(&self, range: Extent, extents_max: usize) -> Vec<(Extent, bool)> {
         let end = range.offset_bytes + range.length_bytes;
         let last = end.div_ceil(GRANULE_BYTES);
@@ -108,13 +108,13 @@ impl Written {
         let mut at = range.offset_bytes;
         while at < end && extents.len() < extents_max {
             let granule = at / GRANULE_BYTES;
-            let taken = self.is_set(granule);
-            let until = (self.find(granule, last, !taken) * GRANULE_BYTES).min(end);
+            let is_set = self.is_set(granule);
+            let until = (self.find(granule, last, !is_set) * GRANULE_BYTES).min(end);
             let extent = Extent {
                 offset_bytes: at,
                 length_bytes: until - at,
             };
-            extents.push((extent, taken));
+            extents.push((extent, is_set));
             at = until;
         }
         extents

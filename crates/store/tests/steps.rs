@@ -11,7 +11,7 @@ const SIZE: u64 = 64 << 20;
 /// Work of one step, bytes.
 const STEP: u64 = 1 << 20;
 
-/// Two LUs in memory.
+/// Returns a storage with two LUs in memory.
 fn storage(model: Option<Array>) -> Storage<ChunkedMemory> {
     let mut storage = Storage::new(model);
     for lun in 0..2 {
@@ -68,7 +68,7 @@ fn a_read_does_not_wait_for_fills_that_came_before_it() {
     submit(&mut storage, 1, FILLS, read);
     let first = done(&mut storage);
     let [(FILLS, IoResult::ReadData(_))] = first.as_slice() else {
-        panic!("only the read has ended: {first:?}");
+        panic!("only the read must have ended: {first:?}");
     };
     let mut ended = Vec::new();
     while storage.poll_timeout() == Some(Time::ZERO) {
@@ -85,7 +85,7 @@ fn a_read_does_not_wait_for_fills_that_came_before_it() {
 fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several_calls() {
     const READS: u32 = 16;
     const READ_BYTES: u64 = 1 << 20;
-    /// Bytes of one call.
+    /// Bytes carried out per call.
     const CALL: u64 = 4 << 20;
     let model = ArrayModel {
         controller: Controller {

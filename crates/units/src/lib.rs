@@ -40,7 +40,7 @@ pub struct Time(pub u64);
 impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant that occurs.
+    /// The latest instant, which never occurs.
     pub const MAX: Time = Time(u64::MAX);
 
     /// Returns the instant `s` seconds after the origin. `s` is finite and not negative.
@@ -50,13 +50,13 @@ impl Time {
         Time((s * 1e9).round() as u64)
     }
 
-    /// Returns the nanoseconds from the origin.
+    /// Returns the number of nanoseconds from the origin.
     #[must_use]
     pub const fn as_ns(self) -> u64 {
         self.0
     }
 
-    /// Returns the seconds from the origin.
+    /// Returns the number of seconds from the origin.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
@@ -68,7 +68,7 @@ impl Time {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the nanoseconds from `earlier` to `self`. 0 if `earlier` is later.
+    /// Returns the number of nanoseconds from `earlier` to `self`. 0 if `earlier` is later.
     #[must_use]
     pub const fn ns_since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)

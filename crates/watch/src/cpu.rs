@@ -1,4 +1,4 @@
-//! `/proc/stat`: use of the CPUs' time.
+//! `/proc/stat`: CPU time, by use.
 use crate::Visit;
 
 /// Counters, and the fields of a `cpu` line (proc_stat(5)) that they sum. `guest` and `guest_nice`,
@@ -17,7 +17,7 @@ const COUNTERS: [(&str, &[usize]); 7] = [
 /// the unit of the file (`sysconf(_SC_CLK_TCK)`, 100 on every Linux in use), so the resolution is
 /// 10 ms.
 ///
-/// A CPU that lacks a field (kernels before 2.6.11 have no `steal`) lacks its counter.
+/// The counter of a field that the kernel lacks (`steal` before 2.6.11) is not reported.
 pub fn parse_stat(text: &str, ticks_per_s: u64, visit: &mut Visit<'_>) {
     let ns_per_tick = 1e9 / ticks_per_s.max(1) as f64;
     for line in text.lines() {

@@ -5,7 +5,7 @@ use crate::Visit;
 
 /// Reports each interrupt that has occurred as `irq/NAME`, `count`. NAME is the action's name if
 /// there is one (`virtio1-req.0`, `eth0-rx-1`), else the kernel's short name (`LOC`, `RES`, `CAL`).
-/// Interrupts of one name are summed.
+/// Interrupts with the same name are summed.
 pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
     let mut lines = text.lines();
     let cpus = lines.next().map_or(0, count_cpus);
@@ -18,7 +18,7 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
         let mut words = rest.split_ascii_whitespace().peekable();
         let mut sum = 0_u64;
         for _ in 0..cpus {
-            // ERR and MIS have one number for any number of CPUs.
+            // ERR and MIS have a single number, regardless of the number of CPUs.
             let Some(Ok(count)) = words.peek().map(|word| word.parse::<u64>()) else {
                 break;
             };
@@ -28,8 +28,8 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
         if sum == 0 {
             continue;
         }
-        let numbered = !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit());
-        let name = if numbered {
+        let is_numbered = !label.is_empty() && label.bytes().all(|b| b.is_ascii_digit());
+        let name = if is_numbered {
             action_name(label, words)
         } else {
             label.to_owned()
@@ -41,9 +41,9 @@ pub fn parse_interrupts(text: &str, visit: &mut Visit<'_>) {
     }
 }
 
-/// Returns the name of a numbered interrupt. After the counts come chip, hardware number with
-/// trigger (`1-edge`), and the actions, separated by commas. A line without actions is named by its
-/// number.
+/// Returns the name of a numbered interrupt. The counts are followed by the chip, the hardware
+/// number with its trigger (`1-edge`), and the actions, separated by commas. A line without actions
+/// is named by its number.
 fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String {
     let words: Vec<&str> = words.collect();
     let trigger = words.iter().position(|word| {
@@ -54,7 +54,7 @@ fn action_name<'a>(label: &str, words: impl Iterator<Item = &'a str>) -> String 
     });
     let actions = match trigger {
         Some(at) => &words[at + 1..],
-        // Chips without a trigger: the actions follow chip and hardware number.
+        // Without a trigger, the actions follow the chip and the hardware number.
         None => words.get(2..).unwrap_or_default(),
     };
     if actions.is_empty() {
@@ -80,7 +80,7 @@ pub fn parse_softirqs(text: &str, visit: &mut Visit<'_>) {
     }
 }
 
-/// The header names a column per CPU that is online.
+/// Returns the number of CPU columns. The header names one for each online CPU.
 fn count_cpus(header: &str) -> usize {
     header
         .split_ascii_whitespace()

@@ -1,4 +1,4 @@
-//! `/proc/meminfo` and `/proc/pressure/*`: shortages of the machine.
+//! `/proc/meminfo` and `/proc/pressure/*`: available memory and resource pressure of the machine.
 use crate::Visit;
 
 /// Reports `MemAvailable` as `machine`, `mem_available_bytes_now`.

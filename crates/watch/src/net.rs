@@ -1,7 +1,7 @@
 //! `/proc/net/dev`: the network interfaces of one namespace.
 use crate::Visit;
 
-/// Counters, and their columns after the colon.
+/// Counters, with their columns after the colon.
 const COUNTERS: [(&str, usize); 8] = [
     ("rx_bytes", 0),
     ("rx_packets", 1),
@@ -15,7 +15,7 @@ const COUNTERS: [(&str, usize); 8] = [
 const COLUMNS: usize = 16;
 
 /// Reports every interface as `nic/NAME`. A line with fewer than the sixteen columns of Linux 2.2
-/// and later is left out whole: assigning its numbers would be a guess.
+/// and later is skipped entirely, because assigning its numbers would be a guess.
 pub fn parse_net_dev(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         // A name may have a colon (an alias, eth0:1); the numbers have none.

@@ -5,11 +5,11 @@
 //! Fields are therefore read by offset (include/uapi/linux/tcp.h), and fields beyond the end are
 //! `None`, never 0.
 
-/// Value of the slow-start threshold while there is none (`TCP_INFINITE_SSTHRESH`).
+/// Value of an unset slow-start threshold (`TCP_INFINITE_SSTHRESH`).
 const NO_THRESHOLD: u64 = 0x7fff_ffff;
 
 /// State and counters of one connection. Counters are cumulative from its start; fields that are
-/// states say "now".
+/// states are marked "now".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State of the connection now, as [`crate::tcp_state::TcpState`] numbers it.
@@ -20,7 +20,7 @@ pub struct TcpInfo {
     pub unanswered_timeouts: Option<u64>,
     /// Doublings of the retransmission timeout now.
     pub backoff: Option<u64>,
-    /// 1: the last delivery rate was limited by the application's data, not by the path (Linux
+    /// 1 if the last delivery rate was limited by the application's data, not by the path (Linux
     /// 4.9).
     pub app_limited: Option<u64>,
     /// Retransmission timeout now, µs.
@@ -29,9 +29,9 @@ pub struct TcpInfo {
     pub segment_bytes: Option<u64>,
     /// Segments sent and not yet acknowledged now.
     pub unacked_segments: Option<u64>,
-    /// Of these, segments that the peer has received out of order (SACK), now.
+    /// Unacknowledged segments that the peer has received out of order (SACK), now.
     pub sacked_segments: Option<u64>,
-    /// Of these, segments thought lost, now.
+    /// Unacknowledged segments assumed lost, now.
     pub lost_segments: Option<u64>,
     /// Time from the last data sent until now, ms.
     pub data_sent_ago_ms: Option<u64>,
@@ -41,42 +41,42 @@ pub struct TcpInfo {
     pub ack_received_ago_ms: Option<u64>,
     /// Smoothed round-trip time now, µs.
     pub rtt_us: Option<u64>,
-    /// Its mean deviation now, µs.
+    /// Mean deviation of the round-trip time now, µs.
     pub rtt_variation_us: Option<u64>,
-    /// Slow-start threshold now, segments. `None` also before the first congestion, while there is
-    /// none.
+    /// Slow-start threshold now, segments. `None` also if it is not set, as before the first
+    /// congestion event.
     pub slow_start_threshold_segments: Option<u64>,
     /// Congestion window now, segments.
     pub congestion_window_segments: Option<u64>,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: Option<u64>,
-    /// Pacing rate now, bytes/s (Linux 3.15). None also if not limited.
+    /// Pacing rate now, bytes/s (Linux 3.15). `None` also if the rate is not limited.
     pub pacing_bytes_per_s: Option<u64>,
     /// Bytes acknowledged by the peer (Linux 4.1).
     pub acked_bytes: Option<u64>,
     /// Bytes received in order (Linux 4.1).
     pub received_bytes: Option<u64>,
-    /// Segments sent, with those without data (Linux 4.2).
+    /// Segments sent, including those without data (Linux 4.2).
     pub segments_out: Option<u64>,
     /// Segments received (Linux 4.2).
     pub segments_in: Option<u64>,
-    /// Bytes in the send buffer not sent for the first time yet, now (Linux 4.6).
+    /// Bytes in the send buffer that were never sent, now (Linux 4.6).
     pub not_sent_bytes: Option<u64>,
     /// Recent minimum of the round-trip time (Linux 4.6), µs.
     pub rtt_us_min: Option<u64>,
-    /// Rate of delivery, the latest measurement, bytes/s (Linux 4.9).
+    /// Latest measured delivery rate, bytes/s (Linux 4.9).
     pub delivery_bytes_per_s: Option<u64>,
-    /// Time with data to send (Linux 4.10), µs. The two that follow are parts of it.
+    /// Time with data to send (Linux 4.10), µs. Includes the times of the two fields below.
     pub busy_us: Option<u64>,
     /// Time stalled by the peer's receive window, µs.
     pub receive_window_limited_us: Option<u64>,
-    /// Time stalled by the own send buffer, µs.
+    /// Time stalled by the local send buffer, µs.
     pub send_buffer_limited_us: Option<u64>,
     /// Delivered segments that were acknowledged with an ECN echo (Linux 4.18).
     pub delivered_ce: Option<u64>,
-    /// Bytes of payload sent, with retransmissions (Linux 4.19).
+    /// Bytes of payload sent, including retransmissions (Linux 4.19).
     pub sent_bytes: Option<u64>,
-    /// Bytes sent again (Linux 4.19).
+    /// Bytes retransmitted (Linux 4.19).
     pub retransmitted_bytes: Option<u64>,
     /// Segments received out of order (Linux 5.4).
     pub out_of_order_segments: Option<u64>,
@@ -96,7 +96,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Parses the structure. `bytes` are those that the kernel filled; older kernels fill fewer.
+    /// Parses the structure. `bytes` is the part that the kernel filled; older kernels fill less.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> TcpInfo {
         let u8_at = |at| number(bytes, at, 1);
@@ -171,7 +171,7 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(wide))
 }
 
-/// Unwraps the counters that the kernel keeps in 16 bits: they restart at 0 after 65 535, the
+/// Unwraps the counters that the kernel keeps in 16 bits. They restart at 0 after 65 535; the
 /// unwrapped values do not.
 ///
 /// Correct as long as fewer than 65 536 events happen between two readings; the retransmission
@@ -180,8 +180,8 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwrapped {
     sent_bytes: u64,
-    timeouts: Counted,
-    recoveries: Counted,
+    timeouts: UnwrappedCounter,
+    recoveries: UnwrappedCounter,
 }
 
 impl Unwrapped {
@@ -203,9 +203,9 @@ impl Unwrapped {
 
 /// One unwrapped counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counted(u64);
+struct UnwrappedCounter(u64);
 
-impl Counted {
+impl UnwrappedCounter {
     fn follow(&mut self, reading: u16) -> u64 {
         self.0 += u64::from(reading.wrapping_sub(self.0 as u16));
         self.0
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_limited_has_no_number() {
+    fn unlimited_values_are_none() {
         let mut bytes = [0; 248];
         bytes[76..80].copy_from_slice(&0x7fff_ffff_u32.to_ne_bytes());
         bytes[104..112].copy_from_slice(&u64::MAX.to_ne_bytes());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_16_bits_are_counted_on_beyond_them() {
+    fn sixteen_bit_counters_continue_after_they_wrap() {
         let mut unwrapped = Unwrapped::default();
         let mut read = |timeouts: u16, recoveries: u16| {
             let info = unwrapped.follow(TcpInfo {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn another_connection_in_the_place_of_the_first_is_counted_from_its_own_beginning() {
+    fn counting_restarts_if_another_connection_replaces_the_first() {
         let mut unwrapped = Unwrapped::default();
         let mut read = |sent_bytes, timeouts| {
             let info = TcpInfo {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_these_counters_is_not_given_any() {
+    fn counters_that_the_kernel_lacks_stay_none() {
         let mut unwrapped = Unwrapped::default();
         assert_eq!(unwrapped.follow(TcpInfo::default()), TcpInfo::default());
     }

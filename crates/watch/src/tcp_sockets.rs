@@ -6,10 +6,10 @@
 //!
 //! An event without a cookie has the socket's address in the kernel's memory, its *place*.
 //! `tcp_probe` has both, so an event belongs to a watched socket if the last probe from that place
-//! did and the addresses are the same. Before a socket's first probe (no segment has been received
-//! after the watch began: its first segments may be lost and retransmitted) such an event waits for
-//! that probe. The place was already this socket's at the event if the socket had been read before
-//! it. Events that cannot be attributed are counted and not recorded.
+//! did and the addresses are the same. Until a socket's first probe, such an event is deferred: no
+//! segment has been received since the watch began, and the first segments may be lost and
+//! retransmitted. If the socket was read before the event, the place already belonged to it at the
+//! event. Events that cannot be attributed are counted and not recorded.
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
@@ -18,13 +18,13 @@ use crate::sock_diag::{Socket, SocketId};
 use crate::tcp_info::{TcpInfo, Unwrapped};
 use crate::trace::{EventKind, TcpEvent};
 
-/// Largest number of watched sockets. A reading takes about 3 µs: 1024 of them every 10 ms are a
-/// third of a CPU.
+/// Maximum number of watched sockets. A reading takes about 3 µs, so 1024 readings every 10 ms take
+/// a third of a CPU.
 pub const SOCKETS_MAX: usize = 1024;
-/// Largest number of cookies remembered as foreign. Above it all are forgotten, and each costs
-/// another request.
+/// Maximum number of cookies remembered as foreign. Above it all of them are forgotten, and each
+/// costs another request.
 const FOREIGN_MAX: usize = 65_536;
-/// Largest number of events of one socket that wait for its first probe. A flow without any
+/// Maximum number of events per socket that wait for its first probe. A flow without any
 /// acknowledgement retransmits only a few times.
 const WAITING_MAX: usize = 256;
 
@@ -104,8 +104,8 @@ impl TcpSockets {
         self.unattributed
     }
 
-    /// Handles a socket that `sock_diag` returned between `at_ns` and `within_ns` later, and
-    /// records it.
+    /// Handles a socket that `sock_diag` returned, and records it. `at`: start and duration of the
+    /// reading, ns.
     pub fn handle_socket(&mut self, at: (u64, u32), socket: &Socket, series: &mut Series) {
         let cookie = socket.id.cookie();
         if socket.info.state.is_none() {
@@ -113,13 +113,14 @@ impl TcpSockets {
             self.handle_gone(cookie);
             return;
         }
-        if !self.watched.contains_key(&cookie) && !self.learn(at, cookie, socket) {
+        if !self.watched.contains_key(&cookie) && !self.start_watching(at, cookie, socket) {
             return;
         }
         let watched = self.watched.get_mut(&cookie).expect("inserted above");
         let has_name = watched.congestion_control.is_some();
         if !has_name || watched.congestion_control != socket.congestion_control {
-            // A kernel that returns no name is not asked again.
+            // If the kernel returns no name, an empty one avoids recording the socket at every
+            // reading.
             watched.congestion_control =
                 Some(socket.congestion_control.clone().unwrap_or_default());
             series.add_socket(watched.number, socket);
@@ -130,7 +131,7 @@ impl TcpSockets {
     }
 
     /// Starts watching a socket. Returns `false` if too many are watched already.
-    fn learn(&mut self, at: (u64, u32), cookie: u64, socket: &Socket) -> bool {
+    fn start_watching(&mut self, at: (u64, u32), cookie: u64, socket: &Socket) -> bool {
         if self.order.len() >= SOCKETS_MAX {
             if self.refused.len() < FOREIGN_MAX {
                 self.refused.insert(cookie);
@@ -158,7 +159,7 @@ impl TcpSockets {
     /// Records that the namespace has no socket with that cookie (any more).
     pub fn handle_gone(&mut self, cookie: u64) {
         if let Some(watched) = self.watched.remove(&cookie) {
-            self.order.retain(|of| *of != cookie);
+            self.order.retain(|known| *known != cookie);
             match watched.place {
                 Some(place) => self.places.remove(&place),
                 None => self.placeless.remove(&ends(&watched.id)),
@@ -172,7 +173,7 @@ impl TcpSockets {
     }
 
     /// Returns the sockets of `events` that are not known yet. The shell looks them up before it
-    /// passes the events.
+    /// calls [`TcpSockets::handle_event`].
     #[must_use]
     pub fn unknown(&self, events: &[TcpEvent]) -> Vec<SocketId> {
         let mut requested = HashSet::new();
@@ -189,8 +190,8 @@ impl TcpSockets {
         unknown
     }
 
-    /// Handles an event and records it if it belongs to a watched socket, possibly later. Call it
-    /// with events in the order of time.
+    /// Handles an event and records it if it belongs to a watched socket, possibly later. Events
+    /// must be passed in chronological order.
     pub fn handle_event(&mut self, event: &TcpEvent, series: &mut Series) {
         let Some(cookie) = self.owner(event) else {
             if !self.defer(event) {
@@ -213,7 +214,7 @@ impl TcpSockets {
     }
 
     /// Keeps an event that may belong to a socket without a known place. Returns false if there is
-    /// no such socket.
+    /// no such socket or the event cannot be deferred.
     fn defer(&mut self, event: &TcpEvent) -> bool {
         if event.cookie.is_some() || event.place.is_none() {
             return false;
@@ -229,7 +230,7 @@ impl TcpSockets {
         has_room
     }
 
-    /// Ends the watch: events still waiting are counted as unattributed.
+    /// Ends the watch. Events still waiting are counted as unattributed.
     pub fn finish(&mut self) {
         for watched in self.watched.values_mut() {
             self.unattributed += std::mem::take(&mut watched.waiting).len() as u64;
@@ -323,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn event_is_a_sockets_by_its_cookie_and_later_by_its_place() {
+    fn event_is_attributed_by_cookie_and_later_by_place() {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         assert_eq!(recorded(&mut series), 1);
         sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
         sockets.handle_event(&event(None, 0x1000, LOSS), &mut series);
         assert_eq!(recorded(&mut series), 2);
-        // The same addresses in another namespace.
+        // These events have the same addresses, but come from another namespace.
         sockets.handle_event(&event(Some(8), 0x2000, PROBE), &mut series);
         sockets.handle_event(&event(None, 0x2000, EventKind::Retransmit), &mut series);
         assert_eq!(recorded(&mut series), 0);
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn event_that_waits_for_nothing_is_counted() {
+    fn event_that_cannot_be_attributed_is_counted() {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         // The first reading is later than the event: the socket of that place may have ended in
         // between.
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!(
             sockets.unattributed(),
             3,
-            "it does not keep them without end"
+            "the number of waiting events is bounded"
         );
         sockets.finish();
         sockets.handle_gone(7);
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn place_that_another_socket_has_taken_is_not_the_firsts_any_more() {
+    fn place_reused_by_another_socket_no_longer_belongs_to_the_first() {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         sockets.handle_socket((1, 0), &socket(7), &mut series);
         sockets.handle_event(&event(Some(7), 0x1000, PROBE), &mut series);
@@ -395,26 +396,26 @@ mod tests {
     }
 
     #[test]
-    fn unknown_sockets_are_asked_for_once_and_gone_ones_not_again() {
+    fn unknown_sockets_are_requested_once_and_closed_ones_never_again() {
         let (mut sockets, mut series) = (TcpSockets::default(), Series::default());
         let events = [
             event(Some(7), 1, PROBE),
             event(Some(7), 1, PROBE),
             event(None, 1, LOSS),
         ];
-        let asked = sockets.unknown(&events);
-        assert_eq!(asked, [socket(7).id]);
+        let requested_ids = sockets.unknown(&events);
+        assert_eq!(requested_ids, [socket(7).id]);
         sockets.handle_gone(7);
         assert!(sockets.unknown(&events).is_empty());
         // A dump would still return the socket if it appeared later.
         sockets.handle_socket((1, 0), &socket(7), &mut series);
-        assert_eq!(sockets.ids(), asked);
+        assert_eq!(sockets.ids(), requested_ids);
         sockets.handle_gone(7);
         assert!(sockets.is_empty());
         assert_eq!(sockets.seen(), 1);
-        let mut left = socket(7);
-        left.info = TcpInfo::default();
-        sockets.handle_socket((1, 0), &left, &mut series);
+        let mut in_time_wait = socket(7);
+        in_time_wait.info = TcpInfo::default();
+        sockets.handle_socket((1, 0), &in_time_wait, &mut series);
         assert!(sockets.is_empty(), "TIME_WAIT");
     }
 

@@ -1,15 +1,15 @@
-//! The kernel's numbers for states, and their names.
+//! Numbers of the kernel's states, and their names.
 
 /// State of a connection (include/net/tcp_states.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpState(pub u8);
 
 impl TcpState {
-    /// Data flows.
+    /// Connection established.
     pub const ESTABLISHED: TcpState = TcpState(1);
     /// Remainder of a closed connection.
     pub const TIME_WAIT: TcpState = TcpState(6);
-    /// Waits for connections.
+    /// Waiting for connections.
     pub const LISTEN: TcpState = TcpState(10);
 
     /// Returns the name of the state, as in RFC 9293.

@@ -1,4 +1,4 @@
-//! The parsers against files recorded on a machine (`tests/proc`), and against damaged files.
+//! Tests of the parsers with files recorded on a machine (`tests/proc`), and with damaged files.
 use std::collections::BTreeMap;
 
 use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
@@ -9,7 +9,7 @@ fn collect(parse: impl FnOnce(&mut Visit<'_>)) -> Counters {
     let mut counters = Counters::new();
     parse(&mut |entity, name, value| {
         let before = counters.insert((entity.to_owned(), name.to_owned()), value);
-        assert_eq!(before, None, "{entity} {name} is given once");
+        assert_eq!(before, None, "{entity} {name} is reported once");
     });
     counters
 }
@@ -63,7 +63,7 @@ fn tcp_is_read_by_name_from_both_files() {
 }
 
 #[test]
-fn tcp_of_an_old_kernel_lacks_what_it_did_not_count() {
+fn tcp_counters_that_an_old_kernel_lacks_are_not_reported() {
     // Linux 2.6.32 has neither loss probes nor a count of congestion marks, and another order of
     // fields.
     let text = "Ip: Forwarding DefaultTTL
@@ -88,7 +88,7 @@ TcpExt: 3 4
 }
 
 #[test]
-fn tcp_lines_that_do_not_fit_each_other_are_left_out() {
+fn tcp_lines_that_do_not_match_each_other_are_skipped() {
     for text in [
         "Tcp: OutSegs RetransSegs\nTcp: 1\n",
         "Tcp: OutSegs\nUdp: 1\n",
@@ -127,7 +127,7 @@ fn cpu_time_is_nanoseconds_and_the_machine_is_the_sum_of_its_cpus() {
 }
 
 #[test]
-fn interrupts_are_named_by_their_action_and_silent_ones_are_left_out() {
+fn interrupts_are_named_by_their_action_and_silent_ones_are_not_reported() {
     let counters =
         collect(|visit| interrupts::parse_interrupts(include_str!("proc/interrupts"), visit));
     assert!(get(&counters, "irq/virtio3-rx", "count") > 0.0);
@@ -173,10 +173,9 @@ fn soft_interrupts_memory_and_pressure_are_read_from_recorded_files() {
     assert_eq!(counters.len(), 1);
 }
 
-/// Every file truncated at every byte, and with every byte damaged: parsers report the rest and
-/// never panic.
+/// Truncates every file at every byte and damages bytes of it. No parser may panic.
 #[test]
-fn files_cut_or_spoilt_anywhere_are_survived() {
+fn files_truncated_or_damaged_anywhere_cause_no_panic() {
     let files = [
         include_str!("proc/stat"),
         include_str!("proc/net_dev"),
@@ -187,7 +186,7 @@ fn files_cut_or_spoilt_anywhere_are_survived() {
         include_str!("proc/net_snmp"),
         include_str!("proc/net_netstat"),
     ];
-    let all = |text: &str| {
+    let parse_all = |text: &str| {
         let mut ignore = |_: &str, _: &str, value: f64| assert!(value.is_finite());
         cpu::parse_stat(text, 0, &mut ignore);
         net::parse_net_dev(text, &mut ignore);
@@ -199,10 +198,10 @@ fn files_cut_or_spoilt_anywhere_are_survived() {
     };
     for file in files {
         for at in 0..file.len() {
-            all(&file[..at]);
-            for spoil in [":", " ", "\n", "-", "99999999999999999999"] {
+            parse_all(&file[..at]);
+            for damage in [":", " ", "\n", "-", "99999999999999999999"] {
                 if at % 7 == 0 {
-                    all(&format!("{}{spoil}{}", &file[..at], &file[at + 1..]));
+                    parse_all(&format!("{}{damage}{}", &file[..at], &file[at + 1..]));
                 }
             }
         }

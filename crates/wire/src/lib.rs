@@ -14,7 +14,7 @@
 //!   full length.
 //! - [`iscsi::frame::Framer::next`] consumes the front of a piece of any size and returns one
 //!   `Frame::Header`, then any number of `Frame::Data`, then `Frame::End` per PDU. Payload is
-//!   passed on as it lies in the pieces and never collected. Lengths are checked against a limit
+//!   passed on in place and never collected. Lengths are checked against a limit
 //!   before anything is stored. Digests and limits may change between PDUs, after `End`.
 //! - [`iscsi::text`] reads and writes `key=value` lists. [`iscsi::keys`] has the rules of every key
 //!   and the [`iscsi::keys::Negotiation`] of either side: `declare_*` and `offer_*` write,
@@ -23,9 +23,9 @@
 //! - [`iscsi::chap`] has algorithms, secrets, challenges and responses for both sides.
 //!
 //! # Panics
-//! `parse_*`, [`iscsi::frame::Framer`] and [`iscsi::keys::Negotiation`] never panic, whatever the
-//! bytes. `emit_*` panics only where a value does not fit its field (a data segment of 2^24 bytes
-//! or more). That is a defect of the caller; the documentation of the function states it.
+//! `parse_*`, [`iscsi::frame::Framer`] and [`iscsi::keys::Negotiation`] never panic, for any input.
+//! `emit_*` panics only if a value does not fit its field (a data segment of 2^24 bytes or more).
+//! This is a defect of the caller. The documentation of each function states its panics.
 #![forbid(unsafe_code)]
 
 mod octets;

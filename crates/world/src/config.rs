@@ -10,7 +10,7 @@ use hakaru_load::CommandLimits;
 /// A target, its drives, its VMs and the network path between them.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
-    /// iSCSI name of the target; the VMs' destinations name it.
+    /// iSCSI name of the target, which the destinations of the VMs must contain.
     pub target_name: String,
     /// Logical units, each `lun` once.
     pub lus: Vec<LuSetup>,
@@ -64,9 +64,9 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// 1 Gbit/s Ethernet: of each 1538 bytes on the medium, 1448 are TCP payload (MTU 1500,
-    /// timestamps), 117.7 MB/s. 50 µs one way through one switch. Segments of 16 KiB, about the
-    /// size that TCP segmentation offload sends at once.
+    /// Returns a path of 1 Gbit/s Ethernet. Of each 1538 bytes on the medium, 1448 are TCP payload
+    /// (MTU 1500, timestamps), 117.7 MB/s. The delay is 50 µs one way through one switch. Segments
+    /// have 16 KiB, about the size that TCP segmentation offload sends at once.
     #[must_use]
     pub fn gigabit_ethernet() -> Wire {
         Wire {

@@ -4,7 +4,7 @@ use std::collections::BinaryHeap;
 
 use hakaru_units::Time;
 
-/// An event. VMs are identified by their index.
+/// An event. VMs are identified by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A direction of the wire has sent a segment and can send the next.
@@ -31,13 +31,13 @@ pub(crate) enum Direction {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     heap: BinaryHeap<Reverse<(Time, u64, Event)>>,
-    made: u64,
+    sequence: u64,
 }
 
 impl Events {
     pub(crate) fn push(&mut self, at: Time, event: Event) {
-        self.made += 1;
-        self.heap.push(Reverse((at, self.made, event)));
+        self.sequence += 1;
+        self.heap.push(Reverse((at, self.sequence, event)));
     }
 
     /// Removes and returns the next event, if it is due by `until`.

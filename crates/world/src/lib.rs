@@ -1,4 +1,5 @@
-//! Initiators, target and drives in one thread on one virtual clock: a whole lab without a machine.
+//! Initiators, target and drives in one thread on one virtual clock: an entire lab without real
+//! machines.
 //!
 //! The same state machines that run behind sockets exchange the same PDU bytes here, over a
 //! modelled wire. [`World`] owns all of them and one queue of events; only that queue advances the
@@ -11,7 +12,7 @@
 //!   IscsiVm ─┘←── wire, down ──┘                      └─ drive::Array: completion times
 //! ```
 //!
-//! # Grammar
+//! # Order of calls
 //!
 //! 1. [`World::new`] builds everything at time zero from a [`WorldConfig`]; nothing is connected.
 //! 2. [`World::log_in`] connects and logs in every VM.

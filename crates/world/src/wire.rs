@@ -5,7 +5,7 @@ use hakaru_units::Time;
 
 use crate::config::Wire;
 
-/// Bytes of one VM's session in transit. Empty: the end of its connection.
+/// Bytes of one VM's session in transit. An empty segment is the end of the connection.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) vm: usize,
@@ -31,7 +31,7 @@ impl Link {
     pub(crate) fn new(wire: Wire, vms: usize) -> Link {
         assert!(
             wire.rate_bytes_per_s > 0.0 && wire.segment_bytes > 0,
-            "the rate and the segment size are above 0"
+            "the rate and the segment size must be above 0"
         );
         Link {
             wire,

@@ -17,7 +17,7 @@ use crate::wire::{Link, Segment};
 /// Counters of every entity at one instant, named as in the contract: entity, name, value.
 pub type Snapshot = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// A whole lab. See the crate's documentation.
+/// An entire lab on a virtual clock. See the crate's documentation.
 #[derive(Debug)]
 pub struct World {
     now: Time,
@@ -108,7 +108,7 @@ impl World {
     /// Ends the load, drains requests in flight, and logs every VM out.
     ///
     /// # Errors
-    /// As [`World::run_for`], or a VM exceeded the time limit.
+    /// A VM or a request failed, a read returned corrupt data, or a VM exceeded the time limit.
     pub fn log_out(&mut self) -> Result<(), WorldError> {
         self.guests.iter_mut().for_each(|guest| guest.vm.end());
         self.run_until_all("log out", |guest| guest.vm.in_flight() == 0)?;
@@ -128,7 +128,7 @@ impl World {
     /// `link/up` and `link/down`.
     pub fn counters(&mut self) -> Snapshot {
         let mut all = Snapshot::new();
-        let mut see = |entity: &str, name: &str, value: f64| {
+        let mut record = |entity: &str, name: &str, value: f64| {
             all.entry(entity.to_owned())
                 .or_default()
                 .insert(name.to_owned(), value);
@@ -138,13 +138,13 @@ impl World {
             let counters = guest.vm.counters(self.now);
             sum.add(&counters);
             let entity = format!("vm/{}", guest.vm.config().name);
-            counters.visit(&mut |name, value| see(&entity, name, value));
+            counters.visit(&mut |name, value| record(&entity, name, value));
         }
-        sum.visit(&mut |name, value| see("vms", name, value));
-        self.server.visit_counters(self.now, &mut see);
+        sum.visit(&mut |name, value| record("vms", name, value));
+        self.server.visit_counters(self.now, &mut record);
         for (entity, link) in [("link/up", &self.up), ("link/down", &self.down)] {
-            see(entity, "bytes", link.bytes as f64);
-            see(entity, "busy_ns", link.busy_ns as f64);
+            record(entity, "bytes", link.bytes as f64);
+            record(entity, "busy_ns", link.busy_ns as f64);
         }
         all
     }
@@ -165,8 +165,8 @@ impl World {
         }
     }
 
-    /// Processes the next event that is due by `until`. Returns false if there is none, or after a
-    /// failure.
+    /// Processes the next event that is due by `until`. Returns false if no event is due, or after
+    /// a failure.
     fn step(&mut self, until: Time) -> bool {
         if self.failure.is_some() {
             return false;
@@ -297,7 +297,7 @@ impl World {
         }
     }
 
-    /// If the wire is free in this direction, sends a segment of the session that is next in turn.
+    /// Sends a segment of the session that is next in turn, if the wire is free in this direction.
     fn send_next(&mut self, direction: Direction) {
         while let Some(vm) = self.link(direction).next_turn() {
             let bytes = match direction {

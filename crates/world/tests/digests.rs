@@ -20,7 +20,7 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 const TARGET: &str = "iqn.2026-01.net.example:array";
 const BLOCKS: u64 = 512;
-/// Length of every request; each block contains its stamp, repeated.
+/// Length of every request, bytes. Each block contains its stamp, repeated.
 const BYTES: usize = 4096;
 const DEPTH: usize = 8;
 /// Returns the number of PDUs sent in each direction per combination of digests, and N if one PDU
@@ -55,7 +55,7 @@ struct Digests {
 /// A request that is not acknowledged yet: a write of this stamp, or a read.
 #[derive(Clone, Copy, Debug)]
 struct Unacknowledged {
-    place: u64,
+    slot: u64,
     stamp: Option<u64>,
 }
 
@@ -69,8 +69,8 @@ struct Lab {
     logged_in: bool,
     flip_one_in: u64,
     noise: Xorshift,
-    /// Acknowledged stamps by LBA.
-    holds: HashMap<u64, u64>,
+    /// Acknowledged stamps by slot of `BYTES` bytes.
+    acknowledged: HashMap<u64, u64>,
     pending: HashMap<u32, Unacknowledged>,
     next: u64,
     pdus: [u64; 2],
@@ -100,7 +100,7 @@ fn connect(target: &mut Target, now: Time) -> ConnectionId {
     let address = "10.0.0.1:3260".parse().expect("an address");
     target
         .handle_connected(now, 0, address, "10.0.0.2:1".parse().expect("an address"))
-        .expect("there is room")
+        .expect("room for one connection")
 }
 
 impl Lab {
@@ -127,7 +127,7 @@ impl Lab {
             logged_in: false,
             flip_one_in: scale().1,
             noise: Xorshift(0x5eed + u64::from(digests.header) + 2 * u64::from(digests.data)),
-            holds: HashMap::new(),
+            acknowledged: HashMap::new(),
             pending: HashMap::new(),
             next: 1,
             pdus: [0; 2],
@@ -137,8 +137,7 @@ impl Lab {
         }
     }
 
-    /// Counts the whole PDUs sent in one direction, and flips a bit at times where a digest covers
-    /// it.
+    /// Counts the PDUs sent in one direction, and occasionally flips a bit that a digest covers.
     fn disturb(&mut self, direction: usize, bytes: &mut [u8]) {
         let trailer = |on: bool| if on { 4 } else { 0 };
         let mut at = 0;
@@ -175,7 +174,7 @@ impl Lab {
         }
     }
 
-    /// Moves data until nothing is pending.
+    /// Moves data between initiator, target and storage until nothing is pending.
     fn settle(&mut self) {
         loop {
             let mut moved = false;
@@ -237,8 +236,8 @@ impl Lab {
         bytes
     }
 
-    /// The storage. Each write must be a requested one, intact: no flipped bit may reach the
-    /// storage.
+    /// Executes an access of the storage. Each write must be a requested one and intact, because no
+    /// flipped bit may reach the storage.
     fn serve(&mut self, op: IoOp) -> IoResult {
         match op {
             IoOp::Read { in_place: true, .. } => IoResult::ReadInPlace,
@@ -252,16 +251,16 @@ impl Lab {
             IoOp::Write {
                 offset_bytes, data, ..
             } => {
-                let place = offset_bytes / BYTES as u64;
+                let slot = offset_bytes / BYTES as u64;
                 let stamp = stamp_of(&data)
-                    .unwrap_or_else(|| panic!("damaged data reached the storage at {place}"));
+                    .unwrap_or_else(|| panic!("damaged data reached the storage at {slot}"));
                 let pending = self
                     .pending
                     .values()
-                    .any(|pending| (pending.place, pending.stamp) == (place, Some(stamp)));
+                    .any(|pending| (pending.slot, pending.stamp) == (slot, Some(stamp)));
                 assert!(
                     pending,
-                    "a write of {stamp} at {place} that no request is waiting for"
+                    "a write of {stamp} at {slot} that no request is waiting for"
                 );
                 self.lu[offset_bytes as usize..][..data.len()].copy_from_slice(&data);
                 IoResult::Written(data)
@@ -290,8 +289,8 @@ impl Lab {
                         data: agreed.data_digest == hakaru_wire::iscsi::keys::Digest::Crc32c,
                     };
                     assert_eq!(agreed, self.digests, "D-04");
-                    let again: Vec<u32> = self.pending.keys().copied().collect();
-                    again.into_iter().for_each(|tag| self.submit(tag));
+                    let unfinished: Vec<u32> = self.pending.keys().copied().collect();
+                    unfinished.into_iter().for_each(|tag| self.submit(tag));
                 }
                 Event::Lost(_) => {
                     self.losses += 1;
@@ -312,22 +311,22 @@ impl Lab {
         // The session retries UNIT ATTENTION and BUSY; any other error would reach a user.
         assert_eq!(done.result, Ok(BYTES as u32), "{pending:?}");
         self.pending.remove(&done.tag);
-        let held = self.holds.get(&pending.place).copied().unwrap_or(0);
+        let held = self.acknowledged.get(&pending.slot).copied().unwrap_or(0);
         match pending.stamp {
             Some(stamp) => {
-                self.holds.insert(pending.place, stamp);
+                self.acknowledged.insert(pending.slot, stamp);
             }
             None => {
                 self.reads += 1;
-                assert_eq!(stamp_of(&done.data), Some(held), "place {}", pending.place);
+                assert_eq!(stamp_of(&done.data), Some(held), "slot {}", pending.slot);
             }
         }
     }
 
     fn submit(&mut self, tag: u32) {
-        let Unacknowledged { place, stamp } = self.pending[&tag];
+        let Unacknowledged { slot, stamp } = self.pending[&tag];
         let transfer = Transfer {
-            lba: place * (BYTES as u64 / 512),
+            lba: slot * (BYTES as u64 / 512),
             blocks: (BYTES / 512) as u32,
             ..Transfer::default()
         };
@@ -367,14 +366,14 @@ impl Lab {
 
     /// Submits a request for a block with none in flight.
     fn submit_request(&mut self) {
-        let place = self.noise.below(BLOCKS);
-        if self.pending.values().any(|pending| pending.place == place) {
+        let slot = self.noise.below(BLOCKS);
+        if self.pending.values().any(|pending| pending.slot == slot) {
             return;
         }
         let stamp = (self.noise.below(2) == 0).then_some(self.next);
         let tag = self.next as u32;
         self.next += 1;
-        self.pending.insert(tag, Unacknowledged { place, stamp });
+        self.pending.insert(tag, Unacknowledged { slot, stamp });
         self.submit(tag);
     }
 }
@@ -405,17 +404,17 @@ fn flipped_bits_are_never_written_or_read_and_acknowledged_data_is_never_lost() 
             lab.now += Duration::from_micros(100);
             lab.settle();
         }
-        // Check at rest: all acknowledged data is present.
+        // All acknowledged data must be in the storage.
         lab.digests = digests;
-        for (place, stamp) in &lab.holds {
+        for (slot, stamp) in &lab.acknowledged {
             let unfinished = lab
                 .pending
                 .values()
-                .any(|pending| pending.place == *place && pending.stamp.is_some());
-            let stamp_on_disk = stamp_of(&lab.lu[*place as usize * BYTES..][..BYTES]);
+                .any(|pending| pending.slot == *slot && pending.stamp.is_some());
+            let stamp_on_disk = stamp_of(&lab.lu[*slot as usize * BYTES..][..BYTES]);
             assert!(
                 unfinished || stamp_on_disk == Some(*stamp),
-                "place {place}: {stamp} was acknowledged, the block holds {stamp_on_disk:?}"
+                "slot {slot}: {stamp} was acknowledged, the block holds {stamp_on_disk:?}"
             );
         }
         let Lab {

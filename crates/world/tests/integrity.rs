@@ -1,4 +1,4 @@
-//! Many VMs against one target in virtual time, where every byte and every count can be checked.
+//! Many VMs against one target in virtual time. Every byte and every counter is checked.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -11,8 +11,8 @@ use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig, WorldError};
 
 const TARGET: &str = "iqn.2026-01.example.hakaru:array";
 
-/// Small regions, so that blocks are written and read repeatedly; sizes that cross segments, bursts
-/// and chunks.
+/// Returns a world whose regions are small, so that blocks are written and read repeatedly, and
+/// whose request sizes cross segments, bursts and chunks.
 fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
     let vm = |i: u64| Vm {
         name: format!("vm{i}"),
@@ -131,7 +131,7 @@ fn every_request_is_in_the_latency_histograms_once() {
     let counted_ns = counters["vms"]["read_latency_ns_sum"];
     assert!(
         (sum_ns / counted_ns - 1.0).abs() < 0.001,
-        "three significant digits: {sum_ns} {counted_ns}"
+        "the histogram has three significant digits: {sum_ns} {counted_ns}"
     );
 }
 
@@ -154,9 +154,10 @@ fn time_in_the_array_is_part_of_the_vms_latency() {
     .expect("a preset is valid");
     let counters = run(&config, Duration::from_secs(2));
     let in_array = counters["controller"]["queue_ns"] + counters["group/0"]["queue_ns"];
-    let seen = counters["vms"]["read_latency_ns_sum"] + counters["vms"]["write_latency_ns_sum"];
-    assert!(in_array < seen, "{in_array} {seen}");
-    assert!(in_array > 0.5 * seen, "{in_array} {seen}");
+    let latency_ns =
+        counters["vms"]["read_latency_ns_sum"] + counters["vms"]["write_latency_ns_sum"];
+    assert!(in_array < latency_ns, "{in_array} {latency_ns}");
+    assert!(in_array > 0.5 * latency_ns, "{in_array} {latency_ns}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Calibration of the phases of a command: over a wire of known delay and rate each phase must have
-//! its computed length, and together they must equal the latency.
+//! Calibration of the phases of a command. Over a wire of known delay and rate each phase must have
+//! its computed length, and the sum of the phases must equal the latency.
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
@@ -122,8 +122,8 @@ fn latency_ns(counters: &Snapshot) -> u64 {
     counter(counters, "read_latency_ns_sum") + counter(counters, "write_latency_ns_sum")
 }
 
-/// Limits of a target with the defaults of iSCSI Enterprise Target: every burst of 256 KiB requires
-/// its own R2T.
+/// Returns the limits of a target with the defaults of iSCSI Enterprise Target: every burst of
+/// 256 KiB requires its own R2T.
 fn r2t_for_every_burst() -> Limits {
     Limits {
         keys: LoginKeys {
@@ -195,7 +195,7 @@ fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
                 RTT_NS + wire_ns(HEADER) + wire_ns(SEGMENT),
             ),
             ("read_data_transfer_ns_sum", wire_ns(parallel - SEGMENT)),
-            // The status came with the last data.
+            // The status arrives with the last data.
             ("read_data_to_response_ns_sum", 0),
             ("wait_r2t_ns_sum", 0),
         ],
@@ -203,8 +203,8 @@ fn read_waits_a_round_trip_and_then_for_the_rest_of_its_data() {
     assert_eq!(phases_ns(&counters), latency_ns(&counters));
 }
 
-/// Reads and writes of all sizes, many in flight, several R2Ts outstanding, unsolicited and
-/// immediate data, digests: no instant is lost or counted twice.
+/// No time may be lost or counted twice with reads and writes of all sizes, many requests in
+/// flight, several R2Ts outstanding, unsolicited and immediate data, and digests.
 #[test]
 fn phases_add_up_to_the_latency_under_every_negotiation() {
     for (initial_r2t, immediate_data, outstanding, segment) in [
@@ -246,12 +246,12 @@ fn phases_add_up_to_the_latency_under_every_negotiation() {
 #[test]
 fn blocks_split_into_serial_commands_take_the_sum_of_their_times() {
     let limits = r2t_for_every_burst();
-    let whole = WorldConfig {
+    let unsplit = WorldConfig {
         limits: limits.clone(),
         ..config(0, 512 << 10, 1)
     };
-    let serial = run(&whole, 1);
-    let each = latency_ns(&serial) / counter(&serial, "writes");
+    let serial = run(&unsplit, 1);
+    let unsplit_ns = latency_ns(&serial) / counter(&serial, "writes");
     let split = WorldConfig {
         limits,
         commands: CommandLimits {
@@ -267,8 +267,8 @@ fn blocks_split_into_serial_commands_take_the_sum_of_their_times() {
     assert_eq!(counter(&counters, "commands"), 8 * writes);
     let block = latency_ns(&counters) / writes;
     assert!(
-        block.abs_diff(8 * each) <= 8 * ROUNDING,
-        "{block} ns, not 8 times {each}"
+        block.abs_diff(8 * unsplit_ns) <= 8 * ROUNDING,
+        "{block} ns, not 8 times {unsplit_ns}"
     );
 }
 
@@ -297,7 +297,7 @@ fn commands_of_a_block_overlap_if_several_may_be_outstanding() {
     assert!(mean(&serial) > 8 * 3 * RTT_NS, "{}", mean(&serial));
 }
 
-/// A request stamped as a whole is checked as a whole, however it was split into commands.
+/// A request is stamped and checked as a unit, regardless of how it is split into commands.
 #[test]
 fn verification_holds_for_requests_that_are_split() {
     let mut config = WorldConfig {

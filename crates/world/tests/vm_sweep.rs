@@ -12,7 +12,7 @@ use hakaru_world::{LuSetup, Snapshot, Wire, World, WorldConfig};
 
 const TARGET: &str = "iqn.2011-10.example.hakaru:array";
 
-/// The study's patterns: random 32 KiB and sequential 1 MiB, both 70 % reads.
+/// Returns a pattern of the study: random 32 KiB or sequential 1 MiB, both with 70 % reads.
 fn pattern(bytes: u32, random_percent: u8) -> Pattern {
     Pattern {
         sizes: vec![SizeWeight { bytes, weight: 1 }],
@@ -22,8 +22,8 @@ fn pattern(bytes: u32, random_percent: u8) -> Pattern {
     }
 }
 
-/// VM `i` on LU `i mod 2`: images of 64 GiB back to back, a test file of 2 GiB in each, 32 requests
-/// outstanding.
+/// Returns VM `i` on LU `i mod 2`. The LU holds adjacent images of 64 GiB, each with a test file of
+/// 2 GiB. 32 requests are outstanding.
 fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     Vm {
         name: format!("vm{}", i + 1),

@@ -1,13 +1,13 @@
-"""From counters to findings.
+"""Analysis of runs: from counters to findings.
 
     run directory ── run_data ──> repetitions ── metrics, utilisation, checks ──> points
         points ── sweep ──> curves
-        curves ── limiter, usl, reference, expectations ──> findings ── summary ──> summary.json
+        curves ── bottleneck, usl, reference, expectations ──> findings ── summary ──> summary.json
 
-`summarise(run_dir)` is all that others call. Vocabulary: a *metric* is what VMs achieved,
-*utilisation* how much of a resource that took, a *sweep* the points that differ in one factor, a
-*caveat* what may be wrong with a number, a *finding* a sentence with its evidence. Rates are
-computed in `counters` alone, intervals in `estimate` alone.
+`summarise(run_dir)` is the entry point. Vocabulary: a *metric* is a result of the load, such as a
+rate; *utilisation* is the share of a resource that the load used; a *sweep* is a set of points that
+differ in one factor; a *caveat* limits what a number means; a *finding* is a sentence with its
+evidence. Only `counters` computes rates, and only `estimate` computes intervals.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 
 def summarise(run_dir: Path) -> dict[str, Any]:
-    """Analyse a run, write its `summary.json` atomically and give what was written
+    """Analyse a run, write its `summary.json` atomically, and return the content
     (docs/reference/report-json.md).
     """
-    from hakaru.analysis.summary import summarise as do  # scipy takes seconds to import; only those who analyse wait
+    from hakaru.analysis.summary import summarise as analyse  # importing scipy takes seconds
 
-    return do(run_dir)
+    return analyse(run_dir)
 
 
 __all__ = ["summarise"]

@@ -1,5 +1,5 @@
-"""The bottleneck of a sweep: the resource that reached its limit first as the load grew, from the
-verdicts of its points.
+"""The bottleneck of a sweep: the resource that reached its limit first as the load grew, determined
+from the verdicts on its points.
 
 The rule (docs/methodology/limiter.md) examines the points up to the end of the range within 5 % of
 the peak. Of the devices and links at their limit there, it names the one that reached it at the
@@ -24,16 +24,16 @@ from hakaru.analysis.sweep import Sweep
 
 @dataclass(frozen=True)
 class SweepVerdict:
-    """The verdict of a sweep. `reached_at`: the lowest level at which its rule holds; None where
+    """The verdict on a sweep. `reached_at`: the lowest level at which the rule holds; None if
     undetermined.
     """
 
     verdict: Verdict
     evidence: Evidence
-    """Of the peak."""
+    """Evidence at the peak."""
     reached_at: float | None
     by_level: dict[str, float | None]
-    """Level → use of the resource there."""
+    """Level → utilisation of the resource at that level, percent."""
     member: str | None = None
 
     @property
@@ -43,14 +43,14 @@ class SweepVerdict:
 
     @property
     def resource(self) -> str | None:
-        """The resource, where the bottleneck is one."""
+        """The resource; None if the bottleneck is not a resource."""
         return self.verdict.resource
 
     def to_json(self) -> dict[str, Any]:
-        """The evidence of the finding."""
+        """Evidence of the finding, as plain JSON."""
         resource = self.resource
         used = self.evidence.used
-        found = {
+        at_sweep = {
             "resource": resource,
             "limit_percent": limit_of(resource) if resource else None,
             "at_peak_percent": used.get(resource) if resource else None,
@@ -60,7 +60,7 @@ class SweepVerdict:
             "others_percent": {r: p for r, p in used.items() if r != resource},
         }
         reason = {"reason": self.verdict.values["reason"]} if self.limiter == UNDETERMINED else {}
-        return self.evidence.to_json() | found | reason
+        return self.evidence.to_json() | at_sweep | reason
 
 
 def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
@@ -69,25 +69,27 @@ def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
     if peak is None:
         return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})
     last = sweep.level(near[-1])
-    # The emulated network itself comes before all else, as at a point: what it does to a number, no
-    # other rule knows.
+    # As at a point, the emulated network comes first, because no other rule accounts for its effect
+    # on a number.
     test_setup = peak.verdict if peak.verdict.limiter == "fabric" else None
     capacity = None if test_setup else _earliest(stages, sweep, peak, last)
     verdict = test_setup or capacity or (peak.verdict if peak.verdict.limiter != UNDETERMINED else None)
     verdict = verdict or _earliest(stages, sweep, peak, math.inf) or peak.verdict
     resource = verdict.resource
-    at_peak = _at(stages, peak, verdict)
+    at_peak = _at_peak(stages, peak, verdict)
     return SweepVerdict(
         at_peak,
         peak.evidence,
-        _reached(stages, sweep, verdict.limiter),
-        {_plain(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {},
+        _lowest_level(stages, sweep, verdict.limiter),
+        {_level_text(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {},
         peak.members.get(resource) if resource else None,
     )
 
 
 def _earliest(stages: Stages, sweep: Sweep, peak: Point, last_level: float) -> Verdict | None:
-    """The device or link that came to its limit at the lowest level up to `last_level`."""
+    """The verdict on the device or link that reached its limit at the lowest level up to
+    `last_level`.
+    """
     reached: list[tuple[float, float, int, Verdict]] = []
     for point in sweep.points:
         if sweep.level(point) > last_level:
@@ -95,13 +97,13 @@ def _earliest(stages: Stages, sweep: Sweep, peak: Point, last_level: float) -> V
         for place, verdict in enumerate(all_holding(stages, point.evidence)):
             known = {v.limiter for _, _, _, v in reached}
             if verdict.rule is not None and verdict.rule.is_capacity and verdict.limiter not in known:
-                reached.append((sweep.level(point), -_at(stages, peak, verdict).fill, place, verdict))
-    return min(reached, key=lambda each: each[:3])[3] if reached else None
+                reached.append((sweep.level(point), -_at_peak(stages, peak, verdict).fill, place, verdict))
+    return min(reached, key=lambda entry: entry[:3])[3] if reached else None
 
 
-def _at(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
-    """The same rule at the peak; where it does not hold there, the verdict with the use that its
-    resource has there.
+def _at_peak(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
+    """The verdict of the same rule at the peak. If the rule does not hold there, the given verdict
+    with the utilisation of its resource at the peak.
     """
     for other in all_holding(stages, peak.evidence):
         if other.limiter == verdict.limiter:
@@ -112,11 +114,11 @@ def _at(stages: Stages, peak: Point, verdict: Verdict) -> Verdict:
     return Verdict(verdict.limiter, verdict.resource, percent, -1.0, verdict.values, verdict.rule)
 
 
-def _reached(stages: Stages, sweep: Sweep, limiter: str) -> float | None:
-    """The lowest level at which a rule holds."""
+def _lowest_level(stages: Stages, sweep: Sweep, limiter: str) -> float | None:
+    """The lowest level at which a rule holds; None if it holds at none."""
     levels = [sweep.level(p) for p in sweep.points if limiter in {v.limiter for v in all_holding(stages, p.evidence)}]
     return min(levels, default=None)
 
 
-def _plain(level: float) -> str:
+def _level_text(level: float) -> str:
     return str(int(level)) if level == int(level) else str(level)

@@ -1,23 +1,26 @@
-"""Closed forms: what a path, the iSCSI parameters and the buffers let a load reach at most. Pure,
-no counters.
+"""Closed forms: upper bounds on the rate of a load, from the path, the iSCSI parameters and the
+buffers. Pure, without counters.
 
-    link      the narrowest link's rate less the headers of Ethernet, IP, TCP and iSCSI
-    window    what may be in flight, over the round-trip time
-    turns     a command takes its round trips and its transfer; so many commands are outstanding
+    link      the rate of the narrowest link less the headers of Ethernet, IP, TCP and iSCSI
+    window    the maximum of data in flight over the round-trip time
+    turns     the commands outstanding over the time of one: its round trips and its transfer
 
-A write of s bytes, u of them unsolicited and the rest in r bursts that the target asks for (RFC
-7143, 4.2.4 and 13.14):
+A write of s bytes sends u of them unsolicited and the rest in r bursts that the target solicits
+(RFC 7143, 4.2.4 and 13.14):
 
-    t = 0              the command leaves, then u
-    x(u) + RTT         the first R2Ts are here, MaxOutstandingR2T of them; each burst that is all
-                       there brings the next
-    end of the last    + RTT: the response is here
+    t = 0              the command is sent, then u
+    x(u) + RTT         the first MaxOutstandingR2T R2Ts arrive; each burst that has been received
+                       in full triggers the next R2T
+    end of the last    + RTT: the response arrives
 
-so that with MaxOutstandingR2T 1 it takes (r + 1) round trips and the transfer of s. A read takes
-one. With one request outstanding, its commands follow one another in as many lanes as commands may
-be outstanding, and the next request waits for the last; with more, commands outstanding over the
-time of one (Little) bounds the rate. Several VMs have that many times as much outstanding and in
-flight. Each bound is one from above: queueing, processing, slow start and losses are not in it.
+x(u) is the transfer time of u bytes. With MaxOutstandingR2T 1, a write takes (r + 1) round trips
+and the transfer of s. A read takes one round trip.
+
+With one request outstanding, its commands are issued in as many parallel lanes as commands may be
+outstanding, and the next request waits for the last command. With several requests outstanding, the
+number of commands outstanding over the time of one bounds the rate (Little's law). The numbers
+outstanding and in flight scale with the number of VMs. All bounds are upper bounds: they ignore
+queueing, processing, slow start and losses.
 """
 
 from __future__ import annotations
@@ -35,13 +38,13 @@ array.
 BHS_BYTES = 48
 DIGEST_BYTES = 4
 WHOLE = 0.02
-"""Round trips this near to a whole number are told as one."""
+"""Numbers of round trips this close to a whole number are rounded to it."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """The way of the data: the rate that all VMs share, the frames on it, and the round-trip time
-    of an empty way.
+    """The data path: the rate that all VMs share, the MTU, and the round-trip time without
+    queueing.
     """
 
     rate_bits_per_s: float | None
@@ -50,7 +53,7 @@ class Path:
 
     @property
     def tcp_bytes_per_s(self) -> float | None:
-        """TCP payload of full frames, back to back; None where the path has no rate."""
+        """TCP payload rate of full frames sent back to back; None if the path has no rate."""
         if self.rate_bits_per_s is None:
             return None
         return tcp_payload_bits_per_s(self.rate_bits_per_s, self.mtu) / 8
@@ -61,9 +64,9 @@ class Exchange:
     """The login keys that initiator and target agreed on, and the load on them. Lengths are in
     bytes.
 
-    `command_bytes`: a request goes as commands of at most this (None: as one). `commands`:
-    outstanding at most, over all sessions (None: no limit). `segment_bytes`:
-    MaxRecvDataSegmentLength of whoever receives the data.
+    `command_bytes`: maximum size of the commands that a request is split into (None: one command).
+    `commands`: maximum number outstanding, over all sessions (None: no limit). `segment_bytes`:
+    MaxRecvDataSegmentLength of the receiver of the data.
     """
 
     op: Op
@@ -82,20 +85,20 @@ class Exchange:
 
     @property
     def command_lengths(self) -> list[int]:
-        """Data of each command of one request."""
-        most = min(self.command_bytes or self.request_bytes, self.request_bytes)
-        whole, rest = divmod(self.request_bytes, most)
-        return [most] * whole + ([rest] if rest else [])
+        """Bytes of data of each command of one request."""
+        length_max = min(self.command_bytes or self.request_bytes, self.request_bytes)
+        full, rest = divmod(self.request_bytes, length_max)
+        return [length_max] * full + ([rest] if rest else [])
 
     @property
     def outstanding(self) -> int:
         """Commands outstanding at once."""
-        asked = self.queue_depth * len(self.command_lengths)
-        return min(asked, self.commands) if self.commands else asked
+        wanted = self.queue_depth * len(self.command_lengths)
+        return min(wanted, self.commands) if self.commands else wanted
 
     def unsolicited(self, length: int) -> int:
-        """Bytes of a write that go without an R2T: with the command, and after it where InitialR2T
-        is No.
+        """Bytes of a write that are sent without an R2T: with the command, and after it if
+        InitialR2T is No.
         """
         if self.op != "write":
             return 0
@@ -103,19 +106,19 @@ class Exchange:
         return immediate if self.initial_r2t else min(length, self.first_burst_bytes)
 
     def bursts(self, length: int) -> list[int]:
-        """Lengths of the bursts that the target asks for, one R2T each."""
-        left = length - self.unsolicited(length)
-        if self.op != "write" or left <= 0:
+        """Lengths of the bursts that the target solicits, one R2T each."""
+        solicited = length - self.unsolicited(length)
+        if self.op != "write" or solicited <= 0:
             return []
-        whole, rest = divmod(left, self.burst_bytes)
-        return [self.burst_bytes] * whole + ([rest] if rest else [])
+        full, rest = divmod(solicited, self.burst_bytes)
+        return [self.burst_bytes] * full + ([rest] if rest else [])
 
     def on_stream(self, length: int) -> int:
-        """Bytes of TCP payload for so much data in the direction of the data: with the headers of
-        its PDUs.
+        """Bytes of TCP payload that transfer `length` bytes of data, with PDU headers, in the
+        direction of the data.
         """
-        # Data without an R2T, each burst and a whole read are cut into PDUs by themselves; the
-        # command of a write carries the first of them, where it may.
+        # Unsolicited data, each burst and a read are split into PDUs separately. The command PDU of
+        # a write carries the first unsolicited PDU if immediate data is allowed.
         unsolicited = self.unsolicited(length)
         pieces = [unsolicited, *self.bursts(length)] if self.op == "write" else [length]
         pdus = sum(-(-piece // self.segment_bytes) for piece in pieces)
@@ -130,8 +133,8 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Turn:
-    """One command: its round trips (a whole number where nothing overlaps) and how long its data
-    takes on the link.
+    """One command: its round trips (a whole number if nothing overlaps) and the transfer time of
+    its data on the link.
     """
 
     length: int
@@ -141,14 +144,14 @@ class Turn:
 
     @property
     def seconds(self) -> float:
-        """From the command to its response."""
+        """Time from the command to its response."""
         return self.turns * self.rtt_s + self.transfer_s
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One bound: `link`, `window` or `turns`, bytes of data per second, and the numbers that it is
-    made of.
+    """One bound: its name (`link`, `window` or `turns`), bytes of data per second, and its
+    terms.
     """
 
     name: str
@@ -157,24 +160,24 @@ class Bound:
 
 
 def command(path: Path, exchange: Exchange, length: int) -> Turn:
-    """Return the time of one command of this many bytes on an empty path."""
+    """Return the time of one command of this many bytes on an idle path."""
     rtt, transfer = path.rtt_s, _seconds(path, exchange.on_stream(length))
     bursts = exchange.bursts(length)
     if not bursts:
         return Turn(length, 1.0, transfer, rtt)
-    # In seconds from the command; headers are spread over the data evenly.
-    each = transfer / length
-    end = exchange.unsolicited(length) * each
-    asked = [end + rtt] * exchange.outstanding_r2ts
+    # Instants in seconds after the command. Headers are spread evenly over the data.
+    s_per_byte = transfer / length
+    sent_s = exchange.unsolicited(length) * s_per_byte
+    r2t_s = [sent_s + rtt] * exchange.outstanding_r2ts
     for i, burst in enumerate(bursts):
-        end = max(end, asked[i]) + burst * each
-        asked.append(end + rtt)
-    waited = end + rtt - transfer
+        sent_s = max(sent_s, r2t_s[i]) + burst * s_per_byte
+        r2t_s.append(sent_s + rtt)
+    waited = sent_s + rtt - transfer
     return Turn(length, _whole(waited / rtt) if rtt else 1.0 + len(bursts), transfer, rtt)
 
 
 def link(path: Path, exchange: Exchange) -> Bound | None:
-    """Data that the narrowest link carries; None where it has no rate."""
+    """Data rate of the narrowest link; None if the path has no rate."""
     payload = path.tcp_bytes_per_s
     if payload is None:
         return None
@@ -188,7 +191,9 @@ def link(path: Path, exchange: Exchange) -> Bound | None:
 
 
 def window(path: Path, window_bytes: float | None) -> Bound | None:
-    """All windows over the round-trip time; None without a window or a distance."""
+    """Sum of the windows over the round-trip time; None without a window or if the round-trip time
+    is 0.
+    """
     if not window_bytes or path.rtt_s <= 0:
         return None
     numbers = {"window_bytes": window_bytes, "rtt_s": path.rtt_s}
@@ -196,21 +201,21 @@ def window(path: Path, window_bytes: float | None) -> Bound | None:
 
 
 def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
-    """Commands of `vms` alike that wait for their round trips; None where nothing takes any
+    """Rate of `vms` equal VMs whose commands wait for their round trips; None if commands take no
     time.
     """
     lengths, outstanding = exchange.command_lengths, exchange.outstanding
-    each = {length: command(path, exchange, length) for length in set(lengths)}
-    longest = each[max(lengths)]
+    turn_of = {length: command(path, exchange, length) for length in set(lengths)}
+    longest = turn_of[max(lengths)]
     sent = sum(exchange.on_stream(length) for length in lengths)
     if exchange.queue_depth == 1:
         # The next request waits for the last command of this one.
-        seconds = max(_lanes([each[n].seconds for n in lengths], outstanding), path.rtt_s + _seconds(path, sent))
+        seconds = max(_lanes([turn_of[n].seconds for n in lengths], outstanding), path.rtt_s + _seconds(path, sent))
         rate = exchange.request_bytes / seconds if seconds > 0 else None
     else:
-        alone = sum(each[n].seconds for n in lengths) / len(lengths)
-        seconds = alone
-        rate = outstanding * exchange.request_bytes / len(lengths) / alone if alone > 0 else None
+        seconds_each = sum(turn_of[n].seconds for n in lengths) / len(lengths)
+        seconds = seconds_each
+        rate = outstanding * exchange.request_bytes / len(lengths) / seconds_each if seconds_each > 0 else None
     if rate is None:
         return None
     return Bound(
@@ -233,7 +238,7 @@ def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
 
 
 def bounds(path: Path, exchange: Exchange, window_bytes: float | None = None, vms: int = 1) -> list[Bound]:
-    """Every bound that there is, the lowest first. `window_bytes`: of all VMs together."""
+    """All bounds that apply, the lowest first. `window_bytes` is the sum over all VMs."""
     bounds = [link(path, exchange), window(path, window_bytes), turns(path, exchange, vms)]
     return sorted((b for b in bounds if b is not None), key=lambda b: b.bytes_per_s)
 
@@ -244,10 +249,10 @@ def _seconds(path: Path, octets: float) -> float:
 
 
 def _lanes(seconds: list[float], lanes: int) -> float:
-    """Return the end of the last command, if each begins as soon as a lane is free."""
+    """Return the time at which the last command ends if each starts as soon as a lane is free."""
     free = [0.0] * min(lanes, len(seconds))
-    for one in seconds:
-        heapq.heappush(free, heapq.heappop(free) + one)
+    for duration in seconds:
+        heapq.heappush(free, heapq.heappop(free) + duration)
     return max(free)
 
 

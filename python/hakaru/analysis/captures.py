@@ -1,5 +1,5 @@
-"""Contents and gaps of a run's captures, of each node in each repetition: from the files and the
-count of the watch.
+"""Contents and gaps of the captures of a run, per node and repetition, from the files and the
+counters of the watch.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from hakaru.store import RunReader
 
 
 def captures_of(run: RunData) -> list[dict[str, Any]]:
-    """One element per node and repetition, in the order of the points; empty where nothing was
-    captured.
+    """One element per node and repetition, in the order of the points; empty without captures.
 
-    `files`: paths within the run directory, in order; `bytes`: all of them; `packets` were written,
-    `dropped` were not, for want of room in the kernel's ring; `deleted_files`: parts that went for
-    newer ones, with their packets; `cut_short`: it ended before the measuring did.
+    `files`: paths relative to the run directory, in order. `bytes`: their total size. `packets`:
+    packets written. `dropped`: packets lost because the kernel's ring was full. `deleted_files`:
+    older parts that were deleted, with their packets, to make room for newer ones. `cut_short`:
+    whether the capture ended before the measurement.
     """
     reader = RunReader(run.directory)
     captures = []
@@ -27,18 +27,18 @@ def captures_of(run: RunData) -> list[dict[str, Any]]:
             for engine in record.get("engines") or []:
                 if "capture_packets" in (engine.get("values") or {}):
                     stem = f"{point['point']}-{record['repetition']}-{engine['node']}"
-                    own = [file for file in files if re.fullmatch(rf"{re.escape(stem)}(-\d{{5,}})?", file.stem)]
+                    node_files = [file for file in files if re.fullmatch(rf"{re.escape(stem)}(-\d{{5,}})?", file.stem)]
                     values = engine["values"]
                     captures.append(
                         {
                             "point": str(point["point"]),
                             "repetition": int(record["repetition"]),
                             "node": str(engine["node"]),
-                            "files": [str(file.relative_to(run.directory)) for file in own],
-                            "bytes": sum(file.stat().st_size for file in own),
+                            "files": [str(file.relative_to(run.directory)) for file in node_files],
+                            "bytes": sum(file.stat().st_size for file in node_files),
                             "packets": int(values["capture_packets"]),
                             "dropped": int(values.get("capture_dropped", 0)),
-                            "deleted_files": max(0, int(values.get("capture_files", 0)) - len(own)),
+                            "deleted_files": max(0, int(values.get("capture_files", 0)) - len(node_files)),
                             "cut_short": bool(values.get("capture_cut_short")),
                         }
                     )

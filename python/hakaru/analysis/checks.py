@@ -1,5 +1,5 @@
-"""Checks that any repetition and any point can have, whatever its engines. Each gives caveats;
-nothing is corrected or left out silently. Checks of one kind of load stand with that kind.
+"""Checks of repetitions and points that apply to every kind of load. Each returns caveats; nothing
+is corrected or dropped silently. Checks of a single kind are in the package of that kind.
 
 Limits (docs/methodology/checks.md):
     machine           under 95 % of its CPU used, under 2 % taken by the hypervisor
@@ -25,7 +25,7 @@ REPETITIONS_MIN = 3
 
 
 def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) -> Iterator[Caveat]:
-    """This machine had CPU left, and kept it."""
+    """Check that this machine had CPU to spare, and that the hypervisor did not take it."""
     cpu = use.get("cpu/machine")
     if cpu is not None and cpu.percent > MACHINE_LIMIT_PERCENT:
         yield Caveat("machine_saturated", {"percent": cpu.percent})
@@ -37,7 +37,9 @@ def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) ->
 
 
 def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
-    """Frames that an interface of the lab dropped while it was measured."""
+    """Check that no interface of the lab dropped frames during the measurement. At most one caveat
+    is returned.
+    """
     for name in ("rx_dropped", "tx_dropped"):
         for key, series in counters.select(engine="watch", entity="nic/", name=name):
             frames = round(series.increase(*window))
@@ -50,8 +52,8 @@ def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
 
 
 def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: str = "iops") -> list[Caveat]:
-    """Checks over a point's repetitions. `values`: metric → one value per repetition that gave a
-    result.
+    """Check a point's repetitions. `values`: metric → one value per repetition that gave a result.
+    `metric` is the one whose variation is checked.
     """
     rates = [v for v in values.get(metric, []) if math.isfinite(v)]
     caveats = []

@@ -1,6 +1,6 @@
 """Cumulative counters of one repetition, and how much they grew between two instants.
 
-Rates are computed here and nowhere else. All instants are nanoseconds of `CLOCK_MONOTONIC`.
+Only this module computes rates. All instants are nanoseconds of `CLOCK_MONOTONIC`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Instants = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Key(NamedTuple):
-    """The owner of a counter."""
+    """Identity of a counter."""
 
     node: str
     engine: str
@@ -33,37 +33,39 @@ class Series:
     value: Floats
 
     def at(self, instant_ns: int) -> float:
-        """Value at an instant, interpolated between the samples around it; held at the ends."""
+        """Value at an instant, interpolated linearly between samples; before the first and after
+        the last sample, the value of that sample.
+        """
         # Relative to the first sample: absolute nanoseconds do not fit a float's 53 bits exactly.
         relative = (self.at_ns - self.at_ns[0]).astype(float)
         return float(np.interp(int(instant_ns) - int(self.at_ns[0]), relative, self.value))
 
     def clip(self, start_ns: int, end_ns: int) -> tuple[int, int]:
-        """The part of a window that samples cover; empty (start = end) where they do not."""
+        """The part of a window that samples cover; empty (start = end) if they do not cover it."""
         start, end = max(start_ns, int(self.at_ns[0])), min(end_ns, int(self.at_ns[-1]))
         return (start, end) if start < end else (start_ns, start_ns)
 
     def increase(self, start_ns: int, end_ns: int) -> float:
-        """Growth within the window's covered part."""
+        """Growth within the covered part of the window."""
         start, end = self.clip(start_ns, end_ns)
         return self.at(end) - self.at(start) if start < end else 0.0
 
     def rate(self, start_ns: int, end_ns: int) -> float:
-        """Growth per second over the window's covered part; NaN where no sample covers it."""
+        """Growth per second over the covered part of the window; NaN if no part is covered."""
         start, end = self.clip(start_ns, end_ns)
         return (self.at(end) - self.at(start)) / ((end - start) / 1e9) if start < end else float("nan")
 
     def grown(self, start_ns: int, end_ns: int) -> float:
         """Growth from the last sample before the window (else the first) to the first after it.
 
-        Whole numbers: nothing is interpolated, so that frames can be counted.
+        Nothing is interpolated, so counts of frames stay whole numbers.
         """
         before = max(0, int(np.searchsorted(self.at_ns, start_ns, side="right")) - 1)
         after = min(len(self.at_ns) - 1, int(np.searchsorted(self.at_ns, end_ns, side="left")))
         return float(self.value[after] - self.value[before])
 
     def grows(self) -> bool:
-        """Whether it never falls and its time never runs backwards."""
+        """Whether the value never falls and time never runs backwards."""
         return bool(np.all(np.diff(self.at_ns) >= 0) and np.all(np.diff(self.value) >= 0))
 
 
@@ -75,20 +77,22 @@ class Counters:
 
     @classmethod
     def of_table(cls, table: pa.Table) -> Counters:
-        """From the columns `node, engine, entity, name, at_ns, value`, in any order of rows."""
+        """Build from a table with the columns `node, engine, entity, name, at_ns, value`, in any
+        order of rows.
+        """
         if table.num_rows == 0:
             return cls({})
         columns = [table.column(c).combine_chunks().dictionary_encode() for c in Key._fields]
         codes = [np.asarray(c.indices) for c in columns]
         names = [c.dictionary.to_pylist() for c in columns]
-        at, value = table.column("at_ns").to_numpy(), table.column("value").to_numpy()
-        order = np.lexsort((at, *reversed(codes)))
+        instants, value = table.column("at_ns").to_numpy(), table.column("value").to_numpy()
+        order = np.lexsort((instants, *reversed(codes)))
         sorted_codes = np.stack([c[order] for c in codes])
         borders = np.flatnonzero(np.any(np.diff(sorted_codes, axis=1) != 0, axis=0)) + 1
         series = {}
         for rows in np.split(order, borders):
             key = Key(*(n[c[rows[0]]] for n, c in zip(names, codes, strict=True)))
-            series[key] = Series(at[rows].astype(np.int64), value[rows].astype(float))
+            series[key] = Series(instants[rows].astype(np.int64), value[rows].astype(float))
         return cls(series)
 
     def get(self, node: str, engine: str, entity: str, name: str) -> Series | None:
@@ -98,7 +102,9 @@ class Counters:
     def select(
         self, *, engine: str | None = None, entity: str, name: str, node: str | None = None
     ) -> Iterator[tuple[Key, Series]]:
-        """Counters of this name; an `entity` that ends in `/` stands for all that begin so."""
+        """Counters of this name. An `entity` that ends in `/` selects all entities with that
+        prefix.
+        """
         for key, series in self._series.items():
             fits = key.entity.startswith(entity) if entity.endswith("/") else key.entity == entity
             if fits and key.name == name and engine in (None, key.engine) and node in (None, key.node):
@@ -109,11 +115,11 @@ class Counters:
         return sorted({k.node for k in self._series if k.engine == engine})
 
     def total_rate(self, window: tuple[int, int], *, engine: str | None = None, entity: str, name: str) -> float:
-        """Sum of rates over all that `select` gives; NaN where there is none."""
+        """Sum of the rates of all selected counters; NaN if there are none."""
         rates = [s.rate(*window) for _, s in self.select(engine=engine, entity=entity, name=name)]
         return float(sum(rates)) if rates else float("nan")
 
     def last_total(self, *, engine: str, entity: str, name: str) -> float | None:
-        """Sum of last values over all that `select` gives; None where there is none."""
+        """Sum of the last values of all selected counters; None if there are none."""
         last = [float(s.value[-1]) for _, s in self.select(engine=engine, entity=entity, name=name)]
         return sum(last) if last else None

@@ -1,9 +1,9 @@
-"""Whether the emulated network moved frames as its model says (limits and reasons in
+"""Checks that the emulated network moved frames as its model says (limits and reasons:
 docs/methodology/checks.md).
 
-The model decides in its own time what is dropped, marked and paused and how long a link is busy;
-these hold however slow the machine is. What a slow machine can spoil is when a frame is handed
-over, and whether a packet is seen at all.
+The model decides in its own virtual time what it drops, marks and pauses, and how long a link is
+busy. These results do not depend on the speed of the machine. A slow machine can deliver frames
+late, or miss packets altogether.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LATENESS = "lateness_ns"
 
 
 def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Caveat]:
-    """Frames handed over late, and whether the fabric could not keep up (no CPU in `use` where it
-    may spin).
+    """Caveats for frames that were delivered late and for a fabric that could not keep up. `use`
+    has no `cpu/fabric` if the fabric may busy-poll.
     """
     late_us = lateness_us(repetition)
     if late_us is not None and late_us > LATE_MAX_US:
@@ -34,22 +34,22 @@ def of_repetition(repetition: Repetition, use: dict[str, Use]) -> Iterator[Cavea
 
 
 def fell_behind(cpu_percent: float, late_us: float | None) -> bool:
-    """A thread of the fabric was at its limit, and frames came late: a full processor that meets
-    its instants is none.
+    """Whether a thread of the fabric used a CPU up and frames were late. A busy CPU alone is no
+    problem as long as frames are on time.
 
-    `late_us`: 99th percentile of lateness; where the fabric does not tell, the processor decides.
+    `late_us`: 99th percentile of lateness, µs. If it is None (not reported), the CPU alone decides.
     """
     return cpu_percent >= limit_of("cpu/fabric") and (late_us is None or late_us > LATE_MAX_US)
 
 
 def lateness_us(repetition: Repetition) -> float | None:
-    """99th percentile of lateness, µs; None where the fabric does not tell."""
+    """99th percentile of the lateness of frames, µs; None if the fabric does not report it."""
     rows = repetition.histograms.to_pylist() if repetition.histograms.num_rows else []
-    told = [r for r in rows if r["engine"] == "fabric" and r["entity"] == "fabric" and r["name"] == LATENESS]
-    whole = [r["hdr"] for r in told if r["at_ns"] is None] or [r["hdr"] for r in told]
-    return percentiles_ms(merge(whole), [99.0])[0] * 1e3 if whole else None
+    lateness_rows = [r for r in rows if r["engine"] == "fabric" and r["entity"] == "fabric" and r["name"] == LATENESS]
+    histograms = [r["hdr"] for r in lateness_rows if r["at_ns"] is None] or [r["hdr"] for r in lateness_rows]
+    return percentiles_ms(merge(histograms), [99.0])[0] * 1e3 if histograms else None
 
 
 def lost_outside(counters: Counters) -> float:
-    """Packets that the fabric lost outside of its model, to the last sample."""
+    """Packets that the fabric lost outside its model, up to the last sample."""
     return sum(counters.last_total(engine="fabric", entity="interface/", name=n) or 0.0 for n in LOST)

@@ -15,11 +15,11 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean over `n` repetitions with the 95 % interval `low` to `high`; None where there is no such
-    number.
+    """Mean over `n` repetitions with the 95 % interval `low` to `high`; a value that does not exist
+    is None.
 
-    The interval is Student's t over repetitions (each repetition is one observation; samples within
-    one are not independent). One repetition has a mean and no interval.
+    The interval is that of Student's t. Each repetition is one observation, because the samples
+    within a repetition are not independent. A single repetition has a mean and no interval.
     """
 
     mean: float | None
@@ -30,8 +30,8 @@ class Estimate:
 
     @classmethod
     def over(cls, values: Iterable[float], unit: str) -> Estimate:
-        """From one value per repetition. NaN and infinities (a repetition without such a value) are
-        left out.
+        """Return the estimate over one value per repetition, without NaN and infinities (a
+        repetition that lacks the value).
         """
         finite = np.array([v for v in values if math.isfinite(v)], dtype=float)
         n = len(finite)

@@ -1,4 +1,4 @@
-"""An expectation and what was found, in one language at a time."""
+"""Sentences about an expectation and its outcome, in one language at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hakaru.wording import say
 
 
 def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[str, str]) -> str:
-    """The expectation. `units`: of metrics, by their names."""
+    """The expectation as a sentence. `units`: units of metrics, by name."""
     values = dict(outcome.evidence)
     over = str(outcome.expect.get("over") or outcome.over)
     for name in ("low", "high", "at"):
         if name in values:
             values[name] = level(language, over, float(values[name]))
     if outcome.message in ("expect.bound", "expect.ratio"):
-        # Japanese says "2.5 times or more": "times" stands inside of the bound, as units do.
+        # In Japanese ("2.5 倍以上") the word for "times" is inside the bound, like a unit.
         times = " 倍" if language == "ja" else ""
         values["unit"] = _unit(units.get(values["metric"], "")) if outcome.message == "expect.bound" else times
         values["bound"] = _bound(language, values)
@@ -26,7 +26,7 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
         if side in values:
             values[side] = series(values[side], language)
     if "resources" in values:
-        values["resources"] = _either(language, [say(language, f"limiter.{r}") for r in values["resources"]])
+        values["resources"] = _any_of(language, [say(language, f"limiter.{r}") for r in values["resources"]])
     if "metric" in values:
         values["metric"] = say(language, f"metric.{values['metric']}")
     text = say(language, outcome.message, values)
@@ -34,7 +34,7 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
 
 
 def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:
-    """The result instead, or that it could not be judged."""
+    """The measured result as a sentence, or that the expectation could not be judged."""
     judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
     if outcome.held is None and not judged:
         return say(language, "expect.not_judged")
@@ -47,7 +47,7 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
     if "worst_percent" in values:
         values["error"] = signed(language, float(values["worst_percent"]))
     if "found" in values:
-        values["found"] = _either(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
+        values["found"] = _any_of(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
     if outcome.message == "expect.bound":
         values["unit"] = _unit(units.get(values["metric"], ""))
     text = say(language, f"{outcome.message}.found", values)
@@ -55,19 +55,21 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
 
 
 def _bound(language: str, values: Mapping[str, Any]) -> str:
-    """`at least 2.5`, `at most 40`, `40 to 60`."""
-    named = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
-    message = "expect.bound.between" if len(named) == 2 else f"expect.bound.{next(iter(named))}"
-    return say(language, message, named | {"unit": values["unit"]})
+    """The bounds in words: `at least 2.5`, `at most 40`, `40 to 60`."""
+    bounds = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
+    message = "expect.bound.between" if len(bounds) == 2 else f"expect.bound.{next(iter(bounds))}"
+    return say(language, message, bounds | {"unit": values["unit"]})
 
 
 def _unit(unit: str) -> str:
-    """The unit's sign behind a value; nothing where the metric's name says what is counted."""
+    """The unit as written after a value; empty for units that the name of the metric already
+    expresses.
+    """
     signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
     return signs.get(unit, "")
 
 
-def _either(language: str, names: list[str]) -> str:
+def _any_of(language: str, names: list[str]) -> str:
     if len(names) < 2:
         return "".join(names)
     separator = say(language, "list.separator")

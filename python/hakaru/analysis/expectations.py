@@ -1,10 +1,10 @@
-"""Expectations of the study (`expect:`), held against the results. A breach ends the run with exit
-code 4.
+"""Comparison of the expectations of the study (`expect:`) with the results. A breach ends the run
+with exit code 4.
 
-An expectation about points that the run does not have (the quick form leaves some out) or that are
-empty is neither held nor breached: `held` is None. Nor is one that is not met, but could be within
-what the numbers leave open: where the 95 % intervals reach into what was expected, and where the
-bottleneck is undetermined or the test setup.
+`held` is None if an expectation is neither held nor breached. This is so if the points are missing
+(the quick form leaves some out) or have no value. It is also so if an expectation is not met but
+the results do not exclude it: the 95 % intervals overlap the expected range, or the bottleneck is
+undetermined or the test setup.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hakaru.analysis.reference import Comparison, Row
 from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.analysis.sweep import Sweep
 
-SAYS_NOTHING = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
+INCONCLUSIVE = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One expectation: `held` True, False, or None where it could not be judged. `message` is a
+    """The outcome of one expectation. `held` is None if it could not be judged. `message` is a
     catalogue id.
     """
 
@@ -35,7 +35,7 @@ class Outcome:
     message: str
     evidence: dict[str, Any]
     over: str = ""
-    """The factor whose levels the evidence names."""
+    """The factor of the levels in the evidence."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,17 @@ class Results:
     """One per sweep."""
     comparisons: list[Comparison]
     points: list[Point] = field(default_factory=list)
-    """Every point of the run; those of a backup carry a verdict of their own and stand in no
-    sweep.
-    """
+    """Every point of the run. Points of a copy have their own verdicts and belong to no sweep."""
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
-        """Points that have these levels, or lack the factor where that is None; they may have more
-        factors.
+        """Points with these levels; a level of None selects points that lack the factor. Other
+        factors are ignored.
         """
         return [p for p in self.points if all(str(p.factors.get(f)) == str(level) for f, level in where.items())]
 
 
 def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outcome]:
-    """Every expectation of the study, in its order."""
+    """Outcomes of the expectations of the study, in its order."""
     return [_JUDGES[e["kind"]](e, results) for e in expectations if e.get("kind") in _JUDGES]
 
 
@@ -77,7 +75,7 @@ def _peak(expect: dict[str, Any], results: Results) -> Outcome:
     inside = [p for p in sweep.measured(metric) if expect["low"] <= sweep.level(p) <= expect["high"]]
     level = sweep.level(peak)
     evidence |= {"level": level, "value": peak.mean(metric)}
-    # A single level is its own peak: that says nothing.
+    # A single level is always the peak, so the result means nothing.
     if not inside or len(sweep.measured(metric)) < 2:
         return Outcome(expect, None, "expect.peak", evidence)
     held: bool | None = peak in inside
@@ -88,7 +86,7 @@ def _peak(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _ends(estimate: Estimate) -> tuple[float, float]:
-    """The 95 % interval; the mean twice where there is none."""
+    """Ends of the 95 % interval; the mean twice if there is no interval."""
     mean = estimate.mean or 0.0
     return (mean, mean) if estimate.low is None or estimate.high is None else (estimate.low, estimate.high)
 
@@ -109,44 +107,44 @@ def _reference(expect: dict[str, Any], results: Results) -> Outcome:
         return Outcome(expect, None, "expect.reference", evidence)
     worst = max(compared, key=lambda row: abs(row.error_percent or 0.0))
     evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
-    # One row that lies outside with its whole interval decides; one that may be inside leaves it
-    # open.
+    # A row whose entire interval lies outside is a breach. A row whose interval reaches inside
+    # leaves the outcome open.
     judged = [_within(row, percent) for row in compared]
     held = False if False in judged else None if None in judged else True
     return Outcome(expect, held, "expect.reference", evidence, over)
 
 
 def _within(row: Row, percent: float) -> bool | None:
-    """Whether a row lies within so much of the published value; None if its mean does not, but its
-    interval does.
+    """Whether a row lies within `percent` of the published value; None if its mean does not but its
+    interval overlaps that range.
     """
-    slack = abs(row.published) * percent / 100
+    tolerance = abs(row.published) * percent / 100
     mean = row.mean or 0.0
     low, high = (mean, mean) if row.low is None or row.high is None else (row.low, row.high)
-    return _inside(mean, low, high, row.published - slack, row.published + slack)
+    return _inside(mean, low, high, row.published - tolerance, row.published + tolerance)
 
 
 def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:
     sweep, metric = _sweep(expect, results), expect["metric"]
     evidence: dict[str, Any] = {k: expect[k] for k in ("at", "low_percent", "high_percent", "metric")}
     peak = sweep.peak(metric) if sweep else None
-    there = [p for p in sweep.measured(metric) if sweep.level(p) == expect["at"]] if sweep else []
-    if sweep is None or peak is None or not there or not peak.mean(metric) or len(sweep.measured(metric)) < 2:
+    at_level = [p for p in sweep.measured(metric) if sweep.level(p) == expect["at"]] if sweep else []
+    if sweep is None or peak is None or not at_level or not peak.mean(metric) or len(sweep.measured(metric)) < 2:
         return Outcome(expect, None, "expect.below_peak", evidence)
-    below = 100 * (1 - (there[0].mean(metric) or 0.0) / (peak.mean(metric) or 1.0))
+    below = 100 * (1 - (at_level[0].mean(metric) or 0.0) / (peak.mean(metric) or 1.0))
     evidence |= {"below_percent": below}
     held: bool | None = expect["low_percent"] <= below <= expect["high_percent"]
-    least, most = _below_at(peak, there[0], metric)
+    least, most = _below_at(peak, at_level[0], metric)
     if not held and least <= expect["high_percent"] and most >= expect["low_percent"]:
         held = None
     return Outcome(expect, held, "expect.below_peak", evidence)
 
 
-def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
-    """Return the distance of a point below the peak in percent, at the ends of both intervals, or
-    of the means if there is no interval.
+def _below_at(peak: Point, point: Point, metric: str) -> tuple[float, float]:
+    """Return the least and the greatest distance of a point below the peak that the intervals
+    allow, in percent; without intervals, the distance of the means.
     """
-    high, low = peak.metrics[metric], there.metrics[metric]
+    high, low = peak.metrics[metric], point.metrics[metric]
 
     def below(at_peak: float | None, at_point: float | None) -> float:
         return 100 * (1 - (at_point or 0.0) / at_peak) if at_peak and at_peak > 0 else 100.0
@@ -157,35 +155,38 @@ def _below_at(peak: Point, there: Point, metric: str) -> tuple[float, float]:
 
 
 def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
-    found = _limiters(dict(expect.get("where") or {}), results)
-    evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": found}
-    others = {f for f in found if f not in expect["resources"]}
-    # A busy machine, or no sign of any limit, says nothing of what was expected.
-    held = None if not found or (others and others <= SAYS_NOTHING) else not others
+    limiters = _limiters(dict(expect.get("where") or {}), results)
+    evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": limiters}
+    others = {f for f in limiters if f not in expect["resources"]}
+    # A saturated test setup or an undetermined bottleneck neither confirms nor refutes the
+    # expectation.
+    held = None if not limiters or (others and others <= INCONCLUSIVE) else not others
     return Outcome(expect, held, "expect.limiter", evidence)
 
 
 def _limiters(where: dict[str, Any], results: Results) -> list[str]:
-    """Verdicts of the sweeps that `where` selects, of points at a level that it names, and of
-    points in no sweep.
+    """Verdicts on the sweeps that `where` selects. If `where` has a level of the swept factor,
+    verdicts on the points at that level. Also verdicts on selected points in no sweep.
     """
     in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
-    alone = [p for p in results.at(where) if p.id not in in_sweeps]
-    found = [p.verdict.limiter for p in alone if p.evidence.mb_per_s is not None]
+    unswept = [p for p in results.at(where) if p.id not in in_sweeps]
+    limiters = [p.verdict.limiter for p in unswept if p.evidence.mb_per_s is not None]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
         rest = dict(where)
         level = rest.pop(sweep.over, None)
         if not sweep.fits(rest):
             continue
         if level is None:
-            found += [verdict.limiter] if sweep.measured() else []
+            limiters += [verdict.limiter] if sweep.measured() else []
         else:
-            found += [p.verdict.limiter for p in sweep.measured() if sweep.level(p) == float(level)]
-    return found
+            limiters += [p.verdict.limiter for p in sweep.measured() if sweep.level(p) == float(level)]
+    return limiters
 
 
 def _bound(expect: dict[str, Any], results: Results) -> Outcome:
-    """Worst of all points: one that breaches decides, one that may be inside leaves it open."""
+    """Judge the point that is farthest beyond the bounds. If its interval reaches inside, the
+    outcome is open.
+    """
     metric, least, most = expect["metric"], expect.get("at_least"), expect.get("at_most")
     evidence: dict[str, Any] = {"metric": metric, "at_least": least, "at_most": most}
     measured = [p for p in results.at(expect.get("where") or {}) if p.mean(metric) is not None]
@@ -216,12 +217,12 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
 
 
 def _beyond(value: float, least: float | None, most: float | None) -> float:
-    """Return the distance of a value from its bounds. It is negative inside them."""
+    """Return the distance of a value beyond its bounds; negative inside them."""
     return max(least - value if least is not None else -math.inf, value - most if most is not None else -math.inf)
 
 
 def _inside(value: float, low: float, high: float, least: float | None, most: float | None) -> bool | None:
-    """Whether the value keeps its bounds; None if it does not, but its interval reaches inside."""
+    """Whether the value is within its bounds; None if it is not but its interval reaches inside."""
     if _beyond(value, least, most) <= 0:
         return True
     reaches = (least is None or high >= least) and (most is None or low <= most)

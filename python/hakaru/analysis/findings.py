@@ -1,10 +1,10 @@
-"""Findings: what the run says, in sentences with the numbers that they rest on.
+"""Findings: the results of a run in sentences, each with the numbers that support it.
 
 peak        the best level, its rate and interval, the range within 5 % of it
-decline     how far the rate falls past the peak, and how response and service time grow meanwhile
-limiter     what gave out first, or `undetermined` and why
+decline     fall of the rate past the peak, with the growth of response and service times
+limiter     the bottleneck, or `undetermined` with the reason
 scalability the universal scalability law fitted to the curve
-reference   how far our numbers lie from a published table
+reference   deviation of the measured values from a published table
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hakaru.analysis.sweep import NEAR_PEAK, Sweep
 from hakaru.wording import LANGUAGES, say, tenths
 
 Write = Callable[[str], str]
-"""A language → the text in it."""
+"""Returns the text of a finding in a language."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding. `text` has every language; `evidence` is plain JSON."""
+    """One finding. `text` is by language; `evidence` is plain JSON."""
 
     kind: str
     where: dict[str, Any]
@@ -44,12 +44,12 @@ class Finding:
 
 def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool) -> list[Finding]:
     """Findings about one sweep, the most important first."""
-    found = [_peak(sweep), _limiter(sweep, verdict), _decline(sweep), _scalability(sweep)]
-    return [_named(sweep, f, several) for f in found if f is not None]
+    drafts = [_peak(sweep), _limiter(sweep, verdict), _decline(sweep), _scalability(sweep)]
+    return [_finding(sweep, draft, several) for draft in drafts if draft is not None]
 
 
 def of_comparison(comparison: Comparison, several: bool) -> Finding:
-    """Return a finding: the distance of one metric from a published table."""
+    """Return a finding about the deviation of one metric from a published table."""
     worst = comparison.worst
 
     def write(language: str) -> str:
@@ -67,26 +67,27 @@ def of_comparison(comparison: Comparison, several: bool) -> Finding:
 
     evidence = {k: v for k, v in comparison.to_json().items() if k in ("table", "metric", "over", "rows")}
     evidence["worst_percent"] = worst.error_percent if worst else None
-    return Finding("reference", comparison.where, _both(comparison.where, write, several), None, evidence)
+    return Finding("reference", comparison.where, _texts(comparison.where, write, several), None, evidence)
 
 
-def _named(sweep: Sweep, found: tuple[str, Write, str | None, dict[str, Any]], several: bool) -> Finding:
-    kind, write, limiter, evidence = found
-    return Finding(kind, dict(sweep.where), _both(dict(sweep.where), write, several), limiter, evidence)
+def _finding(sweep: Sweep, draft: Draft, several: bool) -> Finding:
+    kind, write, limiter, evidence = draft
+    return Finding(kind, dict(sweep.where), _texts(dict(sweep.where), write, several), limiter, evidence)
 
 
-def _both(where: dict[str, Any], write: Write, several: bool) -> dict[str, str]:
+def _texts(where: dict[str, Any], write: Write, several: bool) -> dict[str, str]:
     return {language: sentences.in_series(language, where, write(language), several) for language in LANGUAGES}
 
 
-Found = tuple[str, Write, str | None, dict[str, Any]]
+Draft = tuple[str, Write, str | None, dict[str, Any]]
+"""Kind, text, limiter and evidence of a finding."""
 
 
-def _at(sweep: Sweep, point: Point) -> Callable[[str], str]:
+def _level_words(sweep: Sweep, point: Point) -> Callable[[str], str]:
     return lambda language: sentences.level(language, sweep.over, sweep.level(point))
 
 
-def _peak(sweep: Sweep) -> Found:
+def _peak(sweep: Sweep) -> Draft:
     peak, near = sweep.peak(), sweep.near_peak()
     if peak is None:
         return "peak", lambda language: say(language, "finding.peak.none"), None, {"over": sweep.over}
@@ -102,13 +103,13 @@ def _peak(sweep: Sweep) -> Found:
     }
 
     def write(language: str) -> str:
-        values = {"level": _at(sweep, peak)(language), "iops": iops.mean, "mb_per_s": peak.mean("mb_per_s")}
+        values = {"level": _level_words(sweep, peak)(language), "iops": iops.mean, "mb_per_s": peak.mean("mb_per_s")}
         values |= {"latency": peak.mean("latency_ms_mean")}
         single = len(sweep.measured()) == 1
         parts = [say(language, "finding.peak.single" if single else "finding.peak", values)]
         parts.append(_interval(language, iops.low, iops.high, iops.n))
         if len(near) > 1:
-            ends = {"first": _at(sweep, near[0])(language), "last": _at(sweep, near[-1])(language)}
+            ends = {"first": _level_words(sweep, near[0])(language), "last": _level_words(sweep, near[-1])(language)}
             parts.append(say(language, "finding.peak.range", ends))
         if peak is last and not single:
             parts.append(say(language, "finding.peak.last"))
@@ -123,7 +124,7 @@ def _interval(language: str, low: float | None, high: float | None, n: int) -> s
     return say(language, "finding.interval", {"low": low, "high": high, "n": n})
 
 
-def _decline(sweep: Sweep) -> Found | None:
+def _decline(sweep: Sweep) -> Draft | None:
     peak, measured = sweep.peak(), sweep.measured()
     if peak is None or peak is measured[-1]:
         return None
@@ -141,7 +142,7 @@ def _decline(sweep: Sweep) -> Found | None:
     }
 
     def write(language: str) -> str:
-        level = _at(sweep, last)(language)
+        level = _level_words(sweep, last)(language)
         if end >= NEAR_PEAK * top:
             return say(language, "finding.no_decline", {"level": level})
         latency = {"latency_at_peak": peak.mean("latency_ms_mean"), "latency": last.mean("latency_ms_mean")}
@@ -154,7 +155,7 @@ def _decline(sweep: Sweep) -> Found | None:
     return "decline", write, None, evidence
 
 
-def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Found:
+def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Draft:
     evidence, verdict = sweep_verdict.to_json(), sweep_verdict.verdict
 
     def write(language: str) -> str:
@@ -170,18 +171,20 @@ def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Found:
             later = sweep_verdict.reached_at > sweep.level(sweep.near_peak()[-1])
             message = "finding.limiter.reached.later" if later else "finding.limiter.reached"
             parts.append(say(language, message, {"level": reached}))
-        return sentences.sentences(language, *parts, *_beside(language, sweep_verdict))
+        return sentences.sentences(language, *parts, *_other_resources(language, sweep_verdict))
 
     return "limiter", write, verdict.limiter, evidence | {"over": sweep.over}
 
 
-def _beside(language: str, sweep_verdict: SweepVerdict) -> list[str]:
-    """The next device or link, and a machine that was used up as well."""
-    own = (sweep_verdict.resource or "").partition("/")[0]
+def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:
+    """Sentences about the next busiest device or link, and about a machine whose CPU was used up
+    too.
+    """
+    own_kind = (sweep_verdict.resource or "").partition("/")[0]
     others = {
         r: p
         for r, p in sweep_verdict.evidence.used.items()
-        if r != sweep_verdict.resource and r.partition("/")[0] != own
+        if r != sweep_verdict.resource and r.partition("/")[0] != own_kind
     }
     devices = {r: p for r, p in others.items() if r not in TEST_SETUP}
     parts = []
@@ -195,7 +198,7 @@ def _beside(language: str, sweep_verdict: SweepVerdict) -> list[str]:
     return parts
 
 
-def _scalability(sweep: Sweep) -> Found | None:
+def _scalability(sweep: Sweep) -> Draft | None:
     measured = sweep.measured()
     fit = usl.fit([sweep.level(p) for p in measured], [p.mean("iops") or 0.0 for p in measured])
     if fit is None:

@@ -1,4 +1,4 @@
-"""Values of the repetitions of a point, and the fields that every point is made of."""
+"""Values gathered over the repetitions of a point, and the fields common to all kinds of points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from hakaru.caveats import Caveat
 
 
 class Gathered:
-    """Lists over repetitions that gave a result. `metrics`: those that every one of them has."""
+    """Values of the repetitions that gave a result. `metrics`: names of the metrics that all of
+    them have.
+    """
 
     def __init__(self, origin: str, metrics: Iterable[str]) -> None:
         self.origin = origin
@@ -30,8 +32,8 @@ class Gathered:
         self._late: list[float] = []
         self._failed = 0
 
-    def begins(self, repetition: Repetition) -> bool:
-        """Keeps the repetition's caveats; whether it gave a result."""
+    def accept(self, repetition: Repetition) -> bool:
+        """Store the caveats of a repetition and return whether it gave a result."""
         self.caveats += repetition.caveats
         if repetition.done:
             self.origin = repetition.origin
@@ -39,39 +41,39 @@ class Gathered:
             self._failed += 1
         return repetition.done
 
-    def take(
+    def add_values(
         self, repetition: Repetition, values: Mapping[str, float], use: dict[str, Use], latencies: Latencies
     ) -> None:
-        """Return the values of one repetition."""
+        """Add the values of one repetition."""
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
         self.uses.append(use)
         self._latencies.add(latencies)
         self._lost.append(emulated.lost_outside(repetition.counters))
-        late = emulated.lateness_us(repetition)
-        self._late += [] if late is None else [late]
+        late_us = emulated.lateness_us(repetition)
+        self._late += [] if late_us is None else [late_us]
 
     @property
     def lost(self) -> float:
-        """Packets that the fabric lost outside of its model, mean over repetitions."""
+        """Packets that the fabric lost outside its model, mean over repetitions."""
         return float(np.mean(self._lost)) if self._lost else 0.0
 
     @property
     def late_us(self) -> float | None:
-        """99th percentile of how late the fabric moved frames, µs, of the worst repetition; None if
-        not told.
+        """99th percentile of the lateness of frames in the fabric, µs, in the worst repetition;
+        None if not reported.
         """
         return max(self._late, default=None)
 
-    def point(self, raw: Mapping[str, Any], units: Mapping[str, str], rate: str = "mb_per_s") -> dict[str, Any]:
-        """The fields of a `Point`. `raw`: as the run describes it; `units`: every metric and its
-        unit, in order.
+    def point_fields(self, raw: Mapping[str, Any], units: Mapping[str, str], rate: str = "mb_per_s") -> dict[str, Any]:
+        """The fields of a `Point`. `raw`: the description of the point in the run; `units`: every
+        metric and its unit, in order.
 
-        `rate`: the metric in which repetitions are compared.
+        `rate`: the metric by which repetitions are compared.
         """
         planned = raw.get("repetitions")
-        counted = planned if isinstance(planned, int) else self._failed + len(self.uses)
-        found = [*self.caveats, *checks.of_point(self.values, counted, self._failed, rate)]
+        repetitions_planned = planned if isinstance(planned, int) else self._failed + len(self.uses)
+        caveats = [*self.caveats, *checks.of_point(self.values, repetitions_planned, self._failed, rate)]
         latencies = {"all": self._latencies.all(), "read": self._latencies.read, "write": self._latencies.write}
         return {
             "id": str(raw["point"]),
@@ -81,7 +83,7 @@ class Gathered:
             "utilisation": estimates(self.uses),
             "members": members(self.uses),
             "per_repetition": self.values,
-            "caveats": worst_of_each(found),
+            "caveats": worst_of_each(caveats),
             "service_ms": None,
             "distribution": {name: curve(histogram) for name, histogram in latencies.items()},
             "over_time": self.over_time,

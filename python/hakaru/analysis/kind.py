@@ -1,6 +1,6 @@
-"""The part of a kind that analysis uses: from a run's samples to its summary.
+"""The part of a kind that analysis uses: it turns a run's samples into a summary.
 
-Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
+Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ class AnalysisKind(ABC):
 
     @property
     def rules(self) -> Stages:
-        """The possible bottlenecks, in the order in which they are looked at. Default: none, every
-        point undetermined.
+        """The possible bottlenecks, in the order in which they are evaluated. Default: none, so
+        every point is undetermined.
 
-        The verdicts that an expectation may name, docs/methodology/limiter.md and the catalogue ids
-        follow from them.
+        They determine the verdicts that an expectation may name, docs/methodology/limiter.md and
+        the message ids.
         """
         return ()
 
     @property
     def verdicts(self) -> frozenset[str]:
-        """Names of the verdicts that these rules can give; follows from `rules`."""
+        """Names of the verdicts that these rules can give. Follows from `rules`."""
         return verdicts_of(self.rules)
 
     @abstractmethod
@@ -37,5 +37,5 @@ class AnalysisKind(ABC):
 
 
 def of(run: kind.HasKind) -> AnalysisKind:
-    """The part of the run's kind."""
+    """The analysis part of the run's kind."""
     return cast(AnalysisKind, kind.of(run).analysis)

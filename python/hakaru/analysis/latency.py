@@ -1,4 +1,4 @@
-"""Latency distributions: HDR histograms merged end to end, percentiles computed last."""
+"""Latency distributions: HDR histograms are merged first, and percentiles computed from the sum."""
 
 from __future__ import annotations
 
@@ -38,30 +38,33 @@ def empty() -> HdrHistogram:
 
 
 def merge(encoded: Iterable[str]) -> HdrHistogram:
-    """The sum of HdrHistogram V2 (deflated, base64) histograms. Raises `UsageError` for what is
-    none.
+    """The sum of HdrHistogram V2 histograms (deflated, base64). Raises `UsageError` for invalid
+    text.
     """
     total = empty()
     for text in encoded:
         try:
-            one = HdrHistogram.decode(text)
+            histogram = HdrHistogram.decode(text)
         except Exception as e:  # hdrh raises many kinds, of several libraries
             raise UsageError(f"a latency histogram cannot be read: {e}", "the file was changed after the run") from e
-        _add(total, one)
+        _add(total, histogram)
     return total
 
 
 def _add(total: HdrHistogram, histogram: HdrHistogram) -> None:
-    """Add a histogram as `HdrHistogram.add` does, which walks every counter in Python if the two
-    differ in room.
+    """Add a histogram like `HdrHistogram.add`, which loops over every counter in Python if the two
+    differ in length.
 
-    The engine gives a histogram room for no more than it holds. With the same precision the
-    counters of both stand in the same order, so that they can be added at once.
+    The engine truncates a histogram after its last value. With equal precision, the counters of
+    both have the same order, so that arrays can be added.
     """
-    alike = (total.unit_magnitude, total.sub_bucket_count) == (histogram.unit_magnitude, histogram.sub_bucket_count)
+    same_precision = (total.unit_magnitude, total.sub_bucket_count) == (
+        histogram.unit_magnitude,
+        histogram.sub_bucket_count,
+    )
     sums, counts = np.ctypeslib.as_array(total.counts), np.ctypeslib.as_array(histogram.counts)
-    if not alike or len(counts) > len(sums):
-        total.add(histogram)  # counts each value anew, or says that it does not fit
+    if not same_precision or len(counts) > len(sums):
+        total.add(histogram)  # records each value again, or fails if it does not fit
         return
     sums[: len(counts)] += counts
     total.total_count += histogram.get_total_count()
@@ -71,24 +74,24 @@ def _add(total: HdrHistogram, histogram: HdrHistogram) -> None:
 
 @dataclass(frozen=True)
 class Latencies:
-    """Reads and writes apart, of one measuring phase or of many merged."""
+    """Separate histograms of reads and writes, of one measuring phase or merged from several."""
 
     read: HdrHistogram
     write: HdrHistogram
 
     @classmethod
     def none(cls) -> Latencies:
-        """Nothing measured."""
+        """Return empty histograms."""
         return cls(empty(), empty())
 
     @classmethod
     def of_table(cls, table: pa.Table, window: tuple[int, int], entity: str) -> Latencies:
-        """Latencies of an entity over the whole phase; where an engine did not report that, of the
-        intervals that end inside the window.
+        """Latencies of an entity over the whole measuring phase. If an engine did not report those,
+        the latencies of the intervals that end inside the window.
         """
         rows = [r for r in table.to_pylist() if r["entity"] == entity] if table.num_rows else []
-        whole = [r for r in rows if r["at_ns"] is None]
-        chosen = whole or [r for r in rows if window[0] < r["at_ns"] <= window[1]]
+        whole_phase = [r for r in rows if r["at_ns"] is None]
+        chosen = whole_phase or [r for r in rows if window[0] < r["at_ns"] <= window[1]]
         return cls(*(merge(r["hdr"] for r in chosen if r["name"] == NAMES[kind]) for kind in ("read", "write")))
 
     def all(self) -> HdrHistogram:
@@ -99,7 +102,7 @@ class Latencies:
         return both
 
     def add(self, other: Latencies) -> None:
-        """Merge another one in."""
+        """Merge in the latencies of `other`."""
         self.read.add(other.read)
         self.write.add(other.write)
 
@@ -107,8 +110,8 @@ class Latencies:
 def percentiles_ms(histogram: HdrHistogram, percents: Iterable[float]) -> list[float]:
     """Milliseconds at each percentile; NaN for an empty histogram.
 
-    As `HdrHistogram.get_value_at_percentile`, which walks 23 000 counters in Python for each one;
-    here they are summed once for all of them.
+    Equivalent to `HdrHistogram.get_value_at_percentile`, which loops over 23 000 counters in Python
+    for each percentile. Here the counters are summed once.
     """
     wanted = list(percents)
     total = histogram.get_total_count()
@@ -129,11 +132,11 @@ def curve(histogram: HdrHistogram) -> list[list[float]]:
 
 
 def per_interval_ms(table: pa.Table, percent: float, entity: str) -> dict[int, float]:
-    """Instant (end of the interval, ns) → percentile of that interval, reads and writes of an
-    entity on all nodes together.
+    """End of an interval (ns) → percentile within that interval, in ms, over reads and writes of an
+    entity on all nodes.
     """
-    at: dict[int, list[str]] = {}
+    encoded: dict[int, list[str]] = {}
     for row in table.to_pylist() if table.num_rows else []:
         if row["entity"] == entity and row["at_ns"] is not None and row["name"] in NAMES.values():
-            at.setdefault(int(row["at_ns"]), []).append(row["hdr"])
-    return {instant: percentiles_ms(merge(texts), [percent])[0] for instant, texts in sorted(at.items())}
+            encoded.setdefault(int(row["at_ns"]), []).append(row["hdr"])
+    return {instant: percentiles_ms(merge(texts), [percent])[0] for instant, texts in sorted(encoded.items())}

@@ -1,6 +1,4 @@
-"""One point: its repetitions' numbers as estimates, its utilisation, its caveats, and the series
-that figures need.
-"""
+"""One point: estimates over its repetitions, utilisation, caveats, and the series for figures."""
 
 from __future__ import annotations
 
@@ -27,25 +25,25 @@ class Point:
     metrics: dict[str, Estimate]
     utilisation: dict[str, Estimate]
     members: dict[str, str]
-    """Resource → which of several it was (most often, over repetitions)."""
+    """Resource → its busiest member, the most frequent one over repetitions."""
     per_repetition: dict[str, list[float]]
     caveats: list[Caveat]
     service_ms: float | None
-    """Mean time that a drive takes for one of its commands."""
+    """Mean time that a drive takes for one command."""
     distribution: dict[str, list[list[float]]]
     over_time: dict[str, list[float | None]]
     evidence: Evidence = field(default_factory=lambda: Evidence(None, {}), kw_only=True)
-    """The numbers from which its bottleneck is judged."""
+    """The evidence for its bottleneck."""
     verdict: Verdict = field(default_factory=lambda: Verdict(UNDETERMINED, values={"reason": "no_value"}), kw_only=True)
     """The bottleneck of this point by itself."""
 
     def mean(self, metric: str) -> float | None:
-        """Mean of a metric, None where there is none."""
+        """Mean of a metric; None if it has no value."""
         estimate = self.metrics.get(metric)
         return estimate.mean if estimate else None
 
     def percent(self, resource: str) -> float | None:
-        """Mean utilisation of a resource, None where it was not seen."""
+        """Mean utilisation of a resource in percent; None if it was not measured."""
         estimate = self.utilisation.get(resource)
         return estimate.mean if estimate else None
 
@@ -83,27 +81,27 @@ class Point:
 
 
 def estimates(uses: list[dict[str, Use]]) -> dict[str, Estimate]:
-    """Each resource's use over repetitions."""
+    """Utilisation of each resource over repetitions."""
     resources = dict.fromkeys(r for use in uses for r in use)
     return {r: Estimate.over([u[r].percent for u in uses if r in u], "percent") for r in resources}
 
 
 def members(uses: list[dict[str, Use]]) -> dict[str, str]:
-    """Return, of several members of a resource, the one that its number is about most often."""
-    found: dict[str, list[str]] = {}
+    """Return the member of each resource that was the busiest in most repetitions."""
+    members_by_resource: dict[str, list[str]] = {}
     for use in uses:
-        for resource, one in use.items():
-            if one.member is not None:
-                found.setdefault(resource, []).append(one.member)
-    return {r: max(sorted(set(m)), key=m.count) for r, m in found.items()}
+        for resource, utilisation in use.items():
+            if utilisation.member is not None:
+                members_by_resource.setdefault(resource, []).append(utilisation.member)
+    return {r: max(sorted(set(m)), key=m.count) for r, m in members_by_resource.items()}
 
 
 def worst_of_each(caveats: list[Caveat]) -> list[Caveat]:
-    """One caveat of each name; of several with a percentage the largest."""
+    """One caveat per name, the one with the largest number."""
     chosen: dict[str, Caveat] = {}
     for caveat in caveats:
-        kept = chosen.get(caveat.name)
-        if kept is None or _size(caveat) > _size(kept):
+        largest = chosen.get(caveat.name)
+        if largest is None or _size(caveat) > _size(largest):
             chosen[caveat.name] = caveat
     return list(chosen.values())
 
@@ -113,7 +111,9 @@ def _size(caveat: Caveat) -> float:
 
 
 def service_ms(repetition: Repetition) -> list[float]:
-    """Mean service time over all drives: their busy time over the commands they ended."""
+    """Mean service time of all drives (busy time over commands completed), in ms; empty without
+    commands.
+    """
     counters, window = repetition.counters, repetition.window
     busy = counters.total_rate(window, engine="array", entity="drive/", name="busy_ns")
     ops = counters.total_rate(window, engine="array", entity="drive/", name="ops")

@@ -1,4 +1,6 @@
-"""Our numbers beside a published table: relative error at every level that both have."""
+"""Comparison of measured values with a published table: the relative error at every level that both
+have.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from hakaru.study.model import Reference
 
 @dataclass(frozen=True)
 class Row:
-    """One level: published value, ours with its interval, and how far ours lies from it."""
+    """One level: the published value, and the measured mean with its 95 % interval."""
 
     level: float | str
     published: float
@@ -20,19 +22,21 @@ class Row:
     low: float | None
     high: float | None
     parts: tuple[float, ...] = ()
-    """What the published value is the sum of (one per VM), where the table has that."""
+    """Summands of the published value (one per VM), if the table has them."""
 
     @property
     def error_percent(self) -> float | None:
-        """(ours - published) / published; None where we have no value or the published one is 0."""
+        """(measured - published) / published, in percent; None if no value was measured or the
+        published value is 0.
+        """
         if self.mean is None or self.published == 0:
             return None
         return 100 * (self.mean - self.published) / self.published
 
     def to_json(self) -> dict[str, Any]:
-        """Numbers as in the report."""
-        ours = {"mean": self.mean, "low": self.low, "high": self.high}
-        row = {"level": self.level, "published": self.published, **ours, "error_percent": self.error_percent}
+        """One element of `rows` of a reference in the report."""
+        measured = {"mean": self.mean, "low": self.low, "high": self.high}
+        row = {"level": self.level, "published": self.published, **measured, "error_percent": self.error_percent}
         return row | ({"parts": list(self.parts)} if self.parts else {})
 
 
@@ -50,7 +54,7 @@ class Comparison:
 
     @property
     def compared(self) -> list[Row]:
-        """Rows where we have a value."""
+        """Rows with a measured value."""
         return [r for r in self.rows if r.error_percent is not None]
 
     @property
@@ -65,23 +69,23 @@ class Comparison:
 
 
 def compare(run: RunData, sweeps: list[Sweep]) -> list[Comparison]:
-    """Every published table against every sweep that it is about, metric by metric."""
-    found = []
+    """Compare every published table with every sweep that it covers, metric by metric."""
+    comparisons = []
     for reference, rows in zip(run.study.reference, run.tables, strict=True):
         for sweep in sweeps:
             if sweep.over == reference.over and sweep.fits(reference.where):
-                found += [_compared(reference, rows, sweep, *pair) for pair in reference.metrics.items()]
-    return found
+                comparisons += [_compared(reference, rows, sweep, *pair) for pair in reference.metrics.items()]
+    return comparisons
 
 
 def _compared(
     reference: Reference, published: list[dict[str, Any]], sweep: Sweep, metric: str, column: str
 ) -> Comparison:
-    ours = {sweep.level(p): p.metrics.get(metric) for p in sweep.points}
+    estimates = {sweep.level(p): p.metrics.get(metric) for p in sweep.points}
     rows = []
     for row in published:
         level = float(row[reference.over])
-        estimate = ours.get(level)
+        estimate = estimates.get(level)
         mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
         rows.append(Row(level, float(row[column]), mean, low, high))
     return Comparison(
@@ -96,5 +100,5 @@ def _compared(
 
 
 def title_of(reference: Reference) -> dict[str, str]:
-    """The title in every language."""
+    """Title of the published table, by language."""
     return reference.title.model_dump()

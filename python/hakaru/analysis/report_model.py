@@ -1,10 +1,10 @@
-"""The shape of summary.json, which `hakaru report RUN --format json` prints. Its JSON Schema is
-generated from these models.
+"""The model of summary.json, which `hakaru report RUN --format json` prints. Its JSON Schema is
+generated from these classes.
 
 `schema/report.schema.json` is a copy of that schema, which a test keeps up to date. Every summary
-is validated before it is written. Within one `schema_version`, fields are added but never removed,
-and keep their meaning and unit. A kind of study may add parts of its own to `Summary` and
-`PointReport`, nowhere else.
+is validated before it is written. Within one `schema_version`, fields may be added but are never
+removed, and keep their meaning and unit. A kind of study may add fields only to classes derived
+from `WithParts`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Levels = dict[str, Any]
 
 
 class Reported(BaseModel):
-    """A part of the report: exactly these fields."""
+    """A part of the report with exactly these fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True)
 
 
 class WithParts(BaseModel):
-    """A part of the report to which kinds of study add fields."""
+    """A part of the report to which kinds of study may add fields."""
 
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, populate_by_name=True)
 
@@ -43,7 +43,7 @@ class Text(WithParts):
 
 
 class EstimateReport(Reported):
-    """A mean over `n` repetitions with its 95 % interval; null where there is no such number."""
+    """A mean over `n` repetitions with its 95 % interval; a value that does not exist is null."""
 
     mean: Number | None
     low: Number | None
@@ -53,7 +53,9 @@ class EstimateReport(Reported):
 
 
 class UseReport(EstimateReport):
-    """Use of a resource in percent. `member`: the busiest of several."""
+    """Utilisation of a resource in percent. `member` is the busiest one if the resource stands for
+    several.
+    """
 
     member: str | None = None
 
@@ -69,14 +71,14 @@ class CaveatReport(Reported):
 
 
 class BoundReport(WithParts):
-    """A closed form with the numbers that it is made of."""
+    """A closed form with its terms."""
 
     bound: Literal["link", "window", "turns"]
     mb_per_s: Number
 
 
 class PathReport(WithParts):
-    """The way of the data. Of VMs also `rtt_ms`; of a copy `payload_mb_per_s`, `narrowest` and
+    """The data path. VMs add `rtt_ms`; copies add `payload_mb_per_s`, `narrowest` and
     `queue_bytes`.
     """
 
@@ -86,7 +88,7 @@ class PathReport(WithParts):
 
 
 class RequestReport(Reported):
-    """A request of a closed load of one size."""
+    """The request of a closed load with a single request size."""
 
     op: Literal["read", "write"]
     bytes: Annotated[int, Field(gt=0)]
@@ -94,7 +96,7 @@ class RequestReport(Reported):
 
 
 class HopReport(Reported):
-    """One direction of a link on the data's way, with what the emulated network counted there."""
+    """One direction of a link on the data path, with the counters of the emulated network."""
 
     leg: Literal["read", "write"]
     carries: Literal["data", "replies"]
@@ -121,14 +123,14 @@ class HopReport(Reported):
 
 
 class TcpReport(Reported):
-    """Counters of TCP: of the nodes on the way, and of the jobs' connections at either end."""
+    """TCP counters of the nodes on the path, and of the jobs' connections at either end."""
 
     nodes: dict[str, dict[str, EstimateReport]]
     connections: dict[str, dict[str, EstimateReport]]
 
 
 class TcpSeriesReport(Reported):
-    """Retransmission timeouts of all connections, from the series that the run watched; over all
+    """Retransmission timeouts of all connections, from the recorded TCP series, over all
     repetitions.
     """
 
@@ -167,7 +169,9 @@ class PointReport(WithParts):
 
 
 class FindingReport(Reported):
-    """A sentence with the numbers that it rests on. `limiter`: of findings of that kind alone."""
+    """A sentence with the numbers that support it. Only findings of the kind `limiter` have a
+    `limiter`.
+    """
 
     kind: str
     where: Levels
@@ -178,7 +182,7 @@ class FindingReport(Reported):
 
 
 class ExpectationReport(Reported):
-    """An expectation of the study. `held` null: it cannot be judged."""
+    """An expectation of the study. `held` is null if it cannot be judged."""
 
     kind: Literal["peak", "reference", "below_peak", "limiter", "bound", "ratio"]
     held: bool | None
@@ -190,7 +194,7 @@ class ExpectationReport(Reported):
 
 
 class RowReport(Reported):
-    """One level of a published table beside our value."""
+    """One level of a published table, with the measured value."""
 
     level: Number | str
     published: Number
@@ -202,7 +206,7 @@ class RowReport(Reported):
 
 
 class ReferenceReport(Reported):
-    """One metric against one published table."""
+    """Comparison of one metric with one published table."""
 
     table: str
     title: Text
@@ -214,7 +218,7 @@ class ReferenceReport(Reported):
 
 
 class SweepReport(Reported):
-    """Points that differ in the factor `over` alone."""
+    """Points that differ only in the factor `over`."""
 
     over: str
     where: Levels
@@ -226,7 +230,9 @@ class SweepReport(Reported):
 
 
 class CurveReport(Reported):
-    """Points that differ in the distance alone, and the lowest closed form at closer distances."""
+    """Points that differ only in the distance, and the lowest closed form at more closely spaced
+    distances.
+    """
 
     over: str
     where: Levels
@@ -238,7 +244,7 @@ class CurveReport(Reported):
 
 
 class CellReport(Reported):
-    """One point of a map."""
+    """One point of a heat map."""
 
     point: str
     buffer_bytes: int
@@ -249,7 +255,7 @@ class CellReport(Reported):
 
 
 class MapReport(Reported):
-    """Throughput over buffer and streams."""
+    """Heat map of the throughput over buffer size and number of streams."""
 
     where: Levels
     collapse_percent: Number

@@ -1,8 +1,7 @@
-"""A run directory as analysis sees it: points, and the finished repetitions of each with their
-counters.
+"""A run directory as input of analysis: points, and their finished repetitions with counters.
 
-Reads through `hakaru.store.RunReader`; interprets nothing. One repetition's samples are loaded at a
-time and dropped once its numbers are out, so a long run does not have to fit into memory.
+Reads through `hakaru.store.RunReader` and interprets nothing. Samples are loaded one repetition at
+a time, so a long run does not have to fit into memory.
 """
 
 from __future__ import annotations
@@ -39,11 +38,13 @@ class Repetition:
     counters: Counters
     histograms: pa.Table
     engines: tuple[dict[str, Any], ...] = ()
-    """What each engine found and what came of it: `{node, engine, found, values}`."""
+    """Reports of each engine at its start (`found`) and at its end (`values`): `{node, engine,
+    found, values}`.
+    """
 
     @property
     def done(self) -> bool:
-        """Whether it gave a result."""
+        """Whether the repetition gave a result."""
         return self.status == "done" and self.window[0] < self.window[1]
 
 
@@ -54,7 +55,9 @@ class RunData:
     directory: Path
     run: dict[str, Any]
     study: Study
-    """In the form of the run; `study_at` returns it with the levels of a point."""
+    """The study in the form of the run (quick or full); `study_at` returns it with the levels of a
+    point.
+    """
     tables: list[list[dict[str, Any]]]
     """Rows of each published table, in the order of `study.reference`."""
     lab: dict[str, Any]
@@ -64,18 +67,18 @@ class RunData:
 
     @classmethod
     def read(cls, directory: Path) -> RunData:
-        """Raises `UsageError` where the directory is not a run or is damaged."""
+        """Load a run directory. Raises `UsageError` if it is not a run or is damaged."""
         reader = RunReader(directory)
         by_point: dict[str, list[dict[str, Any]]] = {}
         for repetition in reader.repetitions():
             by_point.setdefault(str(repetition["point"]), []).append(repetition)
         parts = {name: reader.read(f"{name}.json") for name in ("run", "study", "lab", "machine", "points")}
-        described = parts.pop("study")
+        study_json = parts.pop("study")
         try:
-            study = of_described(described)
+            study = of_described(study_json)
         except ValidationError as e:
             raise UsageError(f"{directory}/study.json cannot be read: {e}", "the file was changed after the run") from e
-        tables = [reference.get("rows") or [] for reference in described.get("reference") or []]
+        tables = [reference.get("rows") or [] for reference in study_json.get("reference") or []]
         return cls(directory=directory, study=study, tables=tables, _repetitions=by_point, **parts)
 
     @property
@@ -85,16 +88,16 @@ class RunData:
 
     @property
     def is_site(self) -> bool:
-        """Whether the run used equipment that is there (`--site`) instead of a lab."""
+        """Whether the run used existing equipment (`--site`) instead of a lab."""
         return bool(self.run.get("site"))
 
     def study_at(self, point: str, factors: Mapping[str, Any]) -> Study:
-        """The study with the recorded levels of a point. Raises `UsageError` where they do not fit
-        it, as in a directory that another version wrote or that was edited.
+        """The study with the recorded levels of a point. Raises `UsageError` if the levels do not
+        fit the study, for example because the directory was edited or written by another version.
         """
         try:
             return self.study.at(factors)
-        except ValueError as e:  # of a level, a place, or a value that validation refuses
+        except ValueError as e:  # an unknown level or place, or a value that validation refuses
             levels = ", ".join(f"{name}={level_text(level)}" for name, level in factors.items())
             raise UsageError(
                 f"{self.directory}: point {point} ({levels}) does not fit the study of the run: {e}",
@@ -102,17 +105,17 @@ class RunData:
             ) from e
 
     def tcp_series(self, point: str, number: int) -> pa.Table | None:
-        """Return the TCP sockets that the run's watch recorded in a repetition, or None if it
-        watched none.
+        """Return the TCP series that the run's watch recorded in a repetition, or None if it
+        recorded none.
         """
         return RunReader(self.directory).tcp(point, number)
 
     def records(self, point: str) -> list[dict[str, Any]]:
-        """Records of the repetitions of a point, without what was measured in them."""
+        """Records of the repetitions of a point, without samples."""
         return sorted(self._repetitions.get(point, []), key=lambda r: int(r["repetition"]))
 
     def repetitions(self, point: str) -> Iterator[Repetition]:
-        """Finished repetitions of a point (failed ones too), loaded one after the other."""
+        """Finished repetitions of a point (failed ones too), loaded one at a time."""
         reader = RunReader(self.directory)
         for raw in self.records(point):
             yield _load(reader, raw)
@@ -123,7 +126,7 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
     measure = raw.get("measure") or {}
     window = (int(measure.get("start_ns") or 0), int(measure.get("end_ns") or 0))
     done = raw.get("status") == "done"
-    read = [Caveat.from_json(c) for c in raw.get("caveats") or []]
+    caveats = [Caveat.from_json(c) for c in raw.get("caveats") or []]
     return Repetition(
         point=point,
         number=number,
@@ -132,7 +135,7 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         error=raw.get("error"),
         window=window,
         origin=str(raw.get("origin")),
-        caveats=tuple(c for c in read if c is not None),
+        caveats=tuple(c for c in caveats if c is not None),
         counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
         histograms=reader.histograms(point, number) if done else pa.table({}),
         engines=tuple(e for e in raw.get("engines") or [] if isinstance(e, dict)),

@@ -1,7 +1,6 @@
-"""Names of levels, resources and caveats, in one language at a time.
+"""Words for levels, resources and caveats, in one language at a time.
 
-Every function takes the language first and numbers as they are; rounding happens in
-`hakaru.wording.number` alone.
+Every function takes the language first. `hakaru.wording` formats all numbers.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from hakaru.wording import has, say, tenths
 
 
 def level(language: str, factor: str, value: float | str) -> str:
-    """`7 VMs`, `queue_depth 32`; a level with a name is its name.
+    """A level in words: `7 VMs`, `queue_depth 32`. A level that is text stays as it is.
 
-    Levels of a factor that counts things are worded by the catalogue entry `level.FACTOR` of the
-    kind that brings the factor.
+    A kind of study may provide the catalogue entry `level.FACTOR` for the words of a factor that
+    counts.
     """
     if isinstance(value, str):
         return value
@@ -31,19 +30,19 @@ def series(where: Mapping[str, Any], language: str = "en") -> str:
     queue_depth 8`.
     """
     numeric = (int, float)
-    told = {f: v for f, v in where.items() if v is not None}
-    shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in told.items()]
+    levels = {f: v for f, v in where.items() if v is not None}
+    shown = [level(language, f, v) if f != "pattern" and isinstance(v, numeric) else str(v) for f, v in levels.items()]
     return ", ".join(shown)
 
 
 def in_series(language: str, where: Mapping[str, Any], text: str, several: bool) -> str:
-    """`text` with the name of its sweep before it, where the run has several."""
+    """`text` preceded by the name of its sweep if the run has several."""
     named = series(where, language)
     return say(language, "series", {"series": named, "text": text}) if several and named else text
 
 
 def resource(language: str, name: str) -> str:
-    """`drives`, `link/array-eth0/out`, … in words."""
+    """The name of a resource (`drives`, `link/array-eth0/out`, …) in words."""
     kind, _, rest = name.partition("/")
     if kind == "link":
         link, _, direction = rest.rpartition("/")
@@ -55,21 +54,21 @@ def resource(language: str, name: str) -> str:
         return say(language, f"resource.cpu.{rest}")
     if kind in ("group", "port"):
         return say(language, f"resource.{kind}", {"name": rest.replace(".", " ")})
-    said = say(language, f"resource.{kind}")
-    return say(language, "resource.of", {"resource": said, "node": rest}) if rest else said
+    words = say(language, f"resource.{kind}")
+    return say(language, "resource.of", {"resource": words, "node": rest}) if rest else words
 
 
 def signed(language: str, percent: float) -> str:
-    """`+4.2 %`, `-11.3 %`."""
+    """A percentage with its sign: `+4.2 %`, `-11.3 %`."""
     return f"{'+' if percent > 0 else ''}{tenths(percent, language)}\u00a0%"
 
 
 def sentences(language: str, *parts: str) -> str:
-    """Joined as the language does it."""
+    """Join sentences: in English with spaces, in Japanese without. Empty parts are left out."""
     return (" " if language == "en" else "").join(p for p in parts if p)
 
 
-def caveat(language: str, one: Caveat) -> str:
-    """The caveat's text, with what to do."""
-    count = one.values.get("n", one.values.get("samples"))
-    return say(language, f"caveat.{one.name}", {"count": count, **one.values})
+def caveat(language: str, instance: Caveat) -> str:
+    """The text of a caveat, which includes what to do."""
+    count = instance.values.get("n", instance.values.get("samples"))
+    return say(language, f"caveat.{instance.name}", {"count": count, **instance.values})

@@ -1,7 +1,7 @@
-"""From a run directory to `summary.json`: what `hakaru report RUN --format json` prints and HTML
-and PDF show.
+"""Analysis of a run directory into `summary.json`, which `hakaru report RUN --format json` prints
+and HTML and PDF show.
 
-The shape is stable and documented in docs/reference/report-json.md; its models are in
+The format is stable. It is documented in docs/reference/report-json.md and defined by
 `hakaru.analysis.report_model`.
 """
 
@@ -33,15 +33,15 @@ from hakaru.study import Study
 from hakaru.wording import LANGUAGES
 
 COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
-"""Metrics whose comparison with a published table is a finding; `references` has them all."""
+"""Metrics whose comparison with a published table is a finding. `references` contains all compared
+metrics.
+"""
 
 
 def summarise(run_dir: Path) -> dict[str, Any]:
-    """Analyse a run, write `summary.json` into its directory (atomically), and give what was
-    written.
+    """Analyse a run, write `summary.json` into its directory atomically, and return the content.
 
-    Raises `UsageError` where the directory is not a run, `EnvironmentError_` where it cannot be
-    written.
+    Raises `UsageError` if the directory is not a run, `EnvironmentError_` if it cannot be written.
     """
     summary = analyse(RunData.read(run_dir))
     write_json(run_dir / "summary.json", summary)
@@ -49,28 +49,29 @@ def summarise(run_dir: Path) -> dict[str, Any]:
 
 
 def analyse(run: RunData) -> dict[str, Any]:
-    """The summary of a run, as plain JSON (no NaN), as the kind of its study makes it.
+    """The summary of a run, as plain JSON without NaN, made by the kind of its study.
 
-    Held against `report_model.Summary`: a summary of another shape is a defect of the kind that
-    made it.
+    It is validated against `report_model.Summary`. A summary that fails is a defect of its kind.
     """
-    found = kind.of(run).analyse(run)
-    report_model.Summary.model_validate(found)
-    return found
+    content = kind.of(run).analyse(run)
+    report_model.Summary.model_validate(content)
+    return content
 
 
 def of_run(
     run: RunData,
     analysed: list[Point],
-    found: list[findings.Finding],
+    all_findings: list[findings.Finding],
     comparisons: list[reference.Comparison],
     results: expectations.Results,
     several: bool,
 ) -> dict[str, Any]:
-    """The parts that every run has."""
-    watched = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
-    told = [tcp_pass.finding(p.factors, watched[p.id], len(analysed) > 1) for p in analysed if p.id in watched]
-    found = [*found, *(f for f in told if f is not None)]
+    """The parts of a summary that all kinds of study have."""
+    tcp_by_point = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
+    tcp_findings = [
+        tcp_pass.finding(p.factors, tcp_by_point[p.id], len(analysed) > 1) for p in analysed if p.id in tcp_by_point
+    ]
+    all_findings = [*all_findings, *(f for f in tcp_findings if f is not None)]
     outcomes = expectations.evaluate([expect.model_dump(mode="json") for expect in run.study.expect], results)
     units = {name: estimate.unit for point in analysed for name, estimate in point.metrics.items()}
     return {
@@ -81,8 +82,8 @@ def of_run(
             k: run.run.get(k)
             for k in ("run", "status", "quick", "seed", "origin", "started", "ended", "versions", "command")
         },
-        "points": [_point(p, watched.get(p.id)) for p in analysed],
-        "findings": [f.to_json() for f in found],
+        "points": [_point(p, tcp_by_point.get(p.id)) for p in analysed],
+        "findings": [f.to_json() for f in all_findings],
         "expectations": [_outcome(o, several, units) for o in outcomes],
         "references": [c.to_json() for c in comparisons],
         "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
@@ -93,8 +94,8 @@ def of_run(
 
 
 def mark_test_setup_limited(sweep: Sweep, verdict: SweepVerdict) -> None:
-    """Marks every point at which the test setup was at its limit, if it is the bottleneck of the
-    sweep.
+    """If the test setup is the bottleneck of the sweep, add a caveat to every point at which it was
+    at its limit.
     """
     if not verdict.verdict.test_setup_limited or verdict.resource is None:
         return
@@ -145,20 +146,20 @@ def _outcome(outcome: expectations.Outcome, several: bool, units: Mapping[str, s
 
 
 def _run_caveats(run: RunData, compared: bool) -> list[Caveat]:
-    """Caveats about the run as a whole."""
+    """Caveats that apply to the whole run."""
     caveats = [c for c in map(Caveat.from_json, run.run.get("caveats") or []) if c is not None]
     return [*caveats, Caveat("published_differs")] if compared else caveats
 
 
 def link_checks(lab: dict[str, Any]) -> list[dict[str, Any]]:
-    """Link checks as the lab recorded them: as it was built, then as points changed links, with
-    what they changed.
+    """Link checks that the lab recorded: first those of the lab as built, then those after points
+    changed links, with the changes.
     """
-    found = list(lab.get("checks") or [])
+    checks = list(lab.get("checks") or [])
     for variant in lab.get("variants") or []:
-        about = {"points": variant["points"], "changed": variant["links"], "seconds": variant["seconds"]}
-        found += [{**check, **about} for check in variant["checks"]]
-    return found
+        variant_fields = {"points": variant["points"], "changed": variant["links"], "seconds": variant["seconds"]}
+        checks += [{**check, **variant_fields} for check in variant["checks"]]
+    return checks
 
 
 __all__ = ["analyse", "link_checks", "summarise"]

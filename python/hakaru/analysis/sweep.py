@@ -1,5 +1,5 @@
-"""Points in the order of one factor, all other factors held: what a curve shows and a finding is
-about.
+"""Sweeps: points ordered by one factor, with all other factors fixed. A sweep is drawn as a curve
+and has findings.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ NEAR_PEAK = 0.95
 
 @dataclass(frozen=True)
 class Sweep:
-    """Points that differ in `over` alone, by its level; `where` are the levels of the other
-    factors.
+    """Points that differ only in the factor `over`, ordered by its level. `where` contains the
+    levels of the other factors.
     """
 
     over: str
@@ -32,13 +32,11 @@ class Sweep:
         return [p for p in self.points if p.mean(metric) is not None]
 
     def peak(self, metric: str = "iops") -> Point | None:
-        """The point with the highest mean, the earliest of equals; None where nothing was
-        measured.
-        """
+        """The point with the highest mean, the first of equals; None if nothing was measured."""
         return max(self.measured(metric), key=lambda p: p.mean(metric) or 0.0, default=None)
 
     def near_peak(self, metric: str = "iops") -> list[Point]:
-        """The unbroken run of points around the peak whose means lie within 5 % of it."""
+        """The consecutive points around the peak whose means lie within 5 % of it."""
         points, peak = self.measured(metric), self.peak(metric)
         if peak is None:
             return []
@@ -51,13 +49,13 @@ class Sweep:
         return points[first : last + 1]
 
     def fits(self, where: Mapping[str, Any]) -> bool:
-        """Whether every level that `where` asks for is this sweep's."""
+        """Whether this sweep has every level in `where`."""
         return all(str(self.where.get(f)) == str(level) for f, level in where.items())
 
 
 def sweeps_of(points: list[Point], preferred: str) -> list[Sweep]:
-    """All sweeps over the factor `preferred` (or else over the first numeric one), in the order of
-    the study.
+    """All sweeps over the factor `preferred`, or else over the first numeric factor, in the order
+    of the study.
     """
     over = swept_factor([p.factors for p in points], preferred)
     if over is None:
@@ -66,16 +64,16 @@ def sweeps_of(points: list[Point], preferred: str) -> list[Sweep]:
     for point in points:
         rest = tuple((f, str(level)) for f, level in point.factors.items() if f != over)
         groups.setdefault(rest, []).append(point)
-    found = []
+    sweeps = []
     for members in groups.values():
         where = {f: level for f, level in members[0].factors.items() if f != over}
-        found.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over])))))
-    return found
+        sweeps.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over])))))
+    return sweeps
 
 
 def swept_factor(factors: list[dict[str, Any]], preferred: str) -> str | None:
-    """`preferred` where the points have it with numbers for levels; else the first factor that has;
-    else None.
+    """`preferred` if all points have it with numeric levels, else the first such factor, else
+    None.
     """
     names = list(dict.fromkeys(f for each in factors for f in each))
     numeric = [f for f in names if all(isinstance(each.get(f), (int, float)) for each in factors)]

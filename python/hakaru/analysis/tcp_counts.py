@@ -1,4 +1,4 @@
-"""Counters of TCP: of each node's kernel (all sockets of its namespace) and of single ends of
+"""TCP counters of each node's kernel (all sockets of its namespace) and of the ends of
 connections.
 """
 
@@ -36,15 +36,13 @@ SOCKET_NAMES = (
 )
 UNIT_OF = {"bytes": "bytes", "ns": "ns"}
 
-Story = dict[str, dict[str, float]]
-"""`nodes/NODE` or `connections/END` → counter → growth while it was measured."""
+Growth = dict[str, dict[str, float]]
+"""`nodes/NODE` or `connections/END` → counter → growth during the measuring phase."""
 
 
-def of_nodes(repetition: Repetition, nodes: Iterable[str]) -> Story:
-    """Growth of the counters of whole nodes; counters that the kernel does not have are left
-    out.
-    """
-    found: Story = {}
+def of_nodes(repetition: Repetition, nodes: Iterable[str]) -> Growth:
+    """Growth of the counters of whole nodes, without the counters that the kernel lacks."""
+    growth: Growth = {}
     for node in dict.fromkeys(nodes):
         counted = {}
         for name in NODE_NAMES:
@@ -52,28 +50,29 @@ def of_nodes(repetition: Repetition, nodes: Iterable[str]) -> Story:
             if series is not None:
                 counted[name] = series.grown(*repetition.window)
         if counted:
-            found[f"nodes/{node}"] = counted
-    return found
+            growth[f"nodes/{node}"] = counted
+    return growth
 
 
-def of_connections(sums: Mapping[str, Mapping[str, float | None]]) -> Story:
-    """Sums over connections by their end; counters that the kernel does not have are left out."""
+def of_connections(sums: Mapping[str, Mapping[str, float | None]]) -> Growth:
+    """Sums over the connections at each end, without the counters that the kernel lacks."""
     known = {end: {name: v for name, v in values.items() if v is not None} for end, values in sums.items()}
     return {f"connections/{end}": values for end, values in known.items() if values}
 
 
-def to_json(stories: list[Story]) -> dict[str, Any]:
+def to_json(growths: list[Growth]) -> dict[str, Any]:
     """`{nodes: {NODE: {NAME: estimate}}, connections: {source|destination: {NAME: estimate}}}`,
     over repetitions.
     """
-    found: dict[str, Any] = {"nodes": {}, "connections": {}}
-    for place in dict.fromkeys(p for story in stories for p in story):
-        kind, _, whose = place.partition("/")
-        names = dict.fromkeys(n for story in stories for n in story.get(place, {}))
-        found[kind][whose] = {
-            n: Estimate.over([s[place][n] for s in stories if n in s.get(place, {})], _unit(n)).to_json() for n in names
+    report: dict[str, Any] = {"nodes": {}, "connections": {}}
+    for place in dict.fromkeys(p for growth in growths for p in growth):
+        kind, _, owner = place.partition("/")
+        names = dict.fromkeys(n for growth in growths for n in growth.get(place, {}))
+        report[kind][owner] = {
+            n: Estimate.over([growth[place][n] for growth in growths if n in growth.get(place, {})], _unit(n)).to_json()
+            for n in names
         }
-    return found
+    return report
 
 
 def _unit(name: str) -> str:

@@ -1,6 +1,4 @@
-"""The pass over recorded TCP series: retransmission timeouts of each point, for every kind that
-watched TCP.
-"""
+"""Retransmission timeouts of each point, from recorded TCP series, for every kind of study."""
 
 from __future__ import annotations
 
@@ -21,28 +19,30 @@ NEEDED |= {"unacked_segments", "acked_bytes", "timeouts", "unanswered_timeouts"}
 
 @dataclass
 class TcpSeries:
-    """Timeouts of all connections of a point while it was measured, over all its repetitions."""
+    """Timeouts of all connections of a point during the measuring phase, over all its
+    repetitions.
+    """
 
     repetitions: int = 0
     connections: int = 0
     timeouts: int = 0
     traced: int = 0
-    """Of these, the ones that the kernel's event showed, and not its counter alone."""
+    """Timeouts that a kernel event reported; only the kernel's counter shows the others."""
     silence_s_max: float = 0.0
-    """The longest time with data in flight and nothing acknowledged, before a timer fired."""
+    """Longest time before a timer expired in which data was in flight and none was acknowledged."""
     recovery_s: float = 0.0
-    """Time from firings until congestion control had recovered, summed."""
+    """Sum of the times from each expiry until congestion control had recovered."""
 
     def add(self, table: pa.Table, window: tuple[int, int]) -> None:
-        """One repetition's series."""
+        """Add the series of one repetition."""
         self.repetitions += 1
         self.connections += len(set(zip(*(table[n].to_pylist() for n in ("node", "socket")), strict=True)))
-        for fired in timeouts(table):
-            if window[0] <= fired.at_ns <= window[1]:
+        for timeout in timeouts(table):
+            if window[0] <= timeout.at_ns <= window[1]:
                 self.timeouts += 1
-                self.traced += fired.traced
-                self.silence_s_max = max(self.silence_s_max, (fired.silent_ns or 0) / 1e9)
-                self.recovery_s += max(0, (fired.over_ns or window[1]) - fired.at_ns) / 1e9
+                self.traced += timeout.traced
+                self.silence_s_max = max(self.silence_s_max, (timeout.silent_ns or 0) / 1e9)
+                self.recovery_s += max(0, (timeout.over_ns or window[1]) - timeout.at_ns) / 1e9
 
     def to_json(self) -> dict[str, Any]:
         """`tcp_series` of a point."""
@@ -57,7 +57,7 @@ class TcpSeries:
 
 
 def of_point(run: RunData, point: str) -> TcpSeries | None:
-    """The series of a point's repetitions; None where the run watched no TCP."""
+    """Timeouts of a point; None if the run recorded no TCP series."""
     series = TcpSeries()
     for record in run.records(point):
         measure = record.get("measure") or {}
@@ -68,7 +68,7 @@ def of_point(run: RunData, point: str) -> TcpSeries | None:
 
 
 def finding(factors: dict[str, Any], series: TcpSeries, several: bool) -> Finding | None:
-    """Timeouts in a sentence; None where there were none."""
+    """A finding about the timeouts of a point; None if there were none."""
     if not series.timeouts:
         return None
     values: dict[str, Any] = {

@@ -1,7 +1,6 @@
-"""Readings of a series of TCP connections. Pure: takes the table of `RunReader.tcp`
-(docs/reference/watch.md).
+"""Evaluation of a TCP series. Pure: takes the table of `RunReader.tcp` (docs/reference/watch.md).
 
-timeouts(table)     every firing of a retransmission timer: when, after what silence, until when
+timeouts(table)     every expiry of a retransmission timer, with silence and recovery
 """
 
 from __future__ import annotations
@@ -20,27 +19,30 @@ LOSS = "loss"
 
 @dataclass(frozen=True)
 class Timeout:
-    """One firing of a connection's retransmission timer."""
+    """One expiry of a connection's retransmission timer."""
 
     node: str
     local: str
     peer: str
     at_ns: int
-    """When it fired; where it was not traced, when it was first seen."""
+    """Instant of the expiry; if it was not traced, the instant of the first reading that shows it.
+    """
     traced: bool
-    """Told by the kernel's event; else by its counter alone: `at_ns` is late by up to the distance
-    of readings.
+    """Whether a kernel event reported the expiry. If only the kernel's counter shows it, `at_ns` is
+    late by up to one reading interval.
     """
     silent_ns: int | None
-    """How long data had been under way and nothing of it acknowledged; to the distance of readings.
-    None: not seen.
+    """Time for which data was in flight and none was acknowledged, accurate to one reading
+    interval; None if unknown.
     """
     over_ns: int | None
-    """When congestion control had left the state `loss`; None: not before the series ended."""
+    """Instant at which congestion control left the state `loss`; None if it did not before the
+    series ended.
+    """
 
 
 def timeouts(table: pa.Table) -> list[Timeout]:
-    """In the order of their instants; several firings in a row are several."""
+    """All timeouts in the order of time. Consecutive expiries are separate entries."""
     timeouts: list[Timeout] = []
     for key, rows in _connections(table):
         timeouts += _of_connection(key, rows)
@@ -48,8 +50,8 @@ def timeouts(table: pa.Table) -> list[Timeout]:
 
 
 def _connections(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], pa.Table]]:
-    """(node, local, peer) and the rows of each connection, by node and cookie: a host may watch
-    both ends.
+    """`(node, local, peer)` and the rows of each connection. Connections are identified by node and
+    socket cookie, because the watch may see both ends.
     """
     named = table.filter(pc.is_valid(table["socket"]))
     for pair in named.group_by(["node", "socket"]).aggregate([]).to_pylist():
@@ -66,12 +68,12 @@ def _of_connection(key: tuple[str, str, str], rows: pa.Table) -> Iterator[Timeou
     lost = pc.equal(events["congestion_state"].cast(pa.string()), LOSS).to_numpy(zero_copy_only=False)
     at = _numbers(events, "at_ns")
     traced = at[lost]
-    # What a reading shows to be over is over, also where the event that would have told of it is
+    # A reading outside the state `loss` also ends the recovery, in case the event of that change is
     # missing.
-    left = np.sort(np.concatenate([at[~lost], progress.at[progress.state != LOSS]]))
-    fired = [(int(at_ns), True) for at_ns in traced] + [(at_ns, False) for at_ns in _untraced(readings, traced)]
-    for at_ns, by_event in sorted(fired):
-        after = left[left > at_ns]
+    recovered = np.sort(np.concatenate([at[~lost], progress.at[progress.state != LOSS]]))
+    expiries = [(int(at_ns), True) for at_ns in traced] + [(at_ns, False) for at_ns in _untraced(readings, traced)]
+    for at_ns, by_event in sorted(expiries):
+        after = recovered[recovered > at_ns]
         yield Timeout(
             *key,
             at_ns=at_ns,
@@ -82,8 +84,8 @@ def _of_connection(key: tuple[str, str, str], rows: pa.Table) -> Iterator[Timeou
 
 
 def _untraced(readings: pa.Table, traced: np.ndarray[Any, Any]) -> list[int]:
-    """Readings at which the counter of timeouts, or else of those in a row, had grown by more than
-    events had told.
+    """Instants of readings at which the counter of timeouts (or else of consecutive timeouts) had
+    grown by more than the number of traced events.
     """
     for name in ("timeouts", "unanswered_timeouts"):
         if readings[name].null_count < len(readings):
@@ -91,12 +93,14 @@ def _untraced(readings: pa.Table, traced: np.ndarray[Any, Any]) -> list[int]:
             break
     else:
         return []
-    at, within = _numbers(readings, "at_ns"), np.nan_to_num(_numbers(readings, "within_ns")).astype(np.int64)
-    # The kernel made a reading somewhere within its span: an event until the end of it may be in
-    # it.
-    told = np.searchsorted(traced, at + within, side="right") - np.searchsorted(traced, at[:1], side="left")
-    missing = np.maximum.accumulate(np.cumsum(grown) - told).clip(0)
-    return [int(at_ns) for at_ns in np.repeat(at, np.diff(missing, prepend=0))]
+    instants, within = _numbers(readings, "at_ns"), np.nan_to_num(_numbers(readings, "within_ns")).astype(np.int64)
+    # The kernel took a reading at some instant within its span, so the reading may include events
+    # until the end of the span.
+    explained = np.searchsorted(traced, instants + within, side="right") - np.searchsorted(
+        traced, instants[:1], side="left"
+    )
+    missing = np.maximum.accumulate(np.cumsum(grown) - explained).clip(0)
+    return [int(at_ns) for at_ns in np.repeat(instants, np.diff(missing, prepend=0))]
 
 
 class _Progress:
@@ -106,19 +110,20 @@ class _Progress:
         self.at = _numbers(readings, "at_ns")
         self.state = np.array(readings["congestion_state"].cast(pa.string()).to_pylist(), dtype=object)
         unacked, acked = _numbers(readings, "unacked_segments"), _numbers(readings, "acked_bytes")
-        # A stretch of silence begins with the reading at which something was acknowledged or
-        # nothing was under way.
+        # Silence begins at the last reading at which data was acknowledged or none was in flight.
         moved = (np.diff(acked, prepend=np.nan) != 0) | (unacked == 0)
         self._moved_at = self.at[moved]
 
     def silent_ns(self, at_ns: int) -> int | None:
-        """Silence until `at_ns`."""
+        """Silence before `at_ns`, ns; None if it began before the series."""
         before = self._moved_at[self._moved_at < at_ns]
         return int(at_ns - before[-1]) if len(before) else None
 
 
 def _numbers(rows: pa.Table, name: str) -> np.ndarray[Any, Any]:
-    """A column; NaN where it is null. Instants stay exact: they are never null."""
+    """A column as numbers, with NaN for null. Instants stay exact integers because they are never
+    null.
+    """
     column = rows[name]
     if column.null_count:
         column = column.cast(pa.float64(), safe=False)

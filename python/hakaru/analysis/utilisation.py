@@ -3,18 +3,17 @@
     drives, drives_average    the busiest drive; the mean of all (busy time over elapsed time)
     group/G                   mean of the group's drives
     controller, port/N        busy time over elapsed time, where modelled
-    link/NAME/out|in          bits on the wire (Ethernet framing counted) over the rate asked for;
-                              `out` is what the node sends to the switch
+    link/NAME/out|in          bits on the wire (with Ethernet framing) over the configured rate;
+                              `out` is the direction from the node to the switch
     cpu/machine               time not idle over the time of all CPUs
     cpu/initiator, cpu/backup, cpu/array, cpu/fabric
-        the busiest process's user and system time over elapsed time (100 % is one CPU);
-        the busiest thread's where an engine reports each of its threads
+        user and system time of the busiest process over elapsed time (100 % is one CPU), or
+        of its busiest thread if the engine reports each thread
 
-Time in which an engine polled without finding work (`busy_poll_ns`) is left out.
+Time in which an engine polled without finding work (`busy_poll_ns`) does not count.
 
-Modelled devices serve one request at a time, so busy time is exact. `member` says which of several
-it was. In a lab with several arrays the devices of each are told apart by its node: `drives/vtl`,
-`controller/vtl`, `port/vtl.0`.
+Modelled devices serve one request at a time, so busy time is exact. In a lab with several arrays,
+the name of a device contains its node: `drives/vtl`, `controller/vtl`, `port/vtl.0`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,9 @@ TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
 
 @dataclass(frozen=True)
 class Use:
-    """Share of one resource, percent, and the busiest member where it stands for several."""
+    """Share of one resource in percent. `member` is the busiest one if the resource stands for
+    several.
+    """
 
     percent: float
     member: str | None = None
@@ -42,8 +43,8 @@ class Use:
 
 @dataclass(frozen=True)
 class Nic:
-    """A link's end: where its counters are, and what the link was asked to carry in each
-    direction.
+    """A node's interface at the end of a link: the location of its counters, and the configured
+    rate of the link in each direction.
     """
 
     node: str
@@ -54,8 +55,8 @@ class Nic:
 
 
 def of_repetition(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> dict[str, Use]:
-    """Resource → use; a resource without counters is left out."""
-    found: dict[str, Use] = {}
+    """Resource → use, without the resources that have no counters."""
+    use_by_resource: dict[str, Use] = {}
     for resource, use in (
         *_drives(counters, window),
         *_single(counters, window),
@@ -63,19 +64,19 @@ def of_repetition(counters: Counters, window: tuple[int, int], nics: list[Nic]) 
         *_cpu(counters, window),
     ):
         if math.isfinite(use.percent):
-            found[resource] = use
-    return found
+            use_by_resource[resource] = use
+    return use_by_resource
 
 
 def _busy(counters: Counters, window: tuple[int, int], node: str, entity: str) -> dict[str, float]:
-    """Entity → percent busy."""
-    found = counters.select(engine="array", node=node, entity=entity, name="busy_ns")
-    return {k.entity: s.rate(*window) / 1e7 for k, s in found}
+    """Entity → busy time in percent."""
+    selected = counters.select(engine="array", node=node, entity=entity, name="busy_ns")
+    return {k.entity: s.rate(*window) / 1e7 for k, s in selected}
 
 
 def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
-    """Each array's node, and what tells its devices from another array's: after a name alone,
-    before a number.
+    """Node, suffix and prefix of each array. They distinguish the devices of several arrays: the
+    suffix follows a plain name, the prefix precedes a number. With one array both are empty.
     """
     nodes = counters.nodes("array")
     for node in nodes:
@@ -83,34 +84,34 @@ def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
 
 
 def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    for node, after, before in _arrays(counters):
+    for node, suffix, prefix in _arrays(counters):
         drives = _busy(counters, window, node, "drive/")
         if not drives:
             continue
         busiest = max(drives, key=lambda d: drives[d])
-        yield f"drives{after}", Use(drives[busiest], busiest)
-        yield f"drives_average{after}", Use(sum(drives.values()) / len(drives))
+        yield f"drives{suffix}", Use(drives[busiest], busiest)
+        yield f"drives_average{suffix}", Use(sum(drives.values()) / len(drives))
         groups: dict[str, list[float]] = {}
         for drive, percent in drives.items():
             groups.setdefault(drive.removeprefix("drive/").partition(".")[0], []).append(percent)
         for group, members in sorted(groups.items()):
-            yield f"group/{before}{group}", Use(sum(members) / len(members))
+            yield f"group/{prefix}{group}", Use(sum(members) / len(members))
 
 
 def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    for node, after, before in _arrays(counters):
+    for node, suffix, prefix in _arrays(counters):
         for percent in _busy(counters, window, node, "controller").values():
-            yield f"controller{after}", Use(percent)
+            yield f"controller{suffix}", Use(percent)
         for name, percent in sorted(_busy(counters, window, node, "port/").items()):
-            yield f"port/{before}{name.removeprefix('port/')}", Use(percent)
+            yield f"port/{prefix}{name.removeprefix('port/')}", Use(percent)
 
 
 def wire_bits(octets: float, packets: float, mtu: int) -> float:
-    """Bits on the wire for what an interface counted.
+    """Bits on the wire, from the counters of an interface.
 
     A virtual interface counts a segmentation-offload packet (up to 64 KiB) once, with one set of
-    headers; on the wire it is as many frames as the MTU asks for, each with headers and framing of
-    its own.
+    headers. On the wire it becomes as many frames as the MTU requires, each with its own headers
+    and framing.
     """
     headers = ETHERNET_HEADER_BYTES + TCP_IP_HEADER_BYTES
     payload = max(0.0, octets - packets * headers)
@@ -139,13 +140,13 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
         yield "cpu/machine", Use(100 * max(0.0, busy - busy_poll) / (busy + idle))
     for engine in ENGINES:
         shares = _threads(counters, window, engine)
-        told = {member.partition("/")[0] for member in shares}
+        with_threads = {member.partition("/")[0] for member in shares}
         for name in ("cpu_user_ns", "cpu_system_ns"):
             for key, series in counters.select(engine=engine, entity="process", name=name):
-                if key.node not in told:
+                if key.node not in with_threads:
                     shares[key.node] = shares.get(key.node, 0.0) + series.rate(*window) / 1e7
         for node, rate in _busy_poll(counters, window, engine).items():
-            if node not in told:
+            if node not in with_threads:
                 shares[node] = max(0.0, shares.get(node, 0.0) - rate / 1e7)
         if shares:
             member = max(shares, key=lambda n: shares[n])
@@ -153,7 +154,7 @@ def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use
 
 
 def _busy_poll(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
-    """By node: ns per second that an engine spent busy polling."""
+    """Node → time that an engine spent busy polling, in ns per second."""
     rates = (
         (k.node, s.rate(*window)) for k, s in counters.select(engine=engine, entity="process", name="busy_poll_ns")
     )
@@ -161,16 +162,17 @@ def _busy_poll(counters: Counters, window: tuple[int, int], engine: str) -> dict
 
 
 def _threads(counters: Counters, window: tuple[int, int], engine: str) -> dict[str, float]:
-    """`NODE/THREAD` → percent of a CPU, of engines that tell of their threads.
+    """`NODE/THREAD` → percent of a CPU, for engines that report their threads.
 
-    A thread runs on one CPU at a time: the busiest is what gives out, however many there are.
+    A thread runs on one CPU at a time, so the busiest thread is the limit, regardless of their
+    number.
     """
-    found = counters.select(engine=engine, entity="thread/", name="cpu_ns")
-    return {f"{k.node}/{k.entity.removeprefix('thread/')}": s.rate(*window) / 1e7 for k, s in found}
+    selected = counters.select(engine=engine, entity="thread/", name="cpu_ns")
+    return {f"{k.node}/{k.entity.removeprefix('thread/')}": s.rate(*window) / 1e7 for k, s in selected}
 
 
 def _first_rate(counters: Counters, window: tuple[int, int], name: str) -> float:
-    """Rate of a machine counter; one watch per machine reports them."""
+    """Rate of a machine counter; 0 if there is none. Only one watch per machine reports them."""
     for _, series in counters.select(engine="watch", entity="machine", name=name):
         rate = series.rate(*window)
         return rate if math.isfinite(rate) else 0.0
@@ -178,12 +180,12 @@ def _first_rate(counters: Counters, window: tuple[int, int], name: str) -> float
 
 
 def nics_of_lab(lab: dict[str, Any]) -> list[Nic]:
-    """Ends of rated links, from `lab.json`: the node's own end of each link to the switch."""
-    found = []
+    """Node ends of the links that have a rate, from `lab.json`."""
+    nics = []
     for link in lab.get("links") or []:
         rate = link.get("rate_bits_per_s")
         if rate and {"node", "interface", "name", "mtu"} <= link.keys():  # a trunk between switches has no node
-            found.append(
+            nics.append(
                 Nic(str(link["node"]), str(link["interface"]), str(link["name"]), float(rate), int(link["mtu"]))
             )
-    return found
+    return nics

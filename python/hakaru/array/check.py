@@ -1,5 +1,5 @@
-"""`hakaru array check`: every pool of a stopped array, read by the engine's checker. Changes and
-repairs nothing.
+"""`hakaru array check`: has the engine check every pool of a stopped array. Changes and repairs
+nothing.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 from hakaru.array.configure import pool_directory
 from hakaru.array.load import Loaded
 from hakaru.array.render import printable
-from hakaru.array.state import held, owner
+from hakaru.array.state import locked, owner
 from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_
 
-# The walk over a full pool of 256 TiB reads some GiB of metadata.
+# Time limit: a check of a full pool of 256 TiB reads some GiB of metadata.
 CHECK_S = 3600.0
 
 
 def check_pools(loaded: Loaded) -> list[dict[str, Any]]:
-    """For each pool: `pool`, `directory`, `clean`, and what the engine's checker found.
+    """Return `pool`, `directory`, `clean` and the report of the engine's checker for each pool.
 
-    Raises `EnvironmentError_` if the array is served: a pool that changes while it is read cannot
-    be judged.
+    Raises `EnvironmentError_` if the array is served, because a pool that changes during the check
+    cannot be judged.
     """
     if not loaded.file.pools:
         return []
@@ -32,12 +32,12 @@ def check_pools(loaded: Loaded) -> list[dict[str, Any]]:
     if serving is not None:
         raise EnvironmentError_(
             f"the array is served by process {serving}, and its pools are in use",
-            "stop it first; what a running pool refuses, it says by itself",
+            "stop the array first",
         )
-    with held(loaded.state):
+    with locked(loaded.state):
         absent = [pool.name for pool in loaded.file.pools if not Path(pool_directory(loaded, pool)).is_dir()]
         if absent:
-            raise EnvironmentError_(f"pool {absent[0]} is not there yet", "the first `hakaru array serve` makes it")
+            raise EnvironmentError_(f"pool {absent[0]} does not exist yet", "the first `hakaru array serve` creates it")
         return [_check(pool.name, Path(pool_directory(loaded, pool))) for pool in loaded.file.pools]
 
 
@@ -49,8 +49,7 @@ def _check(name: str, directory: Path) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        # So damaged that there is nothing to look through, or not to be had at all; other pools are
-        # looked at still.
+        # The pool is too damaged to be checked, or cannot be read. Other pools are still checked.
         messages = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
         fault = messages[0] if messages else f"the checker ended with exit status {done.returncode}"
         report = {"findings": [{"object": "pool", "fault": fault}]}
@@ -58,7 +57,7 @@ def _check(name: str, directory: Path) -> dict[str, Any]:
 
 
 def print_findings(checked: list[dict[str, Any]]) -> None:
-    """A line for each pool, and one for each thing that is wrong with it."""
+    """Print a line for each pool, and one for each of its faults."""
     if not checked:
         print("this array has no pools")
     for checked_pool in checked:

@@ -1,5 +1,5 @@
-"""The control socket, on the side of `hakaru array status` and its like: one request, one answer,
-blocking.
+"""Client of the control socket, for `hakaru array status` and similar commands. Blocks for one
+reply to one request.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from hakaru.array import protocol
 from hakaru.array.control import socket_path
 from hakaru.errors import EnvironmentError_, LostError
 
-# Deleting a large volume or growing a pool waits for a commit or two.
+# Deleting a large volume or growing a pool waits for one or two commits.
 ANSWER_S = 120.0
 
 
 def ask(directory: Path, request: protocol.Request, timeout_s: float = ANSWER_S) -> Any:
-    """Return the answer of the process that serves `directory`. Raises its error as if it were
-    ours.
+    """Send a request to the process that serves `directory`, and return the value of its reply.
+    Raises the error of the reply.
     """
     try:
         with socket_path(directory) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -32,26 +32,27 @@ def ask(directory: Path, request: protocol.Request, timeout_s: float = ANSWER_S)
         ) from None
     except PermissionError:
         raise EnvironmentError_(
-            f"the array in {directory} belongs to another user", "ask as the user who serves it"
+            f"the array in {directory} belongs to another user", "run the command as the user who serves it"
         ) from None
     except TimeoutError:
         raise LostError(
-            f"the array in {directory} did not answer within {timeout_s:g} s", "look at what it says"
+            f"the array in {directory} did not answer within {timeout_s:g} s", "look at the output of `serve`"
         ) from None
     except OSError as e:
-        raise EnvironmentError_(f"cannot ask the array in {directory}: {e.strerror or e}") from e
+        raise EnvironmentError_(f"cannot reach the array in {directory}: {e.strerror or e}") from e
     if not line.endswith(b"\n"):
-        raise LostError(f"the array in {directory} ended before it answered", "look at what it said last")
+        raise LostError(f"the array in {directory} ended before it answered", "look at the last output of `serve`")
     try:
         return protocol.parse_reply(line)
     except (ValueError, KeyError, TypeError) as e:
         raise LostError(
-            f"the array in {directory} answered nonsense: {e}", "is another version of hakaru serving it?"
+            f"the reply of the array in {directory} is invalid: {e}",
+            "check whether another version of hakaru serves it",
         ) from e
 
 
 def _line(connection: socket.socket) -> bytes:
-    """Up to the end of the line, of the stream, or of our patience with its length."""
+    """Receive until the end of the line or of the stream, or 64 MiB."""
     received = bytearray()
     while not received.endswith(b"\n") and len(received) < protocol.REPLY_MAX_BYTES:
         piece = connection.recv(1 << 16)

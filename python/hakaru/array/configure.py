@@ -1,14 +1,14 @@
-"""From an array file and what was done online to the engine's configuration. Pure.
+"""The engine's configuration, from an array file and the changes made online. Pure.
 
-The file *declares*; what was done online is laid over it:
+The file *declares* the array; online changes are added to it:
 
-- an LU made online is served until it is deleted online; once the file declares its volume, the
-  file holds
-- a volume that was grown online keeps its size: the larger of the two holds, nothing is ever made
-  smaller
-- a group that a pool was grown by stays, whatever the file says
-- a LUN that was given online and is declared for something else is refused: no known number leads
-  to other data
+- an LU created online is served until it is deleted online. If the file declares its volume, the
+  file takes precedence.
+- a volume that was enlarged online keeps its size: the larger of both applies, because nothing is
+  made smaller
+- a group that was added online stays, independently of the file
+- a LUN that was assigned online and is declared for another store is refused, so that no LUN leads
+  to other data than before
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hakaru.study.model import Placement
 
 @dataclass(frozen=True)
 class ServedLu:
-    """An LU as it is served, and whether the file declares it."""
+    """The configuration of a served LU, and whether the file declares it."""
 
     config: contract.LuConfig
     declared: bool
 
 
 def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
-    """The array as it is to be served."""
+    """The configuration of the array to serve."""
     file = loaded.file
     return contract.ArrayConfig(
         target_name=file.target_name,
@@ -52,8 +52,8 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
 
 
 def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
-    """Declared LUs, then those made online. Raises `UsageError` with a place where the two
-    contradict each other.
+    """Declared LUs, then those created online. Raises `UsageError` with a place if they contradict
+    each other.
     """
     served = [ServedLu(_declared(loaded, lu, online), True) for lu in loaded.file.lus]
     volumes = {volume_of(lu.config.store) for lu in served}
@@ -66,26 +66,26 @@ def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
         if lu.lun in places:
             raise loaded.document.error(
                 loaded.document.place_of(places[lu.lun]),
-                f"LUN {lu.lun} was given to {name} online",
-                f"choose another number, or take this LU out, start, and delete {name} with `hakaru array delete`",
+                f"LUN {lu.lun} was assigned to {name} online",
+                f"choose another LUN, or remove this LU, start, and delete {name} with `hakaru array delete`",
             )
         if lu.pool not in pools:
             raise loaded.document.error(
                 loaded.document.place_of(("pools",)),
-                f"LU {lu.lun}, made online, is {name}, and there is no pool {lu.pool!r} any more",
-                "put the pool back",
+                f"LU {lu.lun}, created online, is {name}, but pool {lu.pool!r} is missing",
+                "declare the pool again",
             )
         served.append(ServedLu(online_lu(lu), False))
     return served
 
 
 def volume_of(store: contract.Store) -> str | None:
-    """POOL/VOLUME of a thin store; None of another one."""
+    """POOL/VOLUME of a thin store; None for another store."""
     return f"{store.pool}/{store.volume}" if isinstance(store, contract.ThinStore) else None
 
 
 def online_lu(lu: OnlineLu) -> contract.LuConfig:
-    """The configuration of an LU that was made online."""
+    """The configuration of an LU that was created online."""
     return contract.LuConfig(
         lun=lu.lun,
         size_bytes=lu.size_bytes,

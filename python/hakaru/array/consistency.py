@@ -1,4 +1,4 @@
-"""Checks of an array file that need several fields: doubled names, sizes that do not fit,
+"""Checks of an array file that concern several fields: repeated names, sizes that do not fit,
 addresses. Pure.
 """
 
@@ -11,19 +11,21 @@ from hakaru.array.model import ArrayFile, FileStore, Lu, ThinStore
 
 Path_ = tuple[str | int, ...]
 Problem = tuple[Path_, str, str]
-"""Where in the file, what is wrong, what would do."""
+"""Place in the file, message, hint."""
 
-EXTERNAL_HINT = "use 127.0.0.1 or [::1], or say `allow_external: true`"
+EXTERNAL_HINT = "use 127.0.0.1 or [::1], or set `allow_external: true`"
 PORT_MAX = 65_535
 
 
 def problems(file: ArrayFile) -> list[Problem]:
-    """All of them, in the order of the file."""
+    """All problems of an array file, in the order of the file."""
     return [*_addresses(file), *_access(file), *_pools(file), *_lus(file)]
 
 
 def split_address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
-    """`127.0.0.1:3260`, `[::1]:3260` → address and port. Raises ValueError with what is wrong."""
+    """Split `127.0.0.1:3260` or `[::1]:3260` into address and port. Raises ValueError with the
+    fault.
+    """
     host, _, port = text.rpartition(":")
     address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     if int(port) > PORT_MAX:
@@ -36,7 +38,7 @@ def _addresses(file: ArrayFile) -> Iterator[Problem]:
     for i, portal in enumerate(file.portals):
         yield from _address(("portals", i), portal, file.allow_external)
         if portal in seen and not portal.endswith(":0"):
-            yield ("portals", i), f"{portal} stands there twice", "leave one out"
+            yield ("portals", i), f"{portal} is given twice", "leave one out"
         seen.add(portal)
     if file.metrics is not None:
         yield from _address(("metrics",), file.metrics, file.allow_external)
@@ -46,7 +48,7 @@ def _address(path: Path_, text: str, allow_external: bool) -> Iterator[Problem]:
     try:
         host, _ = split_address(text)
     except ValueError as e:
-        yield path, str(e), "for instance 127.0.0.1:3260 or [::1]:3260"
+        yield path, str(e), "for example 127.0.0.1:3260 or [::1]:3260"
         return
     if not (host.is_loopback or allow_external):
         yield path, f"{text} can be reached from outside this machine", EXTERNAL_HINT
@@ -59,7 +61,7 @@ def _access(file: ArrayFile) -> Iterator[Problem]:
             yield ("access", "users", i, "name"), f"user {name!r} is given twice", "leave one out"
     for i, algorithm in enumerate(file.access.algorithms):
         if algorithm in file.access.algorithms[:i]:
-            yield ("access", "algorithms", i), f"{algorithm} stands there twice", "leave one out"
+            yield ("access", "algorithms", i), f"{algorithm} is given twice", "leave one out"
     for i, rule in enumerate(file.access.rules or []):
         place: Path_ = ("access", "rules", i)
         if rule.user is not None and rule.user not in names:
@@ -68,7 +70,7 @@ def _access(file: ArrayFile) -> Iterator[Problem]:
             try:
                 ipaddress.ip_network(rule.address)
             except ValueError as e:
-                yield (*place, "address"), str(e), "for instance 10.1.2.3 or 10.1.0.0/16"
+                yield (*place, "address"), str(e), "for example 10.1.2.3 or 10.1.0.0/16"
         luns = [lu.lun for lu in rule.lus or []]
         for j, lun in enumerate(luns):
             if lun in luns[:j]:
@@ -87,10 +89,10 @@ def _pools(file: ArrayFile) -> Iterator[Problem]:
             yield ("pools", i, "name"), f"pool {pool.name!r} is given twice", "each pool needs a name of its own"
         names.add(pool.name)
         if pool.page & (pool.page - 1):
-            yield ("pools", i, "page"), "a page is a power of two", "for instance 256 KiB"
+            yield ("pools", i, "page"), "a page must be a power of two", "for example 256 KiB"
         if pool.directory is not None:
             if pool.directory in directories:
-                message = f"pool {directories[pool.directory]!r} is kept in {pool.directory} as well"
+                message = f"pool {directories[pool.directory]!r} uses the directory {pool.directory} as well"
                 yield ("pools", i, "directory"), message, "give each pool a directory of its own"
             directories.setdefault(pool.directory, pool.name)
         groups: set[str] = set()
@@ -100,14 +102,14 @@ def _pools(file: ArrayFile) -> Iterator[Problem]:
                 yield (*place, "name"), f"group {group.name!r} is given twice", "each group needs a name of its own"
             groups.add(group.name)
             if group.size < 2 * pool.page:
-                yield (*place, "size"), f"a group has at least two pages of {pool.page} bytes", "make it larger"
+                yield (*place, "size"), f"a group needs at least two pages of {pool.page} bytes", "make it larger"
             if _modelled(file) and group.placement is None:
                 message = f"group {group.name!r} has no placement on the modelled drives"
                 yield place, message, "add `placement: {group: 0}`"
 
 
 def volume_name(lu: Lu, store: ThinStore) -> str:
-    """Of a thin LU: as its file says, else by its number."""
+    """Name of a thin LU's volume: as in the array file, else derived from its LUN."""
     return store.volume or f"lu-{lu.lun}"
 
 
@@ -124,7 +126,7 @@ def _is_loopback(address: str) -> bool:
 
 def _lus(file: ArrayFile) -> Iterator[Problem]:
     luns: set[int] = set()
-    kept: dict[tuple[str, str], int] = {}
+    owners: dict[tuple[str, str], int] = {}
     pools = [pool.name for pool in file.pools]
     for i, lu in enumerate(file.lus):
         if lu.lun in luns:
@@ -141,9 +143,9 @@ def _lus(file: ArrayFile) -> Iterator[Problem]:
                 hint = f"the pools are {', '.join(pools)}" if pools else "add `pools:`"
                 yield ("lus", i, "store", "pool"), f"there is no pool {lu.store.pool!r}", hint
         if place:
-            if (lu.store.kind, place) in kept:
-                message = f"LUN {kept[lu.store.kind, place]} is kept in {place} as well"
-                yield ("lus", i, "store"), message, "give each LU a place of its own"
-            kept.setdefault((lu.store.kind, place), lu.lun)
+            if (lu.store.kind, place) in owners:
+                message = f"LUN {owners[lu.store.kind, place]} is stored in {place} as well"
+                yield ("lus", i, "store"), message, "give each LU a store of its own"
+            owners.setdefault((lu.store.kind, place), lu.lun)
         if _modelled(file) and lu.placement is None and lu.store.kind != "thin":
             yield ("lus", i), f"LUN {lu.lun} has no placement on the modelled drives", "add `placement: {group: 0}`"

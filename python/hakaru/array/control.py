@@ -1,7 +1,7 @@
-"""The control socket, on the side of the process that serves.
+"""Server of the control socket.
 
-A Unix socket that only its owner may use (0600). Bounded in every direction: connections, length of
-a request, time that a client may be silent. What a request means is `answer`'s business.
+A Unix socket that only its owner may use (0600). Connections, the length of a request and the time
+that a client may be silent are limited. `answer` interprets the requests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.array import protocol
-from hakaru.array.state import SOCKET, unusable
+from hakaru.array.state import SOCKET, unusable_error
 from hakaru.errors import HakaruError, UsageError
 
 CONNECTIONS_MAX = 32
-# A client asks at once or has gone astray.
+# Seconds after which a silent client is disconnected. Clients send their request at once.
 SILENCE_S = 30.0
 
 Answer = Callable[[protocol.Request], Awaitable[Any]]
@@ -27,7 +27,7 @@ Answer = Callable[[protocol.Request], Awaitable[Any]]
 
 @contextlib.asynccontextmanager
 async def listening(directory: Path, answer: Answer) -> AsyncIterator[None]:
-    """Requests on `directory`'s socket are answered while the block runs."""
+    """Answer requests on `directory`'s socket while the block runs."""
     clients: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,7 +55,9 @@ async def listening(directory: Path, answer: Answer) -> AsyncIterator[None]:
 
 
 async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
-    """Answer line after line until the client leaves, is silent, or sends what is no line."""
+    """Answer requests until the client disconnects, is silent for 30 s, or sends a line that is too
+    long.
+    """
     with contextlib.suppress(TimeoutError, ConnectionError):
         while True:
             try:
@@ -75,24 +77,24 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 
 def _bind(directory: Path) -> socket.socket:
-    """The socket, only its owner's from the first instant."""
+    """Create the socket. Only its owner has access to it, from its creation on."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    before = os.umask(0o177)
+    previous_umask = os.umask(0o177)
     try:
         with socket_path(directory) as path:
             bound.bind(path)
     except OSError as e:
         bound.close()
-        raise unusable(directory, e) from e
+        raise unusable_error(directory, e) from e
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
     return bound
 
 
 @contextlib.contextmanager
 def socket_path(directory: Path) -> Iterator[str]:
-    """A name of the socket that fits the 108 bytes of a Unix address, however deep the directory
-    lies.
+    """Yield a path of the socket that fits the 108 bytes of a Unix address, even if that of the
+    directory is long.
     """
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

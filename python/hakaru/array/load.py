@@ -1,8 +1,7 @@
-"""From a path to a checked `ArrayFile`; every error says file:line:column, the field, what is wrong
-and what would do.
+"""Loading of an `ArrayFile`. Every error has file:line:column, the field, the fault and a remedy.
 
-Called by `hakaru array …`. The file is the operator's own: unlike a study it may name any path and
-address.
+Called by `hakaru array …`. The file is written by the operator: unlike a study it may name any path
+and address.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from hakaru.study.document import Document, dotted, read_document
 from hakaru.study.load import validate
 from hakaru.study.schema import lower_schema
 
-# `lus[3].store.path: …`, at the beginning or behind the name of the engine.
+# A field such as `lus[3].store.path: …` at the start of a message, or after the engine's name.
 FIELD = re.compile(r"(?:^|: )((?:lus|pools|state)(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): ")
 SCHEMA_HINT = "`hakaru schema array` prints the valid fields and values"
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """An array file, and where it lies."""
+    """An array file and its path."""
 
     file: ArrayFile
     path: Path
@@ -39,12 +38,12 @@ class Loaded:
         return self.resolve(self.file.state or default)
 
     def resolve(self, text: str) -> Path:
-        """A path of the file, absolute: relative ones count from the file's folder."""
+        """Make a path in the file absolute. Relative paths start at the file's folder."""
         return self.path.resolve().parent / text
 
     def located(self, error: HakaruError) -> HakaruError:
-        """`error`, which names a field of the file, with that field's place; any other one as it
-        is.
+        """Add the place of the field that `error` names. An error without a field is returned
+        unchanged.
         """
         field = FIELD.search(error.message)
         if field is None:
@@ -55,7 +54,7 @@ class Loaded:
 
 
 def load_array(path: Path, metrics: str | None = None) -> Loaded:
-    """The array in a file; `metrics` instead of the file's."""
+    """Load and check an array file. `metrics` overrides the field of the file."""
     document = read_document(path)
     if metrics is not None and isinstance(document.data, dict):
         document.data["metrics"] = metrics
@@ -68,7 +67,5 @@ def load_array(path: Path, metrics: str | None = None) -> Loaded:
 
 
 def array_schema() -> dict[str, Any]:
-    """JSON Schema (draft-07) of array files, for editors; `schema/array.schema.json` is it, checked
-    in.
-    """
+    """JSON Schema (draft-07) of array files, for editors. `schema/array.schema.json` is a copy."""
     return lower_schema(ArrayFile.model_json_schema(), "hakaru array")

@@ -3,10 +3,10 @@
 A counter of `docs/reference/metrics.md` becomes one metric by these rules, and its meaning there
 becomes HELP:
 
-- `hakaru_array_` + entity + name; what an entity is numbered by becomes a label: `drive/0.3` →
-  `{group="0",drive="3"}`; the entity `sessions` has no part in the name
-  (`hakaru_array_logins_total`)
-- a name in `_now` is a gauge without that ending; everything else is a counter in `_total`
+- `hakaru_array_` + entity + name. The numbers of an entity become labels: `drive/0.3` →
+  `{group="0",drive="3"}`. The entity `sessions` does not appear in the name
+  (`hakaru_array_logins_total`).
+- a name that ends in `_now` is a gauge without that ending; any other is a counter in `_total`
 - nanoseconds become seconds and per cent become ratios, because Prometheus uses base units
 
 Served by `Exporter` on a thread of its own, from the last sample: a scrape costs the engine
@@ -56,8 +56,8 @@ class Name:
 
 @functools.cache
 def prometheus_name(entity: str, name: str) -> Name:
-    """`lu/0`, `read_bytes` → `hakaru_array_lu_read_bytes`, `lun="0"`; `_total` is added to counters
-    by the library.
+    """Name of a counter: `lu/0`, `read_bytes` → `hakaru_array_lu_read_bytes`, `lun="0"`. The
+    library adds `_total` to counters.
     """
     kind, _, instance = entity.partition("/")
     base, scale = name.removesuffix("_now"), 1.0
@@ -80,25 +80,23 @@ def _labels(kind: str, instance: str) -> tuple[tuple[str, str], ...]:
 def families(sample: Sample) -> list[Metric]:
     """Every counter of a sample, one family per name, in the order of their names."""
     meanings = documented()
-    found: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+    by_metric: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for entity, names in sample.counters.items():
         for name, value in names.items():
             named = prometheus_name(entity, name)
-            family = found.get(named.metric)
+            family = by_metric.get(named.metric)
             if family is None:
                 text = meanings.get((entity.partition("/")[0], name), f"{name} of {entity.partition('/')[0]}")
-                made = GaugeMetricFamily if named.gauge else CounterMetricFamily
-                family = made(named.metric, text, labels=[label for label, _ in named.labels])
-                found[named.metric] = family
-            family.add_metric([of for _, of in named.labels], value * named.scale)
-    return [found[metric] for metric in sorted(found)]
+                family_type = GaugeMetricFamily if named.gauge else CounterMetricFamily
+                family = family_type(named.metric, text, labels=[label for label, _ in named.labels])
+                by_metric[named.metric] = family
+            family.add_metric([label_value for _, label_value in named.labels], value * named.scale)
+    return [by_metric[metric] for metric in sorted(by_metric)]
 
 
 @functools.cache
 def documented() -> dict[tuple[str, str], str]:
-    """(Kind of entity, name) → its meaning in `docs/reference/metrics.md`, without the page's
-    markup.
-    """
+    """(Kind of entity, name) → meaning in `docs/reference/metrics.md`, without markup."""
     page = (shipped("docs") / "reference" / "metrics.md").read_text()
     meanings: dict[tuple[str, str], str] = {}
     for line in page.splitlines():
@@ -112,7 +110,7 @@ def documented() -> dict[tuple[str, str], str]:
 
 
 class Exporter:
-    """A registry's collector over the newest sample."""
+    """A collector for a Prometheus registry that exports the newest sample."""
 
     def __init__(self, target_name: str, version: str, newest: Callable[[], Sample | None]) -> None:
         self._about = {"target_name": target_name, "version": version}
@@ -131,7 +129,7 @@ class Exporter:
 
 @contextlib.contextmanager
 def exporting(address: str, exporter: Exporter) -> Iterator[str]:
-    """`/metrics` is served on `address` while the block runs; its URL, with the port as bound."""
+    """Serve `/metrics` on `address` while the block runs. Yields the URL, with the bound port."""
     host, port = split_address(address)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(exporter)
@@ -143,9 +141,9 @@ def exporting(address: str, exporter: Exporter) -> Iterator[str]:
         ) from e
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()
-    shown = f"[{host}]" if host.version == 6 else str(host)
+    host_text = f"[{host}]" if host.version == 6 else str(host)
     try:
-        yield f"http://{shown}:{server.server_port}/metrics"
+        yield f"http://{host_text}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
@@ -153,7 +151,7 @@ def exporting(address: str, exporter: Exporter) -> Iterator[str]:
 
 
 def _only_metrics(app: Callable[..., Any]) -> Callable[..., Any]:
-    """`app` under /metrics, and nothing elsewhere."""
+    """Return an application that serves `app` under /metrics, and 404 for other paths."""
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         if environ.get("PATH_INFO") == "/metrics":
@@ -165,18 +163,16 @@ def _only_metrics(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Handler(WSGIRequestHandler):
-    """Silent, and without patience for a client that is."""
+    """Logs nothing, and disconnects silent clients."""
 
     timeout = SCRAPE_S
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Scrapes are not news."""
+        """Log nothing, because scrapes are routine."""
 
 
 class _Server(ThreadingWSGIServer):
-    """The library's server on either family of addresses, and without asking a resolver for our own
-    name.
-    """
+    """The library's server for IPv4 and IPv6, without a look-up of this host's name."""
 
     def __init__(self, address: tuple[str, int], version: int, app: Callable[..., Any]) -> None:
         self.address_family = socket.AF_INET6 if version == 6 else socket.AF_INET
@@ -184,7 +180,7 @@ class _Server(ThreadingWSGIServer):
         self.set_app(app)
 
     def server_bind(self) -> None:
-        """Bind; what `HTTPServer` does besides is a name lookup."""
+        """Bind the socket without the name look-up of `HTTPServer`."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
         self.setup_environ()

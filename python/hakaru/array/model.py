@@ -1,9 +1,9 @@
 """The array file: target, portals, pools, LUs, access.
 
-Field by field this is `array.yaml`; `hakaru schema array` prints it as JSON Schema,
-`docs/reference/array.md` says what each costs. Sizes and durations are text with a unit
-(`hakaru.units`). Unknown fields are refused. What needs several fields is in
-`hakaru.array.consistency`; where things stand in the file is added by `hakaru.array.load`.
+Field by field this is `array.yaml`; `hakaru schema array` prints it as JSON Schema, and
+`docs/reference/array.md` explains the cost of each field. Sizes and durations are text with a unit
+(`hakaru.units`). Unknown fields are refused. `hakaru.array.consistency` checks conditions between
+fields; `hakaru.array.load` adds places in the file to errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIB = 1 << 40
 MS_NS = 1_000_000
 SECOND_NS = 1_000_000_000
 
-# A path as the operator writes it; relative ones count from the array file's folder.
+# A path as the operator writes it; relative paths start at the array file's folder.
 PathText = Annotated[
     str, StringConstraints(min_length=1), Form(r"[^\x00-\x1f\x7f]+", "a path without control characters", 4000)
 ]
@@ -35,7 +35,7 @@ TargetName = Annotated[
         223,
     ),
 ]
-# No host names, so that a file means the same whatever a resolver answers.
+# No host names, so that a file's meaning does not depend on a resolver.
 AddressPort = Annotated[
     str,
     Form(
@@ -45,15 +45,15 @@ AddressPort = Annotated[
     ),
 ]
 
-# As `hakaru_pool::name_is_valid`: fit for a file name, a label, a terminal.
+# As in `hakaru_pool::name_is_valid`: safe in a file name, a label and a terminal.
 NAME_PATTERN = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}"
 Name = Annotated[
-    str, Form(NAME_PATTERN, "a name of up to 64 letters, digits, `.`, `_` and `-` that begins with none of `.` and `-`")
+    str, Form(NAME_PATTERN, "a name of up to 64 letters, digits, `.`, `_` and `-` that does not begin with `.` or `-`")
 ]
 
 
 class MemoryStore(Part):
-    """Sparse memory: gone when the array stops."""
+    """Sparse memory. Its contents are lost when the array stops."""
 
     kind: Literal["memory"]
 
@@ -62,24 +62,25 @@ class FileStore(Part):
     """A sparse file, or a block device."""
 
     kind: Literal["file"]
-    path: PathText = Field(description="a file, made if absent, or a block device; relative to the array file")
+    path: PathText = Field(description="a file, created if absent, or a block device; relative to the array file")
     adopt: bool = Field(
         default=False,
-        description="take an existing file that is neither empty nor exactly as long as the LU, or a block device",
+        description="use an existing file that is neither empty nor exactly as long as the LU, or a block device",
     )
     direct: bool = Field(
-        default=False, description="past the page cache (O_DIRECT); `block` is then a multiple of the device's block"
+        default=False,
+        description="bypass the page cache (O_DIRECT); `block` must then be a multiple of the device's block length",
     )
 
 
 class ThinStore(Part):
-    """A volume of a pool: takes space when it is written, gives it back when it is unmapped."""
+    """A volume of a pool. It takes space when it is written, and frees it when it is unmapped."""
 
     kind: Literal["thin"]
     pool: Name = Field(description="one of `pools`")
-    volume: Name | None = Field(default=None, description="its name in the pool; default: lu-LUN")
+    volume: Name | None = Field(default=None, description="name of the volume in the pool; default: lu-LUN")
     quota: Size | None = Field(
-        default=None, ge=64 << 10, description="most space that it may take; default: all there is"
+        default=None, ge=64 << 10, description="largest space that it may take; default: no limit"
     )
 
 
@@ -87,12 +88,12 @@ Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind
 
 
 class Group(Part):
-    """A RAID group of a pool: a sparse file, to which pages are dealt in turn with the other
-    groups.
-    """
+    """A RAID group of a pool: a sparse file. Pages are allocated from the pool's groups in turn."""
 
     name: Name
-    size: Size = Field(ge=128 << 10, le=256 * TIB, description="not looked at once the pool has the group")
+    size: Size = Field(
+        ge=128 << 10, le=256 * TIB, description="size of the group; ignored if the pool already has the group"
+    )
     placement: Placement | None = Field(default=None, description="needed when the model has drives")
 
 
@@ -101,13 +102,14 @@ class Pool(Part):
 
     name: Name
     directory: PathText | None = Field(
-        default=None, description="of its metadata and data, made if absent; default: pools/NAME in the state directory"
+        default=None,
+        description="directory of metadata and data, created if absent; default: pools/NAME in the state directory",
     )
     page: Size = Field(
         default=256 << 10,
         ge=64 << 10,
         le=16 * MIB,
-        description="taken and given back at once: a power of two; fixed when the pool is made",
+        description="unit of allocation, a power of two; fixed when the pool is created",
     )
     soft_threshold_percent: int = Field(
         default=70, ge=1, le=100, description="used share at which initiators get a unit attention (06h/38h/07h)"
@@ -117,11 +119,13 @@ class Pool(Part):
         ge=0,
         le=3600 * SECOND_NS,
         multiple_of=SECOND_NS,
-        description="how long a write is held where there is no space, before it is refused; 0 s: refused at once",
+        description="time that a write waits for space before it is refused; 0 s: it is refused at once",
     )
-    direct: bool = Field(default=False, description="data go past the page cache (O_DIRECT)")
+    direct: bool = Field(default=False, description="data bypasses the page cache (O_DIRECT)")
     groups: list[Group] = Field(
-        min_length=1, max_length=256, description="made with the pool; one added here later is added at the next start"
+        min_length=1,
+        max_length=256,
+        description="groups created with the pool; a group that is added here later is created at the next start",
     )
 
 
@@ -131,31 +135,31 @@ class Lu(Part):
     lun: int = Field(ge=0, le=255, description="logical unit number")
     size: Size = Field(ge=512, le=64 * TIB, description="capacity that initiators see, a multiple of `block`")
     block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
-    store: Store = Field(description="where its bytes are")
+    store: Store = Field(description="store of the data: memory, a file or device, or a volume of a pool")
     placement: Placement | None = Field(
         default=None, description="needed when the model has drives, except for thin LUs: their pool's groups have one"
     )
     read_only: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
     thin: bool = Field(
         default=False,
-        description="report that unmapped blocks give space back (LBPME, UNMAP); always so with a thin store",
+        description="report that unmapped blocks free space (LBPME, UNMAP); always true with a thin store",
     )
     removable: bool = Field(default=False, description="the medium can be ejected and loaded (START STOP UNIT)")
-    sanitize: bool = Field(default=False, description="SANITIZE may overwrite the whole LU")
+    sanitize: bool = Field(default=False, description="SANITIZE may overwrite the entire LU")
 
 
 class ChapUser(Part):
-    """A CHAP name, and the file of its secret."""
+    """A CHAP name, and the file with its secret."""
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    secret_file: PathText = Field(description="of which the secret, 12 to 255 bytes, is the only line; mode 0600")
+    secret_file: PathText = Field(description="file whose only line is the secret, 12 to 255 bytes; mode 0600")
 
 
 class LuAccess(Part):
-    """An LU that a rule shows."""
+    """An LU that a rule makes visible."""
 
     lun: int = Field(ge=0, le=255)
-    read_only: bool = Field(default=False, description="its writes are refused with WRITE PROTECTED")
+    read_only: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
 
 
 class Rule(Part):
@@ -165,26 +169,34 @@ class Rule(Part):
         default=None, description="iSCSI name of the initiator; default: any"
     )
     address: Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F:.]+(/[0-9]{1,3})?$")] | None = Field(
-        default=None, description="where it connects from: an address or a prefix like 10.1.0.0/16; default: anywhere"
+        default=None, description="source of the connection: an address or a prefix such as 10.1.0.0/16; default: any"
     )
-    user: str | None = Field(default=None, description="one of `users`, which it proved to be; default: any, and none")
-    lus: list[LuAccess] | None = Field(default=None, max_length=256, description="default: all, writable")
+    user: str | None = Field(
+        default=None, description="one of `users`, as which it authenticated; default: any user, or none"
+    )
+    lus: list[LuAccess] | None = Field(
+        default=None, max_length=256, description="LUs that the initiator sees; default: all, writable"
+    )
 
 
 class Access(Part):
     """Initiators that may log in, and the LUs that each sees."""
 
-    users: list[ChapUser] = Field(default=[], max_length=1000, description="with users and no rules: each, to every LU")
+    users: list[ChapUser] = Field(
+        default=[], max_length=1000, description="users of CHAP; without rules, each has access to every LU"
+    )
     target: ChapUser | None = Field(
-        default=None, description="what the array proves itself with (mutual CHAP); its secret is no user's"
+        default=None, description="credentials of the array (mutual CHAP); its secret must differ from that of any user"
     )
     algorithms: list[Literal["sha3_256", "sha256", "sha1", "md5"]] = Field(
-        default=["sha3_256", "sha256"], min_length=1, description="of CHAP, best first; sha1 and md5 are broken"
+        default=["sha3_256", "sha256"],
+        min_length=1,
+        description="algorithms of CHAP, best first; sha1 and md5 are broken",
     )
     rules: list[Rule] | None = Field(
         default=None,
         max_length=1000,
-        description="initiators that may log in; default: no list; an empty list refuses all",
+        description="initiators that may log in; default: no restriction; an empty list refuses all",
     )
 
 
@@ -200,11 +212,11 @@ class ArrayFile(Part):
         description="address:port to listen on; IPv6 as [address]:port; port 0 lets the system choose",
     )
     allow_external: bool = Field(
-        default=False, description="portals and metrics may be at addresses that others than this machine reach"
+        default=False, description="permit portals and metrics at addresses that other machines can reach"
     )
     state: PathText | None = Field(
         default=None,
-        description="directory of what is kept, made if absent; default: the array file's name with .state for .yaml",
+        description="state directory, created if absent; default: the array file's name with .state instead of .yaml",
     )
     access: Access = Field(
         default=Access(),
@@ -213,18 +225,18 @@ class ArrayFile(Part):
     pools: list[Pool] = Field(default=[], max_length=16, description="thin-provisioned pools")
     lus: list[Lu] = Field(min_length=1, max_length=256)
     model: Model | None = Field(
-        default=None, description="how long requests take; default: as fast as the machine ({kind: none})"
+        default=None, description="timing model; default: as fast as the machine ({kind: none})"
     )
     sample_interval: Duration = Field(
-        default=1000 * MS_NS, ge=100 * MS_NS, le=60_000 * MS_NS, description="how often counters are read"
+        default=1000 * MS_NS, ge=100 * MS_NS, le=60_000 * MS_NS, description="interval between samples of the counters"
     )
-    sessions: int = Field(default=16_384, ge=1, le=20_000, description="sessions accepted at once")
+    sessions: int = Field(default=16_384, ge=1, le=20_000, description="largest number of concurrent sessions")
     spin: Duration = Field(
         default=0,
         ge=0,
         le=MS_NS,
-        description="after an event, look for the next one for this long before sleeping; costs a core under load",
+        description="time to poll for the next event before sleeping; costs a core under load",
     )
     metrics: AddressPort | None = Field(
-        default=None, description="address:port of /metrics for Prometheus; default: none"
+        default=None, description="address:port of /metrics for Prometheus; default: not served"
     )

@@ -1,7 +1,8 @@
 """systemd's notification protocol (sd_notify(3)): a datagram to the socket that `$NOTIFY_SOCKET`
 names.
 
-With `Type=notify` a unit counts as started when the array answers, not when its process exists.
+With `Type=notify` a unit counts as started when the array accepts logins, not when its process
+exists.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import socket
 
 
 def notify(*states: str) -> None:
-    """`READY=1`, `STOPPING=1`, `STATUS=…`; nothing without $NOTIFY_SOCKET. Never fails."""
+    """Send states such as `READY=1`, `STOPPING=1` or `STATUS=…`. Does nothing without
+    $NOTIFY_SOCKET. Never fails.
+    """
     name = os.environ.get("NOTIFY_SOCKET", "")
     if not name.startswith(("/", "@")):
         return
-    # A leading @ is an abstract socket.
+    # A leading @ denotes an abstract socket.
     address = "\0" + name[1:] if name.startswith("@") else name
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
-        to.sendto("\n".join(states).encode(), address)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        sock.sendto("\n".join(states).encode(), address)

@@ -1,11 +1,12 @@
-"""The protocol of the control socket: a line of JSON each way, as often as the client likes.
+"""The protocol of the control socket: any number of requests, each a line of JSON, and their
+replies.
 
     client → {"command": "snapshot", "of": "0", "name": "before-upgrade"}
     serve  → {"value": {…}}        or        {"error": {"exit_code": 2, "message": "…", "hint":
                                              "…"}}
 
-Requests are closed: nothing unknown, nothing coerced. `exit_code` is that of `hakaru.errors`. A
-volume is named by the LUN that shows it or as POOL/VOLUME. Sizes are bytes.
+Requests with unknown fields are refused, and nothing is coerced. `exit_code` is that of
+`hakaru.errors`. A volume is named as POOL/VOLUME, or by the LUN of its LU. Sizes are bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Bytes = Annotated[int, Field(gt=0, le=256 * TIB)]
 
 
 class Status(Part):
-    """Everything that is known now."""
+    """Report the current state and counters."""
 
     command: Literal["status"] = "status"
 
@@ -45,14 +46,14 @@ class Grow(Part):
     group: Name
     size_bytes: Bytes
     drives: Annotated[int, Field(ge=0, le=63)] | None = None
-    """The modelled RAID group that it lies on, from `offset_bytes` on; needed when the model has
-    drives.
+    """Modelled RAID group of the new group, which begins at `offset_bytes`; needed when the model
+    has drives.
     """
     offset_bytes: Annotated[int, Field(ge=0)] = 0
 
 
 class Create(Part):
-    """Make a volume and serve it. Answers with the LUN."""
+    """Create a volume and serve it as an LU. The reply has the LUN."""
 
     command: Literal["create"] = "create"
     volume: InPool
@@ -60,11 +61,11 @@ class Create(Part):
     block_bytes: Literal[512, 4096] = 512
     quota_bytes: Bytes | None = None
     lun: Lun | None = None
-    """Default: the lowest that is free."""
+    """Default: the lowest free LUN."""
 
 
 class Snapshot(Part):
-    """Make a copy that takes no writes; serve it if `lun` says where."""
+    """Create a read-only copy of a volume, and serve it if `lun` is given."""
 
     command: Literal["snapshot"] = "snapshot"
     of: VolumeOrLun
@@ -73,18 +74,18 @@ class Snapshot(Part):
 
 
 class Clone(Part):
-    """Make a copy that takes writes, and serve it. Answers with the LUN."""
+    """Create a writable copy of a volume, and serve it. The reply has the LUN."""
 
     command: Literal["clone"] = "clone"
     of: VolumeOrLun
     name: Name
     quota_bytes: Bytes | None = None
     lun: Lun | None = None
-    """Default: the lowest that is free."""
+    """Default: the lowest free LUN."""
 
 
 class Resize(Part):
-    """Make a volume larger."""
+    """Enlarge a volume."""
 
     command: Literal["resize"] = "resize"
     volume: VolumeOrLun
@@ -92,14 +93,14 @@ class Resize(Part):
 
 
 class Delete(Part):
-    """Withdraw the LU that shows a volume, if there is one, and forget the volume and its data."""
+    """Withdraw the LU of a volume, if there is one, and delete the volume and its data."""
 
     command: Literal["delete"] = "delete"
     volume: InPool
 
 
 class SetPortState(Part):
-    """Set a portal's asymmetric access state (ALUA), until the array ends."""
+    """Set a portal's asymmetric access state (ALUA) until the array stops."""
 
     command: Literal["port_state"] = "port_state"
     portal: Annotated[int, Field(ge=0, le=15)]
@@ -111,7 +112,7 @@ _REQUEST: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discrimina
 
 
 def parse_request(line: bytes) -> Request:
-    """The request on a line. Raises `UsageError` with what is wrong with it."""
+    """Parse the request on a line. Raises `UsageError` with the fault."""
     try:
         return _REQUEST.validate_json(line)
     except ValidationError as e:
@@ -121,20 +122,18 @@ def parse_request(line: bytes) -> Request:
 
 
 def emit_value(value: Any) -> bytes:
-    """The answer to a request that was done."""
+    """Return the reply to a request that succeeded."""
     return json.dumps({"value": value}, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def emit_error(error: HakaruError) -> bytes:
-    """The answer to a request that was refused or failed."""
+    """Return the reply to a request that was refused or failed."""
     reply = {"exit_code": error.exit_code, "message": error.message, "hint": error.hint}
     return json.dumps({"error": reply}, ensure_ascii=False).encode() + b"\n"
 
 
 def parse_reply(line: bytes) -> Any:
-    """The value of a reply; raises the error that it carries. Raises ValueError if it is
-    neither.
-    """
+    """Return the value of a reply, or raise its error. Raises ValueError if it has neither."""
     reply = json.loads(line)
     if not isinstance(reply, dict):
         raise ValueError("not an object")

@@ -22,19 +22,19 @@ STATIONS = ("port", "controller", "cache", "group", "drive")
 
 
 def print_json_line(value: Any) -> None:
-    """One line of JSON on stdout, at once."""
+    """Print a value as one line of JSON on stdout, and flush."""
     print(json.dumps(value, ensure_ascii=False, allow_nan=False), flush=True)
 
 
 def printable(text: str) -> str:
-    """`text` with whatever could steer a terminal written out."""
+    """Return `text` with unprintable characters escaped, so that it cannot control a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def serving(about: Json) -> list[str]:
     """Lines for the operator who starts an array."""
     lines = [f"{about['target_name']} on {', '.join(about['portals'])}, process {about['pid']}"]
-    lines += [f"  LU {lu['lun']}: {in_words(lu)}" for lu in about["lus"]]
+    lines += [f"  LU {lu['lun']}: {lu_summary(lu)}" for lu in about["lus"]]
     lines.append(f"  state in {about['state']}")
     if about["metrics"]:
         lines.append(f"  metrics at {about['metrics']}")
@@ -42,25 +42,25 @@ def serving(about: Json) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def in_words(lu: Json) -> str:
-    """An LU in a few words."""
+def lu_summary(lu: Json) -> str:
+    """Size, store and properties of an LU: `64 GiB, fast/db, read-only`."""
     words = [format_size(lu["size_bytes"]), lu["store"]]
     if lu["read_only"]:
         words.append("read-only")
     if not lu["declared"]:
-        words.append("made online")
+        words.append("created online")
     return ", ".join(words)
 
 
 def print_status(status: Json) -> None:
-    """The state of the array: sessions, LUs, pools, and of a modelled one how busy each part is."""
+    """Print the state of the array: sessions, LUs, pools, and the utilisation of modelled parts."""
     console = Console(
         file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, markup=False
     )
     sessions = status["counters"].get("sessions", {})
     print(f"{status['target_name']} on {', '.join(_portal(port) for port in status['ports'])}")
-    there = f"{sessions.get('sessions_now', 0):.0f} sessions on {sessions.get('connections_now', 0):.0f} connections"
-    print(f"up {span(status['uptime_s'])}, {there}, process {status['pid']}")
+    counts = f"{sessions.get('sessions_now', 0):.0f} sessions on {sessions.get('connections_now', 0):.0f} connections"
+    print(f"up {span(status['uptime_s'])}, {counts}, process {status['pid']}")
     if status["metrics"]:
         print(f"metrics at {status['metrics']}")
     console.print(_lus(status))
@@ -71,7 +71,7 @@ def print_status(status: Json) -> None:
             for sentence in complaints(pool):
                 print(printable(sentence))
     if "cache" in status["rates"]:
-        print(cache_in_words(status["rates"]["cache"], status["counters"]["cache"]))
+        print(cache_summary(status["rates"]["cache"], status["counters"]["cache"]))
     busy = [entity for entity in status["rates"] if entity.partition("/")[0] in STATIONS]
     busy = [entity for entity in busy if "busy_percent" in status["rates"][entity]]
     if busy:
@@ -83,7 +83,7 @@ def complaints(pool: Json) -> list[str]:
     lines = []
     if pool["read_only"]:
         lines.append(
-            f"pool {pool['name']} takes no writes: its storage failed; look at what `serve` said, then start again"
+            f"pool {pool['name']} is read-only, because its storage failed: look at the output of `serve`, then restart"
         )
     if not pool["free_bytes"]:
         lines.append(f"pool {pool['name']} is full: grow it, or delete what is not needed")
@@ -92,12 +92,12 @@ def complaints(pool: Json) -> list[str]:
     if pool["metadata_is_low"]:
         lines.append(f"pool {pool['name']} has little room for metadata left: delete what is not needed")
     if pool["lost_bytes"]:
-        lines.append(f"pool {pool['name']} could not take back {rounded(pool['lost_bytes'])}; starting again does")
+        lines.append(f"pool {pool['name']} could not reclaim {rounded(pool['lost_bytes'])}; a restart reclaims them")
     return lines
 
 
-def cache_in_words(rates: Json, counters: Json) -> str:
-    """Hits since the last sample, and how much of what it may hold waits to be written."""
+def cache_summary(rates: Json, counters: Json) -> str:
+    """Hits since the last sample, and the dirty data as a share of the write-pending limit."""
     reads = rates["read_hits_per_s"] + rates["read_misses_per_s"]
     hits = "no reads" if not reads else f"{rates['read_hits_per_s'] / reads:.0%} of reads hit"
     limit = counters["write_pending_limit_bytes_now"]
@@ -132,7 +132,7 @@ def _pools(pools: Sequence[Json]) -> Table:
     rows = []
     for pool in pools:
         share = pool["used_bytes"] / pool["capacity_bytes"] if pool["capacity_bytes"] else 0.0
-        sizes = [rounded(pool[f"{what}_bytes"]) for what in ("capacity", "used", "free")]
+        sizes = [rounded(pool[f"{name}_bytes"]) for name in ("capacity", "used", "free")]
         promised = f"{number(pool['overcommit'])} x"
         rows.append((pool["name"], *sizes, f"{share:.0%}", promised, str(len(pool["groups"]))))
     return table(("pool", "capacity", "used", "free", "full", "promised", "groups"), rows, left=(0,))
@@ -157,7 +157,7 @@ def _volumes(pools: Sequence[Json]) -> Table:
 
 
 def rounded(size_bytes: float) -> str:
-    """`11.7 GiB`: three digits for people; `--json` has every byte."""
+    """Format a size with three digits: `11.7 GiB`. `--json` has the exact bytes."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size_bytes < 1024:
             return f"{number(size_bytes)} {unit}"
@@ -182,19 +182,19 @@ def _stations(status: Json, entities: Sequence[str]) -> Table:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[int] = ()) -> Table:
-    """A table of the kind that every command prints; columns in `left` are text, the others
+    """Return a table in the style of every command. Columns in `left` are text, the others
     numbers.
     """
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    new_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(titles):
-        made.add_column(title, justify="left" if i in left else "right", overflow="fold")
+        new_table.add_column(title, justify="left" if i in left else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(printable(cell) for cell in row))
-    return made
+        new_table.add_row(*(printable(cell) for cell in row))
+    return new_table
 
 
 def span(seconds: float) -> str:
-    """`3 h 12 min`: two units are enough to know."""
+    """Format a duration with at most two units: `3 h 12 min`."""
     for unit, size, below, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if seconds >= size:
             whole, rest = divmod(int(seconds), size)

@@ -1,11 +1,11 @@
-"""`hakaru array serve`: keeps one engine, answers operators and Prometheus, and ends cleanly.
+"""`hakaru array serve`: runs one engine, answers operators and Prometheus, and stops cleanly.
 
     lock the state directory → configure the engine → listen (control socket, /metrics) → READY
     … until SIGTERM, Ctrl-C or a hang-up → stop the engine → release the lock
 
-The engine is a child whose stdin we hold: however this process ends, the engine ends too. An engine
-that is lost ends us with its error (7); starting again is the service manager's business, and finds
-everything that was acknowledged.
+The engine is a child whose stdin this process holds, so that it ends with this process in any case.
+If the engine is lost, this process ends with the engine's error (exit code 7). The service manager
+may restart it; the new process finds every acknowledged change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hakaru.engine.process import EngineProcess
 from hakaru.errors import EnvironmentError_, HakaruError
 from hakaru.study.document import dotted
 
-# Opening a pool reads its map; the target is seconds for the largest, a busy disk may take longer.
+# Opening a pool reads its map. That takes seconds for the largest pool, and longer on a busy disk.
 READY_TIMEOUT_S = 300.0
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def serve(loaded: Loaded, *, json_lines: bool) -> int:
-    """Serve the array until a signal ends it; returns the exit code."""
+    """Serve the array until a signal ends it. Returns the exit code."""
     return asyncio.run(_serve(loaded, json_lines))
 
 
@@ -76,7 +76,7 @@ async def _serve(loaded: Loaded, json_lines: bool) -> int:
 
 
 def check_secrets(loaded: Loaded) -> None:
-    """Secrets are their owner's alone. Raises `UsageError` with a place."""
+    """Check that only their owner may read secrets. Raises `UsageError` with a place."""
     access = loaded.file.access
     named: list[tuple[tuple[str | int, ...], ChapUser]] = [
         (("access", "users", i, "secret_file"), user) for i, user in enumerate(access.users)
@@ -85,21 +85,22 @@ def check_secrets(loaded: Loaded) -> None:
         named.append((("access", "target", "secret_file"), access.target))
     for place, user in named:
         path = loaded.resolve(user.secret_file)
-        where = loaded.document.place_of(place)
+        line_and_column = loaded.document.place_of(place)
         try:
             mode = stat.S_IMODE(path.stat().st_mode)
         except OSError as e:
             message = f"{dotted(place)}: {path}: {e.strerror}"
-            raise loaded.document.error(where, message, "put the secret there, alone on a line, with mode 0600") from e
+            hint = "write the secret to this file as its only line, with mode 0600"
+            raise loaded.document.error(line_and_column, message, hint) from e
         if mode & 0o077:
             message = f"{dotted(place)}: others may read {path} (mode {mode:04o})"
-            raise loaded.document.error(where, message, f"chmod 600 {path}")
+            raise loaded.document.error(line_and_column, message, f"run `chmod 600 {path}`")
 
 
 def announce(service: Service, json_lines: bool) -> None:
-    """Say on stderr what is served, and on stdout, for who waits for it, that it is."""
+    """Describe the served array on stderr, and print on stdout, for programs, that it is ready."""
     print("\n".join(render.serving(service.about())), file=sys.stderr, flush=True)
-    portals = " ".join(service.found["portals"])
+    portals = " ".join(service.ready_values["portals"])
     if json_lines:
         render.print_json_line({"event": "ready", **service.about()})
     else:
@@ -109,9 +110,7 @@ def announce(service: Service, json_lines: bool) -> None:
 
 @contextlib.contextmanager
 def _stopping() -> Iterator[asyncio.Event]:
-    """An event that a signal sets; a second signal of the same kind ends us as it would any
-    process.
-    """
+    """Yield an event that a signal sets. A second signal of its kind has the default effect."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
@@ -129,12 +128,12 @@ def _stopping() -> Iterator[asyncio.Event]:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The outcome of `work`; None, and `work` given up, if `stop` comes first."""
-    doing, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    """Return the result of `work`; if `stop` is set first, cancel `work` and return None."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
     finally:
-        doing.cancel()
+        working.cancel()
         stopping.cancel()
-        await asyncio.gather(doing, stopping, return_exceptions=True)
+        await asyncio.gather(working, stopping, return_exceptions=True)

@@ -1,10 +1,10 @@
-"""An array that is being served, and what it does for operators.
+"""An array that is being served, and the requests of its operators.
 
-A restart must find every change of an operator, whatever happens in between: the state directory
-and the pool are two places, so the order matters. Before the engine is asked, the record says what
-would be right if the engine did it and we died (a size, a group, an LU that is gone); a copy that
-nothing names yet is made first and recorded then. A refusal puts the record back. One change at a
-time.
+A restart must find every change of an operator, even after a crash. A change affects both the state
+directory and the pool, so its order matters. The record is written before the engine is asked, such
+that it is correct if the engine carries out the order and this process then dies (a size, a group,
+a deleted LU). A copy, to which nothing refers yet, is created first and then recorded. If the
+engine refuses, the record is restored. There is one change at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hakaru.errors import HakaruError, LostError, UsageError
 from hakaru.units import format_size
 
 LUNS = range(256)
-# Between two samples; a storm of broken peers must not fill the journal.
+# Warnings printed per sample, so that many faulty peers cannot fill the journal.
 WARNINGS_MAX = 10
 
 
@@ -36,7 +36,7 @@ class Service:
     """
 
     def __init__(self, loaded: Loaded, state: State, engine: EngineProcess, ready: contract.Ready) -> None:
-        self.loaded, self.state, self.engine, self.found = loaded, state, engine, ready.found
+        self.loaded, self.state, self.engine, self.ready_values = loaded, state, engine, ready.found
         self.metrics_url: str | None = None
         self._lus = {lu.config.lun: lu for lu in served_lus(loaded, state.online)}
         self._changing = asyncio.Lock()
@@ -49,17 +49,15 @@ class Service:
         return self._newest
 
     async def watch(self) -> None:
-        """Take samples as they come, and report errors of peers; until the engine ends, which
-        raises.
-        """
+        """Store samples and report errors of peers. Raises when the engine ends."""
         async for event in self.engine.events():
             if isinstance(event, contract.Sample):
                 self._before, self._newest = self._newest, event
                 self._warn()
 
     def _warn(self) -> None:
-        """Print what the engine survived after the last sample, such as a peer that broke the
-        protocol.
+        """Print non-fatal errors of the engine after the last sample, such as a peer that violated
+        the protocol.
         """
         complaints = self.engine.complaints
         for complaint in list(complaints)[:WARNINGS_MAX]:
@@ -70,7 +68,7 @@ class Service:
         complaints.clear()
 
     async def answer(self, request: protocol.Request) -> dict[str, Any]:
-        """Do what a request asks."""
+        """Carry out a request and return the value of its reply."""
         if isinstance(request, protocol.Status):
             return await self.status()
         async with self._changing:
@@ -91,24 +89,28 @@ class Service:
                     return await self._set_port_state(request)
 
     async def status(self) -> dict[str, Any]:
-        """Everything that is known now, for programs; `render.print_status` makes it readable."""
+        """Return the current state, for programs; `render.print_status` prints it as text."""
         managed = await self.engine.manage(contract.StatusAction())
-        now = self._newest
+        sample = self._newest
         return {
             **self.about(),
             "ports": managed["portals"],
             "pools": managed["pools"],
-            "counters": {} if now is None else now.counters,
-            "rates": {} if now is None else rates(self._before, now),
+            "counters": {} if sample is None else sample.counters,
+            "rates": {} if sample is None else rates(self._before, sample),
         }
 
     def about(self) -> dict[str, Any]:
         """Facts that do not change while the array is served."""
         return {
             "target_name": self.loaded.file.target_name,
-            "portals": self.found["portals"],
+            "portals": self.ready_values["portals"],
             "pid": os.getpid(),
-            "engine": {"pid": self.engine.pid, "version": self.engine.version, "io_backend": self.found["io_backend"]},
+            "engine": {
+                "pid": self.engine.pid,
+                "version": self.engine.version,
+                "io_backend": self.ready_values["io_backend"],
+            },
             "uptime_s": time.monotonic() - self._since,
             "file": str(self.loaded.path.resolve()),
             "state": str(self.state.directory),
@@ -134,7 +136,7 @@ class Service:
         pool, _, volume = request.volume.partition("/")
         if volume in await self._volumes(pool):
             raise UsageError(f"pool {pool} has a volume {volume} already", "choose another name")
-        made = OnlineLu(
+        new_lu = OnlineLu(
             lun=self._free_lun(request.lun),
             pool=pool,
             volume=volume,
@@ -142,7 +144,7 @@ class Service:
             block_bytes=request.block_bytes,
             quota_bytes=request.quota_bytes,
         )
-        return await self._serve(made)
+        return await self._serve(new_lu)
 
     async def _snapshot(self, request: protocol.Snapshot) -> dict[str, Any]:
         pool, volume = self._volume(request.of)
@@ -159,55 +161,57 @@ class Service:
         await self.engine.manage(action)
         return await self._serve(await self._copied(pool, volume, request.name, lun, quota_bytes=quota))
 
-    async def _copied(self, pool: str, of: str, name: str, lun: int, **more: Any) -> OnlineLu:
-        """The LU of a copy: as large as it is, with the blocks of the LU that it was copied
-        from.
+    async def _copied(self, pool: str, source: str, name: str, lun: int, **more: Any) -> OnlineLu:
+        """Return the LU of a copy, with the size of the copy and the block length of the LU that it
+        was copied from.
         """
-        blocks = [lu.config.block_bytes for lu in self._shown(pool, of)]
+        blocks = [lu.config.block_bytes for lu in self._served_lus(pool, source)]
         size_bytes = (await self._volumes(pool))[name]["size_bytes"]
         return OnlineLu(
             lun=lun, pool=pool, volume=name, size_bytes=size_bytes, block_bytes=blocks[0] if blocks else 512, **more
         )
 
-    async def _serve(self, made: OnlineLu) -> dict[str, Any]:
-        online = self._changed(lus=[*self.state.online.lus, made])
-        config = online_lu(made)
+    async def _serve(self, new_lu: OnlineLu) -> dict[str, Any]:
+        online = self._changed(lus=[*self.state.online.lus, new_lu])
+        config = online_lu(new_lu)
         await self._recorded(online, contract.CreateAction(lu=config))
-        self._lus[made.lun] = ServedLu(config, False)
-        return {"volume": f"{made.pool}/{made.volume}", "lun": made.lun}
+        self._lus[new_lu.lun] = ServedLu(config, False)
+        return {"volume": f"{new_lu.pool}/{new_lu.volume}", "lun": new_lu.lun}
 
     async def _resize(self, request: protocol.Resize) -> dict[str, Any]:
         pool, volume = self._volume(request.volume)
-        has = (await self._volumes(pool)).get(volume)
-        if has is not None and request.size_bytes < has["size_bytes"]:
-            message = f"{pool}/{volume} has {format_size(has['size_bytes'])}, and nothing is ever made smaller"
-            raise UsageError(message, "what initiators keep beyond the end would be lost; make a new one and copy")
+        current = (await self._volumes(pool)).get(volume)
+        if current is not None and request.size_bytes < current["size_bytes"]:
+            message = f"{pool}/{volume} has {format_size(current['size_bytes'])}, and a volume cannot be made smaller"
+            raise UsageError(message, "data beyond the new end would be lost; create a new volume and copy")
         online = self.state.online
-        shown = self._shown(pool, volume)
-        if any(lu.declared for lu in shown):
+        served = self._served_lus(pool, volume)
+        if any(lu.declared for lu in served):
             online = self._changed(sizes={**online.sizes, f"{pool}/{volume}": request.size_bytes})
-        elif shown:
+        elif served:
             grown = {"size_bytes": request.size_bytes}
-            is_it = [(lu, (lu.pool, lu.volume) == (pool, volume)) for lu in online.lus]
-            online = self._changed(lus=[one.model_copy(update=grown) if it else one for one, it in is_it])
+            lus = [lu.model_copy(update=grown) if (lu.pool, lu.volume) == (pool, volume) else lu for lu in online.lus]
+            online = self._changed(lus=lus)
         action = contract.ResizeAction(pool=pool, volume=volume, size_bytes=request.size_bytes)
         await self._recorded(online, action)
-        for lu in shown:
+        for lu in served:
             config = lu.config.model_copy(update={"size_bytes": request.size_bytes})
             self._lus[config.lun] = ServedLu(config, lu.declared)
         return {"volume": f"{pool}/{volume}", "size_bytes": request.size_bytes}
 
     async def _delete(self, request: protocol.Delete) -> dict[str, Any]:
         pool, _, volume = request.volume.partition("/")
-        # As the file is now: who edits it to give an LU up need not restart first.
-        now = load_array(self.loaded.path)
-        for lu in served_lus(now, Online()):
+        # The current file counts, so that an operator who removes an LU from it need not restart
+        # first.
+        loaded = load_array(self.loaded.path)
+        for lu in served_lus(loaded, Online()):
             if volume_of(lu.config.store) == request.volume:
                 raise UsageError(
-                    f"{request.volume} is LU {lu.config.lun} of {now.path}: it would come back empty at the next start",
-                    "take it out of the file first; nothing was deleted",
+                    f"{request.volume} is LU {lu.config.lun} of {loaded.path}, and would exist again, empty, "
+                    "after the next start",
+                    "remove the LU from the file first; nothing was deleted",
                 )
-        luns = [lu.config.lun for lu in self._shown(pool, volume)]
+        luns = [lu.config.lun for lu in self._served_lus(pool, volume)]
         online = self._changed(
             lus=[lu for lu in self.state.online.lus if (lu.pool, lu.volume) != (pool, volume)],
             sizes={name: size for name, size in self.state.online.sizes.items() if name != request.volume},
@@ -218,30 +222,30 @@ class Service:
         return {"volume": request.volume, "luns": luns}
 
     async def _set_port_state(self, request: protocol.SetPortState) -> dict[str, Any]:
-        if request.portal >= len(self.found["portals"]):
+        if request.portal >= len(self.ready_values["portals"]):
             raise UsageError(f"there is no portal {request.portal}", "they count from 0, in the order of the file")
         await self.engine.manage(contract.SetPortStateAction(portal=request.portal, state=request.state))
-        return {"portal": self.found["portals"][request.portal], "state": request.state}
+        return {"portal": self.ready_values["portals"][request.portal], "state": request.state}
 
     async def _recorded(self, online: Online, action: contract.ManageAction) -> dict[str, Any]:
-        """`action` done and `online` what a restart finds, or neither."""
-        before = self.state.online
+        """Record `online` for restarts and carry out `action`, or neither."""
+        previous = self.state.online
         self.state.keep(online)
         try:
             return await self.engine.manage(action)
         except LostError:
-            # Whether it was done is unknown: the record is written so that it is right, or made
-            # right, either way.
+            # The outcome is unknown. The record is correct, or is corrected at the next start, in
+            # either case.
             raise
         except HakaruError:
-            self.state.keep(before)
+            self.state.keep(previous)
             raise
 
     def _changed(self, **parts: Any) -> Online:
         return self.state.online.model_copy(update=parts)
 
-    def _shown(self, pool: str, volume: str) -> list[ServedLu]:
-        """The LUs that are a volume."""
+    def _served_lus(self, pool: str, volume: str) -> list[ServedLu]:
+        """Served LUs of a volume."""
         return [lu for lu in self._lus.values() if volume_of(lu.config.store) == f"{pool}/{volume}"]
 
     def _volume(self, of: str) -> tuple[str, str]:
@@ -251,42 +255,43 @@ class Service:
             return pool, volume
         lu = self._lus.get(int(of))
         if lu is None:
-            raise UsageError(f"there is no LU {of}", f"there are {', '.join(map(str, sorted(self._lus)))}")
+            raise UsageError(f"there is no LU {of}", f"the LUNs are {', '.join(map(str, sorted(self._lus)))}")
         store = lu.config.store
         if not isinstance(store, contract.ThinStore):
-            raise UsageError(f"LU {of} is kept in {_where(store)}", "only volumes of a pool can do that")
+            raise UsageError(f"LU {of} is stored in {_place_of(store)}", "only volumes of a pool support this")
         return store.pool, store.volume
 
     async def _volumes(self, pool: str) -> dict[str, dict[str, Any]]:
-        """The volumes of a pool by name."""
-        for one in (await self.engine.manage(contract.StatusAction()))["pools"]:
-            if one["name"] == pool:
-                return {volume["name"]: volume for volume in one["volumes"]}
-        raise UsageError(f"there is no pool {pool!r}", "`hakaru array status` lists them")
+        """The volumes of a pool by name. Raises UsageError if there is no such pool."""
+        for status in (await self.engine.manage(contract.StatusAction()))["pools"]:
+            if status["name"] == pool:
+                return {volume["name"]: volume for volume in status["volumes"]}
+        raise UsageError(f"there is no pool {pool!r}", "`hakaru array status` lists the pools")
 
-    def _free_lun(self, asked: int | None) -> int:
-        if asked is None:
-            free = next((lun for lun in LUNS if lun not in self._lus), None)
+    def _free_lun(self, lun: int | None) -> int:
+        """Check that `lun` is free, or choose the lowest free LUN."""
+        if lun is None:
+            free = next((number for number in LUNS if number not in self._lus), None)
             if free is None:
-                raise UsageError("all 256 LUNs are taken", "delete an LU first")
+                raise UsageError("all 256 LUNs are in use", "delete an LU first")
             return free
-        if asked in self._lus:
-            raise UsageError(f"LUN {asked} is taken", "`hakaru array status` lists those that are")
-        return asked
+        if lun in self._lus:
+            raise UsageError(f"LUN {lun} is in use", "`hakaru array status` lists the LUNs in use")
+        return lun
 
 
-def _where(store: contract.Store) -> str:
-    """For people: a volume, a path, or `memory`."""
+def _place_of(store: contract.Store) -> str:
+    """Place of an LU's data for people: a volume, a path, or `memory`."""
     return volume_of(store) or (store.path if isinstance(store, contract.FileStore) else "memory")
 
 
 def _describe(lu: ServedLu) -> dict[str, Any]:
-    """An LU for `status`; `thin` as SCSI reports it, which is always so for a volume of a pool."""
+    """Return an LU for `status`. `thin` is as SCSI reports it: always true for a volume."""
     store = lu.config.store
     thin = lu.config.thin or isinstance(store, contract.ThinStore)
     return {
         **lu.config.model_dump(exclude={"store"}),
         "thin": thin,
-        "store": _where(store),
+        "store": _place_of(store),
         "declared": lu.declared,
     }

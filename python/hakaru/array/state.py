@@ -1,15 +1,15 @@
-"""The state directory: what an array keeps beside its file, and who serves it.
+"""The state directory: the data that an array keeps besides its file, and the lock of its server.
 
     STATE/                0700
-      lock                held (flock) by the process that serves; its process id
-      control.sock        0600; the control socket while it is served
-      state.json          what was made online; see `Online`
-      reservations/       persistent reservations that initiators asked to be kept (APTPL), the
-                          engine's
-      pools/NAME/         a pool's metadata and data, the engine's (docs/concepts/thin-pool.md)
+      lock                held (flock) by the process that serves; contains its process ID
+      control.sock        0600; the control socket while the array is served
+      state.json          changes made online; see `Online`
+      reservations/       persistent reservations to keep (APTPL); written by the engine
+      pools/NAME/         a pool's metadata and data (docs/concepts/thin-pool.md); written by the
+                          engine
 
-`state.json` is written whole, synced and renamed before an operator gets the answer that something
-was done, so that a restart finds everything that was acknowledged.
+`state.json` is written to a temporary file, synced and renamed before an operator's request is
+acknowledged, so that a restart finds every acknowledged change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORD_MAX_BYTES = 16 << 20
 
 
 class OnlineGroup(Part):
-    """A group that a pool was grown by."""
+    """A group that was added to a pool online."""
 
     pool: str
     name: str
@@ -42,7 +42,7 @@ class OnlineGroup(Part):
 
 
 class OnlineLu(Part):
-    """An LU that was made online: a new volume, a snapshot or a clone."""
+    """An LU that was created online: a new volume, a snapshot or a clone."""
 
     lun: int
     pool: str
@@ -54,20 +54,20 @@ class OnlineLu(Part):
 
 
 class Online(Part):
-    """Changes made online, beyond the array file. The pool itself keeps snapshots that no LU
-    shows.
+    """Changes made online, beyond the array file. Snapshots without an LU are recorded only in
+    their pool.
     """
 
     format: Literal[1] = 1
     lus: list[OnlineLu] = Field(default=[])
     sizes: dict[str, int] = Field(default={})
-    """POOL/VOLUME of a declared LU → bytes that it was grown to."""
+    """POOL/VOLUME of a declared LU → larger size in bytes that it was given online."""
     groups: list[OnlineGroup] = Field(default=[])
 
 
 @dataclass
 class State:
-    """An array's state directory, held by this process until `release`."""
+    """An array's state directory, locked by this process until `release`."""
 
     directory: Path
     online: Online
@@ -75,17 +75,17 @@ class State:
 
     @classmethod
     def acquire(cls, directory: Path) -> Self:
-        """Make the directory if absent, lock it and read it. Refuses one that is served, with the
-        owner's pid.
+        """Create the directory if absent, lock it and read it. Refuses a directory that is served,
+        with the process ID of the server.
         """
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as e:
-            raise unusable(directory, e) from e
-        lock = _hold(directory)
+            raise unusable_error(directory, e) from e
+        lock = _lock(directory)
         try:
-            # A socket that a killed process left behind; no other process can be listening while we
-            # hold the lock.
+            # Remove the socket of a killed process. No other process can be listening, because this
+            # one holds the lock.
             (directory / SOCKET).unlink(missing_ok=True)
             return cls(directory, read_record(directory), lock)
         except BaseException:
@@ -93,15 +93,15 @@ class State:
             raise
 
     def keep(self, online: Online) -> None:
-        """Make `online` what a restart finds."""
-        # Comes with pyarrow, which a command that only asks has no use for.
+        """Record `online` for the next start."""
+        # Imported here, because it imports pyarrow, which client commands do not need.
         from hakaru.store.files import write_json
 
         write_json(self.directory / RECORD, online.model_dump(mode="json"))
         self.online = online
 
     def release(self) -> None:
-        """Let another process serve it. Safe to call twice."""
+        """Unlock the directory for another process. Safe to call twice."""
         if self._lock >= 0:
             (self.directory / SOCKET).unlink(missing_ok=True)
             os.close(self._lock)
@@ -109,13 +109,13 @@ class State:
 
 
 def owner(directory: Path) -> int | None:
-    """Process that serves the directory, or None."""
+    """Return the ID of the process that serves the directory, or None."""
     try:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise unusable(directory, e) from e
+        raise unusable_error(directory, e) from e
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return None
@@ -126,47 +126,47 @@ def owner(directory: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def held(directory: Path) -> Iterator[None]:
-    """No process serves the directory while the block runs; refused if one does."""
-    lock = _hold(directory)
+def locked(directory: Path) -> Iterator[None]:
+    """Lock the directory while the block runs. Refuses a directory that is served."""
+    lock = _lock(directory)
     try:
         yield
     finally:
         os.close(lock)
 
 
-def _hold(directory: Path) -> int:
-    """The lock, taken for as long as the descriptor lives, with our process id for a process that
-    comes second.
+def _lock(directory: Path) -> int:
+    """Lock the directory and write this process's ID for other processes. The lock lasts until the
+    returned descriptor is closed.
     """
     try:
         lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as e:
-        raise unusable(directory, e) from e
+        raise unusable_error(directory, e) from e
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     except BlockingIOError:
         os.close(lock)
-        raise served(directory) from None
+        raise served_error(directory) from None
     except OSError as e:
         os.close(lock)
-        raise unusable(directory, e) from e
+        raise unusable_error(directory, e) from e
     return lock
 
 
-def served(directory: Path) -> EnvironmentError_:
-    """The error of a second process."""
+def served_error(directory: Path) -> EnvironmentError_:
+    """Return the error for a directory that another process serves."""
     return EnvironmentError_(
         f"{directory} is served by process {_recorded_pid(directory) or 'unknown'}",
-        "stop that one first (Ctrl-C, or `kill` it), or give this array a `state` directory of its own",
+        "stop that process first (Ctrl-C or `kill`), or give this array a `state` directory of its own",
     )
 
 
 def read_record(directory: Path) -> Online:
-    """`state.json`; what a new array has where there is none. Refuses a damaged or newer one, and
-    never repairs.
+    """Read `state.json`; the state of a new array if there is none. Refuses a damaged or newer
+    file, and repairs nothing.
     """
     path = directory / RECORD
     try:
@@ -175,23 +175,23 @@ def read_record(directory: Path) -> Online:
     except FileNotFoundError:
         return Online()
     except OSError as e:
-        raise unusable(directory, e) from e
+        raise unusable_error(directory, e) from e
     try:
         return Online.model_validate_json(raw)
     except ValidationError as e:
         first = e.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the whole"
+        place = ".".join(map(str, first["loc"])) or "the file"
         raise EnvironmentError_(
             f"{path} is damaged or of another version: {place}: {first['msg']}",
             "restore it from a backup; pools and LU files are untouched",
         ) from e
 
 
-def unusable(directory: Path, error: OSError) -> EnvironmentError_:
-    """The directory cannot be used."""
+def unusable_error(directory: Path, error: OSError) -> EnvironmentError_:
+    """Return the error for a directory that cannot be used."""
     reason = error.strerror or str(error)
     return EnvironmentError_(
-        f"state: directory {directory}: {reason}", "let `state` name a directory that you may write"
+        f"state: directory {directory}: {reason}", "set `state` to a directory that you may write to"
     )
 
 

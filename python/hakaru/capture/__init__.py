@@ -1,7 +1,8 @@
 """Analysis of iSCSI captures of any equipment: `hakaru analyse`.
 
-`analyse` has the engine read the files, `findings` puts the result in sentences, `table` prints it,
-`csv` writes it as rows. Sentences and column titles are in both languages, from the catalogues.
+`analyse` has the engine read the files, `findings` turns the result into sentences, `table` prints
+it, and `csv` writes it as rows. Sentences and column titles are in both languages, from the
+catalogues.
 """
 
 from hakaru.capture.analyse import analyse

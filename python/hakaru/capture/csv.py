@@ -23,16 +23,16 @@ COLUMNS = (
 
 
 def csv_rows(analysed: dict[str, Any]) -> Iterator[tuple[str | int, ...]]:
-    """The titles of the columns, then the rows. The phase `all` is the whole command."""
+    """Yield the column titles, then the rows. The phase `all` is the entire command."""
     yield COLUMNS
     for count, session in enumerate(analysed["capture"]["sessions"], 1):
         for kind in ("reads", "writes", "others"):
             commands = session[kind]
-            begin = (count, session["initiator"], session["target"], kind)
+            keys = (count, session["initiator"], session["target"], kind)
             counts = (commands["commands"], commands["failed"], commands["bytes"])
-            yield *begin, "all", *counts, commands["latency_sum_ns"], *_spread(commands["latency"])
+            yield *keys, "all", *counts, commands["latency_sum_ns"], *_spread(commands["latency"])
             for name, phase in commands["phases"].items():
-                yield *begin, name, *counts, phase["sum_ns"], *_spread(phase)
+                yield *keys, name, *counts, phase["sum_ns"], *_spread(phase)
 
 
 def _spread(spread: dict[str, int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Sentences on one session of an analysis. Data in, sentences out, in either language."""
+"""Sentences on one session of an analysis, in either language. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Session = dict[str, Any]
 PHASE_SHARE_MIN = 0.2
 """A phase with a smaller share of the time is not mentioned."""
 STALL_FACTOR_MIN = 10
-"""A longest command is mentioned from this many times the median on."""
+"""The slowest command is mentioned if it took at least this many times the median."""
 HANDSHAKE_MAX_NS = 1_000_000_000
 """A longer handshake is mentioned: TCP's first timeout is one second (RFC 6298)."""
 
-# Where the time of a phase passes, by the place of capture.
-_WHERE = {
+# The part in which the time of a phase is spent, by the place of capture.
+_PARTS = {
     ("wait_r2t", "initiator"): "target_and_network",
     ("wait_r2t", "target"): "target",
     ("r2t_to_data", "initiator"): "initiator",
@@ -60,11 +60,11 @@ def _phases(session: Session, kind: str, language: str) -> Iterator[str]:
     for share, name in shares:
         if share < PHASE_SHARE_MIN:
             break
-        where = _WHERE.get((name, place))
+        part = _PARTS.get((name, place))
         values = {
             "percent": round(100 * share),
             "phase": say(language, f"analyse.phase.{name}"),
-            "where": say(language, f"analyse.where.{where}") if where else "",
+            "where": say(language, f"analyse.where.{part}") if part else "",
         }
         yield say(language, f"analyse.finding.phase.{kind}", values)
         if name == "wait_r2t":
@@ -108,38 +108,40 @@ def _failures(session: Session, language: str) -> Iterator[str]:
 
 def _network(session: Session, language: str) -> Iterator[str]:
     for side in ("initiator", "target"):
-        way = session[f"from_{side}"]
-        if way["retransmitted_bytes"]:
-            percent = 100 * way["retransmitted_bytes"] / max(1, way["bytes"])
-            values = {"percent": percent, "bytes": way["retransmitted_bytes"]}
+        direction = session[f"from_{side}"]
+        if direction["retransmitted_bytes"]:
+            percent = 100 * direction["retransmitted_bytes"] / max(1, direction["bytes"])
+            values = {"percent": percent, "bytes": direction["retransmitted_bytes"]}
             yield say(language, f"analyse.finding.retransmitted.{side}", values)
-        if way["late_segments"]:
-            values = {"segments": way["late_segments"], "longest": approximate_duration(way["late_max_ns"])}
+        if direction["late_segments"]:
+            values = {"segments": direction["late_segments"], "longest": approximate_duration(direction["late_max_ns"])}
             yield say(language, f"analyse.finding.late.{side}", values)
-        elif way["out_of_order_segments"]:
-            yield say(language, f"analyse.finding.out_of_order.{side}", {"segments": way["out_of_order_segments"]})
-        if way["data_digest_errors"]:
-            yield say(language, f"analyse.finding.digest_errors.{side}", {"pdus": way["data_digest_errors"]})
+        elif direction["out_of_order_segments"]:
+            yield say(
+                language, f"analyse.finding.out_of_order.{side}", {"segments": direction["out_of_order_segments"]}
+            )
+        if direction["data_digest_errors"]:
+            yield say(language, f"analyse.finding.digest_errors.{side}", {"pdus": direction["data_digest_errors"]})
     yield from _handshake(session, language)
 
 
 def _handshake(session: Session, language: str) -> Iterator[str]:
-    duration, again = session["handshake_ns"], session["handshake_retransmissions"]
+    duration, retransmissions = session["handshake_ns"], session["handshake_retransmissions"]
     if duration is None:
         return
-    if again:
-        values = {"duration": approximate_duration(duration), "segments": again}
+    if retransmissions:
+        values = {"duration": approximate_duration(duration), "segments": retransmissions}
         yield say(language, "analyse.finding.handshake", values)
     elif duration >= HANDSHAKE_MAX_NS:
         yield say(language, "analyse.finding.slow_handshake", {"duration": approximate_duration(duration)})
 
 
 def _doubts(session: Session, language: str) -> Iterator[str]:
-    ways = [session["from_initiator"], session["from_target"]]
+    directions = [session["from_initiator"], session["from_target"]]
     counts = (
-        ("duplicates", "packets", sum(way["duplicated_packets"] for way in ways)),
-        ("missing", "bytes", sum(way["missing_bytes"] for way in ways)),
-        ("skipped", "bytes", sum(way["skipped_bytes"] for way in ways)),
+        ("duplicates", "packets", sum(direction["duplicated_packets"] for direction in directions)),
+        ("missing", "bytes", sum(direction["missing_bytes"] for direction in directions)),
+        ("skipped", "bytes", sum(direction["skipped_bytes"] for direction in directions)),
         ("assumed", "pdus", session["assumed_pdus"]),
         ("not_timed", "not_timed", session["commands_not_whole"]),
         ("without_response", "commands", session["commands_without_response"]),

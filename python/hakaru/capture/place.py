@@ -9,7 +9,7 @@ Place = Literal["initiator", "target", "between", "unknown"]
 NEAR = 0.2
 """Share of the round trip up to which an end counts as near."""
 ROUND_TRIP_MIN_NS = 50_000
-"""Below this the ends' own processing dominates both halves."""
+"""Below this round trip the processing of the ends dominates both halves."""
 
 
 def place_of_capture(session: dict[str, Any]) -> Place:

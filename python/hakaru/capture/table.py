@@ -19,7 +19,7 @@ from hakaru.wording import number, say, tenths
 
 KINDS = ("reads", "writes", "others")
 UNTRANSLATED = ("MB", "IOPS", "MB/s", "p50", "p99")
-"""Titles of columns that are the same in both languages."""
+"""Column titles that are the same in both languages."""
 
 
 def print_analysis(analysed: dict[str, Any], language: str) -> None:
@@ -34,14 +34,14 @@ def print_analysis(analysed: dict[str, Any], language: str) -> None:
         "others": capture["other_connections"],
     }
     print_paragraph(console, say(language, "analyse.capture", values))
-    for line in _not_read(analysed, language):
+    for line in _omissions(analysed, language):
         print_paragraph(console, line)
     for count, session in enumerate(capture["sessions"], 1):
         console.print()
         _print_session(console, count, session, language)
 
 
-def _not_read(analysed: dict[str, Any], language: str) -> Iterator[str]:
+def _omissions(analysed: dict[str, Any], language: str) -> Iterator[str]:
     capture = analysed["capture"]
     causes = [
         say(language, f"analyse.cause.{cause}", {"packets": packets})
@@ -117,7 +117,7 @@ def _keys(session: dict[str, Any], language: str) -> str:
 
 
 def _table(titles: Sequence[str], left: int = 1) -> Table:
-    """Columns with these titles, the first `left` of them left-aligned."""
+    """A table with these column titles, the first `left` columns left-aligned."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, title in enumerate(titles):
         table.add_column(Text(title), justify="left" if place < left else "right", overflow="fold")
@@ -125,7 +125,7 @@ def _table(titles: Sequence[str], left: int = 1) -> Table:
 
 
 def _titles(names: Sequence[str], language: str) -> list[str]:
-    """Titles of columns by their names."""
+    """Column titles by column names."""
     return [
         name if name[0].isupper() or (name[0] == "p" and name[1:].isdigit()) else _title(name, language)
         for name in names
@@ -200,6 +200,6 @@ def _statuses(session: dict[str, Any], language: str) -> Table:
     return table
 
 
-def _direction(way: dict[str, Any], side: str, language: str) -> str:
-    pdus = ", ".join(f"{count} {name}" for name, count in way["pdus"].items()) or say(language, "analyse.no_pdu")
-    return say(language, f"analyse.direction.{side}", {"pdus": pdus, "bytes": way["bytes"]})
+def _direction(direction: dict[str, Any], side: str, language: str) -> str:
+    pdus = ", ".join(f"{count} {name}" for name, count in direction["pdus"].items()) or say(language, "analyse.no_pdu")
+    return say(language, f"analyse.direction.{side}", {"pdus": pdus, "bytes": direction["bytes"]})

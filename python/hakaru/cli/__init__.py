@@ -1,16 +1,16 @@
 """The command line. `main` runs one command and returns the exit code.
 
-Data goes to stdout, everything else to stderr; an error is `error: …` and `hint: …`, and the exit
-code is that of its class (`hakaru.errors`). A command parses its options, calls one part of hakaru,
-and prints. Heavy parts are imported by the command that needs them, so that `--help` and `plan`
-stay quick and the sandbox is entered before threads start.
+Data goes to stdout, everything else to stderr. An error is printed as `error: …` and `hint: …`, and
+the exit code is that of its class (`hakaru.errors`). A command parses its options, calls one part
+of hakaru, and prints. Each command imports the heavy parts that it needs, so that `--help` and
+`plan` stay quick and the sandbox is entered before threads start.
 
     options      types of options that several commands share, with their converters and validators
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
     tune, array  the commands of the same names
-    finish       analysis, report and verdict of a run that has ended
+    finish       analysis, report and verdict of an ended run
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ app.command(tools.schema, help_epilogue=tools.SCHEMA_EXAMPLES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. `argv`: without the program's name; default:
-    `sys.argv`.
+    """Run one command and return its exit code. `argv`: arguments without the program's name;
+    default: those of `sys.argv`.
     """
     try:
         code = app(argv, exit_on_error=False, print_error=False)
@@ -74,8 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error("interrupted", "")
         return 130
     except BrokenPipeError:
-        # The reader of our output (`head`) closed the pipe. Python would report that at exit, so
-        # stdout is replaced.
+        # The reader of stdout (such as `head`) closed the pipe. Stdout is replaced, because Python
+        # would report the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

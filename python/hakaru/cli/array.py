@@ -1,5 +1,5 @@
-"""The commands `hakaru array …`: each sends one request to the process that serves the array, and
-prints its answer.
+"""The commands `hakaru array …`. Except for `serve` and `check`, each sends one request to the
+process that serves the array and prints the reply.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hakaru.units import format_size
 
 app = App(
     name="array",
-    help="Serve one array on its own, and manage it. ARRAY is its file, or the state directory that it is served from.",
+    help="Serve and manage one standalone array. ARRAY is its file, or its state directory.",
     help_epilogue="",
     result_action="return_value",
     group_parameters=Group("Options"),
@@ -27,13 +27,15 @@ DEFAULT_FILE = Path("array.yaml")
 
 Array = Annotated[Path, Parameter(name="ARRAY", help="The array file, or its state directory.")]
 InPool = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME.")]
-Volume = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME or as the LUN that shows it.")]
+Volume = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME or as the LUN of its LU.")]
 Size = Annotated[int, size(), Parameter(name="SIZE", help="Size with a unit, for example '64 GiB'.")]
-Quota = Annotated[int | None, size(), Parameter(help="Limit of the pool's space that the volume may use.")]
+Quota = Annotated[int | None, size(), Parameter(help="Largest space that the volume may use in the pool.")]
 CopyName = Annotated[str, Parameter(name="NAME", help="Name of the copy, in the same pool.")]
 FreeLun = Annotated[
     int | None,
-    Parameter(metavar="LUN", validator=validators.Number(gte=0, lte=255), help="LUN, 0-255. Default: the lowest free."),
+    Parameter(
+        metavar="LUN", validator=validators.Number(gte=0, lte=255), help="LUN, 0-255. Default: the lowest free LUN."
+    ),
 ]
 
 
@@ -44,7 +46,7 @@ def serve(
     *,
     metrics: Annotated[
         str | None,
-        Parameter(metavar="ADDRESS:PORT", help="Override where /metrics for Prometheus is served."),
+        Parameter(metavar="ADDRESS:PORT", help="Override the address of /metrics for Prometheus."),
     ] = None,
     json_: JsonLines = False,
 ) -> int:
@@ -59,7 +61,7 @@ def serve(
 
 @app.command
 def status(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
-    """Show sessions, LUs, pools, volumes, and how busy each part is."""
+    """Show sessions, LUs, pools, volumes, and the utilisation of each part."""
     from hakaru.array import protocol
     from hakaru.array.render import print_status
 
@@ -76,7 +78,9 @@ def grow(
     *,
     drives: Annotated[
         int | None,
-        Parameter(metavar="N", help="Modelled RAID group that holds it, from 0, if the array's model has drives."),
+        Parameter(
+            metavar="N", help="Modelled RAID group for the new group, counted from 0, if the array's model has drives."
+        ),
     ] = None,
     offset: Annotated[int, size(), Parameter(help="Offset on the modelled RAID group.")] = 0,
     json_: Json = False,
@@ -100,7 +104,7 @@ def create(
     quota: Quota = None,
     json_: Json = False,
 ) -> int:
-    """Create a volume in a pool and show it as a thin LU."""
+    """Create a volume in a pool and serve it as a thin LU."""
     from hakaru.array import protocol
 
     request = checked(
@@ -126,12 +130,12 @@ def snapshot(
         Parameter(
             metavar="LUN",
             validator=validators.Number(gte=0, lte=255),
-            help="LUN that shows it, read-only. Default: none.",
+            help="LUN to serve the snapshot at, read-only. Default: not served.",
         ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Take a read-only snapshot of a volume. It takes no space until the volume changes."""
+    """Take a read-only snapshot of a volume. It uses no space until the volume changes."""
     from hakaru.array import protocol
 
     return ask(array, checked(protocol.Snapshot, of=of, name=name, lun=lun), json_, print_made)
@@ -148,7 +152,7 @@ def clone(
     quota: Quota = None,
     json_: Json = False,
 ) -> int:
-    """Clone a volume or snapshot to a writable LU. It takes no space until one of the two
+    """Clone a volume or snapshot to a writable LU. It uses no space until one of the two
     changes.
     """
     from hakaru.array import protocol
@@ -167,7 +171,7 @@ def resize(array: Array, volume: Volume, size: Size, /, *, json_: Json = False) 
 
 @app.command
 def delete(array: Array, volume: InPool, /, *, json_: Json = False) -> int:
-    """Delete a volume, its data, and the LU that shows it. Its snapshots and clones stay."""
+    """Delete a volume, its data, and its LU. Its snapshots and clones remain."""
     from hakaru.array import protocol
 
     request = checked(protocol.Delete, volume=volume)
@@ -177,7 +181,7 @@ def delete(array: Array, volume: InPool, /, *, json_: Json = False) -> int:
 @app.command
 def port(
     array: Array,
-    portal: Annotated[int, Parameter(name="PORTAL", help="Number of the portal in the array file, from 0.")],
+    portal: Annotated[int, Parameter(name="PORTAL", help="Number of the portal in the array file, counted from 0.")],
     state: Annotated[
         Literal["optimized", "non_optimized", "standby", "unavailable"],
         Parameter(name="STATE", help="The new access state."),
@@ -210,7 +214,7 @@ def check(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
 
 
 def ask(array: Path, request: Any, as_json: bool, print_: Callable[[Any], None]) -> int:
-    """Send a request to the process that serves `array`, and print its answer."""
+    """Send a request to the process that serves `array`, and print its reply."""
     from hakaru.array import client
     from hakaru.array.load import load_array
 
@@ -224,7 +228,7 @@ def ask(array: Path, request: Any, as_json: bool, print_: Callable[[Any], None])
 
 
 def checked(kind: Callable[..., Any], **fields: Any) -> Any:
-    """Build a request. Raises UsageError for a field that it cannot hold."""
+    """Build a request. Raises UsageError for an invalid field."""
     from pydantic import ValidationError
 
     from hakaru.study.explain import uncapitalised
@@ -234,10 +238,10 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
         message = first["msg"].removeprefix("Value error, ")
-        what = f"{'.'.join(map(str, first['loc']))}: {uncapitalised(message)}"
-        raise UsageError(f"{what} (found {str(first['input'])[:80]!r})", "`--help` describes each argument") from None
+        fault = f"{'.'.join(map(str, first['loc']))}: {uncapitalised(message)}"
+        raise UsageError(f"{fault} (found {str(first['input'])[:80]!r})", "`--help` describes each argument") from None
 
 
 def print_made(made: dict[str, Any]) -> None:
-    """Print a volume that was created."""
+    """Print the name and the LUN of a volume that was created."""
     print(f"{made['volume']} is created" if made["lun"] is None else f"{made['volume']} is LU {made['lun']}")

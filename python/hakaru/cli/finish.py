@@ -1,5 +1,5 @@
-"""The end of a run, after its last repetition: analysis, report, and the verdict that becomes the
-exit code.
+"""The end of a run, after its last repetition: analysis, report, and the verdict that determines
+the exit code.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hakaru.errors import ExpectationBreach, InvalidPoints, LostError
 
 
 def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[str, Any], list[Path]]:
-    """Analyse a finished run and write its reports; returns the summary and the reports' paths."""
+    """Analyse a finished run and write its reports. Returns the summary and the reports' paths."""
     from hakaru.analysis import summarise
     from hakaru.run.plan import REPORT_S
 
@@ -36,8 +36,8 @@ def render_each(
     """Write a report per language, each in a process of its own, because drawing and typesetting
     take seconds.
 
-    Processes answer over pipes: a pool would keep named semaphores, which stay in /dev/shm when all
-    are killed.
+    Processes answer over pipes, because the named semaphores of a process pool stay in /dev/shm if
+    all its processes are killed.
     """
     from multiprocessing import get_context
 
@@ -54,7 +54,10 @@ def render_each(
         try:
             answer = receiver.recv()
         except EOFError:
-            answer = LostError(f"the process that writes the report ({language}) ended without one", "is memory full?")
+            answer = LostError(
+                f"the process that writes the report ({language}) ended without one",
+                "check whether the machine ran out of memory",
+            )
         process.join()
         if isinstance(answer, BaseException):
             raise answer
@@ -63,7 +66,7 @@ def render_each(
 
 
 def _render(sender: Connection, directory: Path, formats: list[str], language: str, summary: dict[str, Any]) -> None:
-    """In its own process: send the paths of the reports, or the error."""
+    """Entry point of a process: render the reports and send their paths, or the error."""
     from hakaru.report import render
 
     try:
@@ -73,18 +76,18 @@ def _render(sender: Connection, directory: Path, formats: list[str], language: s
 
 
 def judge(summary: dict[str, Any]) -> None:
-    """Raise InvalidPoints or ExpectationBreach; invalid points first, because they may breach
+    """Raise InvalidPoints or ExpectationBreach. Invalid points come first, because they may breach
     expectations.
     """
     invalid = [point["point"] for point in summary["points"] if not point["valid"]]
     if invalid:
         raise InvalidPoints(
             f"{len(invalid)} of {len(summary['points'])} points are invalid: {', '.join(invalid)}",
-            "their caveats in the report say why and what to do",
+            "their caveats in the report give the reasons and remedies",
         )
-    breached = [each for each in summary["expectations"] if each["held"] is False]
+    breached = [expectation for expectation in summary["expectations"] if expectation["held"] is False]
     if breached:
         raise ExpectationBreach(
-            "; ".join(f"expectation not met: {each['text']} (found: {each['found']})" for each in breached),
-            "the report shows each expectation beside what was found",
+            "; ".join(f"expectation not met: {breach['text']} (found: {breach['found']})" for breach in breached),
+            "the report shows each expectation beside the result",
         )

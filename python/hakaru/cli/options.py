@@ -1,7 +1,7 @@
 """Types of options that several commands share: names, help texts, converters and validators.
 
-A converter gets the option's tokens and returns its value; it raises UsageError with the option and
-what to write.
+A converter gets the option's tokens and returns its value. It raises UsageError with the option and
+a valid form.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Levels = tuple[str, tuple[str, ...]]
 
 
 def _shown_default(value: Any) -> str | None:
-    """Defaults as a user would type them; None, and so no default in `--help`, for flags and empty
-    lists.
+    """Return a default as a user would type it. Returns None, which omits it from `--help`, for
+    flags and empty lists.
     """
     if value is None or value is False or value == ():
         return None
@@ -33,7 +33,7 @@ def _shown_default(value: Any) -> str | None:
 
 
 DEFAULTS = Parameter(negative=(), show_default=_shown_default)
-"""Of every option of every command."""
+"""Settings of every option of every command."""
 
 
 def parse_only(_: Any, tokens: Sequence[Token]) -> tuple[Levels, ...]:
@@ -61,8 +61,8 @@ def _parse_levels(text: str) -> Levels:
 
 
 def _list_of(choices: Sequence[str], *, none: bool = False) -> Callable[[Any, Sequence[Token]], tuple[str, ...]]:
-    """A converter of lists with commas of some of `choices`; `none`: or the word `none`, an empty
-    list.
+    """Return a converter of comma-separated lists of `choices`. With `none`, the word `none` is an
+    empty list.
     """
 
     def parse(_: Any, tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ def _list_of(choices: Sequence[str], *, none: bool = False) -> Callable[[Any, Se
         if unknown is not None or not parts:
             option = tokens[0].keyword or ""
             also = ", or none" if none else ""
-            hint = f"choose from {', '.join(choices)}{also}; several are separated by commas"
+            hint = f"choose from {', '.join(choices)}{also}; separate several with commas"
             raise UsageError(
                 f"{option}: unknown value {unknown!r}" if unknown else f"{option}: the list is empty", hint
             )
@@ -83,36 +83,36 @@ def _list_of(choices: Sequence[str], *, none: bool = False) -> Callable[[Any, Se
 
 
 def duration(at_least: int = 0, at_most: int | None = None) -> Parameter:
-    """An option that takes a duration; its value is in nanoseconds, as the bounds are."""
+    """An option that takes a duration. Its value and the bounds are in nanoseconds."""
     return _quantity("TIME", parse_duration, format_duration, at_least, at_most)
 
 
 def rate(at_least: int = 0, at_most: int | None = None) -> Parameter:
-    """An option that takes a rate; its value is in bits per second, as the bounds are."""
+    """An option that takes a rate. Its value and the bounds are in bits per second."""
     return _quantity("RATE", parse_rate, format_rate, at_least, at_most)
 
 
 def size(at_least: int = 0, at_most: int | None = None) -> Parameter:
-    """An option or argument that takes a size; its value is in bytes, as the bounds are."""
+    """An option or argument that takes a size. Its value and the bounds are in bytes."""
     return _quantity("SIZE", parse_size, format_size, at_least, at_most)
 
 
 def _quantity(
     metavar: str, parse: Callable[[object], int], show: Callable[[int], str], at_least: int, at_most: int | None
 ) -> Parameter:
-    """A number with a unit. Errors give bounds with units, as the user writes them."""
+    """An option that takes a number with a unit. Errors show the bounds with units."""
 
     def convert(_: Any, tokens: Sequence[Token]) -> int:
-        given = tokens[-1]
-        name = given.keyword or metavar
+        token = tokens[-1]
+        name = token.keyword or metavar
         try:
-            value = parse(given.value)
+            value = parse(token.value)
         except ValueError as error:
             raise UsageError(f"{name}: {error}", "`--help` shows an example") from None
         if value < at_least:
-            raise UsageError(f"{name}: {given.value} is too little", f"choose at least {show(at_least)}")
+            raise UsageError(f"{name}: {token.value} is too small", f"choose at least {show(at_least)}")
         if at_most is not None and value > at_most:
-            raise UsageError(f"{name}: {given.value} is too much", f"choose at most {show(at_most)}")
+            raise UsageError(f"{name}: {token.value} is too large", f"choose at most {show(at_most)}")
         return value
 
     return Parameter(
@@ -140,15 +140,15 @@ Only = Annotated[
         n_tokens=1,
         consume_multiple=False,
         metavar="FACTOR=LEVEL,…",
-        help="Keep only the points with these levels. Repeat the option for further factors.",
+        help="Run only points with these levels. Repeat the option for further factors.",
     ),
 ]
 RunsFolder = Annotated[
-    Path | None, Parameter(metavar="FOLDER", help="Folder that runs are kept in. Default: $HAKARU_RUNS, else ./runs.")
+    Path | None, Parameter(metavar="FOLDER", help="Folder of the runs. Default: $HAKARU_RUNS, else ./runs.")
 ]
 Json = Annotated[bool, Parameter(name="--json", help="Print JSON on stdout.")]
 JsonLines = Annotated[bool, Parameter(name="--json", help="Print events as JSON lines on stdout.")]
-Quiet = Annotated[bool, Parameter(help="Show no progress on stderr.")]
+Quiet = Annotated[bool, Parameter(help="Print no progress on stderr.")]
 Reports = Annotated[
     tuple[str, ...],
     Parameter(

@@ -1,4 +1,4 @@
-"""Commands about runs that have ended: `report`, `query`."""
+"""Commands for ended runs: `report`, `query`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def report(
     lang: Languages = ("en", "ja"),
     out: Annotated[Path | None, Parameter(metavar="FOLDER", help="Folder for the files. Default: RUN/report.")] = None,
 ) -> int:
-    """Write the report of a run again, and print the paths. `--format json` without `--out` prints
-    the report.
+    """Write the report of a run again, and print the paths of its files. `--format json` without
+    `--out` prints the report itself.
     """
     from hakaru.store import find_run, runs_folder
 
@@ -51,8 +51,8 @@ def query(
     json_: Annotated[bool, Parameter(name="--json", help="Print rows as JSON lines.")] = False,
     csv_: Annotated[bool, Parameter(name="--csv", help="Print rows as CSV.")] = False,
 ) -> int:
-    """Query the runs in SQL (DuckDB). Views: runs, points, repetitions, metrics, samples,
-    histograms, tcp.
+    """Query runs with SQL (DuckDB). Views: runs, points, repetitions, metrics, samples, histograms,
+    tcp.
     """
     from hakaru.store import runs_folder
     from hakaru.store.query import query as ask

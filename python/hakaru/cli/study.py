@@ -19,11 +19,11 @@ Examples: hakaru run vm-sweep --quick;
 hakaru run ./my-study --only vms=1,7 --only pattern=random-32k --report html;
 hakaru run vm-sweep --resume latest"""
 
-Study = Annotated[str, Parameter(name="STUDY", help="The study's id, its folder or its file.")]
+Study = Annotated[str, Parameter(name="STUDY", help="The study's ID, its folder or its file.")]
 
 
 def studies(*, json_: Json = False) -> int:
-    """List the studies that can be named by their id."""
+    """List the studies that can be named by their ID."""
     from hakaru.study import study_paths, title_of
 
     listed = [(name, path, title_of(path)) for name, path in sorted(study_paths().items())]
@@ -45,7 +45,7 @@ def plan(
     only: Only = (),
     json_: Json = False,
 ) -> int:
-    """Show what a run would do: points, order, minutes, disk, memory. Changes nothing."""
+    """Show the plan of a run: points, order, minutes, disk, memory. Changes nothing."""
     from hakaru.lab.plan import plan_lab
     from hakaru.run import plan as planned
     from hakaru.run.options import Options, expand_options
@@ -73,7 +73,7 @@ def run(
         str | None, Parameter(metavar="RUN", help="Continue an interrupted run: its name, its path, or `latest`.")
     ] = None,
     site: Annotated[
-        Path | None, Parameter(metavar="FILE", help="Load the equipment that this site file names, instead of a lab.")
+        Path | None, Parameter(metavar="FILE", help="Load the equipment in this site file instead of a lab.")
     ] = None,
     json_: JsonLines = False,
     quiet: Quiet = False,
@@ -89,7 +89,7 @@ def run(
     if site is None:
         from hakaru.lab import sandbox
 
-        sandbox.enter()  # outside the sandbox this does not return: the same command starts again inside
+        sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run import runner
     from hakaru.run.options import Options
     from hakaru.run.progress import watchers

@@ -18,15 +18,15 @@ SCHEMA_EXAMPLES = "Example: hakaru schema > study.schema.json"
 
 
 def doctor(*, json_: Json = False) -> int:
-    """Check whether this machine can run labs, and say what to do about what is missing."""
+    """Check whether this machine can run labs, and suggest a remedy for each problem."""
     from hakaru.doctor import diagnose
 
     findings = diagnose()
     if json_:
-        print_json([{"name": f.name, "status": f.status, "what": f.what, "hint": f.hint} for f in findings])
+        print_json([{"name": f.name, "status": f.status, "what": f.message, "hint": f.hint} for f in findings])
     else:
         for finding in findings:
-            print(f"{finding.status:<5} {finding.name}: {finding.what}")
+            print(f"{finding.status:<5} {finding.name}: {finding.message}")
             if finding.hint:
                 print(f"      hint: {finding.hint}")
     return EnvironmentError_.exit_code if any(f.status == "fail" for f in findings) else 0
@@ -62,10 +62,10 @@ def analyse(
     lang: Annotated[
         Literal["en", "ja"] | None, Parameter(name="--lang", help="Language: en, ja. Default: that of the locale.")
     ] = None,
-    csv_: Annotated[bool, Parameter(name="--csv", negative="", help="Print CSV: a row for each phase.")] = False,
+    csv_: Annotated[bool, Parameter(name="--csv", negative="", help="Print CSV, one row per phase.")] = False,
     json_: Json = False,
 ) -> int:
-    """Show where the time of iSCSI commands went, from a network capture of any equipment."""
+    """Show how iSCSI commands spent their time, from a network capture of any equipment."""
     from hakaru import capture as captures
     from hakaru.wording import language_of_locale
 

@@ -1,4 +1,4 @@
-"""`hakaru tune`: from its options to a setup, and from a finished tuning to the text on stdout."""
+"""`hakaru tune`: turns its options into a setup, and prints the result of the tuning."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from cyclopts import Group, Parameter, Token, validators
 from hakaru.cli.finish import finish
 from hakaru.cli.options import JsonLines, Quiet, Reports, RunsFolder, duration, size
 
-# A field of `PathAndLoad` is called `rate`, and hides a function of that name from its own
-# annotation.
+# The field `rate` of `PathAndLoad` would hide a function of that name from its own annotation.
 from hakaru.cli.options import rate as rate_option
 from hakaru.errors import InvalidPoints, LostError, UsageError
 
@@ -23,7 +22,7 @@ EXAMPLES = "Examples: hakaru tune --rtt '20 ms' --rate '1 Gbit/s'; hakaru tune -
 
 MS, S, MIN = 10**6, 10**9, 60 * 10**9
 RTT_NS, RATE_BITS_PER_S = 20 * MS, 10**9
-"""Of a lab's path, where the options do not say."""
+"""Defaults of a lab's path."""
 
 _PATH = Group("Path and load", sort_key=1)
 _SEARCH = Group("Search", sort_key=2)
@@ -48,7 +47,7 @@ def parse_depth(_: Any, tokens: Sequence[Token]) -> int | Literal["any"]:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class PathAndLoad:
-    """Options that say what is tuned for. None: not given."""
+    """Options for the path and the load to tune for. None: not given."""
 
     rtt: Annotated[
         int | None,
@@ -61,7 +60,7 @@ class PathAndLoad:
             group=_PATH,
             metavar="PERCENT",
             validator=validators.Number(gte=0, lt=100),
-            help="Percentage of frames lost in each direction.",
+            help="Share of frames lost in each direction, in percent.",
         ),
     ] = 0.0
     rate: Annotated[
@@ -72,7 +71,7 @@ class PathAndLoad:
     block: Annotated[
         int,
         size(at_least=4096, at_most=16 << 20),
-        Parameter(group=_PATH, help="Size of a request, a multiple of 4 KiB up to 16 MiB."),
+        Parameter(group=_PATH, help="Request size, a multiple of 4 KiB up to 16 MiB."),
     ] = 4 << 20
     op: Annotated[
         Literal["write", "read"] | None,
@@ -86,7 +85,7 @@ class PathAndLoad:
             n_tokens=1,
             metavar="N|any",
             show_choices=False,
-            help="Requests in flight. `any`: the search chooses it.",
+            help="Requests in flight. `any`: the search chooses the number.",
         ),
     ] = 1
 
@@ -113,7 +112,7 @@ class Search:
     budget: Annotated[
         int,
         duration(),
-        Parameter(group=_SEARCH, help="Time for all trials; the report comes after."),
+        Parameter(group=_SEARCH, help="Time for all trials, without the report."),
     ] = 5 * MIN
     repetitions: Annotated[
         int,
@@ -142,7 +141,9 @@ class Search:
     against: Annotated[
         str | None,
         Parameter(
-            group=_SEARCH, metavar="STUDY", help="Compare the best with a study's point, STUDY[:FACTOR=LEVEL,…]."
+            group=_SEARCH,
+            metavar="STUDY",
+            help="Compare the best settings with a study's point, STUDY[:FACTOR=LEVEL,…].",
         ),
     ] = None
     seed: Annotated[int, Parameter(group=_SEARCH, metavar="N", help="Random seed of the search.")] = 1
@@ -153,7 +154,7 @@ def tune(
     path: PathAndLoad = PathAndLoad(),
     search: Search = Search(),
     target: Annotated[
-        Path | None, Parameter(metavar="FILE", help="Tune for the equipment that this site file names, not a lab.")
+        Path | None, Parameter(metavar="FILE", help="Tune for the equipment in this site file instead of a lab.")
     ] = None,
     out: RunsFolder = None,
     resume: Annotated[
@@ -163,11 +164,11 @@ def tune(
     quiet: Quiet = False,
     report: Reports = ("html",),
 ) -> int:
-    """Find the iSCSI and TCP settings that carry a load best over a path, and show what each
-    setting is worth.
+    """Find the best iSCSI and TCP settings for a load on a path, and show what each setting
+    contributes.
 
-    Prints the best settings, the contribution of each knob, and ready text for open-iscsi, LIO, tgt
-    and Linux.
+    Prints the best settings, the contribution of each knob, and configuration text for open-iscsi,
+    LIO, tgt and Linux.
     """
     from hakaru.run.site_file import load_site
     from hakaru.store import RunReader, find_run, runs_folder
@@ -178,7 +179,7 @@ def tune(
     if not real:
         from hakaru.lab import sandbox
 
-        sandbox.enter()  # outside the sandbox this does not return: the same command starts again inside
+        sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run.progress import watchers
     from hakaru.tune import run as tuning
 
@@ -202,8 +203,8 @@ def tune(
 
 
 def judge(summary: dict[str, Any]) -> int:
-    """The exit code. Raises LostError or InvalidPoints for a tuning whose advice rests on
-    nothing.
+    """Return the exit code. Raises LostError or InvalidPoints for a tuning without valid trials for
+    its advice.
     """
     tuning = summary["tuning"]
     if tuning["ended"] == "failed":
@@ -212,8 +213,8 @@ def judge(summary: dict[str, Any]) -> int:
             f"several trials in a row failed: {error}", "correct the cause of the last failure, then resume"
         )
     if not summary["valid"]:
-        hint = "the caveats in the report say why and what to do"
-        raise InvalidPoints("the trials that the advice rests on are invalid", hint)
+        hint = "the caveats in the report give the reasons and remedies"
+        raise InvalidPoints("the trials on which the advice is based are invalid", hint)
     return 0
 
 
@@ -247,9 +248,7 @@ def setup_of(conditions: Any, search: Search, *, lab: bool) -> Any:
 
 
 def conditions_of(path: PathAndLoad, site: Any) -> Any:
-    """Path and load of a tuning, in a lab or (`site`) in front of real equipment. Raises
-    UsageError.
-    """
+    """Path and load of a tuning, in a lab or (`site`) with real equipment. Raises UsageError."""
     from hakaru.tune.conditions import Conditions
 
     rtt_ns, rate_bits_per_s, op = path.rtt, path.rate, path.op
@@ -257,7 +256,7 @@ def conditions_of(path: PathAndLoad, site: Any) -> Any:
         rtt_ns = RTT_NS if rtt_ns is None else rtt_ns
         rate_bits_per_s = RATE_BITS_PER_S if rate_bits_per_s is None else rate_bits_per_s
     elif path.loss:
-        raise UsageError("--loss: the loss of a real path cannot be chosen", "leave it out beside --target")
+        raise UsageError("--loss: the loss of a real path cannot be chosen", "leave it out when you use --target")
     elif op is None:
         op = "write" if all(lu.expendable for lu in site.lus) else "read"
     conditions = Conditions(

@@ -1,5 +1,5 @@
-"""`hakaru doctor`: can this machine run a lab? `diagnose() -> list[Finding]`, every check in about
-three seconds.
+"""`hakaru doctor`: checks whether this machine can run labs. `diagnose() -> list[Finding]` runs all
+checks in about three seconds.
 """
 
 from hakaru.doctor.checks import Finding, diagnose

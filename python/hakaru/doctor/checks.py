@@ -1,9 +1,9 @@
-"""Checks of this machine: printed by `hakaru doctor`.
+"""Checks of this machine, printed by `hakaru doctor`.
 
-    diagnose() -> list[Finding]      every check, none of which changes anything; about a second
+    diagnose() -> list[Finding]      all checks, in about three seconds; none changes anything
 
-Each finding says what was found, and for anything but `ok` what to do. `fail`: a lab or an engine
-cannot run here; `warn`: it can, with something missing or a number to doubt.
+Each finding describes the state of one item and, unless it is `ok`, a remedy. `fail`: a lab or an
+engine cannot run here. `warn`: it can run, but something is missing or results may be unreliable.
 """
 
 from __future__ import annotations
@@ -34,34 +34,35 @@ from hakaru.units import format_size
 
 Status = Literal["ok", "warn", "fail"]
 
-# 16 VMs of the published sweep, their LUs in sparse memory, and room for the report.
+# Memory for 16 VMs of the published sweep, their LUs in sparse memory, and the report.
 _MEMORY_MIN_BYTES = 2 * 1024**3
 _DISK_MIN_BYTES = 1024**3
-# 10 000 sessions in one process, and the rest.
+# Files for 10 000 sessions in one process, and 240 others.
 _FILES_WANTED = 10_240
 _HOLE_BYTES = 64 << 10
 _ISCSI_PORT = 3260
-# A node's bucket lets up to 2 MiB pass at once, and the kernel counts about twice a packet's bytes.
+# Socket buffer: a node's bucket lets up to 2 MiB pass at once, and the kernel counts about twice
+# the bytes of a packet.
 _SOCKET_WANTED_BYTES = 4 * 1024**2
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One check. `hint` is empty if `status` is `ok`."""
+    """The result of one check. `hint` is empty if `status` is `ok`."""
 
     name: str
     status: Status
-    what: str
+    message: str
     hint: str = ""
 
 
 def diagnose() -> list[Finding]:
-    """Every check, in the order in which a user should care."""
+    """Run all checks, the most important first."""
     return [check() for check in _CHECKS]
 
 
 def check_sandbox() -> Finding:
-    """Namespaces that a lab lives in."""
+    """Check the namespaces of which a lab consists."""
     try:
         sandbox.check()
     except EnvironmentError_ as error:
@@ -72,34 +73,36 @@ def check_sandbox() -> Finding:
 
 
 def check_links() -> Finding:
-    """veth, bridge and token bucket, by building a small lab and throwing it away."""
+    """Check veth, bridge and token bucket by building a small lab and removing it."""
     hint = "the kernel needs veth, bridge and sch_tbf: `sudo modprobe -a veth bridge sch_tbf` loads them"
     return _try_lab("links", "kernel", hint)
 
 
 def check_fabric() -> Finding:
-    """Labs whose switches are hakaru's: an engine that opens interfaces, by letting one do so."""
-    hint = "the kernel needs veth and packet sockets (CONFIG_PACKET); `backend: kernel` does without"
+    """Check the fabric backend, by letting an engine open the interfaces of a small lab."""
+    hint = "the kernel needs veth and packet sockets (CONFIG_PACKET); `backend: kernel` needs no packet sockets"
     trial = _try_lab("fabric", "fabric", hint)
     allowed = int(_read("/proc/sys/net/core/rmem_max") or 0)
     if trial.status == "ok" and sandbox.kind_here() == "user" and allowed < _SOCKET_WANTED_BYTES:
-        # Only who is root outside too may ask for more.
-        what = f"{trial.what}; its sockets hold {format_size(allowed)}: bursts of links beyond 1 Gbit/s may be lost"
-        hint = f"`sudo sysctl net.core.rmem_max={_SOCKET_WANTED_BYTES}`; what is lost is counted, and spoils its point"
-        return Finding("fabric", "warn", what, hint)
+        # Only a user who is root outside the sandbox too may exceed the limit.
+        message = (
+            f"{trial.message}; its sockets hold {format_size(allowed)}: bursts on links above 1 Gbit/s may be lost"
+        )
+        hint = f"`sudo sysctl net.core.rmem_max={_SOCKET_WANTED_BYTES}`; lost frames are counted and invalidate a point"
+        return Finding("fabric", "warn", message, hint)
     return trial
 
 
 def check_netem() -> Finding:
-    """Delay and loss of the kernel backend; nothing else needs it."""
+    """Check netem, which only delay and loss on the kernel backend need."""
     return _try_lab(
-        "netem", "netem", "", absent="not in this kernel: delay and loss need `backend: fabric`, the default"
+        "netem", "netem", "", absent="missing in this kernel: use `backend: fabric` (the default) for delay and loss"
     )
 
 
 def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -> Finding:
-    """Build a small lab in a process of its own. `absent`: what to say, as a fact, if it cannot
-    be.
+    """Build a small lab in a separate process. `absent`: text of an `ok` finding if the kernel
+    lacks the feature; None: that is a failure.
     """
     command = [sys.executable, "-m", "hakaru.doctor.trial", backend]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -108,32 +111,32 @@ def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -
             command, capture_output=True, text=True, timeout=30, check=False, env=environment, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
-        return Finding(name, "fail", "a small lab was not built within 30 s", "look for hung tasks in `dmesg`")
+        return Finding(name, "fail", "a small lab was not built within 30 s", "look for hung tasks with `dmesg`")
     if built.returncode == 0:
         return Finding(name, "ok", built.stdout.strip())
     if absent is not None and name in built.stderr:
         return Finding(name, "ok", absent)
     message, *more = [*built.stderr.strip().splitlines(), "a small lab cannot be built"]
-    own = [line.removeprefix("hint: ") for line in more if line.startswith("hint: ")]
-    # The hint of a lab that cannot be built is to run the doctor.
-    if "the lab cannot be built" in message or not own:
-        own = [hint or "run `hakaru doctor` as root"]
-    return Finding(name, "fail", message.removeprefix("error: "), own[0])
+    hints = [line.removeprefix("hint: ") for line in more if line.startswith("hint: ")]
+    # The lab's own hint would be to run the doctor.
+    if "the lab cannot be built" in message or not hints:
+        hints = [hint or "run `hakaru doctor` as root"]
+    return Finding(name, "fail", message.removeprefix("error: "), hints[0])
 
 
 def check_congestion_control() -> Finding:
-    """Names for `lab: tcp: congestion_control`, and whether TCP of 2009 can do without RACK
-    here.
+    """List the values of `lab: tcp: congestion_control`, and report if TCP of 2009 cannot switch
+    off RACK here.
     """
     available = (_read("/proc/sys/net/ipv4/tcp_available_congestion_control") or "reno").split()
-    what = ", ".join(sorted(available))
+    message = ", ".join(sorted(available))
     if kernel_finds_losses_by_rack_only(platform.release()):
-        what += f"; Linux {platform.release().split('-')[0]} finds losses by RACK alone where there is SACK"
-    return Finding("tcp", "ok", what)
+        message += f"; Linux {platform.release().split('-')[0]} detects losses only by RACK on connections with SACK"
+    return Finding("tcp", "ok", message)
 
 
 def check_engine() -> Finding:
-    """The engine's program and its contract."""
+    """Check the engine's program and its contract."""
     try:
         program = find_engine()
     except EnvironmentError_ as error:
@@ -145,94 +148,100 @@ def check_engine() -> Finding:
         )
         hello = parse_event(completed.stdout.split(b"\n", 1)[0])
     except (OSError, ValueError, subprocess.TimeoutExpired):
-        return Finding("engine", "fail", f"{program} is no working hakaru-engine", hint)
+        return Finding("engine", "fail", f"{program} is not a working hakaru-engine", hint)
     if not isinstance(hello, Hello) or hello.contract != CONTRACT_VERSION:
-        return Finding("engine", "fail", f"{program} speaks another contract than {CONTRACT_VERSION}", hint)
+        return Finding("engine", "fail", f"{program} does not implement contract {CONTRACT_VERSION}", hint)
     if "debug" in program.parts:
         return Finding("engine", "warn", f"{program} is a debug build, several times slower", hint)
     return Finding("engine", "ok", f"{program}, version {hello.version}, contract {hello.contract}")
 
 
 def check_cores() -> Finding:
-    """Cores this process may use."""
+    """Check the number of cores that this process may use."""
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
-        return Finding("cores", "warn", "1 core: load and array share it", "points will be marked machine_saturated")
+        hint = "use a machine with at least 2 cores; points may get the caveat machine_saturated"
+        return Finding("cores", "warn", "1 core, which load and array share", hint)
     return Finding("cores", "ok", f"{cores} cores")
 
 
 def check_memory() -> Finding:
-    """Memory that is available, and whether sparse LUs may be larger than it."""
+    """Check the available memory."""
     available = _meminfo()["MemAvailable"]
     if available < _MEMORY_MIN_BYTES:
-        what = f"{format_size(available // 1024**2 * 1024**2)} available"
-        return Finding("memory", "warn", what, "LUs in memory take what is written to them; free some, or use files")
+        message = f"{format_size(available // 1024**2 * 1024**2)} available"
+        return Finding(
+            "memory", "warn", message, "free memory, or use LUs in files: LUs in memory grow with each write"
+        )
     return Finding("memory", "ok", f"{available / 1024**3:.1f} GiB available")
 
 
 def check_overcommit() -> Finding:
-    """Sparse LUs are mapped whole and filled as they are written."""
+    """Check that memory can be overcommitted: an LU is mapped in full, but uses memory only for
+    written blocks.
+    """
     mode = _read("/proc/sys/vm/overcommit_memory")
     if mode == "2":
-        hint = "`sudo sysctl vm.overcommit_memory=0`, or LUs in sparse files"
+        hint = "`sudo sysctl vm.overcommit_memory=0`, or use LUs in sparse files"
         return Finding("overcommit", "warn", "the kernel reserves memory in full (vm.overcommit_memory is 2)", hint)
-    return Finding("overcommit", "ok", f"sparse memory (vm.overcommit_memory is {mode})")
+    return Finding("overcommit", "ok", f"memory may be sparse (vm.overcommit_memory is {mode})")
 
 
 def check_disk() -> Finding:
-    """Room in the working directory, where runs are written."""
+    """Check the free space in the working directory, where runs are written."""
     free = shutil.disk_usage(".").free
-    what = f"{free / 1024**3:.1f} GiB free in {Path.cwd()}"
+    message = f"{free / 1024**3:.1f} GiB free in {Path.cwd()}"
     if not os.access(".", os.W_OK):
         return Finding(
-            "disk", "warn", f"{Path.cwd()} cannot be written to", "run elsewhere, or name a directory for runs"
+            "disk",
+            "warn",
+            f"{Path.cwd()} cannot be written to",
+            "run in another directory, or name a folder for runs with --out or HAKARU_RUNS",
         )
     if free < _DISK_MIN_BYTES:
-        return Finding("disk", "warn", what, "a long run takes some hundred MiB")
-    return Finding("disk", "ok", what)
+        return Finding("disk", "warn", message, "free some space: a long run takes some hundred MiB")
+    return Finding("disk", "ok", message)
 
 
 def check_array_files() -> Finding:
-    """File system features that an array on its own can use here: holes, to give space back, and
+    """Check the file system features that a standalone array uses: holes, which free space, and
     O_DIRECT.
     """
     name = "array files"
     if not os.access(".", os.W_OK):
-        return Finding(name, "ok", f"{Path.cwd()} cannot be written to: not tried")
-    lacks = []
+        return Finding(name, "ok", f"not checked, because {Path.cwd()} cannot be written to")
+    missing = []
     with tempfile.TemporaryFile(dir=".") as file:
         file.write(bytes(2 * _HOLE_BYTES))
         file.flush()
         try:
             system_calls.punch_hole(file.fileno(), 0, _HOLE_BYTES)
         except OSError:
-            lacks.append("holes (UNMAP would give no space back)")
+            missing.append("holes (UNMAP would not free space)")
         try:
             os.close(os.open(f"/proc/self/fd/{file.fileno()}", os.O_RDWR | os.O_DIRECT))
         except OSError:
-            lacks.append("O_DIRECT (LUs with `direct: true` would not open)")
-    if lacks:
+            missing.append("O_DIRECT (LUs with `direct: true` would not open)")
+    if missing:
         hint = "keep pools and LU files on ext4, xfs or btrfs"
-        return Finding(name, "warn", f"the file system of {Path.cwd()} lacks {' and '.join(lacks)}", hint)
+        return Finding(name, "warn", f"the file system of {Path.cwd()} lacks {' and '.join(missing)}", hint)
     return Finding(name, "ok", f"holes and O_DIRECT work in {Path.cwd()}")
 
 
 def check_iscsi_port() -> Finding:
-    """Port 3260 of the loopback, where `hakaru array serve` listens unless its file says
-    otherwise.
-    """
+    """Check that port 3260 of the loopback is free, the default portal of `hakaru array serve`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", _ISCSI_PORT))
         except OSError as error:
-            what = f"127.0.0.1:{_ISCSI_PORT} is not available: {error.strerror}"
-            return Finding("iscsi port", "warn", what, "let `portals` of an array file name another port")
+            message = f"127.0.0.1:{_ISCSI_PORT} is not available: {error.strerror}"
+            return Finding("iscsi port", "warn", message, "use another port in `portals` of the array file")
     return Finding("iscsi port", "ok", f"127.0.0.1:{_ISCSI_PORT} is free")
 
 
 def check_files() -> Finding:
-    """Open files: one per session on either side."""
+    """Check the limit of open files: each session needs one on either side."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if limit != resource.RLIM_INFINITY and limit < _FILES_WANTED:
         hint = f"raise it for 10 000 sessions: `ulimit -Hn {_FILES_WANTED}` as root, or /etc/security/limits.conf"
@@ -241,66 +250,67 @@ def check_files() -> Finding:
 
 
 def check_clock() -> Finding:
-    """The clock source: any but the processor's own makes reading the time slow."""
+    """Check the clock source. Reading the time is slow unless it is the processor's own."""
     source = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown"
     started = time.perf_counter_ns()
     for _ in range(1000):
         time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     cost_ns = (time.perf_counter_ns() - started) / 1000
-    what = f"{source}, {cost_ns:.0f} ns to read from Python"
+    message = f"{source}, {cost_ns:.0f} ns to read from Python"
     if source in ("hpet", "acpi_pm", "jiffies", "refined-jiffies"):
-        return Finding("clock", "warn", what, "the kernel distrusts the TSC (`dmesg | grep -i tsc`); timing costs CPU")
-    return Finding("clock", "ok", what)
+        hint = "the kernel does not trust the TSC (see `dmesg | grep -i tsc`); reading the time costs CPU"
+        return Finding("clock", "warn", message, hint)
+    return Finding("clock", "ok", message)
 
 
 def check_io_uring() -> Finding:
-    """io_uring, for loads on files and block devices."""
+    """Check io_uring, which loads on files and block devices use."""
     try:
         os.close(system_calls.io_uring_setup(1))
     except OSError as error:
         disabled = _read("/proc/sys/kernel/io_uring_disabled")
         cause = f" (kernel.io_uring_disabled is {disabled})" if disabled not in (None, "0") else ""
-        hint = "loads on files and devices fall back to threads; iSCSI is not affected"
+        hint = "allow io_uring, or accept that loads on files and devices use threads; iSCSI is not affected"
         return Finding("io_uring", "warn", f"forbidden: {error.strerror}{cause}", hint)
     return Finding("io_uring", "ok", "allowed")
 
 
 def check_kvm() -> Finding:
-    """KVM is not used by studies of emulated VMs; that /dev/kvm exists does not prove that it
-    works.
+    """Report whether KVM is present. Studies of emulated VMs do not use it, and the existence of
+    /dev/kvm does not prove that it works.
     """
     if not Path("/dev/kvm").exists():
-        return Finding("kvm", "ok", "absent; no study here needs it")
+        return Finding("kvm", "ok", "absent; no study needs it")
     usable = os.access("/dev/kvm", os.R_OK | os.W_OK)
-    return Finding("kvm", "ok", f"present{'' if usable else ', not for this user'}; no study here needs it")
+    return Finding("kvm", "ok", f"present{'' if usable else ', but not for this user'}; no study needs it")
 
 
 def check_crc32c() -> Finding:
-    """CRC32C in hardware, for digests."""
+    """Check for CRC32C in hardware, which digests use."""
     flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.M)[0:1])
     words = {word for line in flags for word in line.split()}
     if words & {"sse4_2", "crc32"}:
         return Finding("crc32c", "ok", "in hardware")
-    return Finding("crc32c", "warn", "in software", "header and data digests will cost noticeable CPU")
+    return Finding("crc32c", "warn", "in software", "avoid header and data digests, which cost noticeable CPU")
 
 
 def check_pdf() -> Finding:
-    """Pango, which WeasyPrint needs to lay out the PDF."""
+    """Check for Pango, which WeasyPrint needs to lay out PDF reports."""
     try:
         import weasyprint  # noqa: F401
     except (ImportError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         return Finding(
-            "pdf", "warn", f"no PDF reports: {reason}", "`sudo apt install libpango-1.0-0 libpangoft2-1.0-0`"
+            "pdf", "warn", f"PDF reports do not work: {reason}", "`sudo apt install libpango-1.0-0 libpangoft2-1.0-0`"
         )
-    return Finding("pdf", "ok", "Pango is there")
+    return Finding("pdf", "ok", "Pango is installed")
 
 
 def check_locale() -> Finding:
-    """UTF-8, for units and Japanese."""
+    """Check for UTF-8, which units and Japanese text need."""
     encoding = locale.getencoding()
     if encoding.upper().replace("-", "") != "UTF8":
-        return Finding("locale", "warn", f"text is {encoding} here", "`export LANG=C.UTF-8`")
+        return Finding("locale", "warn", f"the text encoding is {encoding}, not UTF-8", "`export LANG=C.UTF-8`")
     return Finding("locale", "ok", f"{os.environ.get('LC_ALL') or os.environ.get('LANG') or 'default'} ({encoding})")
 
 
@@ -335,6 +345,6 @@ def _read(path: str) -> str | None:
 
 
 def _meminfo() -> dict[str, int]:
-    """/proc/meminfo in bytes."""
+    """The values of /proc/meminfo, in bytes."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     return {words[0].rstrip(":"): int(words[1]) * 1024 for words in lines if len(words) == 3}

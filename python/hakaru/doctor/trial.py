@@ -1,7 +1,7 @@
-"""A small lab of one kind, built and thrown away: `python -m hakaru.doctor.trial
-kernel|fabric|netem`, for the doctor.
+"""A program that builds a small lab for the doctor and removes it: `python -m hakaru.doctor.trial
+kernel|fabric|netem`.
 
-A process of its own, because it enters a sandbox. Prints one line on stdout, or the error on
+It is a separate process, because it enters a sandbox. Prints one line on stdout, or the error on
 stderr.
 """
 
@@ -29,10 +29,10 @@ _LABS: dict[str, dict[str, Any]] = {
         "backend": "kernel",
     },
 }
-_SAYS = {
-    "kernel": "veth, bridge and token buckets; a lab of 3 nodes took {ms:.0f} ms to build",
-    "fabric": "the engine opens interfaces of a lab; 3 nodes and the engine took {ms:.0f} ms",
-    "netem": "there: the kernel backend can delay and lose",
+_MESSAGES = {
+    "kernel": "veth, bridge and token buckets work; a lab of 3 nodes took {ms:.0f} ms to build",
+    "fabric": "the engine can open interfaces of a lab; a lab of 3 nodes and the engine took {ms:.0f} ms to start",
+    "netem": "available: the kernel backend can emulate delay and loss",
 }
 
 
@@ -43,7 +43,7 @@ async def _build(kind: str) -> str:
 
     started = time.monotonic()
     async with Lab(plan_lab(LabSpec.model_validate(_LABS[kind]))) as lab, lab.fabric():
-        return _SAYS[kind].format(ms=1000 * (time.monotonic() - started))
+        return _MESSAGES[kind].format(ms=1000 * (time.monotonic() - started))
 
 
 if __name__ == "__main__":

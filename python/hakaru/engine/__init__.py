@@ -1,3 +1,3 @@
-"""Driving `hakaru-engine`: its contract (`contract`), one process of it (`process`) and its clock
-(`clock`).
+"""Control of `hakaru-engine`: its contract (`contract`), one of its processes (`process`) and its
+clock (`clock`).
 """

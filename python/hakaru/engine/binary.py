@@ -1,4 +1,4 @@
-"""Location of the engine's program."""
+"""Search for the engine's program."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ VARIABLE = "HAKARU_ENGINE"
 
 
 def find_engine() -> Path:
-    """The program: `$HAKARU_ENGINE`, else beside this Python, else on PATH, else the release build
-    of this checkout.
+    """Return the program: `$HAKARU_ENGINE`, else the one beside this Python, else on PATH, else the
+    release build of this checkout.
 
-    Raises EnvironmentError_ that says how to get one.
+    Raises EnvironmentError_ with installation hints if there is none.
     """
     named = os.environ.get(VARIABLE)
     if named:
         if not _runnable(Path(named)):
             raise EnvironmentError_(
-                f"${VARIABLE} names {named}, which is no program", f"unset it, or let it name {NAME}"
+                f"${VARIABLE} names {named}, which is not a program", f"unset it, or set it to the path of {NAME}"
             )
         return Path(named)
     for candidate in _candidates():
@@ -32,19 +32,20 @@ def find_engine() -> Path:
     raise EnvironmentError_(
         f"{NAME} is not installed",
         f"`pip install .` installs it; in a checkout `cargo build --release -p {NAME}` builds it; "
-        f"or let ${VARIABLE} name it",
+        f"or set ${VARIABLE} to its path",
     )
 
 
 def _candidates() -> list[Path]:
-    # Not resolved: a virtual environment's Python is a link, and the program is beside the link.
+    # The path is not resolved, because a virtual environment's Python is a symbolic link, and the
+    # program is beside the link.
     candidates = [Path(sys.executable).parent / NAME]
     on_path = shutil.which(NAME)
     if on_path is not None:
         candidates.append(Path(on_path))
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "Cargo.toml").is_file():
-        # Never a debug build: it is slow enough to be the limit that is measured.
+        # Never a debug build, which is so slow that it would be the bottleneck.
         candidates.append(checkout / "target" / "release" / NAME)
     return candidates
 

@@ -1,4 +1,4 @@
-"""One process of `hakaru-engine`, driven from asyncio through the contract.
+"""One process of `hakaru-engine`, controlled from asyncio through the contract.
 
     async with await EngineProcess.spawn("host-1", config, namespace=descriptor) as engine:
         ready = await engine.ready()
@@ -7,11 +7,11 @@
             …
         result = await engine.result()  # `await engine.stop()` for engines that run until stopped
 
-Failures arrive as exceptions of `hakaru.errors` at the caller that waits: an `error` event by its
-class, and a process that ends, falls silent or talks nonsense as LostError with its exit status and
-the last lines of its stderr. Leaving the block leaves no process: stdin is closed (which means
-stop), then SIGTERM, then SIGKILL. An engine is in a process group of its own, so that Ctrl-C
-reaches hakaru alone, which then stops its engines in order.
+Failures are raised at the caller that waits, as exceptions of `hakaru.errors`: an `error` event by
+its class, and a process that ends, stops responding or violates the contract as LostError with its
+exit status and the last lines of its stderr. Leaving the block ends the process: stdin is closed
+(which means stop), then SIGTERM is sent, then SIGKILL. An engine has a process group of its own, so
+that Ctrl-C reaches only hakaru, which then stops its engines in order.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_, HakaruError, LostError, UsageError, VerificationError
 
 HELLO_TIMEOUT_S = 10.0
-# Logging in 10 000 sessions takes seconds; anything longer is stuck.
+# 10 000 sessions log in within seconds. An engine that needs longer than this is stuck.
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
-# An operator's order waits for a commit or two, on a disk that may be busy.
+# An operator's order waits for one or two commits, on a disk that may be busy.
 MANAGE_TIMEOUT_S = 60.0
 _GRACE_S = 2.0
-# A sample of 256 VMs with histograms is some hundred KiB; the last one of 20 000 VMs some MiB.
+# A sample of 256 VMs with histograms has some hundred KiB, the last one of 20 000 VMs some MiB.
 _LINE_MAX_BYTES = 64 * 1024**2
 _STDERR_LINES = 20
 _STDERR_LINE_MAX = 500
-# An array that runs for months hears of more broken peers than anyone wants to keep.
+# An array that runs for months may report very many faulty peers, so only the newest are kept.
 _COMPLAINTS = 1000
 
 T = TypeVar("T")
@@ -56,15 +56,15 @@ _EXCEPTIONS: dict[contract.ErrorClass, type[HakaruError]] = {
 
 
 class EngineProcess:
-    """A running engine. Made by `spawn`."""
+    """A running engine. Created by `spawn`."""
 
     def __init__(self, node: str, kind: str, binary: Path, process: asyncio.subprocess.Process) -> None:
         self.node = node
         self.kind = kind
         self.version = ""
         self.complaints: deque[contract.Error] = deque(maxlen=_COMPLAINTS)
-        """Errors that did not end the work (for an array: a peer that broke the protocol), in
-        order; the newest.
+        """The newest 1000 non-fatal errors in order (of an array: peers that violated the
+        protocol).
         """
         self._binary = binary
         self._process = process
@@ -88,10 +88,10 @@ class EngineProcess:
         namespace: int | None = None,
         binary: Path | None = None,
     ) -> Self:
-        """Start an engine, check that it speaks our contract, and configure it.
+        """Start an engine, check the version of its contract, and configure it.
 
-        `namespace`: descriptor of the network namespace to enter, None: this process's own. Raises
-        EnvironmentError_ if there is no engine or it speaks another contract, LostError if it says
+        `namespace`: descriptor of the network namespace to enter; None: this process's own. Raises
+        EnvironmentError_ if there is no engine or it has another contract, LostError if it sends
         nothing.
         """
         program = binary or find_engine()
@@ -121,7 +121,7 @@ class EngineProcess:
 
     @property
     def name(self) -> str:
-        """`array on storage`."""
+        """Kind and node: `array on storage`."""
         return f"{self.kind} on {self.node}"
 
     @property
@@ -131,20 +131,20 @@ class EngineProcess:
 
     @property
     def running(self) -> bool:
-        """Whether the process still runs, as far as we know."""
+        """Whether the process is still running; may lag behind its end."""
         return self._process.returncode is None
 
     async def ready(self, timeout_s: float = READY_TIMEOUT_S) -> contract.Ready:
-        """Wait until it is configured: bound, logged in, opened."""
+        """Wait until the engine is configured: bound, logged in, opened."""
         return await self._expect(self._ready, "ready", timeout_s)
 
     async def start(self, at_ns: int) -> None:
-        """Let it begin at an instant of `CLOCK_MONOTONIC`."""
+        """Order the engine to start at an instant of `CLOCK_MONOTONIC`."""
         await self._send(contract.Start(at_ns=at_ns))
 
     async def manage(self, action: contract.ManageAction, timeout_s: float = MANAGE_TIMEOUT_S) -> dict[str, Any]:
-        """Let an array that serves do something; what it answers. Raises its refusal by its
-        class.
+        """Send an action to a serving array and return the value of its reply. Raises an error
+        reply by its class.
         """
         order = next(self._orders)
         future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
@@ -153,7 +153,7 @@ class EngineProcess:
         self._replies[order] = future
         try:
             await self._send(contract.Manage(id=order, action=action))
-            reply = await self._expect(future, f"what came of `{action.kind}`", timeout_s)
+            reply = await self._expect(future, f"the result of `{action.kind}`", timeout_s)
         finally:
             del self._replies[order]
         if reply.error is not None:
@@ -161,7 +161,7 @@ class EngineProcess:
         return reply.value or {}
 
     async def events(self) -> AsyncIterator[contract.Sample | contract.Phase]:
-        """Samples and phases as they come, kept until asked for; ends with the result, raises if
+        """Yield samples and phases, which are queued until then. Ends with the result; raises if
         the engine fails.
         """
         while True:
@@ -173,18 +173,16 @@ class EngineProcess:
             yield event
 
     async def result(self, timeout_s: float | None = None) -> contract.Result:
-        """Wait for the end of the work; None waits as long as it takes."""
+        """Wait for the result. None: without a time limit."""
         return await self._expect(self._result, "result", timeout_s)
 
     async def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> contract.Result:
-        """Let it end cleanly; its result."""
+        """Stop the engine cleanly and return its result."""
         await self._send(contract.Stop())
         return await self._expect(self._result, "result", timeout_s)
 
     async def close(self) -> None:
-        """End the process by all means, at once if it has nothing left to say. Safe to call
-        twice.
-        """
+        """End the process, by force if necessary. Safe to call twice."""
         try:
             if self._process.stdin is not None:
                 self._process.stdin.close()
@@ -198,17 +196,18 @@ class EngineProcess:
                 task.cancel()
             await asyncio.gather(self._reader, self._stderr_reader, return_exceptions=True)
             for future in (self._hello, self._ready, self._result):
-                # No caller waited for this failure, and it is reported elsewhere.
+                # Mark the failure as retrieved: no caller waited for it, and it is reported
+                # elsewhere.
                 if future.done() and not future.cancelled():
                     future.exception()
 
     async def _wait_for_exit(self) -> None:
-        for give_up in (signal.SIGTERM, signal.SIGKILL):
+        for next_signal in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), _GRACE_S)
                 return
             with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(give_up)
+                self._process.send_signal(next_signal)
 
     async def __aenter__(self) -> Self:
         return self
@@ -220,21 +219,23 @@ class EngineProcess:
 
     async def _send(self, command: contract.Command) -> None:
         assert self._process.stdin is not None
-        # The reader reports an engine that has ended, with its last words.
+        # The reader reports an engine that has ended, with the end of its stderr.
         with contextlib.suppress(ConnectionError, RuntimeError):
             self._process.stdin.write(command.line())
             await self._process.stdin.drain()
 
-    async def _expect(self, future: asyncio.Future[T], what: str, timeout_s: float | None) -> T:
+    async def _expect(self, future: asyncio.Future[T], message: str, timeout_s: float | None) -> T:
         try:
             return await asyncio.wait_for(asyncio.shield(future), timeout_s)
         except TimeoutError:
             raise LostError(
-                f"{self.name} did not say {what} within {timeout_s:g} s", self._last_words("it is stuck")
+                f"{self.name} did not send {message} within {timeout_s:g} s", self._stderr_hint("it is stuck")
             ) from None
 
     async def _read(self) -> None:
-        """Take stdout apart until it ends; whatever ends it without a result fails all who wait."""
+        """Read events from stdout until it ends. If there is no result by then, all waiting callers
+        get the error.
+        """
         assert self._process.stdout is not None
         try:
             async for line in self._process.stdout:
@@ -242,7 +243,7 @@ class EngineProcess:
             if not self._result.done():
                 self._fail(await self._lost())
         except ValueError as error:
-            self._fail(self._nonsense(error))
+            self._fail(self._violation(error))
         except HakaruError as error:
             self._fail(error)
 
@@ -270,19 +271,20 @@ class EngineProcess:
     def _check_contract(self, hello: contract.Hello) -> None:
         if hello.contract != contract.CONTRACT_VERSION:
             raise EnvironmentError_(
-                f"{self._binary} (version {hello.version}) speaks contract {hello.contract}, "
-                f"this hakaru speaks {contract.CONTRACT_VERSION}",
+                f"{self._binary} (version {hello.version}) implements contract {hello.contract}, "
+                f"but this hakaru needs {contract.CONTRACT_VERSION}",
                 "install both from the same source: `pip install .`, or `cargo build --release -p hakaru-engine`",
             )
 
-    def _nonsense(self, error: ValueError) -> HakaruError:
+    def _violation(self, error: ValueError) -> HakaruError:
         if not self._hello.done():
             return EnvironmentError_(
                 f"{self._binary} is not a hakaru-engine: its first line is not `hello` ({error})",
-                "let $HAKARU_ENGINE name the engine, or unset it",
+                "set $HAKARU_ENGINE to the path of the engine, or unset it",
             )
         return LostError(
-            f"{self.name} broke the contract: {error}", self._last_words("hakaru and its engine do not fit together")
+            f"{self.name} violated the contract: {error}",
+            self._stderr_hint("install hakaru and its engine of the same version"),
         )
 
     async def _lost(self) -> HakaruError:
@@ -290,19 +292,19 @@ class EngineProcess:
         await asyncio.wait([self._stderr_reader], timeout=_GRACE_S)
         if not self._hello.done():
             return EnvironmentError_(
-                f"{self._binary} ended with exit status {status} instead of saying `hello`",
-                self._last_words("let $HAKARU_ENGINE name the engine, or unset it"),
+                f"{self._binary} ended with exit status {status} before it sent `hello`",
+                self._stderr_hint("set $HAKARU_ENGINE to the path of the engine, or unset it"),
             )
         if status < 0:
             with contextlib.suppress(ValueError):
                 return LostError(
                     f"{self.name} was lost: ended by {signal.Signals(-status).name}",
-                    self._last_words("`dmesg` shows whether the machine ran out of memory"),
+                    self._stderr_hint("`dmesg` shows whether the machine ran out of memory"),
                 )
-        return LostError(f"{self.name} was lost: exit status {status}", self._last_words("it said nothing on stderr"))
+        return LostError(f"{self.name} was lost: exit status {status}", self._stderr_hint("its stderr is empty"))
 
-    def _last_words(self, otherwise: str) -> str:
-        return "its last words: " + " / ".join(self._stderr) if self._stderr else otherwise
+    def _stderr_hint(self, otherwise: str) -> str:
+        return "the end of its stderr: " + " / ".join(self._stderr) if self._stderr else otherwise
 
     def _fail(self, error: HakaruError) -> None:
         for future in (self._hello, self._ready, self._result):
@@ -321,7 +323,7 @@ class EngineProcess:
         pending = b""
         while chunk := await self._process.stderr.read(4096):
             *lines, pending = (pending + chunk).split(b"\n")
-            # A line without end must not grow without bound.
+            # A line without an end must not grow without bound.
             pending = pending[-_STDERR_LINE_MAX:]
             self._keep_stderr(lines)
         self._keep_stderr([pending])
@@ -339,7 +341,7 @@ def _settle(future: asyncio.Future[T], value: T) -> None:
 
 
 async def gang_start(engines: Iterable[EngineProcess]) -> int:
-    """Let all begin at one instant; that instant, nanoseconds of `CLOCK_MONOTONIC`.
+    """Start all engines at one instant, and return it in nanoseconds of `CLOCK_MONOTONIC`.
 
     Raises EnvironmentError_ if this machine was too busy to reach all of them in time.
     """
@@ -348,7 +350,7 @@ async def gang_start(engines: Iterable[EngineProcess]) -> int:
     late_ns = clock.now_ns() - at_ns
     if late_ns > 0:
         raise EnvironmentError_(
-            f"engines could not be started together: the last got its order {late_ns / 1e6:.0f} ms too late",
-            "this machine is busy with something else; try again when it is not",
+            f"engines could not be started together: the last order arrived {late_ns / 1e6:.0f} ms too late",
+            "this machine is busy; try again when it is idle",
         )
     return at_ns

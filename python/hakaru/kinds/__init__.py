@@ -1,3 +1,3 @@
-"""The kinds of study that come with hakaru, one folder each. Found through `hakaru.kind`, never
-imported by name.
+"""The kinds of study that come with hakaru, one folder each. They are loaded through `hakaru.kind`
+and never imported by name.
 """

@@ -4,7 +4,7 @@ hakaru.
 Five packages; each imports only those below it, and every package names its public names in its
 `__init__`:
 
-    check      are the links as asked? what does plain TCP reach?      CheckedLab(lab)
+    check      compares every link with the plan, measures plain TCP    CheckedLab(lab)
     build      applies a plan, starts engines in nodes                  Lab(plan)
     sandbox    the namespaces that the whole command runs in            sandbox.enter()
     plan       pure: nodes, links, addresses, actions, or a refusal     plan_lab(spec) -> LabPlan

@@ -1,11 +1,10 @@
-"""The report an engineer would hand to a customer: HTML, PDF, in English and Japanese, and single
-figures.
+"""Reports of runs for customers, as HTML and PDF, in English and Japanese, and single figures.
 
     render(run_dir, ["html", "pdf"], ["en", "ja"])   → paths
     figure(run_dir, "iops", Path("iops.png"))        → path
 
-`document` defines the contents, `figures` the drawings, `charts` their appearance; `output`
-writes files. All numbers come from the summary that `hakaru.analysis` computes.
+`document` defines the contents, `figures` the drawings, `charts` their appearance; `output` writes
+files. All numbers come from the summary that `hakaru.analysis` computes.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ def render(
     summary: dict[str, Any] | None = None,
 ) -> list[Path]:
     """See `hakaru.report.output.render`."""
-    from hakaru.report.output import render as do  # drawing and typesetting take seconds to import
+    from hakaru.report.output import render as render_report  # importing it takes seconds
 
-    return do(run_dir, formats, langs, out, summary=summary)
+    return render_report(run_dir, formats, langs, out, summary=summary)
 
 
 def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series: int = 0) -> Path:
     """See `hakaru.report.output.figure`."""
-    from hakaru.report.output import figure as do
+    from hakaru.report.output import figure as draw_figure
 
-    return do(run_dir, name, path, language=language, series=series)
+    return draw_figure(run_dir, name, path, language=language, series=series)
 
 
 __all__ = ["figure", "render"]

@@ -1,7 +1,7 @@
 """Blocks that a kind of study adds to a report: groups of figures, tables, and whole sections.
 
-All are data in one language. The template draws every block in the same way, so a kind needs no
-markup of its own, and texts from a study stay texts.
+Blocks are data in one language. The template draws all kinds of blocks in the same way, so a kind
+needs no markup, and texts from a study are never interpreted as markup.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ lines.
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell with small print under its text."""
+    """A cell of a table, with optional small print below its text."""
 
     text: str
     small: str = ""
@@ -29,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """Title and alignment; cells of a `header` column name their rows."""
+    """A column: title and alignment. Cells of a `header` column name their rows."""
 
     title: str
     look: Look = "number"
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Across:
-    """A text across all columns: the heading of the rows below, or a remark."""
+    """A row with one text across all columns: the heading of the rows below, or a remark."""
 
     text: str
     heading: bool
@@ -57,9 +57,7 @@ class Across:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; without titles of columns it is a list of names and values. `style` names CSS
-    classes.
-    """
+    """A table. Without columns, it is a list of names and values. `style` are CSS classes."""
 
     caption: str
     columns: Sequence[Column]
@@ -80,7 +78,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Text:
-    """Text to copy, as it is, and the file that it belongs to."""
+    """Text to copy verbatim, and the file that it belongs to."""
 
     title: str
     file: str

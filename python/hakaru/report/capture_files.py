@@ -1,4 +1,4 @@
-"""The captures of a run for its report: which files, what they hold, what they lack."""
+"""The captures of a run for its report: files, contents and gaps."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from hakaru.wording import number, say
 
 Json = dict[str, Any]
 SHOWN_MAX = 200
-"""Rows; a run of very many repetitions has more files than anybody reads in a list."""
+"""Maximum number of rows, so that a run with many repetitions keeps a readable list."""
 
 
-def rows(summary: Json, to_run: str, language: str) -> list[Json]:
-    """One row per node and repetition; `to_run`: from the report's folder to the run directory."""
+def rows(summary: Json, run_path: str, language: str) -> list[Json]:
+    """One row per node and repetition. `run_path`: relative path from the folder of the report to
+    the run directory.
+    """
     factors: Mapping[str, Any] = {point["point"]: point["factors"] for point in summary["points"]}
-    return [_row(capture, factors, to_run, language) for capture in (summary.get("captures") or [])[:SHOWN_MAX]]
+    return [_row(capture, factors, run_path, language) for capture in (summary.get("captures") or [])[:SHOWN_MAX]]
 
 
-def _row(capture: Json, factors: Mapping[str, Any], to_run: str, language: str) -> Json:
+def _row(capture: Json, factors: Mapping[str, Any], run_path: str, language: str) -> Json:
     point = sentences.series(factors.get(capture["point"], {}), language)
-    files = [{"name": name.rpartition("/")[2], "href": quote(f"{to_run}/{name}")} for name in capture["files"]]
+    files = [{"name": name.rpartition("/")[2], "href": quote(f"{run_path}/{name}")} for name in capture["files"]]
     return {
         "files": files,
         "what": ", ".join(part for part in (point, str(capture["repetition"])) if part),

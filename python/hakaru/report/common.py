@@ -1,4 +1,4 @@
-"""Cells and captions that tables of points of all kinds share."""
+"""Cells and captions common to the tables of points of all kinds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 def factors(points: Sequence[Json], language: str) -> tuple[list[str], str]:
-    """Factors that vary between the points, and a caption with the levels of those that do not."""
-    every = list(points[0]["factors"])
-    varied = [f for f in every if len({str(p["factors"][f]) for p in points}) > 1] or every
-    same = sentences.series({f: v for f, v in points[0]["factors"].items() if f not in varied}, language)
+    """Factors that vary between the points, and a caption with the levels of the other factors."""
+    names = list(points[0]["factors"])
+    varied = [f for f in names if len({str(p["factors"][f]) for p in points}) > 1] or names
+    fixed = sentences.series({f: v for f, v in points[0]["factors"].items() if f not in varied}, language)
     origin = note(points, language, "table")
-    return varied, say(language, "series", {"series": same, "text": origin}) if same else origin
+    return varied, say(language, "series", {"series": fixed, "text": origin}) if fixed else origin
 
 
 def with_interval(metric: Mapping[str, Any], language: str) -> Cell:

@@ -1,8 +1,8 @@
 """The report as data: everything the template shows, in one language, as plain strings.
 
-Numbers come from the summary alone and are written by `hakaru.wording.number` alone, so that HTML,
-PDF and JSON cannot disagree. Nothing here is markup except the SVG of figures, which we drew
-ourselves.
+All numbers come from the summary and are formatted by `hakaru.wording`, so that HTML, PDF and JSON
+cannot disagree. Nothing here is markup except the SVG of figures and of the lab, which hakaru draws
+itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hakaru.units import format_duration
 from hakaru.wording import say, tenths
 
 Json = dict[str, Any]
-# C0 and C1 controls, and characters that reorder or hide what follows them on the page.
+# C0 and C1 controls, and characters that reorder or hide the text after them.
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
 )
@@ -37,11 +37,11 @@ _UNSEEN = re.compile(
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything that a report is made from."""
+    """The inputs of a report."""
 
     summary: Json
     run: RunData
-    to_run: str = ".."
+    run_path: str = ".."
     """Relative path from the folder of the report to the run directory."""
 
 
@@ -53,36 +53,36 @@ def clean(text: object) -> str:
 
 
 def build(inputs: Inputs, language: str) -> Json:
-    """All that the template needs."""
+    """Everything that the template needs, in one language."""
     summary, study, lab = _clean_all(inputs.summary), inputs.run.study, inputs.run.lab
-    own = kind.of(summary["run"]["kind"])
+    report_kind = kind.of(summary["run"]["kind"])
     letters = _letters(summary)
-    groups = [_group(group) for group in own.groups(summary, study, language)]
+    groups = [_group(group) for group in report_kind.groups(summary, study, language)]
     for n, figure in enumerate((figure for group in groups for figure in group["figures"]), 1):
         figure["label"] = say(language, "figure", {"n": n})
     factors = {point["point"]: point["factors"] for point in summary["points"]}
     return {
         "language": language,
-        "title": _in(summary["study"]["title"], language),
-        "question": _in(summary["study"].get("question"), language),
-        "expectation": _in(summary["study"].get("expectation"), language),
+        "title": _localised(summary["study"]["title"], language),
+        "question": _localised(summary["study"].get("question"), language),
+        "expectation": _localised(summary["study"].get("expectation"), language),
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
         "numbers": _numbers(summary, study, language),
         "notices": _notices(summary, language),
         "answer": _answer(summary, language),
-        "tiles": own.tiles(summary, language),
+        "tiles": report_kind.tiles(summary, language),
         "groups": groups,
-        "tables": own.tables(summary, letters, language),
-        "about_tables": own.about_tables(summary, language),
-        "sections": own.sections(summary, language),
+        "tables": report_kind.tables(summary, letters, language),
+        "about_tables": report_kind.about_tables(summary, language),
+        "sections": report_kind.sections(summary, language),
         "lab": describe_lab(lab, clean, language),
         "method": _method(inputs.run, summary, language),
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
         "links": link_checks.groups(summary["links"], factors, language),
-        "captures": capture_files.rows(summary, inputs.to_run, language),
+        "captures": capture_files.rows(summary, inputs.run_path, language),
         "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
         "environment": environment.rows(summary["run"], _clean_all(inputs.run.machine), language),
         "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run.run)),
@@ -98,12 +98,14 @@ def _clean_all(value: Any) -> Any:
     return clean(value) if isinstance(value, str) else value
 
 
-def _key(name: str, language: str) -> str:
+def _localised_key(name: str, language: str) -> str:
     return name if language == "en" else f"{name}_{language}"
 
 
-def _in(text: Any, language: str) -> str:
-    """A text of a study, which has both languages; older ones may have one."""
+def _localised(text: Any, language: str) -> str:
+    """A text of a study in one language. Studies of older versions may have text in one language
+    only.
+    """
     return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
 
 
@@ -135,14 +137,17 @@ def _notices(summary: Json, language: str) -> list[str]:
 
 
 def _answer(summary: Json, language: str) -> list[Json]:
-    """The chief findings of each sweep, one paragraph a sweep, with its name once."""
-    found: dict[str, list[str]] = {}
+    """The chief findings, one paragraph per sweep, each with the name of the sweep once."""
+    texts_by_name: dict[str, list[str]] = {}
     for finding in kind.of(summary["run"]["kind"]).chief_findings(summary):
         name = sentences.series(finding["where"], language)
         prefix = sentences.in_series(language, finding["where"], "", True)
-        found.setdefault(name, []).append(finding[_key("text", language)].removeprefix(prefix))
-    several = len(found) > 1
-    return [{"name": n if several else "", "text": sentences.sentences(language, *texts)} for n, texts in found.items()]
+        texts_by_name.setdefault(name, []).append(finding[_localised_key("text", language)].removeprefix(prefix))
+    several = len(texts_by_name) > 1
+    return [
+        {"name": n if several else "", "text": sentences.sentences(language, *texts)}
+        for n, texts in texts_by_name.items()
+    ]
 
 
 def _method(run: RunData, summary: Json, language: str) -> list[str]:
@@ -153,9 +158,9 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
         "seed": str(study.seed),
     }
     texts = [say(language, "method.points", counts)]
-    own = kind.of(run.kind).method(summary, study, plan, language)
-    texts += [clean(text) for text in own]
-    # A run on a site has the arrays of the site; those of the study were not used.
+    kind_texts = kind.of(run.kind).method(summary, study, plan, language)
+    texts += [clean(text) for text in kind_texts]
+    # A run on a site used the arrays of the site, not those of the study.
     for array in () if run.is_site else study.storage.values():
         name = array.model.name if isinstance(array.model, PresetModel) else array.model.kind
         texts.append(say(language, "method.array", {"model": name, "lus": len(array.lus)}))
@@ -164,8 +169,10 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     texts += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
     if run.run.get("quick"):
         texts.append(say(language, "method.quick"))
-    took = _minutes(run.run)
-    return [*texts, say(language, "method.took", {"minutes": tenths(took, language)})] if took else texts
+    duration_min = _minutes(run.run)
+    return (
+        [*texts, say(language, "method.took", {"minutes": tenths(duration_min, language)})] if duration_min else texts
+    )
 
 
 def _minutes(run: Json) -> float | None:
@@ -201,13 +208,16 @@ def _finding(finding: Json, language: str) -> Json:
         ranked = sorted(at_peak.items(), key=lambda item: -item[1])[:6]
         shown = [f"{sentences.resource(language, r)} {tenths(u, language)} %" for r, u in ranked]
     heading = "evidence.at_point" if "port" in evidence or "jobs" in evidence else "evidence.at_limit"
-    text = finding[_key("text", language)]
+    text = finding[_localised_key("text", language)]
     return {"kind": finding["kind"], "text": text, "evidence": shown, "evidence_of": say(language, heading)}
 
 
 def _expectation(expectation: Json, language: str) -> Json:
     verdict = {True: "held", False: "breached", None: "unknown"}[expectation["held"]]
-    texts = {"text": expectation[_key("text", language)], "found": expectation[_key("found", language)]}
+    texts = {
+        "text": expectation[_localised_key("text", language)],
+        "found": expectation[_localised_key("found", language)],
+    }
     return texts | {"verdict": verdict, "word": say(language, f"verdict.{verdict}")}
 
 
@@ -217,56 +227,56 @@ def _letters(summary: Json) -> dict[str, str]:
 
 
 def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
-    """Each caveat once: its text (of several the one with the largest number) and the points that
-    it is about.
+    """Each caveat once, with its text and its points. If texts differ, the one with the largest
+    number is shown.
     """
     caveats = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
-    own = kind.of(summary["run"]["kind"])
+    report_kind = kind.of(summary["run"]["kind"])
     by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
     for name, letter in letters.items():
-        about = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
-        places = [_place(point, by_point, own, language) for point, _ in about]
+        affected = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
+        places = [_place(point, by_point, report_kind, language) for point, _ in affected]
         if len(places) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
-        caveats.append(_caveat([c for _, c in about], letter, places, language))
+        caveats.append(_caveat([c for _, c in affected], letter, places, language))
     order = ("invalid", "warning", "note")
     return sorted(caveats, key=lambda e: order.index(e["severity"]))
 
 
-def _caveat(several: list[Json], letter: str, places: list[str], language: str) -> Json:
+def _caveat(instances: list[Json], letter: str, places: list[str], language: str) -> Json:
     def size(caveat: Json) -> float:
         return max((abs(float(v)) for v in caveat["values"].values() if isinstance(v, (int, float))), default=0.0)
 
-    worst = max(several, key=size)
-    text = _key("text", language)
+    worst = max(instances, key=size)
+    text = _localised_key("text", language)
     return {
         "letter": letter,
         "severity": worst["severity"],
         "word": say(language, f"caveat.severity.{worst['severity']}"),
         "text": worst[text],
-        "more": say(language, "caveats.largest") if len({c[text] for c in several}) > 1 else "",
+        "more": say(language, "caveats.largest") if len({c[text] for c in instances}) > 1 else "",
         "places": places,
     }
 
 
-def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], own: ReportKind, language: str) -> str:
+def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], report_kind: ReportKind, language: str) -> str:
     if point["point"] not in by_point:
-        return own.point_name(point, language)
+        return report_kind.point_name(point, language)
     sweep = by_point[point["point"]][0]
     level = sentences.level(language, sweep.over, sweep.level(point))
     return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
 
 
 def _redo(kind_name: str, run: Json) -> list[str]:
-    """The command that measures the same again, and the one that was given if that is another."""
-    started, again = run.get("command"), kind.of(kind_name).redo(run)
-    given = shlex.join(map(str, started)) if isinstance(started, list) else str(started or "")
-    return [again, "" if given == again else given]
+    """The command that repeats the measurement, and the original command if it differs."""
+    command, repeat = run.get("command"), kind.of(kind_name).redo(run)
+    original = shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
+    return [repeat, "" if original == repeat else original]
 
 
 def load(run_dir: Path, summary: Json, folder: Path) -> Inputs:
-    """The inputs of a report that is written into `folder`. Raises `UsageError` as
+    """Load the inputs of a report that is written into `folder`. Raises `UsageError` like
     `RunData.read`.
     """
-    to_run = Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
-    return Inputs(summary, RunData.read(run_dir), to_run)
+    run_path = Path(os.path.relpath(run_dir.resolve(), folder.resolve())).as_posix()
+    return Inputs(summary, RunData.read(run_dir), run_path)

@@ -13,8 +13,8 @@ GIB = 1 << 30
 
 
 def rows(run: Json, machine: Json, language: str) -> list[tuple[str, str]]:
-    """Names and values: the run, its versions, the machine. A fact that the machine did not report
-    says so.
+    """Names and values about the run, its versions and the machine. Unknown facts are marked as
+    such.
     """
     times = [(say(language, f"environment.{name}"), _time(run.get(name))) for name in ("started", "ended")]
     return [
@@ -34,7 +34,7 @@ def _versions(run: Json, language: str) -> Iterator[tuple[str, str]]:
 def _machine(machine: Json, language: str) -> Iterator[tuple[str, str]]:
     for name, value in machine.items():
         title = f"environment.{name}"
-        if not has(title):  # a later version's fact
+        if not has(title):  # a fact of a later version
             continue
         form = FORMS.get(name, _plain)
         yield say(language, title), say(language, "environment.unknown") if value is None else form(value, language)
@@ -71,7 +71,7 @@ FORMS: dict[str, Callable[[Any, str], str]] = {
 
 
 def _time(text: object) -> str:
-    """An instant to the second, in UTC."""
+    """An instant to the second, in UTC; `–` if it is invalid."""
     try:
         instant = dt.datetime.fromisoformat(str(text)).astimezone(dt.UTC)
     except ValueError:

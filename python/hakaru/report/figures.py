@@ -23,7 +23,8 @@ class Figure:
 def note(points: Sequence[Mapping[str, Any]], language: str, key: str = "mean", metric: str = "mb_per_s") -> str:
     """Origin, statistic and n of a figure about these points.
 
-    The words are those of `figure.note.KEY`, or of `figure.note.KEY.single` after one repetition.
+    The message is `figure.note.KEY`, or `figure.note.KEY.single` (if it exists) after one
+    repetition.
     """
     counts = sorted({p["metrics"][metric]["n"] for p in points})
     n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"

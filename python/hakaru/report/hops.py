@@ -1,4 +1,4 @@
-"""Hop tables: every frame of a point from one TCP to the other, channel by channel."""
+"""Hop tables: the counters of frames of a point on every channel between two TCP endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ COUNTERS = {
 
 
 def section(named: list[tuple[str, Json]], language: str) -> list[Section]:
-    """One table for each of `(name, point)` that has hops; no section if none has."""
+    """A section with one table for each `(name, point)` that has hops; no section if no point has
+    any.
+    """
     tables = [_table(name, point, language) for name, point in named if point.get("hops")]
     if not tables:
         return []
@@ -37,10 +39,10 @@ def _table(name: str, point: Json, language: str) -> Table:
         rows += _tcp(point, ends["source"], "sender", language)
         rows += [_hop(hop, language) for hop in hops]
         rows += _tcp(point, ends["target"], "receiver", language)
-    back = [hop for hop in point["hops"] if hop["carries"] == "replies"]
-    if back:
+    replies = [hop for hop in point["hops"] if hop["carries"] == "replies"]
+    if replies:
         rows.append(Across(say(language, "hops.replies"), heading=True))
-        rows += [_hop(hop, language) for hop in back]
+        rows += [_hop(hop, language) for hop in replies]
     return Table(name, columns, rows, "numbers hops")
 
 
@@ -48,11 +50,11 @@ def _hop(hop: Json, language: str) -> Row:
     def mean(name: str) -> str:
         return number(hop[name]["mean"], language) if name in hop else MISSING
 
-    rate, held = hop["rate_bits_per_s"], hop["held_bits_per_s"]
-    shown = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
-    limit = say(language, "hops.held", {"held": format_rate(int(held))}) if held else ""
+    rate, sender_limit = hop["rate_bits_per_s"], hop["held_bits_per_s"]
+    rate_text = format_rate(int(rate)) if rate else say(language, "lab.unlimited")
+    limit_text = say(language, "hops.held", {"held": format_rate(int(sender_limit))}) if sender_limit else ""
     causes = [(cause, hop.get(f"dropped_{cause}", {}).get("mean") or 0.0) for cause in CAUSES]
-    why = say(language, "list.separator").join(
+    cause_text = say(language, "list.separator").join(
         f"{say(language, f'hops.cause.{cause}')} {number(count, language)}" for cause, count in causes if count
     )
     peak, queue = hop.get("queue_peak_bytes", {}).get("mean"), hop["queue_bytes"]
@@ -62,10 +64,10 @@ def _hop(hop: Json, language: str) -> Row:
     return Row(
         [
             f"{hop['from']} → {hop['to']}",
-            Cell(shown, limit),
+            Cell(rate_text, limit_text),
             mean("frames_in"),
             mean("frames_out"),
-            Cell(mean("dropped"), why, bold=lossy),
+            Cell(mean("dropped"), cause_text, bold=lossy),
             mean("marked"),
             mean("pauses"),
             Cell(filled, room),
@@ -76,7 +78,9 @@ def _hop(hop: Json, language: str) -> Row:
 
 
 def _tcp(point: Json, node: str, role: str, language: str) -> list[Across]:
-    """One line about TCP at a node, with all counters that its kernel has."""
+    """One line about TCP at a node, with the counters that its kernel has; none without
+    counters.
+    """
     counters = ((point.get("tcp") or {}).get("nodes") or {}).get(node) or {}
     counts = [
         say(language, f"hops.tcp.{name}", {"count": _whole(counters[name]["mean"])})
@@ -88,5 +92,5 @@ def _tcp(point: Json, node: str, role: str, language: str) -> list[Across]:
 
 
 def _whole(value: float | None) -> float | None:
-    """A mean of counts, whole where it is large."""
+    """A mean of counts, rounded to a whole number from 100 on."""
     return value if value is None or value < 100 else round(value)

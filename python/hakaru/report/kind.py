@@ -1,6 +1,6 @@
-"""The part of a kind that reports use: rows of the terminal's table, sections, tiles and figures.
+"""The part of a kind that reports use: table for the terminal, sections, tiles and figures.
 
-Implemented in `hakaru.kinds` and by other packages; asked for through `of`.
+Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class TerminalTable:
-    """The terminal's table beside the factors: titles of columns, and cells of each point in the
-    summary's order.
+    """Columns of the terminal's table after the factors: titles, and the cells of each point in the
+    order of the summary.
     """
 
     columns: Sequence[str]
@@ -31,9 +31,10 @@ class TerminalTable:
 
 
 class ReportKind(ABC):
-    """The contents of reports of this kind. `summary` is as `AnalysisKind.analyse` gave it.
+    """The contents of reports of this kind. `summary` is the result of `AnalysisKind.analyse`.
 
-    Only the table must be written; a report without the rest has the parts that all reports have.
+    Only `table` must be implemented. Without the rest, a report has only the parts common to all
+    reports.
     """
 
     @abstractmethod
@@ -45,11 +46,13 @@ class ReportKind(ABC):
         return list(summary["findings"])
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """The numbers at the head of the report: `{title, value, small}`. Default: none."""
+        """The chief numbers at the head of the report, as `{title, value, small}`. Default:
+        none.
+        """
         return []
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
-        """Sentences about the method beside those that all reports have. Default: none.
+        """Sentences about the method in addition to those of all reports. Default: none.
 
         `study` is the study in the form of the run. `plan` is the lab of the run; None on a site.
         """
@@ -60,9 +63,7 @@ class ReportKind(ABC):
         return []
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Tables of the section "All points"; `letters` are those of caveats, by name. Default:
-        none.
-        """
+        """Tables of the section "All points". `letters`: caveat → its letter. Default: none."""
         return []
 
     def about_tables(self, summary: Json, language: str) -> str:
@@ -70,15 +71,17 @@ class ReportKind(ABC):
         return ""
 
     def sections(self, summary: Json, language: str) -> list[Section]:
-        """Sections of this kind alone, after the tables or before the results. Default: none."""
+        """Additional sections, after the tables or before the results. Default: none."""
         return []
 
     def point_name(self, point: Json, language: str) -> str:
-        """Name of a point outside of any sweep. Default: its factors."""
+        """Name of a point that is in no sweep. Default: its factors."""
         return sentences.series(point["factors"], language) or str(point["point"])
 
     def redo(self, run: Json) -> str:
-        """The command that measures the same again, in the same order. `run` is run.json."""
+        """The command that repeats the measurement in the same order. `run` is the content of
+        run.json.
+        """
         options = run.get("options") or {}
         words = ["hakaru", "run", str(run.get("study"))]
         words += ["--quick"] if run.get("quick") else []
@@ -88,11 +91,13 @@ class ReportKind(ABC):
         for factor, levels in (options.get("only") or {}).items():
             words += ["--only", f"{factor}={','.join(map(str, levels))}"]
         command = [*map(str, run.get("command") or []), ""]
-        if run.get("site") and "--site" in command:  # run.json has the site, not the name of its file
+        if run.get("site") and "--site" in command:  # run.json contains the site, but not the name of its file
             words += ["--site", command[command.index("--site") + 1]]
         return shlex.join(words)
 
 
 def of(name: str) -> ReportKind:
-    """The part of the kind of that name: a summary's `run.kind`."""
+    """The report part of the kind called `name` (`run.kind` of a summary). Raises UsageError if it
+    is not installed.
+    """
     return cast(ReportKind, kind.named(name).report)

@@ -1,5 +1,5 @@
-"""The lab of a run for the report from `lab.json`: drawn, links, how it was built, its TCPs, its
-baseline.
+"""The lab of a run for the report, from `lab.json`: drawing, links, backend, TCP settings and
+baselines.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ REMAINS = tuple(f"lab.remains.{name}" for name in REMAINS_NAMES)
 
 
 def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Json:
-    """Drawing, rows of links, pairs about how it was built, its TCPs and baselines; texts made safe
-    by `clean`.
+    """Drawing, rows of links and VLANs, name-value pairs about the backend, TCP settings and
+    baselines. Texts are made safe by `clean`.
     """
     links = [[clean(cell) for cell in row] for row in _links(lab, language)]
-    rows = [*_site(lab, language), *_switches(lab, language), *_built(lab, language)]
+    rows = [*_site(lab, language), *_switches(lab, language), *_backend(lab, language)]
     about = [(clean(name), clean(value)) for name, value in rows]
     return {
         "drawing": draw_lab(lab, language),
@@ -47,28 +47,28 @@ def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Js
 
 
 def _links(lab: Json, language: str) -> Iterator[list[str]]:
-    """Name, ends, addresses, rate of every link; with VLANs also those of its ports. A node's trunk
-    is one link.
+    """Name, ends, addresses and rate of every link, in labs with VLANs also the VLANs of its ports.
+    The trunk of a node is one link.
     """
-    inside: dict[str, list[str]] = {}
+    node_addresses: dict[str, list[str]] = {}
     for link in lab.get("links") or []:
         if link.get("inside"):
-            inside.setdefault(str(link["switch"]), []).append(str(link["address"]))
+            node_addresses.setdefault(str(link["switch"]), []).append(str(link["address"]))
         else:
             ends = [str(link.get(k, "")) for k in ("name", "node", "switch", "address")]
             yield [*ends, *_ports(lab, link, language), _rate(link, language)]
     for trunk in lab.get("trunks") or []:
         ends = [str(trunk.get("a", "")), str(trunk.get("b", ""))]
-        # The end in a node has the node's name and that of its interface.
-        nic = next((end for end in ends if end in inside), "")
-        other = [end for end in ends if end != nic]
-        named = [nic.partition(".")[0], *other] if nic else ends
-        addresses = ", ".join(inside.get(nic, []))
-        yield [str(trunk.get("name", "")), *named, addresses, *_ports(lab, trunk, language), _rate(trunk, language)]
+        # The end in a node is named NODE.INTERFACE.
+        node_end = next((end for end in ends if end in node_addresses), "")
+        other_ends = [end for end in ends if end != node_end]
+        names = [node_end.partition(".")[0], *other_ends] if node_end else ends
+        addresses = ", ".join(node_addresses.get(node_end, []))
+        yield [str(trunk.get("name", "")), *names, addresses, *_ports(lab, trunk, language), _rate(trunk, language)]
 
 
 def _ports(lab: Json, link: Json, language: str) -> list[str]:
-    """The cell about VLANs, in a lab that has them."""
+    """The cell about VLANs; none in a lab without VLANs."""
     if not lab.get("vlans"):
         return []
     if link.get("vlans"):
@@ -77,7 +77,7 @@ def _ports(lab: Json, link: Json, language: str) -> list[str]:
 
 
 def _vlans(lab: Json) -> Iterator[list[str]]:
-    """Id, name and subnet of every VLAN, and who routes it with which address."""
+    """Id, name and subnet of every VLAN, and its routers with their addresses."""
     for vlan in lab.get("vlans") or []:
         routers = [
             f"{switch['name']} {interface['address']}"
@@ -94,7 +94,7 @@ def _rate(link: Json, language: str) -> str:
 
 
 def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
-    """Name and LUs of the site that was loaded instead of a lab."""
+    """Name and LUs of the site that was used instead of a lab."""
     site = lab.get("site") or {}
     if site:
         yield say(language, "lab.site.name"), str(site.get("name", ""))
@@ -107,7 +107,7 @@ def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for switch in lab.get("switches") or []:
         if switch.get("is_nic"):
             continue
-        about = [_known(language, f"lab.forwarding.{switch.get('forwarding')}", switch.get("forwarding"))]
+        about = [_translated(language, f"lab.forwarding.{switch.get('forwarding')}", switch.get("forwarding"))]
         if switch.get("shared_bytes"):
             shared = {"size": format_size(int(switch["shared_bytes"])), "alpha": switch.get("alpha")}
             about.append(say(language, "lab.shared", shared))
@@ -118,27 +118,31 @@ def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def _built(lab: Json, language: str) -> Iterator[tuple[str, str]]:
-    """Backend, check of links and congestion control of a lab that was built."""
+def _backend(lab: Json, language: str) -> Iterator[tuple[str, str]]:
+    """Backend, link check and congestion control of a lab that was built."""
     backend = lab.get("backend") or {}
     if not isinstance(backend, dict):
         yield say(language, "lab.built.links"), str(backend)
         return
     if backend.get("name"):
-        yield say(language, "lab.built.links"), _known(language, f"lab.backend.{backend['name']}", backend["name"])
+        yield say(language, "lab.built.links"), _translated(language, f"lab.backend.{backend['name']}", backend["name"])
     if lab.get("checked"):
         yield say(language, "lab.built.checked"), say(language, "lab.checked")
     if backend.get("tcp_congestion_control"):
         yield say(language, "lab.tcp.control"), str(backend["tcp_congestion_control"])
 
 
-def _known(language: str, message: str, name: object) -> str:
-    """The words for a name of a closed list; the name itself if a later version wrote it."""
+def _translated(language: str, message: str, name: object) -> str:
+    """The words for a name of a closed list, or the name itself if it is unknown (a later version
+    wrote it).
+    """
     return say(language, message) if has(message) else str(name or "")
 
 
 def _tcp(setting: Json, clean: Callable[[object], str], language: str) -> Json:
-    """One TCP that the lab had: its age, what was set, what could not be undone."""
+    """One TCP configuration of the lab: its age, its settings, and the properties that no setting
+    reverts.
+    """
     values = {**(setting.get("set") or {}), **(setting.get("found") or {})}
     control = [str(r["congestion_control"]) for r in setting.get("routes") or [] if r.get("congestion_control")]
     settings = [f"{name.rpartition('/')[2]} {value}" for name, value in values.items()]
@@ -151,30 +155,34 @@ def _tcp(setting: Json, clean: Callable[[object], str], language: str) -> Json:
 
 
 def _remains(text: object, language: str) -> str:
-    """A property of today's TCP that no setting reverts; lab.json has it in English."""
+    """A property of today's TCP that no setting reverts, translated from the English of
+    lab.json.
+    """
     ids = {say("en", message): message for message in REMAINS}
     return say(language, ids[str(text)]) if str(text) in ids else str(text)
 
 
-def _baseline(one: Json, clean: Callable[[object], str], language: str) -> list[str]:
+def _baseline(baseline: Json, clean: Callable[[object], str], language: str) -> list[str]:
     def rate(name: str) -> str:
-        value = one.get(name)
+        value = baseline.get(name)
         return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
 
-    ends = f"{one.get('from', '')} – {one.get('to', '')}"
-    again = [one.get(f"{way}_array_retransmits") for way in ("to", "from")]
-    counts = [number(a, language) if isinstance(a, int) else "–" for a in again]
-    streams = say(language, "lab.streams", {"count": one.get("streams") or 1})
-    tool = one.get("error") or f"{one.get('tool', '')}, {streams}"
-    rates = [rate(f"{way}_array_payload_bits_per_s") for way in ("to", "from")]
+    ends = f"{baseline.get('from', '')} – {baseline.get('to', '')}"
+    retransmits = [baseline.get(f"{direction}_array_retransmits") for direction in ("to", "from")]
+    counts = [number(count, language) if isinstance(count, int) else "–" for count in retransmits]
+    streams = say(language, "lab.streams", {"count": baseline.get("streams") or 1})
+    tool = baseline.get("error") or f"{baseline.get('tool', '')}, {streams}"
+    rates = [rate(f"{direction}_array_payload_bits_per_s") for direction in ("to", "from")]
     return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 
 
 def plan_of(lab: Json) -> LabPlan | None:
-    """The plan of the lab of a run, from its lab.json; None for a run on a site."""
+    """The plan of the lab of a run, from its lab.json; None for a run on a site or an unreadable
+    lab.json.
+    """
     try:
         return LabPlan.from_description(lab)
-    except (KeyError, TypeError, ValueError):  # a site, or the lab of another version
+    except (KeyError, TypeError, ValueError):  # a site, or a lab.json of another version
         return None
 
 

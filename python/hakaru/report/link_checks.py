@@ -1,5 +1,5 @@
-"""The checks of links for the report: as the lab was built, then each state that points put them
-into.
+"""Link checks for the report: those of the lab as built, then those after each change of links by
+points.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ _POINTS_NAMED_MAX = 3
 
 
 def groups(checks: list[Json], factors: Mapping[str, Json], language: str) -> list[Json]:
-    """Tables, each with what is special about it (the first: nothing) and a row per path; `factors`
-    by point.
+    """Tables with a heading and one row per path. The heading names the changed links; that of the
+    first table is empty. `factors` are by point.
     """
-    rows: list[Json] = []
+    tables: list[Json] = []
     for check in checks:
         heading = _heading(check, factors, language)
-        if not rows or rows[-1]["heading"] != heading:
-            rows.append({"heading": heading, "rows": []})
-        rows[-1]["rows"].append(_row(check, language))
-    return rows
+        if not tables or tables[-1]["heading"] != heading:
+            tables.append({"heading": heading, "rows": []})
+        tables[-1]["rows"].append(_row(check, language))
+    return tables
 
 
 def _heading(check: Json, factors: Mapping[str, Json], language: str) -> str:
     changed, points = check.get("changed"), check.get("points") or []
     if changed is None:
         return ""
-    named = [sentences.series(factors.get(point, {}), language) or point for point in points]
-    shown = "; ".join(named)
+    names = [sentences.series(factors.get(point, {}), language) or point for point in points]
+    shown = "; ".join(names)
     if len(points) > _POINTS_NAMED_MAX:
-        shown = say(language, "links.points", {"count": len(points), "first": named[0]})
-    # Links that changed alike are named together.
-    alike: dict[str, list[str]] = {}
+        shown = say(language, "links.points", {"count": len(points), "first": names[0]})
+    # Links with the same change are listed together.
+    links_by_change: dict[str, list[str]] = {}
     for link, fields in changed.items():
-        alike.setdefault(_change(fields, language), []).append(link)
-    changes = "; ".join(f"{', '.join(links)}: {change}" for change, links in alike.items())
+        links_by_change.setdefault(_change(fields, language), []).append(link)
+    changes = "; ".join(f"{', '.join(links)}: {change}" for change, links in links_by_change.items())
     return say(language, "links.variant", {"changes": changes, "points": shown, "seconds": check.get("seconds")})
 
 
@@ -62,7 +62,7 @@ def _row(check: Json, language: str) -> Json:
         value = check.get(name)
         return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
 
-    asked, back, rtt = rate("asked_bits_per_s"), rate("reverse_asked_bits_per_s"), check.get("rtt_us_p50")
+    requested, requested_back, rtt = rate("asked_bits_per_s"), rate("reverse_asked_bits_per_s"), check.get("rtt_us_p50")
     vlan = f" ({check['vlan']})" if check.get("vlan") else ""
     measured_rtt = f"{number(float(rtt), language)} µs" if rtt else "–"
     if check.get("asked_rtt_us"):
@@ -70,7 +70,9 @@ def _row(check: Json, language: str) -> Json:
         measured_rtt = with_note(language, measured_rtt, asked_rtt)
     return {
         "path": f"{check.get('from', '')} – {check.get('to', '')}{vlan}",
-        "asked": asked if "reverse_asked_bits_per_s" not in check or asked == back else f"{asked} / {back}",
+        "asked": requested
+        if "reverse_asked_bits_per_s" not in check or requested == requested_back
+        else f"{requested} / {requested_back}",
         "measured": rate("measured_bits_per_s"),
         "reverse": rate("reverse_bits_per_s"),
         "rtt": measured_rtt,

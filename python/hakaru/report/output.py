@@ -1,4 +1,4 @@
-"""Writes the report of a run: for each language a self-contained HTML file and a PDF, and the
+"""Output of the report of a run: a self-contained HTML file and a PDF for each language, and the
 summary as JSON.
 """
 
@@ -22,8 +22,9 @@ from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
-# A space between a number and its unit.
-_PHRASE = re.compile(r"[^\u3040-\u309f]*[\u3040-\u309f]*")  # up to the end of a run of hiragana
+# Text up to the end of a sequence of hiragana.
+_PHRASE = re.compile(r"[^\u3040-\u309f]*[\u3040-\u309f]*")
+# The space between a number and its unit.
 _UNIT_OF_NUMBER = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|台|秒)(?!\w))")
 
 
@@ -42,8 +43,8 @@ def render(
     Raises `UsageError` if the folder is not a run or a format or language is unknown, and
     `EnvironmentError_` if a file cannot be written.
     """
-    for setting, given, known in (("format", formats, FORMATS), ("language", langs, LANGUAGES)):
-        for name in given:
+    for setting, names, known in (("format", formats, FORMATS), ("language", langs, LANGUAGES)):
+        for name in names:
             if name not in known:
                 raise UsageError(f"unknown report {setting} {name!r}", f"choose from {', '.join(known)}")
     summary = summary or summarise(run_dir)
@@ -107,12 +108,12 @@ def page(shown: dict[str, Any]) -> str:
 
 
 def bound(text: str) -> str:
-    """A sentence whose numbers stay on one line with their units."""
+    """A sentence with no-break spaces between numbers and their units."""
     return _UNIT_OF_NUMBER.sub("\u00a0", text)
 
 
 def phrases(text: str) -> Markup:
-    """A Japanese heading whose lines break between phrases, not inside words.
+    """A Japanese heading as markup that breaks lines between phrases, not inside words.
 
     A phrase ends after hiragana (particles and endings), which is a good approximation and needs no
     dictionary. Text without hiragana is one phrase, whose spaces still allow breaks.

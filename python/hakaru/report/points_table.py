@@ -17,7 +17,7 @@ from hakaru.terminal import new_console, say
 
 
 def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
-    """The points of a run, its findings and expectations, and where the report is."""
+    """Print the points of a run, its findings and expectations, and the paths of the reports."""
     console = new_console()
     factors = list(dict.fromkeys(name for point in summary["points"] for name in point["factors"]))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -30,9 +30,9 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     table.add_column("")
     marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
     for point, values in zip(summary["points"], shown.rows, strict=True):
-        own = dict.fromkeys(c["caveat"] for c in point["caveats"])
+        caveats = dict.fromkeys(c["caveat"] for c in point["caveats"])
         cells = [str(point["factors"].get(name, "")) for name in factors]
-        table.add_row(*cells, *values, " ".join(marks[code] for code in own))
+        table.add_row(*cells, *values, " ".join(marks[code] for code in caveats))
     console.print(table)
     for code, text in _caveats(summary).items():
         say(console, f"{marks[code]}  {text}")
@@ -49,17 +49,17 @@ def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]
     judged = [e for e in expectations if e["held"] is not None]
     if not expectations:
         return
-    left = len(expectations) - len(judged)
-    rest = f" ({left} cannot be judged from these points)" if left else ""
-    say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{rest}")
+    unjudged = len(expectations) - len(judged)
+    note = f" ({unjudged} cannot be judged from these points)" if unjudged else ""
+    say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{note}")
 
 
 def _caveats(summary: dict[str, Any]) -> dict[str, str]:
-    """Caveat → its text at the first point that has it; points may differ in its numbers, which the
-    report shows.
+    """Caveat → its text at the first point that has it. Its numbers may differ at other points; the
+    report shows them.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for point in summary["points"]:
         for caveat in point["caveats"]:
-            found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
-    return found
+            texts.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
+    return texts

@@ -1,4 +1,4 @@
-"""One sweep of a summary with its points: what captions, tables and figures of a sweep read."""
+"""A sweep of a summary with its points, for captions, tables and figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Summary = dict[str, Any]
 
 
 class Sweep:
-    """One sweep of the summary with its points at hand."""
+    """One sweep of a summary with its points."""
 
     def __init__(self, summary: Summary, index: int) -> None:
         self.raw = summary["sweeps"][index]
@@ -28,16 +28,16 @@ class Sweep:
 
     def line(self, metric: str) -> list[tuple[float, float, float | None, float | None]]:
         """`(level, mean, low, high)` of every point that has the metric."""
-        found = [(self.level(p), p["metrics"][metric]) for p in self.measured]
-        return [(x, m["mean"], m["low"], m["high"]) for x, m in found if m["mean"] is not None]
+        estimates = [(self.level(p), p["metrics"][metric]) for p in self.measured]
+        return [(x, m["mean"], m["low"], m["high"]) for x, m in estimates if m["mean"] is not None]
 
     def published(self, metric: str, factor: float = 1.0) -> list[tuple[float, float, float | None, float | None]]:
-        """The published curve of a metric, in our unit."""
+        """The published curve of a metric, multiplied by `factor` to convert its unit."""
         rows = [row for r in self.references if r["metric"] == metric for row in r["rows"]]
         return [(float(row["level"]), float(row["published"]) * factor, None, None) for row in rows]
 
     def reference_title(self, language: str) -> str:
-        """Title of the publication that the curve is from."""
+        """Title of the publication of the curve; empty without one."""
         return str(self.references[0]["title"][language]) if self.references else ""
 
 

@@ -1,1 +1,1 @@
-"""Runs: what will be done (`plan`), and doing it (`runner`)."""
+"""Runs of studies: planning one (`plan`) and executing it (`runner`)."""

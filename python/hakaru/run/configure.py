@@ -1,8 +1,8 @@
-"""From a study, a point and addresses to the configuration of every engine. Pure.
+"""Configuration of every engine, from a study, a point and addresses. Pure.
 
-Shapes are the contract's (`crates/contract`). Everything random gets a seed that follows from the
-run's seed, the repetition and whose it is, so a run can be redone exactly and two repetitions never
-draw the same.
+The shapes are those of the contract (`crates/contract`). Every random sequence gets a seed derived
+from the run's seed, the repetition and its owner, so that a run can be repeated exactly and no two
+repetitions draw the same sequence.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
 US = 1000
 CAPTURE_RING_BYTES = 64 << 20
-"""Half a second of a link of 1 Gbit/s, whole packets."""
+"""Half a second of complete packets at 1 Gbit/s."""
 CAPTURE_PARTS = 8
-"""A capture is kept in so many files at most: what is over its size goes by eighths."""
-ONLY = "array"
-"""Name under which the array of a study with `array` draws its seed, in every lab."""
+"""Largest number of files of a capture. The oldest one, an eighth of the size, is deleted first."""
+SINGLE_ARRAY = "array"
+"""Name from which the seed of the array of a study with `array` is derived, in every lab."""
 
 
 Reaches = Callable[[str, str], bool]
-"""(host, portal) → whether a way leads from one to the other."""
+"""(host, portal) → whether a path leads from one to the other."""
 
 
 def seed_of(*parts: str | int) -> int:
-    """A seed below 2^53 (exact in JSON) that follows from `parts`."""
+    """Return a seed below 2^53 (exact in JSON) that is derived from `parts`."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 11
 
 
 def array_configs(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, contract.ArrayConfig]:
-    """Node → the array that the study puts there, listening on its portals, with the engine's
-    default login keys.
+    """Node → its array in the study, which listens on the node's portals with the engine's default
+    login keys.
     """
     study = expanded.at(turn.point)
     return {
-        name: _array_config(expanded, turn, lab.portals(name), array, name if study.arrays else ONLY)
+        name: _array_config(expanded, turn, lab.portals(name), array, name if study.arrays else SINGLE_ARRAY)
         for name, array in study.storage.items()
     }
 
@@ -85,10 +85,11 @@ def watch_config(
     capture_file: Path | None = None,
     ports: Sequence[int] = (),
 ) -> contract.WatchConfig:
-    """A watch; one of a machine's watches takes the whole machine's counters too.
+    """Configuration of a watch. `machine`: it also reads the counters of the machine, as one of its
+    watches must.
 
-    `tcp_file`: where it writes the series of the TCP connections of `ports`, if the study wants
-    one; `capture_file`: where their packets go, in parts, if the study wants those.
+    `tcp_file`: file for the TCP series of the connections of `ports`, if the study records one.
+    `capture_file`: file for their packets, written in parts, if the study captures them.
     """
     watch, tcp, capture = expanded.study.watch, None, None
     if watch is not None and watch.tcp_interval is not None and tcp_file is not None:

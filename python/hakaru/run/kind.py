@@ -1,8 +1,7 @@
-"""The part of a kind that runs use: which engines a repetition needs, how long it takes, what it
-shows meanwhile.
+"""The part of a kind that runs use: the engines of a repetition, its duration, and its live rates.
 
-Implemented in `hakaru.kinds` and by other packages; asked for through `of`. Everything here is
-pure: the runner builds the lab, starts the engines and listens to them.
+Implemented in `hakaru.kinds` and by other packages; `of` returns it. Everything here is pure: the
+runner builds the lab, starts the engines and reads their messages.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ class Cost:
     seconds_max: float
     """Time after which the load has ended, apart from its drain."""
     held_bytes: int
-    """Most bytes that LUs in memory hold: what is written, and what is read of filled ones."""
+    """Largest number of bytes in memory LUs: data written, and data read from filled LUs."""
     actors: int
-    """VMs, jobs or whatever else has counters of its own."""
+    """Number of VMs, jobs or other entities with counters of their own."""
     sockets: int
-    """Most sockets in one process."""
+    """Largest number of sockets in one process."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """Instants of one repetition, ns of CLOCK_MONOTONIC: the common start, and the phases that
-    loads announced.
+    """Instants of one repetition, ns of CLOCK_MONOTONIC: the common start, and the beginnings of
+    phases that loads announced.
     """
 
     start_ns: int
@@ -62,7 +61,7 @@ class Finished:
     samples: Samples
     histograms: Histograms
     results: Sequence[Mapping[str, float]]
-    """The values that each load gave at its end."""
+    """Final values of each load."""
 
 
 class RunKind(ABC):
@@ -70,12 +69,12 @@ class RunKind(ABC):
 
     @abstractmethod
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """Engines that serve: started before the loads, stopped after them. Arrays, mostly."""
+        """Engines that serve, mostly arrays. They start before the loads and stop after them."""
 
     @abstractmethod
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """Engines that load; the repetition ends when all of them have. A host with nothing to do
-        is left out.
+        """Engines that generate load, by host. The repetition ends when all of them have ended.
+        Hosts without load are left out.
         """
 
     @abstractmethod
@@ -89,10 +88,10 @@ class RunKind(ABC):
         """Steps of one repetition, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
-        """Whether loads may write to the site's LUs. Raises UsageError where a point cannot run on
-        the site.
+        """Whether loads may write to the site's LUs. Raises UsageError if a point cannot run on the
+        site.
 
-        Default: a study of this kind runs in labs alone.
+        Default: a study of this kind runs only in labs.
         """
         raise UsageError(f"studies of kind {expanded.study.kind!r} run in a lab", "leave out --site")
 
@@ -101,7 +100,7 @@ class RunKind(ABC):
         return {}
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
-        """TCP ports that a load connects to, for watches. Default: none."""
+        """TCP ports that a load connects to, for watch engines. Default: none."""
         return set()
 
     def baseline(self, lab: LabPlan) -> bool:
@@ -113,7 +112,8 @@ class RunKind(ABC):
     def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
         """Start and end of the measuring phase, ns of CLOCK_MONOTONIC.
 
-        Default: from when the last load measures until the first one drains.
+        Default: from the instant at which the last load begins to measure until the first one
+        drains.
         """
         start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
         return start, min(phases.drain_ns, default=start + expanded.measure.time_ns)
@@ -124,13 +124,13 @@ class RunKind(ABC):
 
     @abstractmethod
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
-        """Live rates of a repetition with loads on so many hosts."""
+        """Live rates of a repetition with loads on `hosts` hosts."""
 
     @abstractmethod
     def result(self, study: Study, finished: Finished) -> Rates:
-        """The rates of a finished repetition, as the report will have them."""
+        """The rates of a finished repetition, as in the report."""
 
 
 def of(study: kind.HasKind) -> RunKind:
-    """The part of the study's kind."""
+    """Return this part of the study's kind."""
     return cast(RunKind, kind.of(study).run)

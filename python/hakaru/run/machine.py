@@ -14,7 +14,7 @@ _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
 def describe_machine() -> dict[str, Any]:
-    """CPU, memory, kernel, clock, limits. What cannot be read is null."""
+    """CPU, memory, kernel, clock, limits. Values that cannot be read are None."""
     memory = _table("/proc/meminfo")
     cpu = _table("/proc/cpuinfo")
     flags = (cpu.get("flags") or "").split()
@@ -42,13 +42,13 @@ def memory_available_bytes() -> int | None:
 
 
 def _table(path: str) -> dict[str, str]:
-    """`name: value` lines; of a repeated name the first."""
-    found: dict[str, str] = {}
+    """Parse `name: value` lines. The first of repeated names counts."""
+    table: dict[str, str] = {}
     for line in (_read(path) or "").splitlines():
         name, separator, value = line.partition(":")
         if separator:
-            found.setdefault(name.strip(), value.strip())
-    return found
+            table.setdefault(name.strip(), value.strip())
+    return table
 
 
 def _kib(text: str | None) -> int | None:

@@ -1,6 +1,6 @@
-"""Rates of a load, live and of a whole repetition: what they are, and what turns samples into them.
+"""Rates of a load, live and of a complete repetition, and the meters that derive them from samples.
 
-Every kind of study has a meter of its own. Live rates are shown and stored nowhere.
+Every kind of study has a meter of its own. Live rates are only shown, not stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Meter(ABC):
 
     @abstractmethod
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """The rates of the last interval once every host has sent a sample of it; else None."""
+        """Add a sample. Returns the rates of the last interval once every host has sent its sample,
+        else None.
+        """
 
 
 def growth(last: contract.Sample, sample: contract.Sample, entity: str, *names: str) -> float:

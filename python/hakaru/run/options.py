@@ -1,5 +1,5 @@
-"""Options of the command line that select parts of a study, and the study that results. Pure, and
-quick to import for `hakaru plan`.
+"""Command-line options that select parts of a study, and the resulting study. Pure, and quick to
+import for `hakaru plan`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hakaru.suggest import did_you_mean, listed
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line. `None`: the value of the study, or of the run to resume."""
+    """Options of the command line. None: the value of the study, or of the run to resume."""
 
     quick: bool = False
     seed: int | None = None
@@ -23,7 +23,7 @@ class Options:
     only: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def describe(self) -> dict[str, Any]:
-        """For run.json: what `--resume` needs to expand the study in the same way."""
+        """Return the entry of run.json from which `--resume` expands the study in the same way."""
         return {
             "quick": self.quick,
             "seed": self.seed,
@@ -34,22 +34,22 @@ class Options:
     @classmethod
     def of_run(cls, run: dict[str, Any]) -> Options:
         """The options of a run that is resumed."""
-        kept = run["options"]
-        only = tuple((name, tuple(levels)) for name, levels in kept["only"].items())
-        return cls(kept["quick"], kept["seed"], kept["repetitions"], only)
+        options = run["options"]
+        only = tuple((name, tuple(levels)) for name, levels in options["only"].items())
+        return cls(options["quick"], options["seed"], options["repetitions"], only)
 
 
 def expand_options(loaded: Loaded, options: Options) -> Expanded:
-    """The study as `options` ask; raises `UsageError` where no point is left or a level does not
+    """Expand the study with `options`. Raises `UsageError` if no point is left or a level does not
     exist.
     """
     only = {name: set(levels) for name, levels in options.only}
-    every = expand(loaded.study, quick=options.quick)
+    full = expand(loaded.study, quick=options.quick)
     for name, levels in only.items():
-        # Both in the order of the study.
-        known = list(dict.fromkeys(level_text(p.factors[name]) for p in every.points if name in p.factors))
+        # Levels and factors in the order of the study.
+        known = list(dict.fromkeys(level_text(p.factors[name]) for p in full.points if name in p.factors))
         if not known:
-            factors = list(dict.fromkeys(factor for p in every.points for factor in p.factors))
+            factors = list(dict.fromkeys(factor for p in full.points for factor in p.factors))
             hint = did_you_mean(name, factors, f"its factors are {listed(factors)}")
             raise UsageError(f"--only {name}: the study has no such factor", hint)
         unknown = levels - set(known)

@@ -20,48 +20,46 @@ from hakaru.study import Expanded, Repetition
 
 
 class Place(Protocol):
-    """Nodes on which engines are started, and what is started there for a repetition."""
+    """Nodes on which engines are started, and the engines of a repetition."""
 
     origin: str
-    """Of every number measured here: `emulated` or `measured`."""
+    """Origin of every number measured here: `emulated` or `measured`."""
     nodes: Sequence[str]
-    """Nodes that are watched; the last one's watch takes the whole machine's counters."""
+    """Nodes with a watch engine. The last one's watch also reads the counters of the machine."""
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
-        """Whether the links are checked as the point wants them; else `take_on` will."""
+        """Whether the links have been checked in the point's state; if not, `adjust` does it."""
         ...
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Be as the point wants it, and checked so; no engine runs meanwhile. What is off is a
-        caveat of the point.
+    async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
+        """Apply the point's settings and check its links, while no engine runs. Returns a caveat
+        for each link that deviates.
         """
         ...
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """An engine on a node, configured."""
+        """Start and configure an engine on a node."""
         ...
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
-        """Node → the emulated network that runs there; empty where there is none."""
+        """Node → the emulated network that runs there; empty if there is none."""
         ...
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """Node → the array, or another server, that is started there; empty where they are not
-        ours.
-        """
+        """Node → the array or other server to start there; empty if they are running already."""
         ...
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """Host → the engine that loads from there; hosts with nothing to do are left out."""
+        """Host → the engine that generates load there. Hosts without load are left out."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """For lab.json."""
+        """Return the contents of lab.json."""
         ...
 
 
 class LabPlace:
-    """A lab that stands."""
+    """A built lab."""
 
     def __init__(self, checked: CheckedLab, origin: str) -> None:
         self._checked, self.lab = checked, checked.lab
@@ -69,19 +67,19 @@ class LabPlace:
         self.nodes: Sequence[str] = self.lab.plan.namespaces
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
-        """Whether the links were measured before in the state that the point asks for."""
+        """Whether the links have been measured in the state that the point asks for."""
         return self._checked.is_known(plan_lab(expanded.at(turn.point).lab))
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
+    async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
         """Apply the point's links, TCP and MTU; links in a new state are measured."""
-        return await self._checked.take_on(plan_lab(expanded.at(turn.point).lab), turn.point.id)
+        return await self._checked.adjust(plan_lab(expanded.at(turn.point).lab), turn.point.id)
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """An engine in a node's namespace, configured."""
+        """Start and configure an engine in a node's namespace."""
         return await self.lab.start_engine(node, config)
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
-        """The lab's switches and links as they are at the point."""
+        """The lab's switches and links in the state of the point."""
         plan = self.lab.plan
         if plan.fabric_node is None:
             return {}
@@ -90,11 +88,11 @@ class LabPlace:
         return {plan.fabric_node: fabric_config(plan, seed=seed, sample_interval_ms=interval_ms)}
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """The study's arrays on the lab's portals, or whatever else its kind has for a server."""
+        """The study's arrays on the lab's portals, or the other servers of its kind."""
         return kind.of(expanded.study).servers(expanded, turn, self.lab.plan)
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """The study's load, dealt to the lab's hosts."""
+        """The study's load, distributed over the lab's hosts."""
         return kind.of(expanded.study).loads(expanded, turn, self.lab.plan)
 
     def describe(self) -> dict[str, Any]:
@@ -103,6 +101,6 @@ class LabPlace:
 
 
 def reaches(plan: LabPlan) -> Reaches:
-    """Portals that a host can reach; looked up once."""
-    reached = {host: plan.reached(host) for host in plan.host_names}
-    return lambda host, portal: portal.rpartition(":")[0] in reached[host]
+    """Return a function that says whether a host can reach a portal. Paths are looked up once."""
+    addresses = {host: plan.reachable_addresses(host) for host in plan.host_names}
+    return lambda host, portal: portal.rpartition(":")[0] in addresses[host]

@@ -1,8 +1,7 @@
 """Plan of a run before it starts: points, order, minutes, disk, memory, engines. Changes nothing
 and prompts for nothing.
 
-Estimates are upper bounds where a bound is what matters (memory, disk) and expected values for
-time.
+Estimates of memory and disk are upper bounds; those of time are expected values.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from hakaru.study import Expanded, Point
 from hakaru.study.model import Study
 from hakaru.units import format_size
 
-# Measured on two cores: starting hakaru and building the lab, checking one host's link (all at most
-# 8 s), what a repetition takes beside its load (start, login, drain, stop, write), analysis with
-# reports in two languages.
+# Measured on two cores, in seconds: starting hakaru and building the lab; checking one host's link,
+# and the limit for all of them; a repetition besides its load (start, login, drain, stop, write);
+# and, below, analysis with reports in two languages.
 LAB_S = 2.0
 LINK_CHECK_S, LINK_CHECKS_S_MAX = 1.1, 8.0
 REPETITION_S = 0.8
-# Links that a point changes, checked when it is first taken on.
+# Checking the links that a point changes, when they are first used.
 VARIANT_S = 1.5
-# What plain TCP makes of a lab link by link: each host to each array, both ways.
+# Measuring plain TCP in a lab link by link, for each host and array, in both directions.
 BASELINE_S = 4.5
 REPORT_S = 12.0
 # Bytes a sampled counter takes in a Parquet file, and an interval's histogram.
 SAMPLE_BYTES = 6
 HISTOGRAM_BYTES = 3000
 ENGINE_BYTES = 24 << 20
-# The kernel's, of each interface of a fabric: the ring of frames
+# Kernel memory for each interface of a fabric: the ring of frames
 # (crates/runtime/src/packet/ring.rs).
 FABRIC_RING_BYTES = 16 << 20
 LOOPBACK_BYTES_PER_S = 4_000_000_000
@@ -44,8 +43,8 @@ LOOPBACK_BYTES_PER_S = 4_000_000_000
 class Estimate:
     """Time, disk and memory that a run needs.
 
-    `memory_bytes`: engines, a fabric's rings, and all that one repetition can write into LUs held
-    in memory.
+    `memory_bytes`: engines, a fabric's rings, and the data that one repetition can write to LUs in
+    memory.
     """
 
     seconds: float
@@ -61,13 +60,13 @@ def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
 
 
 def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
-    """Upper bounds for memory and disk, expected time. `lab` is None where a site is used."""
+    """Upper bounds for memory and disk, and the expected time. `lab` is None for a site."""
     measure = expanded.measure
     hosts = len(lab.host_names) if lab else 1
     studies = [expanded.at(turn.point) for turn in expanded.repetitions]
     by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
-    each = [by_point[turn.point.id] for turn in expanded.repetitions]
-    seconds = sum(cost.seconds for cost in each) + len(each) * REPETITION_S + REPORT_S
+    costs = [by_point[turn.point.id] for turn in expanded.repetitions]
+    seconds = sum(cost.seconds for cost in costs) + len(costs) * REPETITION_S + REPORT_S
     if lab:
         checked = len(lab.host_names) * len(lab.array_names)
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
@@ -77,9 +76,9 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.
     links = 34 * (len(lab.links) + len(lab.trunks)) if lab and lab.fabric_node else 0
-    counters = [min(cost.actors, 256) * 20 + nodes * 60 + drives * 8 + links for cost in each]
+    counters = [min(cost.actors, 256) * 20 + nodes * 60 + drives * 8 + links for cost in costs]
     interval_s = measure.sample_interval / 1e9
-    samples = [cost.seconds_max / interval_s for cost in each]
+    samples = [cost.seconds_max / interval_s for cost in costs]
     disk = sum(n * (c * SAMPLE_BYTES + nodes * 2 * HISTOGRAM_BYTES) for n, c in zip(samples, counters, strict=True))
     arrays = len(lab.array_names) if lab else 0
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
@@ -90,7 +89,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
 
 
 def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:
-    """States that points put the links into, besides the first: each is checked once."""
+    """States of the links at the points, other than the first. Each is checked once."""
     plans = {plan_lab(study.lab) for study in studies}
     states = {tuple(round_.key for round_ in rounds_of(plan)) for plan in plans}
     return states - {tuple(round_.key for round_ in rounds_of(lab))}
@@ -105,13 +104,13 @@ def _captured_bytes(study: Study, hosts: int, arrays: int) -> int:
 
 
 def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:
-    """The lab of one point, where there is one at all."""
+    """The lab of one point; None if the run uses a site."""
     return plan_lab(study.lab) if lab else None
 
 
 def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
     """The plan as `hakaru plan --json` prints it."""
-    guess = estimate(expanded, lab)
+    needed = estimate(expanded, lab)
     return {
         "study": expanded.study.id,
         "quick": expanded.quick,
@@ -122,28 +121,28 @@ def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
         "lab": lab.describe() if lab else None,
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
-            "seconds": round(guess.seconds),
-            "disk_bytes": guess.disk_bytes,
-            "memory_bytes": guess.memory_bytes,
-            "engines": guess.engines,
+            "seconds": round(needed.seconds),
+            "disk_bytes": needed.disk_bytes,
+            "memory_bytes": needed.memory_bytes,
+            "engines": needed.engines,
         },
     }
 
 
 def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
-    """The plan for people."""
-    guess, measure = estimate(expanded, lab), expanded.measure
+    """The plan as lines of text."""
+    needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), {each}",
-        f"about {guess.seconds / 60:.1f} minutes, at most {_round(guess.disk_bytes)} of disk "
-        f"and {_round(guess.memory_bytes)} of memory",
+        f"about {needed.seconds / 60:.1f} minutes, at most {_rounded_up(needed.disk_bytes)} of disk "
+        f"and {_rounded_up(needed.memory_bytes)} of memory",
     ]
     if lab:
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
-        text.append(f"lab: {lab_parts(lab)}: {arrays}; {lab.backend} backend; {guess.engines} engines")
+        text.append(f"lab: {lab_parts(lab)}: {arrays}; {lab.backend} backend; {needed.engines} engines")
     text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
     text.append("points:")
     text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
@@ -161,6 +160,6 @@ def lab_parts(lab: LabPlan) -> str:
     return ", ".join(f"{n} {kind if n == 1 else plural.get(kind, kind + 's')}" for kind, n in counts.items())
 
 
-def _round(size: int) -> str:
+def _rounded_up(size: int) -> str:
     unit = 1 << 30 if size >= 1 << 30 else 1 << 20
     return format_size(-(-size // unit) * unit)

@@ -1,7 +1,7 @@
-"""Pre-flight: what this machine lacks for a run, said before anything is built.
+"""Pre-flight: checks that this machine has the resources for a run, before anything is built.
 
-Each refusal is an `EnvironmentError_` (exit 3) that says what would do. `hakaru doctor` looks at
-the machine alone; this looks at one run on it.
+Each refusal is an `EnvironmentError_` (exit 3) with a remedy. `hakaru doctor` checks the machine in
+general; these checks concern one run on it.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from hakaru.run.plan import cost_of, estimate
 from hakaru.study import Expanded
 from hakaru.units import format_size
 
-# Open files of a process beside one socket per session: stores, pipes of zero-copy reads, logins in
-# progress.
+# Open files of a process besides one socket per session: stores, pipes of zero-copy reads, logins
+# in progress.
 FILES_BESIDE = 256
 
 
 def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None:
-    """Engine, folder, disk, memory, open files."""
+    """Check engine, folder, disk, memory and open files. Raises EnvironmentError_."""
     find_engine()
-    wanted = estimate(expanded, lab)
-    _check_folder(folder, wanted.disk_bytes)
+    needed = estimate(expanded, lab)
+    _check_folder(folder, needed.disk_bytes)
     available = memory_available_bytes()
-    if available is not None and wanted.memory_bytes > available:
+    if available is not None and needed.memory_bytes > available:
         raise EnvironmentError_(
-            f"the run may take {_mib(wanted.memory_bytes)} of memory (all that is written to LUs in memory), "
-            f"{_mib(available)} are available",
+            f"the run may need {_mib(needed.memory_bytes)} of memory (including all data written to LUs in memory), "
+            f"but only {_mib(available)} are available",
             "choose --quick, fewer points with --only, or a machine with more memory",
         )
-    most = max(cost_of(expanded, point, lab).sockets for point in expanded.points)
+    sockets = max(cost_of(expanded, point, lab).sockets for point in expanded.points)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if hard != resource.RLIM_INFINITY and most + FILES_BESIDE > hard:
+    if hard != resource.RLIM_INFINITY and sockets + FILES_BESIDE > hard:
         raise EnvironmentError_(
-            f"{most} sessions need as many sockets in one process; this user may open {hard} files",
-            f"raise the limit: ulimit -Hn {most + FILES_BESIDE} (as root, or in /etc/security/limits.conf)",
+            f"{sockets} sessions need as many sockets in one process, but this user may open only {hard} files",
+            f"raise the limit: ulimit -Hn {sockets + FILES_BESIDE} (as root, or in /etc/security/limits.conf)",
         )
 
 
-def _check_folder(folder: Path, wanted: int) -> None:
+def _check_folder(folder: Path, needed: int) -> None:
     existing = folder.absolute()
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir():
-        raise EnvironmentError_(f"{existing} is not a folder", "name another one with --out or HAKARU_RUNS")
+        raise EnvironmentError_(f"{existing} is not a folder", "name a folder with --out or HAKARU_RUNS")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise EnvironmentError_(f"{existing} cannot be written", "name another folder with --out or HAKARU_RUNS")
     free = os.statvfs(existing)
-    if free.f_bavail * free.f_frsize < wanted:
+    if free.f_bavail * free.f_frsize < needed:
         raise EnvironmentError_(
-            f"the run may take {_mib(wanted)} of disk in {existing}, {_mib(free.f_bavail * free.f_frsize)} are free",
+            f"the run may need {_mib(needed)} of disk in {existing}, but only "
+            f"{_mib(free.f_bavail * free.f_frsize)} are free",
             "free some space, or name another folder with --out or HAKARU_RUNS",
         )
 

@@ -1,9 +1,8 @@
-"""Progress of a run: one line, rewritten, on a terminal; plain lines elsewhere; JSON for programs.
+"""Progress of a run: one line, redrawn, on a terminal; plain lines elsewhere; JSON for programs.
 
-
-People read stderr, programs read stdout. The runner calls a `Watcher`; the classes here are its
-three kinds and `Watchers`, which passes everything on to several. Rates shown are those of the last
-second and are stored nowhere.
+People read stderr, programs read stdout. The runner calls a `Watcher`. This module has its three
+implementations, and `Watchers`, which forwards every call to several of them. Rates shown are those
+of the last second and are not stored.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from hakaru.study.part import level_text
 
 
 class Watcher(Protocol):
-    """Hears what a run does. `left_s`: expected seconds until the end."""
+    """Receives the progress of a run. `left_s`: expected seconds until the end."""
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """The run entered a phase: lab, check, baseline, load, analysis, report."""
@@ -41,7 +40,7 @@ class Watcher(Protocol):
         """A repetition has ended with these rates."""
 
     def event(self, name: str, **values: Any) -> None:
-        """Something that programs want to know; people see it in the report."""
+        """An event for programs. People see it in the report."""
 
     def close(self) -> None:
         """The run has ended."""
@@ -76,26 +75,26 @@ class Terminal:
         self._progress.update(self._task, description=text, **fields)
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
-        """Shown in place of the load."""
+        """Show the phase instead of the load."""
         self._show(f"{name}: {detail}, {duration(left_s)} left")
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
-        """The bar moves by repetition."""
+        """Advance the bar by one repetition."""
         self._place = f"{done + 1}/{total}"
         self._show(f"load {self._place}: {factors_text(turn)}, {duration(left_s)} left", completed=done, total=total)
 
     def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
-        """Rate and p99 beside it."""
+        """Show the current rates beside the repetition."""
         self._show(f"load {self._place}: {factors_text(turn)}: now {rates.text}, {duration(left_s)} left")
 
     def result(self, turn: Repetition, rates: Rates) -> None:
-        """Not shown: the table of points follows."""
+        """Show nothing, because the table of points follows."""
 
     def event(self, name: str, **values: Any) -> None:
-        """Not shown."""
+        """Show nothing."""
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line from the terminal."""
         self._progress.stop()
 
 
@@ -106,30 +105,30 @@ class Lines:
         self._stream = stream
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
-        """A line."""
+        """Print the phase."""
         print(f"{name}: {detail} ({duration(left_s)} left)", file=self._stream, flush=True)
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
-        """A line."""
+        """Print the repetition that begins."""
         text = f"load {done + 1}/{total}: {factors_text(turn)}, repetition {turn.repetition} ({duration(left_s)} left)"
         print(text, file=self._stream, flush=True)
 
     def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
-        """Not shown: a line a second would bury everything else."""
+        """Print nothing, because a line per second would bury everything else."""
 
     def result(self, turn: Repetition, rates: Rates) -> None:
-        """A line."""
+        """Print the rates of the repetition."""
         print(f"  result: {rates.text}", file=self._stream, flush=True)
 
     def event(self, name: str, **values: Any) -> None:
-        """Not shown."""
+        """Print nothing."""
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing; the stream belongs to the caller."""
 
 
 class JsonLines:
-    """A stream of JSON objects, each on a line, each with `event` and `at` (seconds since the
+    """A stream of JSON objects, one per line, each with `event` and `at` (seconds since the
     epoch).
     """
 
@@ -137,12 +136,12 @@ class JsonLines:
         self._stream = stream
 
     def event(self, name: str, **values: Any) -> None:
-        """One line."""
+        """Print an event. Raises Interrupted if the reader closed the pipe."""
         line = json.dumps({"event": name, "at": round(time.time(), 3)} | values, ensure_ascii=False, allow_nan=False)
         try:
             print(line, file=self._stream, flush=True)
         except BrokenPipeError:
-            # What is still buffered must not fail once more when the process ends.
+            # Buffered output must not fail again when the process ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
             raise Interrupted("the reader of the JSON stream closed the pipe", signal=signal.SIGPIPE) from None
 
@@ -177,49 +176,49 @@ class JsonLines:
         self.event("result", point=turn.point.id, repetition=turn.repetition, **rates.values)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing; the stream belongs to the caller."""
 
 
 class Watchers:
-    """Passes everything on to several."""
+    """Forwards every call to several watchers."""
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
-        """To all."""
+        """Forward to all."""
         for watcher in self._watchers:
             watcher.phase(name, detail, left_s)
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
-        """To all."""
+        """Forward to all."""
         for watcher in self._watchers:
             watcher.turn(turn, done, total, left_s)
 
     def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
-        """To all."""
+        """Forward to all."""
         for watcher in self._watchers:
             watcher.now(turn, rates, left_s)
 
     def result(self, turn: Repetition, rates: Rates) -> None:
-        """To all."""
+        """Forward to all."""
         for watcher in self._watchers:
             watcher.result(turn, rates)
 
     def event(self, name: str, **values: Any) -> None:
-        """To all."""
+        """Forward to all."""
         for watcher in self._watchers:
             watcher.event(name, **values)
 
     def close(self) -> None:
-        """All of them."""
+        """Close all."""
         for watcher in self._watchers:
             watcher.close()
 
 
 def watchers(*, json_lines: bool, quiet: bool, colour: bool) -> Watchers:
-    """Display that the command line selects. Plain lines if stderr is not a terminal or NO_COLOR
-    is set.
+    """Return the watchers that the command line selects. Lines are plain if stderr is not a
+    terminal or NO_COLOR is set.
     """
     chosen: list[Watcher] = []
     if json_lines:

@@ -1,12 +1,12 @@
-"""One repetition: fresh engines, one common start, all that they say until the load has ended, a
-clean stop.
+"""One repetition: new engines, one common start, their messages until the load has ended, a clean
+stop.
 
-    the place is as the point wants it; fabric → ready; arrays (ours only) and watches → ready;
-    initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC;
+    the place is adjusted to the point; fabric → ready; arrays (not those of a site) and watches →
+    ready; initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC;
     warm-up, measuring, drain;
-    arrays and watches stop, then the fabric, which by then has delivered all that was sent
+    arrays and watches stop, then the fabric, which by then has delivered every frame
 
-Nothing is computed from what engines say, apart from what the display shows while it runs.
+Messages of engines are stored as they are. Only the live rates are computed from them.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Study
 
-# After the measuring time: requests in flight end (an engine gives a command up after 30 s),
-# results are written.
+# Time after the measuring time in which requests in flight end (an engine abandons a command after
+# 30 s) and results are written.
 DRAIN_S = 45.0
-# When one engine fails because of another (a killed array fails every initiator), how long the
-# cause may take to show.
+# Time to wait for the cause when one engine may have failed because of another (a killed array
+# makes every initiator fail).
 CAUSE_S = 0.5
 
 
 class LateStartError(EnvironmentError_):
-    """The engines could not be told to start in time; nothing was measured and the repetition may
+    """The order to start reached an engine too late. Nothing was measured, and the repetition may
     be tried again.
     """
 
 
 @dataclass
 class Outcome:
-    """Files of a finished repetition: its JSON, samples and histograms."""
+    """Contents of a finished repetition: its JSON, samples and histograms, and files of watches."""
 
     record: dict[str, Any]
     samples: Samples
     histograms: Histograms
     tcp: dict[str, Path]
-    """Node → the file of its TCP series, where the study wants one."""
+    """Node → the file of its TCP series; empty if the study records none."""
     captures: dict[str, Path] = field(default_factory=dict)
-    """Node → the file that its capture was to be written to, in parts, where the study wants
-    one.
+    """Node → the configured file of its capture, which is written in parts; empty if the study
+    records none.
     """
     rates: Rates | None = None
     """Result of the repetition for the display; None if it failed."""
@@ -76,17 +76,17 @@ class _Gang:
     captures: dict[str, Path] = field(default_factory=dict)
 
     def all(self) -> list[EngineProcess]:
-        """Causes before what they make fail."""
+        """All engines; those whose failure makes others fail come first."""
         return [*self.fabrics, *self.servers, *self.loads, *self.watches]
 
 
 @dataclass
-class _Heard:
+class _Messages:
     """Messages of the engines."""
 
     samples: Samples = field(default_factory=Samples)
     histograms: Histograms = field(default_factory=Histograms)
-    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, contract.Result] = field(default_factory=dict)
     measure_ns: list[int] = field(default_factory=list)
     drain_ns: list[int] = field(default_factory=list)
@@ -98,43 +98,43 @@ OnSample = Callable[[str, contract.Sample], None]
 async def run_repetition(
     place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
 ) -> Outcome:
-    """Run it. `on_sample(node, sample)` hears every sample of the initiators or backups.
+    """Run a repetition. `on_sample(node, sample)` is called for every sample of the loads.
 
-    `folder` is for what watches write. Raises what the engine that caused the failure raised;
-    engines are gone when this returns or raises.
+    Watches write their files to `folder`. Raises the error of the engine that caused a failure. No
+    engine is left when this returns or raises.
     """
-    heard = _Heard()
-    off = await place.take_on(expanded, turn)
-    async with _gang(place, expanded, turn, heard, folder) as gang:
+    messages = _Messages()
+    link_caveats = await place.adjust(expanded, turn)
+    async with _gang(place, expanded, turn, messages, folder) as gang:
         try:
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
             raise LateStartError(e.message, e.hint) from e
-        listeners = [asyncio.create_task(_listen(e, heard, on_sample, loads=e in gang.loads)) for e in gang.all()]
+        listeners = [asyncio.create_task(_listen(e, messages, on_sample, loads=e in gang.loads)) for e in gang.all()]
         try:
             await _until_loaded(gang, listeners, cost_of(expanded, turn.point, None).seconds_max)
             for engine in gang.loads:
-                heard.results[engine.name] = await engine.result()
+                messages.results[engine.name] = await engine.result()
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
-                heard.results[engine.name] = await engine.stop()
+                messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
         finally:
             for listener in listeners:
                 listener.cancel()
             await asyncio.gather(*listeners, return_exceptions=True)
-        return _outcome(place, expanded, turn, gang, heard, start_ns, off)
+        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats)
 
 
 @contextlib.asynccontextmanager
 async def _gang(
-    place: Place, expanded: Expanded, turn: Repetition, heard: _Heard, folder: Path
+    place: Place, expanded: Expanded, turn: Repetition, messages: _Messages, folder: Path
 ) -> AsyncIterator[_Gang]:
-    """Engines that are ready to start; closed at the end, whatever happens."""
+    """Yield engines that are ready to start, and close them at the end in any case."""
     gang = _Gang()
     try:
         for node, fabric in place.fabrics(expanded, turn).items():
             gang.fabrics.append(await place.start(node, fabric))
-        await _ready(gang.fabrics, heard)
+        await _ready(gang.fabrics, messages)
         servers, loads = place.servers(expanded, turn), place.loads(expanded, turn)
         for node, server in servers.items():
             gang.servers.append(await place.start(node, server))
@@ -144,8 +144,8 @@ async def _gang(
             # Switches have no connections of their own.
             gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*servers, *loads)}
         if watch is not None and watch.capture is not None:
-            of = {"hosts": (*loads,), "arrays": (*servers,), "both": (*servers, *loads)}[watch.capture.at]
-            gang.captures = {node: folder / f"{turn.name}-{node}.pcapng" for node in of}
+            nodes = {"hosts": (*loads,), "arrays": (*servers,), "both": (*servers, *loads)}[watch.capture.at]
+            gang.captures = {node: folder / f"{turn.name}-{node}.pcapng" for node in nodes}
         for node in place.nodes:
             config = watch_config(
                 expanded,
@@ -155,39 +155,39 @@ async def _gang(
                 ports=ports,
             )
             gang.watches.append(await place.start(node, config))
-        await _ready([*gang.servers, *gang.watches], heard)
+        await _ready([*gang.servers, *gang.watches], messages)
         for host, load in loads.items():
             gang.loads.append(await place.start(host, load))
-        await _ready(gang.loads, heard)
+        await _ready(gang.loads, messages)
         yield gang
     finally:
         await asyncio.gather(*(engine.close() for engine in gang.all()))
 
 
-async def _ready(engines: list[EngineProcess], heard: _Heard) -> None:
+async def _ready(engines: list[EngineProcess], messages: _Messages) -> None:
     for engine, ready in zip(engines, await asyncio.gather(*(e.ready() for e in engines)), strict=True):
-        heard.found[engine.name] = ready.found
+        messages.ready[engine.name] = ready.found
 
 
-async def _listen(engine: EngineProcess, heard: _Heard, on_sample: OnSample, *, loads: bool) -> None:
-    """Keep what one engine says until its result; raises if it is lost."""
+async def _listen(engine: EngineProcess, messages: _Messages, on_sample: OnSample, *, loads: bool) -> None:
+    """Store the messages of one engine until its result. Raises if the engine is lost."""
     async for event in engine.events():
         match event:
             case contract.Phase(phase="measure") if loads:
-                heard.measure_ns.append(event.at_ns)
+                messages.measure_ns.append(event.at_ns)
             case contract.Phase(phase="drain") if loads:
-                heard.drain_ns.append(event.at_ns)
+                messages.drain_ns.append(event.at_ns)
             case contract.Sample():
-                heard.samples.add(engine.node, engine.kind, event.at_ns, event.counters)
-                heard.histograms.add(engine.node, engine.kind, event.at_ns, [h.model_dump() for h in event.histograms])
+                messages.samples.add(engine.node, engine.kind, event.at_ns, event.counters)
+                messages.histograms.add(
+                    engine.node, engine.kind, event.at_ns, [h.model_dump() for h in event.histograms]
+                )
                 if loads:
                     on_sample(engine.node, event)
 
 
 async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float) -> None:
-    """Wait for the results of all loads; raises as soon as any engine fails, with the error of the
-    cause.
-    """
+    """Wait for the results of all loads. If any engine fails, raise the error of the cause."""
     patience = limit_s + DRAIN_S
     before = len(gang.fabrics) + len(gang.servers)
     loads = listeners[before : before + len(gang.loads)]
@@ -202,14 +202,12 @@ async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_
         if not done:
             late = next(e for e, load in zip(gang.loads, loads, strict=True) if not load.done())
             raise LostError(
-                f"{late.name} did not end its load within {patience:.0f} s", "is the array still answering?"
+                f"{late.name} did not end its load within {patience:.0f} s", "check whether the array still responds"
             )
 
 
 async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
-    """Of several failures the one that comes first in the gang's order: an array's before its
-    initiators'.
-    """
+    """Return the failure that is first in the gang's order: an array's before initiators'."""
     await asyncio.wait(listeners, timeout=CAUSE_S)
     errors = [e for task in listeners if task.done() and (e := task.exception()) is not None]
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
@@ -220,24 +218,24 @@ def _outcome(
     expanded: Expanded,
     turn: Repetition,
     gang: _Gang,
-    heard: _Heard,
+    messages: _Messages,
     start_ns: int,
-    off: list[Caveat],
+    link_caveats: list[Caveat],
 ) -> Outcome:
     for engine in gang.all():
-        result = heard.results[engine.name]
-        heard.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
+        result = messages.results[engine.name]
+        messages.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
     study = expanded.at(turn.point)
-    phases = Phases(start_ns, heard.measure_ns, heard.drain_ns)
+    phases = Phases(start_ns, messages.measure_ns, messages.drain_ns)
     measure_start, measure_end = kind.of(study).window(expanded, turn, phases)
-    caveats = [caveat.to_json() for caveat in (*off, *_caveats(study, gang, heard))]
+    caveats = [caveat.to_json() for caveat in (*link_caveats, *_caveats(study, gang, messages))]
     engines = [
         {
             "node": engine.node,
             "engine": engine.kind,
             "version": engine.version,
-            "found": heard.found[engine.name],
-            "values": heard.results[engine.name].values,
+            "found": messages.ready[engine.name],
+            "values": messages.results[engine.name].values,
             "complaints": [f"{c.message} ({c.hint})" for c in engine.complaints],
         }
         for engine in gang.all()
@@ -254,31 +252,33 @@ def _outcome(
         "caveats": caveats,
         "engines": engines,
     }
-    results = [heard.results[engine.name].values for engine in gang.loads]
-    finished = Finished((measure_start, measure_end), heard.samples, heard.histograms, results)
+    results = [messages.results[engine.name].values for engine in gang.loads]
+    finished = Finished((measure_start, measure_end), messages.samples, messages.histograms, results)
     rates = kind.of(study).result(study, finished)
-    return Outcome(record, heard.samples, heard.histograms, gang.tcp, gang.captures, rates)
+    return Outcome(record, messages.samples, messages.histograms, gang.tcp, gang.captures, rates)
 
 
-def _caveats(study: Study, gang: _Gang, heard: _Heard) -> list[Caveat]:
+def _caveats(study: Study, gang: _Gang, messages: _Messages) -> list[Caveat]:
     """Reasons why the repetition is invalid, from the final messages of the engines."""
 
     def total(engines: list[EngineProcess], *names: str) -> int:
-        return int(sum(heard.results[e.name].values.get(name, 0) for e in engines for name in names))
+        return int(sum(messages.results[e.name].values.get(name, 0) for e in engines for name in names))
 
-    found = []
+    caveats = []
     if errors := total(gang.loads, "errors"):
-        found.append(Caveat("io_errors", {"errors": errors}))
-    found += kind.of(study).caveats(study, [heard.results[e.name].values for e in gang.loads])
-    found += lost_packets.of_totals(total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED))
+        caveats.append(Caveat("io_errors", {"errors": errors}))
+    caveats += kind.of(study).caveats(study, [messages.results[e.name].values for e in gang.loads])
+    caveats += lost_packets.of_totals(
+        total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED)
+    )
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:
-        found.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))
+        caveats.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))
     packets, ended = total(gang.watches, "capture_dropped"), total(gang.watches, "capture_cut_short")
     if packets or ended:
-        found.append(Caveat("capture_incomplete", {"packets": packets, "nodes": ended}))
-    # CPUs are the machine's, and each watch tries them all.
-    cpus = max((int(heard.results[e.name].values.get("tcp_unheard_cpus", 0)) for e in gang.watches), default=0)
+        caveats.append(Caveat("capture_incomplete", {"packets": packets, "nodes": ended}))
+    # Every watch tries all CPUs of the machine, so the counts are not added up.
+    cpus = max((int(messages.results[e.name].values.get("tcp_unheard_cpus", 0)) for e in gang.watches), default=0)
     if cpus:
-        found.append(Caveat("tcp_trace_deaf", {"cpus": cpus}))
-    return found
+        caveats.append(Caveat("tcp_trace_deaf", {"cpus": cpus}))
+    return caveats

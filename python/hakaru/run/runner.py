@@ -1,13 +1,13 @@
-"""A whole run: pre-flight, lab, link checks, every repetition in its order, a run directory that is
-right at all times.
+"""A complete run: pre-flight, lab, link checks, every repetition in its order, and a run directory
+that is consistent at all times.
 
-    prepare(…)  → Prepared      the study expanded, the run it goes on with if any; raises before
-                                anything is touched
+    prepare(…)  → Prepared      the expanded study, and the run to resume if any; raises before
+                                anything is changed
     execute(…)  → Path          the finished run directory
 
-A repetition that is interrupted or fails leaves nothing; those before it stay, and `--resume` does
-what is missing. Ctrl-C once: the repetition is dropped, the run directory gets its name with status
-`interrupted`. Twice: at once.
+A repetition that is interrupted or fails leaves nothing behind. Earlier repetitions are kept, and
+`--resume` runs the missing ones. On the first Ctrl-C the current repetition is discarded and the
+run directory gets its name with status `interrupted`. The second Ctrl-C exits at once.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
 
 LATE_STARTS_MAX = 3
-# A `kill` of the process group reaches us directly and once more through the sandbox: that is one
-# Ctrl-C, not two.
+# A `kill` of the process group reaches this process directly and again through the sandbox. Signals
+# this close together count as one Ctrl-C.
 SAME_SIGNAL_S = 0.3
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that may start."""
+    """A run that is ready to start."""
 
     loaded: Loaded
     expanded: Expanded
@@ -68,7 +68,7 @@ class Prepared:
 def prepare(
     loaded: Loaded, options: Options, *, folder: Path, site: Site | None, resume: str | None, command: list[str]
 ) -> Prepared:
-    """Everything that can be refused before a lab is built. Writes nothing."""
+    """Expand the study and perform every check that needs no lab. Writes nothing."""
     resumed = find_run(resume, folder) if resume else None
     run = RunReader(resumed).read("run.json") if resumed else None
     if run is not None:
@@ -91,47 +91,47 @@ def prepare(
     return prepared
 
 
-def _options_of(run: dict[str, Any], asked: Options) -> Options:
-    """The resumed run's own options; what the command line says must not differ from them."""
+def _options_of(run: dict[str, Any], given: Options) -> Options:
+    """Return the resumed run's own options. Those on the command line must not differ from them."""
     options = Options.of_run(run)
-    if asked not in (Options(), options):
+    if given not in (Options(), options):
         raise UsageError(
-            "a run goes on as it began: --quick, --seed, --repetitions and --only cannot change it",
-            "leave them out beside --resume",
+            "--quick, --seed, --repetitions and --only cannot differ from those of the run to resume",
+            "leave them out when you use --resume",
         )
     return options
 
 
 def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> None:
     if run["status"] == "done":
-        raise UsageError(f"{directory.name} is finished", f"hakaru report {directory.name} makes its report again")
+        raise UsageError(f"{directory.name} is finished", f"`hakaru report {directory.name}` writes its report again")
     if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
         raise UsageError(
-            f"{directory.name} was begun by hakaru {run['versions']['hakaru']}, this is {__version__}",
-            "numbers of two versions do not belong into one run; start a new one",
+            f"{directory.name} was started by hakaru {run['versions']['hakaru']}, this is {__version__}",
+            "results from different versions cannot be mixed in one run; start a new one",
         )
     same = RunReader(directory).read("study.json") == prepared.expanded.describe(prepared.loaded.tables)
     if not same or run["site"] != (prepared.site and prepared.site.model_dump(mode="json")):
         raise UsageError(
-            f"the study or site has changed since {directory.name} began",
-            f"{directory / 'study.yaml'} is the study as it was; start a new run for the changed one",
+            f"the study or site has changed after {directory.name} was started",
+            f"{directory / 'study.yaml'} is the original study; start a new run for the changed one",
         )
 
 
 def execute(prepared: Prepared, watch: Watchers) -> Path:
-    """Do it. Raises after the run directory is in order: the error says how the run ended,
-    `--resume` goes on.
+    """Execute the run and return its directory. Raises only after the directory is consistent: the
+    error says how the run ended, and `--resume` continues it.
     """
     return drive(Run(prepared, watch))
 
 
 def drive(run: Run) -> Path:
-    """A run to its end, or to the first SIGINT or SIGTERM."""
+    """Execute a run until its end, or until the first SIGINT or SIGTERM."""
     return asyncio.run(_interruptible(run.go()))
 
 
 async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
-    """`work`, cancelled by the first SIGINT or SIGTERM and ended at once by the second."""
+    """Await `work`. The first SIGINT or SIGTERM cancels it; the second exits at once."""
     task = asyncio.ensure_future(work)
     first: list[tuple[signal.Signals, float]] = []
 
@@ -140,8 +140,8 @@ async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
             first.append((number, time.monotonic()))
             task.cancel()
         elif time.monotonic() - first[0][1] > SAME_SIGNAL_S:
-            # The engines see the end of their stdin, the lab goes with its namespaces: nothing
-            # needs us any more.
+            # Engines end when their stdin is closed, and the lab disappears with its namespaces.
+            # Nothing is left to clean up.
             os._exit(128 + number)
 
     loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ async def _interruptible(work: Coroutine[Any, Any, Path]) -> Path:
 
 
 class _InterruptedRun(Exception):
-    """A run was cancelled and its directory put in order."""
+    """A run was cancelled, and its directory is consistent."""
 
     def __init__(self, directory: Path, done: int, total: int, hint: str) -> None:
         super().__init__(str(directory))
@@ -172,8 +172,8 @@ class _InterruptedRun(Exception):
 
 
 class Run:
-    """One run while it goes on. A run that chooses its repetitions as it goes (`hakaru.tune.run`)
-    builds on it.
+    """A run in progress. `hakaru.tune.run`, which chooses its repetitions during the run, derives
+    from it.
     """
 
     def __init__(self, prepared: Prepared, watch: Watchers) -> None:
@@ -185,19 +185,19 @@ class Run:
         self._meta: dict[str, Any] = {}
 
     async def go(self) -> Path:
-        """The whole run; the run directory is in order when this returns or raises."""
+        """Execute the run. The run directory is consistent when this returns or raises."""
         writer = self._open()
         try:
             async with self._place(writer) as place:
                 await self._repetitions(writer, place)
-                # By now the lab has been all that its points wanted it to be.
+                # By now the lab has been in every state that the points ask for.
                 writer.write("lab.json", place.describe())
         except asyncio.CancelledError:
             directory = self._close(writer, "interrupted", None)
             raise _InterruptedRun(directory, len(self._done), self._total, self._how_to_resume(directory)) from None
         except HakaruError as e:
-            # A full disk refuses this too; then the directory stays partial, which --resume takes
-            # as well.
+            # On a full disk this fails too. The directory then stays partial, which --resume
+            # accepts as well.
             with contextlib.suppress(HakaruError):
                 directory = self._close(writer, "interrupted" if isinstance(e, Interrupted) else "failed", e)
                 hint = f"{e.hint}; {len(self._done)} of {self._total} repetitions are kept: " if self._done else ""
@@ -210,10 +210,10 @@ class Run:
         return len(self._expanded.repetitions)
 
     def _how_to_resume(self, directory: Path) -> str:
-        return f"`hakaru run {self._prepared.loaded.study.id} --resume {directory.name}` goes on"
+        return f"`hakaru run {self._prepared.loaded.study.id} --resume {directory.name}` continues it"
 
     def _open(self) -> RunWriter:
-        """A new run directory, or the one that is resumed."""
+        """Create a run directory, or reopen the one to resume."""
         prepared, study = self._prepared, self._prepared.loaded.study
         if prepared.resumed is not None:
             writer = RunWriter.reopen(prepared.resumed)
@@ -294,11 +294,11 @@ class Run:
             try:
                 yield LabPlace(checked, self._expanded.study.origin)
             finally:
-                # Every TCP that its points have asked for has stood by now.
+                # By now every TCP configuration that the points ask for has been in use.
                 writer.write("lab.json", checked.describe())
 
     def _earlier_variants(self) -> list[dict[str, Any]]:
-        """Links that the points of the resumed run had changed, as checked at that time."""
+        """Link variants of the resumed run, with their checks."""
         resumed = self._prepared.resumed
         if resumed is None or not (resumed / "lab.json").is_file():
             return []
@@ -306,7 +306,7 @@ class Run:
         return variants
 
     def _caveat(self, caveat: Caveat) -> None:
-        """Once in run.json, however often the run is resumed."""
+        """Add a caveat to run.json, once even if the run is resumed."""
         if caveat.to_json() not in self._meta["caveats"]:
             self._meta["caveats"].append(caveat.to_json())
 
@@ -334,8 +334,8 @@ class Run:
             )
 
     async def _repetition(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
-        """One repetition; tried again if this machine was too busy to start the engines
-        together.
+        """Run one repetition. Tries again, up to 3 times in total, if this machine was too busy to
+        start the engines together.
         """
         began = time.monotonic()
         hosts = len(place.loads(self._expanded, turn))
@@ -355,14 +355,14 @@ class Run:
         raise AssertionError("unreachable")
 
     def _close(self, writer: RunWriter, status: str, error: HakaruError | None) -> Path:
-        """Put the run directory in order and give it its name."""
+        """Complete the run directory and give it its final name."""
         self._meta |= {
             "status": status,
             "error": error and error.message,
             "ended": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         }
         if not (writer.directory / "lab.json").is_file():
-            # The lab never stood; analysis still finds what was asked.
+            # The lab was not built. Analysis still finds its plan.
             writer.write("lab.json", self._prepared.lab.describe() if self._prepared.lab else {})
         writer.write("run.json", self._meta)
         directory = writer.finish()
@@ -371,21 +371,19 @@ class Run:
 
 
 class Clock(Protocol):
-    """Knows how long the rest of a run takes."""
+    """Estimates the remaining time of a run."""
 
     def took(self, turn: Repetition, seconds: float) -> None:
-        """A repetition took this long."""
+        """Record the duration of a repetition."""
         ...
 
     def left_s(self, left: list[Repetition]) -> float:
-        """Seconds until the report is there."""
+        """Expected seconds until the report is written, with these repetitions left."""
         ...
 
 
 class _Remaining:
-    """The duration of the rest of a run: the planned one at first, then an estimate from the
-    repetitions that ended.
-    """
+    """Remaining time of a run: planned at first, then scaled by the repetitions that have ended."""
 
     def __init__(self, prepared: Prepared) -> None:
         expanded, self._planned_s = prepared.expanded, dict[str, float]()
@@ -395,11 +393,11 @@ class _Remaining:
         self._took_s = self._planned_for_s = 0.0
 
     def took(self, turn: Repetition, seconds: float) -> None:
-        """A repetition took this long."""
+        """Record the duration of a repetition."""
         self._took_s += seconds
         self._planned_for_s += self._planned_s[turn.point.id]
 
     def left_s(self, left: list[Repetition]) -> float:
-        """Seconds until the report is there."""
+        """Expected seconds until the report is written, with these repetitions left."""
         slower = self._took_s / self._planned_for_s if self._planned_for_s else 1.0
         return slower * sum(self._planned_s[turn.point.id] for turn in left) + planned.REPORT_S

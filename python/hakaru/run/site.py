@@ -1,9 +1,8 @@
-"""A site in the place of a lab: this host in front of iSCSI LUs that exist, and what may be done to
-them.
+"""A site instead of a lab: this host, existing iSCSI LUs, and whether they may be written to.
 
-Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a
-point would write, and where none would, the engine is told to refuse writes as well. Numbers from a
-site have the origin `measured`.
+An LU is written to only if the site declares it `expendable: true`. Otherwise a run is refused if a
+point would write, and the engine is configured to refuse writes as well. Results from a site have
+the origin `measured`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HOST = "this-host"
 
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
-    """Whether writes are allowed; raises `UsageError` if a point writes to what is not
+    """Whether writes are allowed. Raises `UsageError` if a point writes to an LU that is not
     expendable.
     """
     _check_captures(expanded)
@@ -32,25 +31,25 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
 
 
 def _check_captures(expanded: Expanded) -> None:
-    """Engines of a site are on this host."""
+    """Refuse captures at arrays, because the engines of a site run on this host only."""
     watch = expanded.study.watch
     if watch is not None and watch.capture is not None and watch.capture.at != "hosts":
         raise UsageError(
-            f"nothing was written: the study captures at {watch.capture.at}, and a site's arrays are other machines",
-            "let `watch.capture.at` be `hosts`",
+            f"nothing was written: the study captures at {watch.capture.at}, but a site's arrays are other machines",
+            "set `watch.capture.at` to `hosts`",
         )
 
 
-def refusal(site: Site, lu: SiteLu, why: str, otherwise: str) -> UsageError:
+def refusal(site: Site, lu: SiteLu, reason: str, otherwise: str) -> UsageError:
     return UsageError(
-        f"nothing was written: {why}, and site {site.name!r} does not say that "
-        f"LU {lu.lun} of {lu.target_name} at {lu.portal} is expendable",
+        f"nothing was written: {reason}, and site {site.name!r} does not declare "
+        f"LU {lu.lun} of {lu.target_name} at {lu.portal} expendable",
         "; ".join(part for part in ("if all data on it may be lost, add `expendable: true` to it", otherwise) if part),
     )
 
 
 class SitePlace:
-    """This host in front of a site's LUs."""
+    """This host, as the place of loads on a site's LUs."""
 
     def __init__(self, site: Site, *, allow_writes: bool) -> None:
         self.site = site
@@ -59,35 +58,33 @@ class SitePlace:
         self.allow_writes = allow_writes
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
-        """Nothing of a site is ours to check."""
+        """Return True, because the links of a site are not checked."""
         return True
 
-    async def take_on(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """A site is as it is."""
+    async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
+        """Do nothing, because a site cannot be adjusted."""
         return []
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """An engine on this host, in its own network."""
+        """Start an engine on this host, in the host's network."""
         return await EngineProcess.spawn(node, config)
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.FabricEngineConfig]:
-        """A site's network is not ours."""
+        """Return nothing, because a site's network is not emulated."""
         return {}
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """A site's arrays are not ours to start."""
+        """Return nothing, because a site's arrays are running already."""
         return {}
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """The whole load on this host; whether images fit, engines see when they ask for the
+        """The entire load, on this host. Engines check whether images fit when they read the
         capacity.
         """
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
     def describe(self) -> dict[str, Any]:
-        """For lab.json: the equipment that was loaded. Nothing of it was built or checked by
-        hakaru.
-        """
+        """Return the equipment for lab.json. hakaru has built and checked none of it."""
         return {
             "nodes": [{"name": HOST, "kind": "host"}],
             "links": [],

@@ -1,22 +1,21 @@
-"""The file of a site: equipment that exists, to be loaded instead of a lab. `load_site(path) ->
-Site`.
+"""The file of a site: existing equipment to load instead of a lab. `load_site(path) -> Site`.
 
     format: 1
     name: our array
-    lus:                     # VMs are dealt to these in turn, instead of the study's columns
+    lus:                     # VMs are assigned to these in turn, instead of the study's columns
       - portal: 192.0.2.10:3260
         target_name: iqn.2011-10.example.vendor:array
         lun: 0
         expendable: true     # all data on it may be lost; without this nothing is written
         role: destination                 # for backups alone: `source` or `destination`
-    chap:                                 # for targets that want to know who logs in
+    chap:                                 # for targets that require authentication
       name: vm
-      secret_file: vm.secret              # the only line of a file; relative to this one
+      secret_file: vm.secret              # the only line of a file; relative to this file
       target: {name: array, secret_file: array.secret}   # mutual: the target's proof
 
-Nothing is written to an LU unless the site says `expendable: true` for it: the run is refused if a
-point would write, and where none would, the engine is told to refuse writes as well. Numbers from a
-site have the origin `measured`.
+An LU is written to only if the site declares it `expendable: true`. Otherwise a run is refused if a
+point would write, and the engine is configured to refuse writes as well. Results from a site have
+the origin `measured`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
 
 
 class SiteLu(Part):
-    """An LU that exists."""
+    """An existing LU."""
 
     portal: Annotated[str, StringConstraints(pattern=_PORTAL, max_length=280)] = Field(
         description="address:port; IPv6 as [address]:port"
@@ -44,26 +43,26 @@ class SiteLu(Part):
     target_name: Annotated[str, StringConstraints(min_length=1, max_length=223, pattern=r"^\S+$")]
     lun: int = Field(ge=0, le=255)
     expendable: bool = Field(default=False, description="all data on it may be lost")
-    role: Literal["source", "destination"] | None = Field(default=None, description="what backups use it for")
+    role: Literal["source", "destination"] | None = Field(default=None, description="use of the LU in backups")
 
 
 class SiteUser(Part):
-    """A CHAP name, and the file with its secret: secrets do not stand in files that are shown
-    around.
+    """A CHAP name, and the file with its secret. Site files contain no secrets, because users share
+    them.
     """
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
-    secret_file: str = Field(min_length=1, description="its only line is the secret, 12 to 255 bytes")
+    secret_file: str = Field(min_length=1, description="file whose only line is the secret, 12 to 255 bytes")
 
     def user(self) -> contract.ChapUser:
-        """For the engine, which reads the file."""
+        """Return the configuration of the engine, which reads the file."""
         return contract.ChapUser(name=self.name, secret=contract.SecretFile(path=self.secret_file))
 
 
 class SiteChap(SiteUser):
     """Credentials with which all VMs log in."""
 
-    target: SiteUser | None = Field(default=None, description="what the targets must prove to be (mutual CHAP)")
+    target: SiteUser | None = Field(default=None, description="credentials that targets must prove (mutual CHAP)")
     algorithms: list[contract.ChapAlgorithm] = Field(
         default=contract.STRONG,
         min_length=1,
@@ -71,7 +70,7 @@ class SiteChap(SiteUser):
     )
 
     def config(self) -> contract.ChapConfig:
-        """For the engine."""
+        """Return the configuration of the engine."""
         target = self.target.user() if self.target else None
         return contract.ChapConfig(user=self.user(), target=target, algorithms=self.algorithms)
 
@@ -90,22 +89,23 @@ class Site(Part):
 
 
 def load_site(path: Path) -> Site:
-    """The site in a file; every error names file:line:column. Files of secrets are there, and named
-    by full paths.
+    """Load a site from a file. Every error names file:line:column. Checks that files of secrets
+    exist, and makes their paths absolute.
     """
     site = validate(read_document(path), Site)
     if site.chap is None:
         return site
-    return site.model_copy(update={"chap": _found(site.chap, path.parent)})
+    return site.model_copy(update={"chap": _with_absolute_paths(site.chap, path.parent)})
 
 
-def _found(chap: SiteChap, folder: Path) -> SiteChap:
+def _with_absolute_paths(chap: SiteChap, folder: Path) -> SiteChap:
     users: list[SiteUser] = [chap, *([chap.target] if chap.target else [])]
     paths = [(folder / user.secret_file).resolve() for user in users]
     for user, secret in zip(users, paths, strict=True):
         if not secret.is_file():
             raise UsageError(
-                f"the secret of CHAP user {user.name!r} is not in {secret}", "name a file whose only line is the secret"
+                f"{secret}: no such file for the secret of CHAP user {user.name!r}",
+                "name a file whose only line is the secret",
             )
     target = chap.target.model_copy(update={"secret_file": str(paths[1])}) if chap.target else None
     return chap.model_copy(update={"secret_file": str(paths[0]), "target": target})

@@ -1,15 +1,15 @@
-"""The run directory: written so that a reader sees whole files only, read back by analysis, report
-and query.
+"""The run directory: written so that a reader sees only complete files, and read by analysis,
+report and query.
 
-    RunWriter      writes RUN.partial/, each file aside, synced and renamed; `finish` gives it its
-                   name
+    RunWriter      writes RUN.partial/, each file first under another name, then synced and renamed;
+                   `finish` gives the directory its name
     RunReader      reads RUN/ (or RUN.partial/)
     find_run       `latest`, a name or a path → directory
-    read_series, series_table, write_tcp   what a watch wrote about TCP connections, as a table
+    read_series, series_table, write_tcp   the TCP series that a watch wrote, as a table
     Samples, Histograms   columns being collected for one repetition's Parquet files
     query          SQL over runs, points, repetitions, samples, histograms, tcp, metrics (read only)
 
-The format is drawn in ARCHITECTURE.md, "A run directory".
+ARCHITECTURE.md, "A run directory", shows the format.
 """
 
 from hakaru.store.directory import FORMAT, RunReader, RunWriter, find_run, list_runs, runs_folder

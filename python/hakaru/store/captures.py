@@ -1,8 +1,8 @@
-"""The captures of a repetition: pcapng files that watches wrote, put to rest in the run directory.
+"""The captures of a repetition: pcapng files that watches wrote, moved to the run directory.
 
-A watch writes parts (`NODE-00001.pcapng`, …) and deletes the oldest. Here they become
-`capture/POINT-R-NODE.pcapng`, or keep their numbers where there are several: those that the first
-number lacks were deleted.
+A watch writes parts (`NODE-00001.pcapng`, …) and deletes the oldest. A single part becomes
+`capture/POINT-R-NODE.pcapng`. Several parts keep their numbers; if the first number is not 1, the
+earlier parts were deleted.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ SUFFIX = ".pcapng"
 
 
 def capture_parts(file: Path) -> list[Path]:
-    """Return the files of a capture that a watch wrote to `file` in parts, in order."""
+    """Return the parts of the capture that a watch wrote to `file`, in order."""
     numbered = re.compile(re.escape(file.stem) + r"-(\d{5,})" + re.escape(file.suffix))
     parts = [(int(match[1]), path) for path in file.parent.iterdir() if (match := numbered.fullmatch(path.name))]
     return [path for _, path in sorted(parts)]
 
 
 def keep_captures(folder: Path, stem: str, files: Mapping[str, Path]) -> list[Path]:
-    """Move what was captured (node → the file that its watch was told) to `folder`. What lies there
-    afterwards.
+    """Move captures (node → the configured file of its watch) to `folder`. Returns the moved
+    files.
     """
     kept: list[Path] = []
     try:

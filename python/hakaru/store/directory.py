@@ -1,9 +1,8 @@
 """The run directory: its writer, its reader, and how a user names one.
 
-A run is written as `RUN.partial/` and renamed to `RUN/` when it ends (done or interrupted). Inside,
-a repetition counts as finished when its `repetitions/POINT-R.json` is there, which is written last.
-Both together mean that a run that was killed at any instant can be resumed and never shows half a
-repetition.
+A run is written as `RUN.partial/` and renamed to `RUN/` when it ends (done or interrupted). A
+repetition counts as finished if its `repetitions/POINT-R.json` exists, which is written last. A run
+that was killed at any instant can therefore be resumed, and never shows half a repetition.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 
 FORMAT = 2
-"""Of run directories; 2: study.json has `load`, run.json the kind of the study."""
+"""Format of run directories. 2: study.json has `load`, run.json has the kind of the study."""
 PARTIAL = ".partial"
 WATCHING = "watching"
-"""In a run that is being written: what watches write until a repetition is over."""
+"""Folder, in a run that is being written, to which watches write during a repetition."""
 RUNS_ENV = "HAKARU_RUNS"
 
 
@@ -41,17 +40,17 @@ def runs_folder(out: Path | None = None) -> Path:
 
 
 def list_runs(folder: Path) -> list[Path]:
-    """Runs in `folder` that this hakaru can read, oldest first; partial ones too."""
-    every = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
-    described = [(p, _described(p)) for p in every]
+    """Runs in `folder` that this hakaru can read, oldest first, including partial ones."""
+    directories = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
+    described = [(p, _described(p)) for p in directories]
     return [p for p, run in sorted(described, key=_by_start) if run.get("format") == FORMAT]
 
 
 def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
     """Directory of the run `name`: `latest`, a name in `folder`, or a path.
 
-    `measured`: only a run with results will do. `latest` is then the last one that did not fail.
-    Raises UsageError for a run that is not there, has no results or is recorded in another format.
+    `measured`: the run must have results, and `latest` is the last one that did not fail. Raises
+    UsageError for a run that does not exist, has no results or is recorded in another format.
     """
     if name == "latest":
         return _latest(folder, measured)
@@ -64,9 +63,9 @@ def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
 
 def _latest(folder: Path, measured: bool) -> Path:
     runs = list_runs(folder)
-    fit = [p for p in runs if not measured or (_described(p).get("status") != "failed" and _has_results(p))]
-    if fit:
-        return fit[-1]
+    matching = [p for p in runs if not measured or (_described(p).get("status") != "failed" and _has_results(p))]
+    if matching:
+        return matching[-1]
     if runs:
         message = f"none of the {len(runs)} runs in {folder} has results"
         raise UsageError(message, f"see why the last one failed: {runs[-1] / 'run.json'}")
@@ -75,15 +74,15 @@ def _latest(folder: Path, measured: bool) -> Path:
 
 def _check_readable(directory: Path, measured: bool) -> None:
     run = _described(directory)
-    again = f"`hakaru run {run.get('study', 'STUDY')}`"
+    run_command = f"`hakaru run {run.get('study', 'STUDY')}`"
     if run.get("format") != FORMAT:
         message = (
             f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
         )
-        raise UsageError(message, f"open it with the version that recorded it, or measure again: {again}")
+        raise UsageError(message, f"open it with the version that recorded it, or measure again: {run_command}")
     if measured and not _has_results(directory):
         message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"
-        raise UsageError(message, f"{again[:-1]} --resume {directory.name}` measures what is missing")
+        raise UsageError(message, f"{run_command[:-1]} --resume {directory.name}` measures what is missing")
 
 
 def _has_results(directory: Path) -> bool:
@@ -91,7 +90,7 @@ def _has_results(directory: Path) -> bool:
 
 
 def _described(directory: Path) -> dict[str, Any]:
-    """run.json; empty where it cannot be read."""
+    """Contents of run.json; empty if it cannot be read."""
     try:
         run = json.loads((directory / "run.json").read_bytes())
     except (OSError, ValueError):
@@ -104,19 +103,19 @@ def _by_start(described: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
 
 
 class RunWriter:
-    """Writes one run directory. Every method leaves whole files only, or raises
+    """Writes one run directory. Every method leaves only complete files, or raises
     `EnvironmentError_`.
     """
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is an existing `RUN.partial/`; use `create` or `reopen`. No other can write
-        it meanwhile.
+        """Lock `directory`, an existing `RUN.partial/`, against other writers. Use `create` or
+        `reopen`.
         """
         self.directory = directory
         self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            # Goes with the process, however that ends: a run that was killed can be resumed at
-            # once.
+            # The lock is released when the process ends for any reason, so that a killed run can be
+            # resumed at once.
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._lock)
@@ -124,7 +123,7 @@ class RunWriter:
 
     @classmethod
     def create(cls, folder: Path, study: str, now: dt.datetime) -> RunWriter:
-        """A new `RUN.partial/` in `folder`, which is made if it is not there."""
+        """Create a `RUN.partial/` in `folder`, which is created if absent."""
         name = f"{study}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         directory = folder / f"{name}{PARTIAL}"
         try:
@@ -136,13 +135,13 @@ class RunWriter:
 
     @classmethod
     def reopen(cls, directory: Path) -> RunWriter:
-        """Go on with a run that was interrupted: it becomes `RUN.partial/` again."""
+        """Continue an interrupted run: rename it to `RUN.partial/` again."""
         if directory.suffix != PARTIAL:
             partial = directory.with_name(directory.name + PARTIAL)
             try:
                 directory.rename(partial)
             except OSError as e:
-                raise environment_error(directory, "cannot go on with", e) from e
+                raise environment_error(directory, "cannot continue", e) from e
             directory = partial
         return cls(directory)
 
@@ -152,23 +151,23 @@ class RunWriter:
         return self.directory.name.removesuffix(PARTIAL)
 
     def write(self, file: str, value: Any) -> None:
-        """`FILE` with `value` as JSON."""
+        """Write `value` to `file` as JSON."""
         write_json(self.directory / file, value)
 
     def write_bytes(self, file: str, raw: bytes) -> None:
-        """`FILE` with the bytes `raw`."""
+        """Write the bytes `raw` to `file`."""
         write_atomic(self.directory / file, lambda out: out.write(raw))
 
     def series_folder(self, wanted: bool = True) -> Path:
-        """Return the folder to which watches write during a repetition. It is created, and cleared
-        of the files of a killed run, if it is `wanted`.
+        """Return the folder to which watches write during a repetition. If `wanted`, create it, and
+        remove the files of a killed run.
         """
         folder = self.directory / WATCHING
         if wanted:
             try:
                 folder.mkdir(exist_ok=True)
-                for left in folder.iterdir():
-                    left.unlink()
+                for file in folder.iterdir():
+                    file.unlink()
             except OSError as e:
                 raise environment_error(folder, "cannot write to", e) from e
         return folder
@@ -181,10 +180,11 @@ class RunWriter:
         tcp: Mapping[str, Path] | None = None,
         captures: Mapping[str, Path] | None = None,
     ) -> None:
-        """One repetition; its JSON comes last, since its presence says that the rest is whole.
+        """Write one repetition. Its JSON is written last, because its presence marks the rest as
+        complete.
 
         `tcp`: node → the file that its watch wrote, which is then removed. `captures`: node → the
-        file that its watch was told to capture to, in parts, which are then moved.
+        configured capture file of its watch, whose parts are then moved.
         """
         stem = f"{repetition['point']}-{repetition['repetition']}"
         samples.write(self.directory / "samples" / f"{stem}.parquet")
@@ -199,7 +199,7 @@ class RunWriter:
         write_json(self.directory / "repetitions" / f"{stem}.json", repetition)
 
     def forget_repetition(self, point: str, repetition: int) -> None:
-        """Remove a repetition that is to be done again; its JSON goes first."""
+        """Remove a repetition that is to be repeated, its JSON first."""
         stem = f"{point}-{repetition}"
         try:
             (self.directory / "repetitions" / f"{stem}.json").unlink(missing_ok=True)
@@ -208,19 +208,19 @@ class RunWriter:
             for part in (self.directory / "capture").glob(f"{stem}-*{SUFFIX}"):
                 part.unlink()
         except OSError as e:
-            raise environment_error(self.directory, "cannot go on with", e) from e
+            raise environment_error(self.directory, "cannot continue", e) from e
 
     def close(self) -> None:
-        """Let go of the directory, finished or not. Safe to call twice."""
+        """Unlock the directory, finished or not. Safe to call twice."""
         if self._lock >= 0:
             os.close(self._lock)
         self._lock = -1
 
     def finish(self) -> Path:
-        """Give the run its name; returns the directory."""
+        """Give the run its final name. Returns the directory."""
         target = self.directory.with_name(self.name)
         try:
-            # A repetition that was not finished leaves something there.
+            # A repetition that did not finish leaves files there.
             shutil.rmtree(self.directory / WATCHING, ignore_errors=True)
             self.directory.rename(target)
             sync_directory(target.parent)
@@ -241,7 +241,7 @@ class RunReader:
         self.directory = directory
 
     def read(self, file: str) -> Any:
-        """`FILE` as JSON."""
+        """Return the contents of the JSON file `file`."""
         path = self.directory / file
         try:
             return json.loads(path.read_bytes())
@@ -253,8 +253,8 @@ class RunReader:
     def repetitions(self) -> list[dict[str, Any]]:
         """Finished repetitions, in the order they were run."""
         files = sorted((self.directory / "repetitions").glob("*.json"))
-        read = [self.read(str(f.relative_to(self.directory))) for f in files]
-        return sorted(read, key=lambda r: int(r["order"]))
+        records = [self.read(str(f.relative_to(self.directory))) for f in files]
+        return sorted(records, key=lambda record: int(record["order"]))
 
     def samples(self, point: str, repetition: int) -> pa.Table:
         """Samples of one repetition."""
@@ -265,15 +265,15 @@ class RunReader:
         return self._table("histograms", point, repetition)
 
     def tcp(self, point: str, repetition: int) -> pa.Table | None:
-        """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study did
-        not want one.
+        """Series of the TCP connections of one repetition (`store.tcp.TCP`); None if the study
+        records none.
         """
         path = self.directory / "tcp" / f"{point}-{repetition}.parquet"
         return self._table("tcp", point, repetition) if path.exists() else None
 
     def captures(self, point: str, repetition: int) -> list[Path]:
-        """Captures of one repetition, `POINT-R-NODE.pcapng` or the parts of those; empty if the
-        study wanted none.
+        """Captures of one repetition, `POINT-R-NODE.pcapng` or their parts; empty if the study
+        records none.
         """
         return sorted((self.directory / "capture").glob(f"{point}-{repetition}-*{SUFFIX}"))
 

@@ -1,8 +1,8 @@
-"""Files that are there whole or not at all: written aside, synced, renamed.
+"""Atomic writing of files: under a temporary name, then synced and renamed.
 
-Called by everything that writes into a run directory. A full disk, a read-only directory or a
-missing permission becomes an `EnvironmentError_` that names the file and says what to do; what was
-written aside is removed.
+Called by all code that writes to a run directory. A full disk, a read-only directory or a missing
+permission becomes an `EnvironmentError_` that names the file and says what to do, and the temporary
+file is removed.
 """
 
 from __future__ import annotations
@@ -18,39 +18,40 @@ from typing import IO, Any
 from hakaru.errors import EnvironmentError_
 
 HINTS = {
-    errno.ENOSPC: "free some space, then go on with `hakaru run STUDY --resume RUN`; finished repetitions are kept",
-    errno.EDQUOT: "your quota is used up: free some space, then go on with --resume",
+    errno.ENOSPC: "free some space, then continue with `hakaru run STUDY --resume RUN`; finished repetitions are kept",
+    errno.EDQUOT: "your quota is used up: free some space, then continue with --resume",
     errno.EROFS: "the file system is read-only: name another folder with --out or HAKARU_RUNS",
     errno.EACCES: "you may not write there: name another folder with --out or HAKARU_RUNS",
     errno.EPERM: "you may not write there: name another folder with --out or HAKARU_RUNS",
     errno.ENOTDIR: "a part of that path is a file: name another folder with --out or HAKARU_RUNS",
-    errno.EEXIST: "something of that name is there: name another folder with --out or HAKARU_RUNS",
+    errno.EEXIST: "something with that name exists: name another folder with --out or HAKARU_RUNS",
 }
 
 
 def environment_error(path: Path, doing: str, error: OSError) -> EnvironmentError_:
-    """`error` as one that a user can act on."""
+    """Convert `error` to an error with a hint for the user. `doing` begins the message."""
     reason = error.strerror or str(error)
     hint = HINTS.get(error.errno or 0, "name another folder with --out or HAKARU_RUNS")
     return EnvironmentError_(f"{doing} {path}: {reason}", hint)
 
 
 def write_atomic(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Give `path` the bytes that `fill` writes, or leave it as it was and raise
-    `EnvironmentError_`.
+    """Replace the contents of `path` by the bytes that `fill` writes. On failure, leave it
+    unchanged and raise `EnvironmentError_`.
     """
-    # Two processes may write the same file (each report analyses its run): each aside is its own.
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    # Two processes may write the same file (each report analyses its run), so each has a temporary
+    # file of its own.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("wb") as file:
+        with temporary.open("wb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
-        aside.rename(path)
+        temporary.rename(path)
         sync_directory(path.parent)
     except OSError as e:
         with contextlib.suppress(OSError):
-            aside.unlink()
+            temporary.unlink()
         raise environment_error(path, "cannot write", e) from e
 
 

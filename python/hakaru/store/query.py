@@ -1,4 +1,4 @@
-"""SQL over runs: `hakaru query SQL`. Reads run directories, changes nothing, reaches nothing else.
+"""SQL over runs: `hakaru query SQL`. Reads run directories only, and changes nothing.
 
 | view | columns |
 |---|---|
@@ -10,8 +10,8 @@
 | `tcp` | run, point, repetition, and the columns of a TCP series (`docs/reference/watch.md`) |
 | `metrics` | run, point, factors (JSON), origin, metric, mean, low, high, n, unit; `summary.json` |
 
-The views are Arrow data handed to an in-memory DuckDB whose external access is off and whose
-settings are locked, so a query cannot read or write any file, load an extension or reach a host.
+The views are Arrow data in an in-memory DuckDB whose external access is off and whose settings are
+locked, so that a query cannot read or write any file, load an extension or connect to a host.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
         "unit": pa.string(),
     },
 }
-_WHERE = [("run", pa.string()), ("point", pa.string()), ("repetition", pa.int32())]
+_KEYS = [("run", pa.string()), ("point", pa.string()), ("repetition", pa.int32())]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Columns and rows that a query gave."""
+    """Columns and rows of a query's result."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
@@ -93,13 +93,13 @@ def query(sql: str, folder: Path) -> Answer:
         connection.register("samples", _dataset(runs, "samples", SAMPLES))
         connection.register("histograms", _dataset(runs, "histograms", HISTOGRAMS))
         connection.register("tcp", _dataset(runs, "tcp", TCP))
-        # Or a query could name variables of this process as tables.
+        # Otherwise a query could name variables of this process as tables.
         connection.execute("SET python_enable_replacements = false")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         cursor = connection.execute(sql)
-        columns_found = [column[0] for column in cursor.description or []]
-        return Answer(columns_found, cursor.fetchall() if columns_found else [])
+        names = [column[0] for column in cursor.description or []]
+        return Answer(names, cursor.fetchall() if names else [])
     except (duckdb.Error, pa.ArrowException, OSError) as e:
         message = str(e).strip()
         raise UsageError(
@@ -110,8 +110,8 @@ def query(sql: str, folder: Path) -> Answer:
 
 
 def _collect(directory: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
-    """Rows of one run for every view that is made of JSON. Keys of the file that no view has are
-    left out.
+    """Add the rows of one run to every view that is made from JSON. Keys without a column are left
+    out.
     """
     reader = RunReader(directory)
     run = reader.read("run.json")
@@ -138,17 +138,17 @@ def _collect(directory: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
 def _dataset(runs: Iterable[Path], kind: str, columns: pa.Schema) -> ds.Dataset:
     """All Parquet files of a kind as one dataset; run, point and repetition come from the path."""
     file_format = ds.ParquetFileFormat()
-    schema = pa.schema([*_WHERE, *columns])
+    schema = pa.schema([*_KEYS, *columns])
     fragments = []
     for directory in runs:
         for finished in sorted((directory / "repetitions").glob("*.json")):
             point, _, repetition = finished.stem.rpartition("-")
             path = directory / kind / f"{finished.stem}.parquet"
             if kind == "tcp" and not path.exists():
-                continue  # The study did not want one.
-            where = (ds.field("run") == directory.name.removesuffix(PARTIAL)) & (ds.field("point") == point)
-            where &= ds.field("repetition") == pa.scalar(int(repetition), pa.int32())
+                continue  # The study records no TCP series.
+            keys = (ds.field("run") == directory.name.removesuffix(PARTIAL)) & (ds.field("point") == point)
+            keys &= ds.field("repetition") == pa.scalar(int(repetition), pa.int32())
             fragments.append(
-                file_format.make_fragment(str(path.resolve()), pa.fs.LocalFileSystem(), partition_expression=where)
+                file_format.make_fragment(str(path.resolve()), pa.fs.LocalFileSystem(), partition_expression=keys)
             )
     return ds.FileSystemDataset(fragments, schema, file_format, pa.fs.LocalFileSystem())

@@ -1,7 +1,7 @@
 """Samples and histograms of one repetition: collected as columns, written as Parquet.
 
-Called by the runner for every `sample` and `result` an engine sends. Nothing is computed here:
-counters stay cumulative, histograms stay encoded.
+Called by the runner for every `sample` and `result` of an engine. Nothing is computed here:
+counters stay cumulative, and histograms stay encoded.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Samples:
         return len(self._columns[0])
 
     def add(self, node: str, engine: str, at_ns: int, counters: Mapping[str, Mapping[str, float]]) -> None:
-        """All counters of one engine at one instant of `CLOCK_MONOTONIC`."""
+        """Add all counters of one engine at one instant of `CLOCK_MONOTONIC`, in nanoseconds."""
         nodes, engines, entities, names, instants, values = self._columns
-        for entity, of_entity in counters.items():
-            for name, value in of_entity.items():
+        for entity, entity_counters in counters.items():
+            for name, value in entity_counters.items():
                 nodes.append(node)
                 engines.append(engine)
                 entities.append(entity)
@@ -62,7 +62,7 @@ class Samples:
                 values.append(float(value))
 
     def table(self) -> pa.Table:
-        """Return a table, which `write` writes."""
+        """Return the rows as a table."""
         return _table(SAMPLES, self._columns)
 
     def write(self, path: Path) -> None:
@@ -71,7 +71,7 @@ class Samples:
 
 
 class Histograms:
-    """Rows `node, engine, entity, name, at_ns, hdr`; `at_ns` is null for the whole measuring
+    """Rows `node, engine, entity, name, at_ns, hdr`; `at_ns` is null for the entire measuring
     phase.
     """
 
@@ -82,14 +82,14 @@ class Histograms:
         return len(self._columns[0])
 
     def add(self, node: str, engine: str, at_ns: int | None, histograms: Iterable[Mapping[str, str]]) -> None:
-        """Histograms of the interval that ends at `at_ns`, or of the whole measuring phase."""
+        """Add histograms of the interval that ends at `at_ns`; None: the entire measuring phase."""
         for histogram in histograms:
             row = (node, engine, histogram["entity"], histogram["name"], at_ns, histogram["hdr"])
             for column, value in zip(self._columns, row, strict=True):
                 column.append(value)
 
     def table(self) -> pa.Table:
-        """Return a table, which `write` writes."""
+        """Return the rows as a table."""
         return _table(HISTOGRAMS, self._columns)
 
     def write(self, path: Path) -> None:

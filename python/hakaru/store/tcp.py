@@ -1,9 +1,8 @@
-"""The TCP series of a repetition: from the files that watches wrote to one Parquet file.
+"""The TCP series of a repetition: conversion of the files that watches wrote to one Parquet file.
 
-The form of a watch's file is told by its own first line (docs/reference/watch.md): kinds of records
-with their columns. Here a kind becomes the column `source`, and a column that a kind lacks is null
-in its rows, as is every number that the kernel does not tell. Rows are in the order of their
-instants.
+The first line of a watch's file describes its format (docs/reference/watch.md): the kinds of
+records with their columns. A kind becomes the column `source`. A column that a kind lacks is null
+in its rows, as is every number that the kernel does not report. Rows are ordered by time.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ STATES = (
     "closing",
     "syn_received",
 )
-"""State of a connection by the kernel's number for it."""
+"""States of a connection, indexed by the kernel's number."""
 CONGESTION_STATES = ("open", "disorder", "window_reduced", "recovery", "loss")
-"""State of congestion control by the kernel's number for it."""
+"""States of congestion control, indexed by the kernel's number."""
 _WORDS: Mapping[str, tuple[str | None, ...]] = {"state": STATES, "congestion_state": CONGESTION_STATES}
 
 _NUMBERS = (
@@ -79,15 +78,15 @@ TCP = pa.schema(
         *(pa.field(name, pa.int64()) for name in _NUMBERS),
     ]
 )
-"""`source`: `sock_diag`, `tcp_probe`, `retransmit`, `state` or `lost`; `socket`: its cookie, unique
-on the machine.
+"""`source`: `sock_diag`, `tcp_probe`, `retransmit`, `state` or `lost`; `socket`: the socket's
+cookie, unique on the machine.
 """
 
 
 @dataclass(frozen=True)
 class Series:
-    """The records of one watch, as arrays by kind. `cut`: its writer was killed, and the end is
-    missing.
+    """The records of one watch, as arrays by kind. `cut`: the end is missing, because the writer
+    was killed.
     """
 
     kinds: dict[str, np.ndarray[Any, Any]]
@@ -95,7 +94,7 @@ class Series:
 
 
 def read_series(path: Path) -> Series:
-    """Read a watch's file. Raises LostError if it is none of this version."""
+    """Read a watch's file. Raises LostError if it is not a series of this version."""
     try:
         with path.open("rb") as file:
             header = _read_header(path, file.readline(_HEADER_MAX))
@@ -108,7 +107,7 @@ def read_series(path: Path) -> Series:
     while at + _BLOCK.size <= len(body):
         kind, count = _BLOCK.unpack_from(body, at)
         if kind not in columns:
-            raise _not_ours(path, f"a block of kind {kind}, which its first line does not name")
+            raise _unreadable(path, f"it has a block of kind {kind}, which its first line does not name")
         name, record = columns[kind]
         end = at + _BLOCK.size + count * record.itemsize
         if end > len(body):
@@ -116,7 +115,7 @@ def read_series(path: Path) -> Series:
         blocks[name].append(np.frombuffer(body, record, count, at + _BLOCK.size))
         at = end
     kinds = {
-        name: np.concatenate(found) if (found := blocks[name]) else np.empty(0, record)
+        name: np.concatenate(arrays) if (arrays := blocks[name]) else np.empty(0, record)
         for name, record in columns.values()
     }
     return Series(kinds, at != len(body))
@@ -125,17 +124,17 @@ def read_series(path: Path) -> Series:
 def _read_header(path: Path, line: bytes) -> dict[str, Any]:
     try:
         header = json.loads(line)
-        told = (header["format"], header["version"], header["byte_order"])
+        identity = (header["format"], header["version"], header["byte_order"])
     except (ValueError, KeyError, TypeError):
-        raise _not_ours(path, "its first line is no header") from None
-    if told != (FORMAT, VERSION, "little"):
-        raise _not_ours(path, f"its first line says {told}")
+        raise _unreadable(path, "its first line is no header") from None
+    if identity != (FORMAT, VERSION, "little"):
+        raise _unreadable(path, f"its first line says {identity}")
     return dict(header)
 
 
-def _not_ours(path: Path, why: str) -> LostError:
+def _unreadable(path: Path, reason: str) -> LostError:
     return LostError(
-        f"{path} is no TCP series that is understood: {why}", "hakaru and hakaru-engine must be of one version"
+        f"{path} is not a readable TCP series: {reason}", "install hakaru and hakaru-engine of the same version"
     )
 
 
@@ -144,7 +143,7 @@ def _record_type(columns: list[list[str]]) -> np.dtype[Any]:
 
 
 def series_table(node: str, series: Series) -> pa.Table:
-    """A watch's records as rows of the Parquet file, in the order of their instants."""
+    """A watch's records as rows of the Parquet file, ordered by time."""
     sockets = series.kinds["socket"]
     by_number = {int(row["socket"]): row for row in sockets}
     tables = [
@@ -181,19 +180,19 @@ def _constant(word: str, rows: int) -> pa.Array:
 
 
 def _socket_columns(numbers: np.ndarray[Any, Any], by_number: Mapping[int, Any]) -> dict[str, pa.Array]:
-    """Addresses, cookie and congestion control of the sockets that the rows name by number."""
+    """Addresses, cookie and congestion control of the sockets, which the rows name by number."""
     order = sorted(by_number)
-    where = np.searchsorted(order, numbers).astype(np.int32)
+    positions = np.searchsorted(order, numbers).astype(np.int32)
 
     def text(column: str) -> pa.Array:
         words = [by_number[number][column].decode() or None for number in order]
         unique = sorted({word for word in words if word})
         index = pa.array([None if word is None else unique.index(word) for word in words], pa.int32())
-        return pa.DictionaryArray.from_arrays(index.take(pa.array(where)), pa.array(unique, pa.string()))
+        return pa.DictionaryArray.from_arrays(index.take(pa.array(positions)), pa.array(unique, pa.string()))
 
     cookies = pa.array([int(by_number[number]["cookie"]) for number in order], pa.uint64())
     return {
-        "socket": cookies.take(pa.array(where)),
+        "socket": cookies.take(pa.array(positions)),
         "local": text("local"),
         "peer": text("peer"),
         "congestion_control": text("congestion_control"),
@@ -211,20 +210,20 @@ def _words(values: np.ndarray[Any, Any], words: tuple[str | None, ...]) -> pa.Ar
 
 
 def _numbers(values: np.ndarray[Any, Any]) -> pa.Array:
-    """All bits set: not told."""
+    """Numbers of a column. All bits set means that the kernel does not report it: null."""
     return pa.array(values.astype(np.int64), pa.int64(), mask=values == np.iinfo(values.dtype).max)
 
 
 def write_tcp(path: Path, series: Mapping[str, Path]) -> dict[str, bool]:
-    """`path` with the series of all nodes (node → the watch's file). Node → whether its end is
-    missing.
+    """Write the series of all nodes (node → the watch's file) to `path`. Returns node → whether the
+    end of its series is missing.
     """
-    read = {node: read_series(file) for node, file in series.items()}
-    tables = [series_table(node, found) for node, found in read.items()]
+    by_node = {node: read_series(file) for node, file in series.items()}
+    tables = [series_table(node, records) for node, records in by_node.items()]
     table = pa.concat_tables(tables).unify_dictionaries() if tables else TCP.empty_table()
 
     def fill(file: IO[bytes]) -> None:
         pq.write_table(table, file, compression="zstd")
 
     write_atomic(path, fill)
-    return {node: found.cut for node, found in read.items()}
+    return {node: records.cut for node, records in by_node.items()}

@@ -1,4 +1,4 @@
-"""Studies: what is asked, of which lab, at which points.
+"""Studies: the question, the lab, the load and the points.
 
     load(name)                      id or path → Loaded (study, source, tables); UsageError says
                                     file:line:column
@@ -6,8 +6,8 @@
     of_described(study.json)        pure: the study of a run
     study_schema()                  JSON Schema (draft-07) for editors
 
-A study file is data: it runs no command, reads no file outside its folder, reaches no host it was
-not given.
+A study file is data: it runs no command, reads no file outside its folder, and connects only to the
+hosts that it is given.
 """
 
 from hakaru.study.expand import Expanded, Point, Repetition, expand, of_described

@@ -18,8 +18,8 @@ from hakaru.suggest import did_you_mean
 
 
 class Load(Part):
-    """The load of a study on its lab: `load:`. Each kind derives its own and makes `kind` a Literal
-    of its name.
+    """The load of a study on its lab: `load:`. Each kind derives its own class, in which `kind` is
+    a Literal of its name.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Load(Part):
 
 def load_models() -> dict[str, type[Load]]:
     """Kind → the model of its load, of every kind that a study may name."""
-    return {name: one.study.load for name, one in kind.of_studies().items()}
+    return {name: study_kind.study.load for name, study_kind in kind.of_studies().items()}
 
 
 class _ByKind:

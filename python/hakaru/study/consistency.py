@@ -1,7 +1,7 @@
 """Checks of a study that concern several fields.
 
-`problems` is pure: a study → places, messages and hints. Called by `load` once the shapes are
-right. Storage and lab are looked at as they are written and as they are at every point
+`problems` is pure and returns places, messages and hints. `load` calls it after validating the
+shapes. Storage and lab are checked as written, and as they are at every point
 (`consistency_points`).
 """
 
@@ -24,24 +24,24 @@ from hakaru.units import format_size
 
 def problems(study: Study) -> list[Problem]:
     """All problems of a study, in the order of the checks."""
-    found = [*_standing_parts(study), *_factors(study), *_variables(study)]
-    found = found or [*kind.of(study).problems(study)]
-    # Points of a study that does not hold together would only say the same again.
-    if found:
-        return found
+    of_study = [*_equipment(study), *_factors(study), *_variables(study)]
+    of_study = of_study or [*kind.of(study).problems(study)]
+    # The points of an inconsistent study would only repeat the same problems.
+    if of_study:
+        return of_study
     lab = plan_lab(study.lab)
     return [
-        *point_problems(study, lambda changed: one_study(changed) or [*_standing(lab, changed)]),
+        *point_problems(study, lambda changed: one_study(changed) or [*_adjustment(lab, changed)]),
         *_expectations(study),
     ]
 
 
 def one_study(study: Study) -> list[Problem]:
     """Problems at one point: lab, storage, load."""
-    return _standing_parts(study) or [*kind.of(study).point_problems(study)]
+    return _equipment(study) or [*kind.of(study).point_problems(study)]
 
 
-def _standing_parts(study: Study) -> list[Problem]:
+def _equipment(study: Study) -> list[Problem]:
     """Problems of lab and storage."""
     problems = [*_lab(study)]
     written = study.arrays or ({"": study.array} if study.array else {})
@@ -50,9 +50,9 @@ def _standing_parts(study: Study) -> list[Problem]:
     return problems
 
 
-def _standing(lab: LabPlan, changed: Study) -> Iterator[Problem]:
-    """The lab is built once: a point can change what its nodes and links do, not which there
-    are.
+def _adjustment(lab: LabPlan, changed: Study) -> Iterator[Problem]:
+    """Problems of a point that would change the nodes or links of the lab. The lab is built once,
+    so a point can change only their settings.
     """
     try:
         check_adjustable(lab, plan_lab(changed.lab))
@@ -82,7 +82,7 @@ def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
         if lu.size % lu.block:
             yield (*place, "lus", i, "size"), f"not a multiple of the block length {lu.block}", ""
         if lu.placement is None and not isinstance(array.model, NoModel):
-            yield (*place, "lus", i), "placement is missing", "say on which RAID group the LU lies"
+            yield (*place, "lus", i), "placement is missing", "name the RAID group of the LU: `placement: {group: 0}`"
     yield from _overlaps(place, array)
     model = array.model
     groups = len(model.groups) if isinstance(model, ArrayModel) else None
@@ -92,7 +92,9 @@ def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
 
 
 def _overlaps(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
-    """Two LUs on the same bytes of a RAID group: the model would serve both as one place."""
+    """Problems of two LUs on the same bytes of a RAID group, which the model would treat as one
+    place.
+    """
     ends: dict[int, tuple[int, int]] = {}
     placed = [(lu.placement.group, lu.placement.offset, i) for i, lu in enumerate(array.lus) if lu.placement]
     for group, offset, i in sorted(placed):
@@ -104,10 +106,10 @@ def _overlaps(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Proble
 
 
 def _variables(study: Study) -> Iterator[Problem]:
-    own = kind.of(study).factors
+    kind_factors = kind.of(study).factors
     used = {name for _, block in blocks_of(study) for name in block.levels()}
     for name in study.variables:
-        if name in own:
+        if name in kind_factors:
             message = f"{name!r} is a factor of every study of kind {study.kind}"
             yield ("variables", name), message, "choose another name"
         elif name not in used:
@@ -115,17 +117,17 @@ def _variables(study: Study) -> Iterator[Problem]:
 
 
 def _factors(study: Study) -> Iterator[Problem]:
-    own = kind.of(study).factors
+    kind_factors = kind.of(study).factors
     for place, block in blocks_of(study):
         for name, levels in block.levels().items():
-            if name in own:
+            if name in kind_factors:
                 continue
             if name not in study.variables:
-                what = f"no factor {name!r}: neither {', '.join(own)} nor" if own else f"no factor {name!r}: not"
+                others = f": neither {', '.join(kind_factors)} nor" if kind_factors else ": not"
                 yield (
                     (*place, name),
-                    f"{what} one of the study's variables",
-                    did_you_mean(name, [*own, *study.variables]),
+                    f"no factor {name!r}{others} one of the study's variables",
+                    did_you_mean(name, [*kind_factors, *study.variables]),
                 )
                 continue
             variable = study.variables[name]
@@ -151,7 +153,7 @@ def _repeated(study: Study) -> Iterator[Problem]:
                 levels = tuple(sorted((k, level_text(v)) for k, v in point.items()))
                 if levels in seen:
                     shown = ", ".join(f"{k} {v}" for k, v in point.items())
-                    yield (*place, i), f"the point {shown} stands there twice", "leave one out"
+                    yield (*place, i), f"the point {shown} is given twice", "leave one out"
                     return
                 seen.add(levels)
 
@@ -184,7 +186,7 @@ def _expectations(study: Study) -> Iterator[Problem]:
 
 
 def _where(study: Study, place: tuple[str | int, ...], part: Any) -> Iterator[Problem]:
-    """An expectation about a level that no point has would never be judged."""
+    """Problems of levels that no point has: an expectation about them would never be judged."""
     known = _levels(study)
     for field in ("where", "of", "to"):
         for name, level in (getattr(part, field, None) or {}).items():
@@ -202,12 +204,12 @@ def _where(study: Study, place: tuple[str | int, ...], part: Any) -> Iterator[Pr
 
 
 def _levels(study: Study) -> dict[str, list[str]]:
-    """Factor → its levels as text, of every block of both forms, in the order of the study."""
-    found: dict[str, dict[str, None]] = {}
+    """Factor → its levels as text, from every block of both forms, in the order of the study."""
+    levels_of: dict[str, dict[str, None]] = {}
     for _, block in blocks_of(study):
         for name, levels in block.levels().items():
-            found.setdefault(name, {}).update(dict.fromkeys(map(level_text, levels)))
-    return {name: list(levels) for name, levels in found.items()}
+            levels_of.setdefault(name, {}).update(dict.fromkeys(map(level_text, levels)))
+    return {name: list(levels) for name, levels in levels_of.items()}
 
 
 def _is_number(level: str, number: float) -> bool:
@@ -225,11 +227,15 @@ def _has(point: Mapping[str, Any], where: Where) -> bool:
 
 
 def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> Iterator[Problem]:
-    """Both sides of a ratio must be one point each in the full form; the quick form may lack it."""
+    """Problems of a ratio whose sides do not match one point each in the full form. The quick form
+    may lack these points.
+    """
     points = [point for block in study.factors for point in block.points()]
     for field in ("of", "to"):
-        fit = [p for p in points if _has(p, getattr(ratio, field))]
-        if len(fit) != 1:
-            message = "no point matches" if not fit else f"{len(fit)} points match; exactly one is needed"
-            hint = "name a level of every factor that distinguishes them" if fit else "`hakaru plan` lists the points"
+        matching = [p for p in points if _has(p, getattr(ratio, field))]
+        if len(matching) != 1:
+            message = f"{len(matching)} points match; exactly one is needed" if matching else "no point matches"
+            hint = (
+                "name a level of every factor that distinguishes them" if matching else "`hakaru plan` lists the points"
+            )
             yield (*place, field), message, hint

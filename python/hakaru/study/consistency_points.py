@@ -1,7 +1,7 @@
-"""Every point of a study, looked at as a study that was written so. Pure.
+"""Checks of every point of a study, as a study with the changes of the point's levels. Pure.
 
-A problem is put where its cause stands: at the change of the variable's level, or, for a variable
-that sets places, at the level in the block of factors; else at the block, with the point named.
+A problem is reported at its cause: at the change of the variable's level, or, for a variable that
+sets places, at the level in the block of factors; else at the block, with the point named.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OneStudy = Callable[[Study], list[Problem]]
 
 
 def forms_of(study: Study) -> Iterator[tuple[Path_, list[Factors]]]:
-    """Blocks of the full and of the quick form, where it has its own, with the place of the
+    """Blocks of the full form and, if it has its own, of the quick form, each with the place of the
     list.
     """
     yield ("factors",), study.factors
@@ -42,9 +42,9 @@ def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
     base = study
     if study.quick and study.quick.changes:
         changes = [Change(place, value) for place, value in study.quick.changes.items()]
-        found = _problem(study, changes, one_study, ("quick",), "in the quick form")
-        if found:
-            yield found
+        problem = _problem(study, changes, one_study, ("quick",), "in the quick form")
+        if problem:
+            yield problem
             return
         base = quick_form(study)
     seen: set[str] = set()
@@ -58,21 +58,21 @@ def point_problems(study: Study, one_study: OneStudy) -> Iterator[Problem]:
                     continue
                 seen.add(key)
                 shown = ", ".join(f"{name} {level_text(level)}" for name, level in factors.items())
-                found = _clash(changes, place, factors) or _problem(form, changes, one_study, place, f"at {shown}")
-                if found:
-                    yield found
+                problem = _clash(changes, place, factors) or _problem(form, changes, one_study, place, f"at {shown}")
+                if problem:
+                    yield problem
 
 
 def _clash(changes: list[Change], place: Path_, factors: dict[str, Any]) -> Problem | None:
-    """Two variables of a point that change the same place: whose value holds would be an
-    accident.
+    """Problem of two variables of a point that change the same place, so that the value would
+    depend on their order.
     """
     for i, change in enumerate(changes):
         for other in changes[:i]:
             shorter = min(len(change.path), len(other.path))
             if change.variable != other.variable and change.path[:shorter] == other.path[:shorter]:
                 message = f"{other.variable} and {change.variable} both change {change.place}"
-                return place, message, "vary them in blocks of their own"
+                return place, message, "vary them in separate blocks"
     return None
 
 
@@ -83,28 +83,28 @@ def _problem(study: Study, changes: list[Change], one_study: OneStudy, block: Pa
     except PlaceError as e:
         return _place_of(study, e.change, block), f"{e.change.place}: {e.message}", e.hint
     try:
-        found = one_study(Study.model_validate(written))
+        problems = one_study(Study.model_validate(written))
     except ValidationError as e:
         first = next(explain(written, Study, e))
-        return _blamed(study, changes, first.path, block, where, first.what, first.hint)
-    if not found:
+        return _located(study, changes, first.path, block, where, first.message, first.hint)
+    if not problems:
         return None
-    path, message, hint = found[0]
-    return _blamed(study, changes, path, block, where, f"{dotted(path)}: {message}", hint)
+    path, message, hint = problems[0]
+    return _located(study, changes, path, block, where, f"{dotted(path)}: {message}", hint)
 
 
-def _blamed(
+def _located(
     study: Study, changes: list[Change], path: Path_, block: Path_, where: str, message: str, hint: str
 ) -> Problem:
-    """At the change that concerns `path`; the nearest of several."""
+    """Report a problem at the change that concerns `path`; at the nearest one of several."""
     parts = tuple(str(part) for part in path)
-    fit = [c for c in changes if c.path[: len(parts)] == parts or parts[: len(c.path)] == c.path]
-    chosen = max(fit, key=lambda c: len(c.path), default=None)
-    # Where the error names something around several changes (the whole lab), any of them may be the
-    # cause.
-    alone = chosen is not None and (len(fit) == 1 or len(chosen.path) <= len(parts))
-    if chosen is not None and alone:
-        return _place_of(study, chosen, block), message, hint
+    related = [c for c in changes if c.path[: len(parts)] == parts or parts[: len(c.path)] == c.path]
+    nearest = max(related, key=lambda c: len(c.path), default=None)
+    # If the error concerns a part that encloses several changes (the entire lab), any of them may
+    # be the cause.
+    is_cause = nearest is not None and (len(related) == 1 or len(nearest.path) <= len(parts))
+    if nearest is not None and is_cause:
+        return _place_of(study, nearest, block), message, hint
     return block, f"{where}: {message}", hint
 
 

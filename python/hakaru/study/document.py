@@ -1,13 +1,14 @@
-"""A YAML document as plain data that remembers where each part of it stands.
+"""A YAML document as plain data, with the place of each part in the file.
 
-Reads untrusted text: nothing in it is executed, nothing outside it is read. Before any value is
-built, the event stream is counted, so that a file of a few lines cannot grow into gigabytes
-(aliases of aliases) or exhaust the stack. Called by `hakaru.study.load` for studies,
-`hakaru.run.site` for sites, `hakaru.array.load` for arrays. Knows nothing of what the data means.
+The text is untrusted: nothing in it is executed, and nothing outside it is read. Before any value
+is built, the nodes of the event stream are counted, so that a file of a few lines cannot grow into
+gigabytes (aliases of aliases) or exhaust the stack. Called by `hakaru.study.load` for studies,
+`hakaru.run.site_file` for sites, `hakaru.array.load` for arrays. Independent of the meaning of the
+data.
 
 Refused, each with `file:line:column`: more than 1 MiB, nesting deeper than 32, more than 20 000
-nodes (aliases counted as what they stand for), tags (`!x`), duplicate keys, keys that are not text,
-several documents.
+nodes (an alias counts as the nodes that it refers to), tags (`!x`), duplicate keys, keys that are
+not text, several documents.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ class Document:
     keys: dict[Path_, Place] = field(default_factory=dict)
 
     def error(self, place: Place, message: str, hint: str = "") -> UsageError:
-        """A UsageError with its place in the file."""
+        """Return a UsageError with a place in the file."""
         return UsageError(f"{self.name}:{place.line}:{place.column}: {message}", hint)
 
     def place_of(self, path: Path_, *, key: bool = False) -> Place:
-        """Place of the value (or the key) at `path`, else of the nearest part around it."""
+        """Place of the value (or the key) at `path`, else of the nearest part that encloses it."""
         if key and path in self.keys:
             return self.keys[path]
         while path not in self.values and path:
@@ -62,20 +63,20 @@ class Document:
 
 
 def read_document(path: Path, name: str | None = None) -> Document:
-    """Read `path`; every error is a `UsageError` that begins with `name` (default: the path) and a
+    """Read `path`. Every error is a `UsageError` that begins with `name` (default: the path) and a
     place.
     """
-    shown = name or str(path)
+    name = name or str(path)
     try:
         with path.open("rb") as file:
             raw = file.read(SIZE_MAX + 1)
     except OSError as e:
-        raise UsageError(f"{shown}: {e.strerror or e}", "check the path and the permissions of the file") from e
-    return parse_document(raw, shown)
+        raise UsageError(f"{name}: {e.strerror or e}", "check the path and the permissions of the file") from e
+    return parse_document(raw, name)
 
 
 def parse_document(raw: bytes, name: str) -> Document:
-    """Data and places of the YAML 1.2 document in `raw`."""
+    """Parse the YAML 1.2 document in `raw`. Raises UsageError."""
     document = Document(name, None)
     if len(raw) > SIZE_MAX:
         raise document.error(
@@ -111,15 +112,19 @@ def _yaml() -> YAML:
 
 
 def _count(document: Document, text: str) -> None:
-    """Refuse depth, size and tags on the event stream, in which an alias is still one event."""
-    size_of: dict[str, int] = {}  # nodes an anchor stands for; absent while it is still open
+    """Refuse excessive depth, excessive size and tags in the event stream, in which an alias is
+    still a single event.
+    """
+    size_of: dict[str, int] = {}  # nodes that an anchor refers to; absent while it is still open
     open_: list[tuple[str | None, int]] = []  # anchor of each open collection, nodes seen before it
     total = 0
     for event in _yaml().parse(text):
         place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, AliasEvent):
             if event.anchor not in size_of:
-                raise document.error(place, f"alias *{event.anchor} stands for nothing yet", "anchors come first")
+                raise document.error(
+                    place, f"alias *{event.anchor} has no anchor before it", "put the anchor before its aliases"
+                )
             total += size_of[event.anchor]
         elif isinstance(event, NodeEvent):
             tag = getattr(event, "tag", None)
@@ -137,7 +142,7 @@ def _count(document: Document, text: str) -> None:
         if len(open_) > DEPTH_MAX:
             raise document.error(place, f"nested deeper than {DEPTH_MAX}", "flatten it")
         if total > NODES_MAX:
-            raise document.error(place, f"more than {NODES_MAX} values, aliases counted as what they stand for")
+            raise document.error(place, f"more than {NODES_MAX} values, including those that aliases refer to")
 
 
 def _build(document: Document, node: Node, path: Path_) -> Any:
@@ -155,7 +160,7 @@ def _build(document: Document, node: Node, path: Path_) -> Any:
         key = key_node.value
         if key in data:
             first = document.keys[(*path, key)]
-            hint = f"it stands first on line {first.line}; keep one"
+            hint = f"it is first on line {first.line}; keep one"
             raise document.error(place, f"{dotted((*path, key))}: duplicate key", hint)
         document.keys[(*path, key)] = place
         data[key] = _build(document, value_node, (*path, key))
@@ -163,9 +168,7 @@ def _build(document: Document, node: Node, path: Path_) -> Any:
 
 
 def _scalar(document: Document, node: ScalarNode, path: Path_) -> Any:
-    """A scalar by the tag that YAML 1.2's core schema resolves; everything else (dates) stays
-    text.
-    """
+    """Convert a scalar by its tag in YAML 1.2's core schema. Other scalars (dates) stay text."""
     kind = (node.tag or "").rpartition(":")[2]
     text: str = node.value
     try:

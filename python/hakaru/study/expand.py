@@ -1,8 +1,8 @@
-"""From a study to what will be run: points, and their repetitions in shuffled order. Pure.
+"""Expansion of a study to its points, and their repetitions in shuffled order. Pure.
 
-Repetitions of all points are shuffled together, so that whatever drifts while a run goes on
-(temperature, neighbours) falls on all points alike instead of on the last ones. The same study,
-form and seed give the same order.
+Repetitions of all points are shuffled together, so that a drift during the run (temperature, other
+programs) affects all points alike instead of the last ones. The same study, form and seed give the
+same order.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from hakaru.study.tables import Row
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of factor levels. `id` is `p` and its place in the study, counted from 1."""
+    """One combination of factor levels. `id` is `p` and its number in the study, counted from 1."""
 
     id: str
     factors: dict[str, Any]
     study: Study | None = field(default=None, compare=False, repr=False)
-    """The study with the changes of these levels made; None if it was not expanded."""
+    """The study with the changes of these levels; None if it was not expanded."""
     label: str = field(default="", compare=False)
-    """Shown while it runs, instead of its factors."""
+    """Text shown while the point runs, instead of its factors."""
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """One repetition (counted from 1) of a point; `order` (from 1) is when its turn comes."""
+    """One repetition (counted from 1) of a point. `order` (from 1) is its position in the run."""
 
     point: Point
     repetition: int
@@ -39,13 +39,13 @@ class Repetition:
 
     @property
     def name(self) -> str:
-        """`p03-2`: point and repetition."""
+        """Point and repetition: `p03-2`."""
         return f"{self.point.id}-{self.repetition}"
 
 
 @dataclass(frozen=True)
 class Expanded:
-    """A study with every choice made: what `study.json` holds."""
+    """A study with its points, order, seed and times; the contents of `study.json`."""
 
     study: Study
     quick: bool
@@ -55,11 +55,11 @@ class Expanded:
     repetitions: tuple[Repetition, ...]
 
     def at(self, point: Point) -> Study:
-        """The study as it is at a point: its levels' changes made."""
+        """The study at a point, with the changes of its levels."""
         return point.study or self.study
 
     def describe(self, tables: dict[str, list[Row]]) -> dict[str, Any]:
-        """As JSON; the rows of each published table stand with its reference."""
+        """Return the contents of study.json. Each reference includes the rows of its table."""
         described = self.study.model_dump(mode="json", by_alias=True, exclude={"quick", "seed", "measure"})
         for reference in described["reference"]:
             reference["rows"] = tables[reference["table"]]
@@ -74,13 +74,13 @@ class Expanded:
 
 
 def shown(point: Point) -> str:
-    """The point's levels: `case throttled, tcp 2009`."""
+    """The point's levels as text: `case throttled, tcp 2009`."""
     return ", ".join(f"{name} {level_text(level)}" for name, level in point.factors.items())
 
 
 def of_described(described: Mapping[str, Any]) -> Study:
-    """The study from what `Expanded.describe` gave (study.json), without published tables. Raises
-    ValidationError where that was changed.
+    """Restore a study from study.json (`Expanded.describe`), without published tables. Raises
+    ValidationError if the file was changed.
     """
     fields = {field.alias or name for name, field in Study.model_fields.items()} - {"quick"}
     written = {k: v for k, v in described.items() if k in fields}
@@ -98,8 +98,8 @@ def expand(
 ) -> Expanded:
     """Points in the order of the study, repetitions in the order of the run.
 
-    `only` keeps the points whose factor has one of the given levels (as text): `{"vms": {"1",
-    "7"}}`.
+    `only` keeps only points with one of the given levels (as text) of each factor: `{"vms": {"1",
+    "7"}}`. `seed` and `repetitions` override those of the study.
     """
     form = study.quick if quick else None
     if form is not None:
@@ -109,13 +109,13 @@ def expand(
     if repetitions is not None:
         measure = measure.model_copy(update={"repetitions": repetitions})
     seed = study.seed if seed is None else seed
-    every = [factors for block in blocks for factors in block.points()]
-    width = max(2, len(str(len(every))))
-    # An id is the point's place in the study, whether or not `only` leaves others out: it means the
-    # same in all runs.
+    combinations = [factors for block in blocks for factors in block.points()]
+    width = max(2, len(str(len(combinations))))
+    # An ID is the point's number in the study even if `only` leaves out other points, so that it
+    # means the same in all runs.
     points = tuple(
         Point(f"p{place:0{width}}", factors, study.at(factors))
-        for place, factors in enumerate(every, start=1)
+        for place, factors in enumerate(combinations, start=1)
         if all(name in factors and level_text(factors[name]) in levels for name, levels in (only or {}).items())
     )
     order = [(point, r) for point in points for r in range(1, measure.repetitions + 1)]

@@ -12,30 +12,32 @@ from pydantic import Field, model_validator
 from hakaru.study.part import FactorName, Id, Level, Line, Part, Text
 
 Where = dict[FactorName, Level | None]
-"""Factor → level of the points that something is about; points may have more factors than those.
+"""Factor → level that selects points; the points may have further factors.
 
-A level `null`: points that lack the factor, so where it is as the study has it by itself.
+A level `null` selects points that lack the factor and therefore have the value of the study.
 """
 
 
 class Reference(Part):
-    """A published table that our curve is laid over."""
+    """A published table that results are compared with."""
 
     table: Id = Field(description="TABLE.csv in the study's folder, else in hakaru's own `reference/`")
     title: Text
     source: Line
-    where: Where = Field(default_factory=dict, description="points that it is compared with")
-    over: str = Field(description="factor and column that the rows go by")
-    metrics: dict[str, str] = Field(min_length=1, description="our metric → its column (same unit)")
-    column: str | None = Field(default=None, description="column that the rows go by, if it is not called as `over`")
+    where: Where = Field(default_factory=dict, description="points that the table is compared with")
+    over: str = Field(description="factor, and column of its levels")
+    metrics: dict[str, str] = Field(min_length=1, description="metric of the study → column (same unit)")
+    column: str | None = Field(default=None, description="column of the levels, if its name differs from `over`")
     levels: dict[str, Level] = Field(
-        default_factory=dict, description="our level → the table's, where they are not called alike"
+        default_factory=dict, description="level of the study → level of the table, if they differ"
     )
-    combine: Literal["sum"] | None = Field(default=None, description="what makes one value of several rows of a level")
+    combine: Literal["sum"] | None = Field(
+        default=None, description="how to combine several rows of a level into one value"
+    )
 
     @property
     def goes_by(self) -> str:
-        """The column of the table that holds the level of a row."""
+        """The column of the table that holds the levels."""
         return self.column or self.over
 
 
@@ -63,8 +65,8 @@ class ExpectReference(Part):
 
 
 class ExpectBelowPeak(Part):
-    """At `at`, the metric's mean lies `low_percent` to `high_percent` under its highest mean over
-    `over`.
+    """At the level `at` of the factor `over`, the metric's mean lies `low_percent` to
+    `high_percent` below its highest mean.
     """
 
     kind: Literal["below_peak"]
@@ -78,13 +80,13 @@ class ExpectBelowPeak(Part):
 
 def _bounded(at_least: float | None, at_most: float | None) -> None:
     if at_least is None and at_most is None:
-        raise ValueError("say `at_least`, `at_most` or both")
+        raise ValueError("give `at_least`, `at_most` or both")
     if at_least is not None and at_most is not None and at_least > at_most:
         raise ValueError("`at_least` is more than `at_most`")
 
 
 class ExpectBound(Part):
-    """The metric's mean is at least and at most so much, at every point of `where`."""
+    """The metric's mean is at least `at_least` and at most `at_most` at every point of `where`."""
 
     kind: Literal["bound"]
     metric: str
@@ -99,8 +101,8 @@ class ExpectBound(Part):
 
 
 class ExpectRatio(Part):
-    """The metric's mean at the point `of` is at least and at most so many times that at the point
-    `to`.
+    """The metric's mean at the point `of`, divided by that at the point `to`, is at least
+    `at_least` and at most `at_most`.
     """
 
     kind: Literal["ratio"]

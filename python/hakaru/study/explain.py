@@ -1,4 +1,4 @@
-"""Explains pydantic's errors: the part of the study, the fault, and a valid alternative. Pure.
+"""Explanations of pydantic's errors: the part of the study, the fault, and a valid value. Pure.
 
 Called by `load` for files and by `consistency` for points, whose study does not come from a file.
 """
@@ -23,13 +23,13 @@ class Explained:
 
     path: Path_
     at_key: bool
-    what: str
+    message: str
     hint: str
 
 
 def explain(data: Any, model: type[BaseModel], error: ValidationError) -> Iterator[Explained]:
-    """Every error of `data` as a `model`. Misspelt fields come first, because each also causes a
-    less helpful error about a missing field.
+    """Explain every error of `data` as a `model`. Misspelt fields come first, because each also
+    causes a less helpful error about a missing field.
     """
     errors = sorted(error.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
     return (_explain(data, model, details) for details in errors)
@@ -44,24 +44,24 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
         missing = error["loc"][-1]
         return Explained(path, False, f"{dotted((*path, missing))}: missing", f"add `{missing}:` here")
     hint = str(error.get("ctx", {}).get("hint", ""))
-    given = value_at(data, path)
-    limit = _limit(error, given)
+    value = value_at(data, path)
+    limit = _limit(error, value)
     if limit is not None:
-        return Explained(path, False, f"{dotted(path)}: {limit} (found {given!r})", "")
+        return Explained(path, False, f"{dotted(path)}: {limit} (found {value!r})", "")
     if error["type"] == "model_type" and path:
         example, known = _example(model, path, data)
-        what = f"{dotted(path)}: needs fields, for example {example} (found {str(given)[:80]!r})"
-        return Explained(path, False, what, f"valid here: {', '.join(known)}")
+        needs = f"{dotted(path)}: needs fields, for example {example} (found {str(value)[:80]!r})"
+        return Explained(path, False, needs, f"valid here: {', '.join(known)}")
     if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] in _PATTERNS:
-        return Explained(path, False, f"{dotted(path)}: invalid name {given!r}", _PATTERNS[error["ctx"]["pattern"]])
+        return Explained(path, False, f"{dotted(path)}: invalid name {value!r}", _PATTERNS[error["ctx"]["pattern"]])
     message = error["msg"].removeprefix("Value error, ")
-    shown = f" (found {given!r})" if isinstance(given, str | int | float | bool) and repr(given) not in message else ""
-    return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{shown[:80]}", hint)
+    found = f" (found {value!r})" if isinstance(value, str | int | float | bool) and repr(value) not in message else ""
+    return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{found[:80]}", hint)
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
-    """`loc` without what pydantic adds to name a member of a union, and without a missing field's
-    name.
+    """`loc` without the names that pydantic adds for members of a union, and without the name of a
+    missing field.
     """
     path: list[str | int] = []
     for part in loc:
@@ -80,7 +80,7 @@ def uncapitalised(message: str) -> str:
 
 
 def value_at(data: Any, path: Path_) -> Any:
-    """The part of `data` at `path`, as the file has it."""
+    """The part of `data` at `path`."""
     for part in path:
         data = data[part]
     return data
@@ -101,14 +101,14 @@ _LIMITS = {
 """Type of an error → key of its bound, and the phrase for it."""
 
 
-def _limit(error: ErrorDetails, given: Any) -> str | None:
+def _limit(error: ErrorDetails, value: Any) -> str | None:
     """The violated bound, in the kind of unit that the file uses; None for other errors."""
     if error["type"] not in _LIMITS:
         return None
-    name, says = _LIMITS[error["type"]]
+    name, phrase = _LIMITS[error["type"]]
     bound = error["ctx"][name]
-    shown = format_as(given, int(bound)) if isinstance(given, str) else None
-    return f"{says} {shown or f'{bound:g}'}"
+    bound_text = format_as(value, int(bound)) if isinstance(value, str) else None
+    return f"{phrase} {bound_text or f'{bound:g}'}"
 
 
 def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[str]]:
@@ -128,12 +128,12 @@ def _value(field: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:
-    """Fields of the schema at `path`; for a union, those of the member whose `kind` matches."""
+    """Fields of the schema at `path`; of a union, those of the member whose `kind` matches."""
     return sorted({key for member in _members(schema, path, data) for key in member.get("properties", {})})
 
 
 def _members(schema: dict[str, Any], path: Path_, data: Any) -> list[dict[str, Any]]:
-    """The schema at `path`; for a union, every member that may apply."""
+    """The schema at `path`; of a union, every member that may apply."""
     definitions = schema.get("$defs", {})
     members = [schema]
     for part in (*path, None):

@@ -4,7 +4,7 @@
       - {case: [unthrottled, throttled], tcp: ["2009", today]}
       - {buffer: [32 KiB, 64 KiB], streams: [1, 2, 4, 8]}
 
-Each name is one of the study's `variables`, or a factor that its kind brings
+Each name is one of the study's `variables`, or a factor that its kind defines
 (`hakaru.study.kind.StudyKind.factors`).
 """
 
@@ -32,13 +32,13 @@ class Factors(Part):
 
     @property
     def size(self) -> int:
-        """Number of points, without making them."""
+        """Number of points, computed without creating them."""
         size = 1
         for levels in self.levels().values():
             size *= len(levels)
         return size
 
     def points(self) -> list[dict[str, Any]]:
-        """Factor → level of every combination, in the order written."""
+        """Every combination as factor → level, in the order of the study."""
         named = self.levels()
         return [dict(zip(named, combination, strict=True)) for combination in product(*named.values())]

@@ -1,4 +1,4 @@
-"""The part of a kind that studies use: what its `load:` may say, and what must fit together.
+"""The part of a kind that studies use: the model of its `load:`, and checks between fields.
 
 Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 """
@@ -16,7 +16,7 @@ from hakaru.study.variables import Problem
 
 
 class StudyKind(ABC):
-    """Contents that a study of this kind may have."""
+    """Fields, factors and metrics of studies of a kind."""
 
     @property
     @abstractmethod
@@ -40,26 +40,22 @@ class StudyKind(ABC):
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of bottlenecks that an expectation of kind `limiter` may use.
 
-        Default: those of the rules that the kind's analysis lists. Asked only where a study has
-        such an expectation, because this loads the analysis.
+        Default: those of the rules that the kind's analysis lists. Called only if a study has such
+        an expectation, because this imports the analysis.
         """
         return cast(Collection[str], kind.of(study).analysis.verdicts)
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """Problems of the study as it is written, before any level is chosen.
-        Default: nothing.
-        """
+        """Problems of the study as written, without the changes of any level. Default: none."""
         yield from ()
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """Problems at one point; `study` has the levels of the point. Default: as
-        `problems`.
-        """
+        """Problems at one point; `study` has the changes of its levels. Default: as `problems`."""
         yield from self.problems(study)
 
 
 def of(study: kind.HasKind) -> StudyKind:
-    """The part of the study's kind."""
+    """Return this part of the study's kind."""
     return cast(StudyKind, kind.of(study).study)
 
 
@@ -67,7 +63,9 @@ Own = TypeVar("Own", bound=Load)
 
 
 def load_of(study: Study, model: type[Own]) -> Own:
-    """The study's load as its own kind's model. TypeError where the study is of another kind."""
+    """Return the study's load as the model of its kind. Raises TypeError if it is of another
+    kind.
+    """
     if not isinstance(study.load, model):
         raise TypeError(f"the load of {study.id} is a {type(study.load).__name__}, not a {model.__name__}")
     return study.load

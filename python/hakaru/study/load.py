@@ -1,8 +1,8 @@
-"""From a name or a path to a `Study`; every error says file:line:column, the field, what is wrong
-and what would do.
+"""Loading of a `Study` by name or path. Every error has file:line:column, the field, the fault and
+a remedy.
 
-Called by the command line. A study is looked up by its id in `./studies`, then among those that
-come with hakaru; anything with a slash or ending in .yaml is a path.
+Called by the command line. A study is looked up by its ID in `./studies`, then among those that
+come with hakaru. A name with a slash or ending in .yaml is a path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Loaded:
-    """A study with the bytes it was read from and the published tables it names."""
+    """A study, the bytes of its file, and the published tables that it names."""
 
     study: Study
     path: Path
@@ -38,17 +38,19 @@ class Loaded:
 
 
 def shipped(folder: str) -> Path:
-    """`studies` or `reference` as they come with hakaru: at the root of a checkout, else inside the
-    package.
+    """A folder that comes with hakaru (such as `studies`): at the root of a checkout, else inside
+    the package.
     """
     package = Path(__file__).resolve().parents[1]
     checkout = package.parents[1]
-    # `shipped/` holds links to those files, which a wheel takes as files.
+    # `shipped/` holds symbolic links to these folders, which a wheel includes as files.
     return checkout / folder if (checkout / "pyproject.toml").is_file() else package / "shipped" / folder
 
 
 def study_paths() -> dict[str, Path]:
-    """Id → study.yaml of every study that can be named without a path; those in `./studies` win."""
+    """ID → study.yaml of every study that can be named without a path. Those in `./studies` take
+    precedence.
+    """
     paths: dict[str, Path] = {}
     for folder in (shipped("studies"), Path("studies")):
         for path in sorted(folder.glob("*/study.yaml")):
@@ -57,7 +59,7 @@ def study_paths() -> dict[str, Path]:
 
 
 def find_study(name: str) -> Path:
-    """The file of the study `name`: an id, a folder or a file."""
+    """The file of the study `name`: an ID, a folder or a file."""
     given = Path(name)
     if given.is_dir() and (given / "study.yaml").is_file():
         return given / "study.yaml"
@@ -71,21 +73,21 @@ def find_study(name: str) -> Path:
 
 
 def load(name: str) -> Loaded:
-    """The study `name` (an id or a path), checked, with its tables."""
+    """Load and check the study `name` (an ID or a path), with its tables. Raises UsageError."""
     path = find_study(name)
     raw = _read(path)
     document = parse_document(raw, str(path))
     study = validate(document, Study)
-    found = problems(study)
-    if found:
-        place, message, hint = found[0]
+    faults = problems(study)
+    if faults:
+        place, message, hint = faults[0]
         raise document.error(document.place_of(place), f"{dotted(place)}: {message}", hint)
     tables = read_tables(document, study.reference, (path.parent, shipped("reference")))
     return Loaded(study, path, raw, tables)
 
 
 def title_of(path: Path) -> Text:
-    """The title of the study in a file. Nothing else of it is checked, so that a list of studies is
+    """The title of the study in a file. Nothing else is checked, so that listing studies is
     quick.
     """
     document = parse_document(_read(path), str(path))
@@ -101,14 +103,16 @@ class _Titled(BaseModel):
 def validate(
     document: Document, model: type[Model], schema_hint: str = "`hakaru schema` prints the valid fields and values"
 ) -> Model:
-    """`document` as a `model`, or a `UsageError` that lists what is wrong, each with its place."""
+    """Validate `document` as a `model`. Raises a `UsageError` that lists every fault with its
+    place.
+    """
     try:
         return model.model_validate(document.data)
     except ValidationError as e:
         lines, hint = [], ""
         for explained in islice(explain(document.data, model, e), SHOWN_MAX):
             place = document.place_of(explained.path, key=explained.at_key)
-            lines.append(f"{document.name}:{place.line}:{place.column}: {explained.what}")
+            lines.append(f"{document.name}:{place.line}:{place.column}: {explained.message}")
             hint = hint or explained.hint
         if e.error_count() > SHOWN_MAX:
             lines.append(f"… and {e.error_count() - SHOWN_MAX} more")

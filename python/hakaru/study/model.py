@@ -2,8 +2,8 @@
 
 Field by field this is `studies/*/study.yaml`; `hakaru schema` prints it as JSON Schema. Sizes,
 rates and durations are text with a unit (`hakaru.units`). Unknown fields are refused. The parts
-stand in modules of their own; here is the whole. What several fields must agree on is checked by
-`hakaru.study.consistency`; where things stand in the file is added by `hakaru.study.load`.
+have modules of their own; this module has the study itself. `hakaru.study.consistency` checks
+conditions between fields; `hakaru.study.load` adds places in the file to errors.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ REPETITIONS_MAX = 100
 
 
 class Measure(Part):
-    """Times and number of repetitions. A load that ends by itself (a copy) has no times here."""
+    """Times and number of repetitions. A load that ends by itself (a copy) has no times."""
 
-    warmup: Duration | None = Field(default=None, ge=0, le=3600 * SECOND_NS, description="load that is not measured")
+    warmup: Duration | None = Field(
+        default=None, ge=0, le=3600 * SECOND_NS, description="time under load before measuring begins"
+    )
     time: Duration | None = Field(
         default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition"
     )
@@ -42,12 +44,12 @@ class Measure(Part):
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
     verify: bool = Field(
         default=False,
-        description="stamp every block written and check every block read; wrong data ends the run with 6",
+        description="stamp every block written and check every block read; wrong data ends the run with exit code 6",
     )
 
     @property
     def warmup_ns(self) -> int:
-        """Load that is not measured."""
+        """Time under load before measuring begins."""
         return self.warmup or 0
 
     @property
@@ -71,18 +73,20 @@ class Study(Part):
     id: Id
     title: Text
     question: Text
-    expectation: Text = Field(description="what is expected and why, written before the run")
+    expectation: Text = Field(description="expected result and the reasons for it, written before the run")
     origin: Literal["measured", "emulated"] = Field(
         description="`emulated`: real protocol and time, modelled device or link"
     )
     lab: LabSpec
-    array: ArraySpec | None = Field(default=None, description="where the lab has one array")
-    arrays: dict[str, ArraySpec] = Field(default_factory=dict, max_length=64, description="by their names in the lab")
-    load: AnyLoad = Field(description="what is done to the lab, as the kind of the study has it")
+    array: ArraySpec | None = Field(default=None, description="the array of a lab that has only one")
+    arrays: dict[str, ArraySpec] = Field(
+        default_factory=dict, max_length=64, description="arrays by their names in the lab"
+    )
+    load: AnyLoad = Field(description="load on the lab, as the kind of the study defines it")
     variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
-    factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, one after the other")
+    factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, in order")
     measure: Measure
-    watch: Watch | None = Field(default=None, description="what is watched beyond the counters that always are")
+    watch: Watch | None = Field(default=None, description="recordings besides the counters, which are always recorded")
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     quick: Quick | None = None
     reference: list[Reference] = Field(default_factory=list, max_length=20)
@@ -96,43 +100,45 @@ class Study(Part):
 
     @property
     def kind(self) -> str:
-        """Name of its kind."""
+        """Name of the study's kind."""
         return self.load.kind
 
     @cached_property
     def storage(self) -> Mapping[str, ArraySpec]:
-        """Every array by its name in the lab. Raises ImpossibleLabError where the lab cannot be."""
+        """Every array by its name in the lab. Raises ImpossibleLabError if the lab cannot be
+        built.
+        """
         if self.array is None:
             return self.arrays
         return dict.fromkeys(plan_lab(self.lab).array_names, self.array)
 
     @cached_property
     def varied(self) -> Mapping[str, Variable]:
-        """The study's variables, and the factors that its kind brings."""
-        own = {name: Sets(sets=[place]) for name, place in kind.of(self).study.factors.items()}
-        return {**own, **self.variables}
+        """The study's variables, and the factors that its kind defines."""
+        kind_factors = {name: Sets(sets=[place]) for name, place in kind.of(self).study.factors.items()}
+        return {**kind_factors, **self.variables}
 
     @cached_property
     def written(self) -> Mapping[str, Any]:
-        """As it would be written; `Study.model_validate` takes it back. Made once: a study has
-        hundreds of points.
+        """The study as plain data, which `Study.model_validate` accepts. Cached, because a study
+        may have hundreds of points.
         """
         return self.model_dump(mode="json", by_alias=True, exclude={"quick"})
 
     def changed(self, changes: list[Change]) -> Study:
-        """With changes made. Raises `variables.PlaceError`, or ValidationError for a value that
-        does not fit.
+        """Return the study with changes. Raises `variables.PlaceError`, or ValidationError for an
+        invalid value.
         """
         return Study.model_validate(self.with_changes(changes)) if changes else self
 
     def with_changes(self, changes: list[Change]) -> dict[str, Any]:
-        """As it would be written with changes made; not validated. Raises
+        """Return the study with changes as plain data, not validated. Raises
         `variables.PlaceError`.
         """
         return apply(self.written, changes, lambda path, data: known_keys(_schema(), path, data))
 
     def at(self, factors: Mapping[str, Level]) -> Study:
-        """As it is at a point. Raises as `changed`."""
+        """Return the study at a point. Raises as `changed`."""
         return self.changed(changes_of(self.varied, factors))
 
 
@@ -142,8 +148,8 @@ def _schema() -> dict[str, Any]:
 
 
 def quick_form(study: Study) -> Study:
-    """The study with what its quick form changes; its points and times are `expand`'s. Raises as
-    `Study.changed`.
+    """Return the study with the changes of its quick form. `expand` applies its points and times.
+    Raises as `Study.changed`.
     """
     changes = study.quick.changes if study.quick else {}
     return study.changed([Change(place, value) for place, value in changes.items()])

@@ -1,6 +1,6 @@
 """Base types of every part of a study file: strictness, names, texts. No fields.
 
-class Placement(Part): …          nothing unknown, nothing coerced, nothing changed afterwards
+class Placement(Part): …          refuses unknown fields, coerces nothing, immutable
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ Line = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 # A comma or `=` in a level would be ambiguous on the command line (`--only case=a,b`).
 LevelText = Annotated[str, StringConstraints(pattern=r"^[^,=\n]+$", max_length=64)]
 Level = bool | int | float | LevelText
-"""A level of a factor as it is written: `7`, `64 KiB`, `throttled`, `true`."""
+"""A level of a factor as written in the study: `7`, `64 KiB`, `throttled`, `true`."""
 
 SECOND_NS = 1_000_000_000
 
 
 def level_text(level: Level) -> str:
-    """A level as text: `true`, `7`, `64 KiB`."""
+    """Return a level as text: `true`, `7`, `64 KiB`."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 class Part(BaseModel):
-    """Every part of a study: nothing unknown, nothing coerced, nothing changed afterwards."""
+    """Base of every part of a study: refuses unknown fields, coerces nothing, immutable."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Text(Part):
-    """A text in English and Japanese; the English text alone, without `en:`, stands for both."""
+    """A text in English and Japanese. A plain string is the English text, and is used for both."""
 
     en: Line
     ja: Line = Field(description="default: the English text")
 
     @model_validator(mode="before")
     @classmethod
-    def _english_alone(cls, written: Any) -> Any:
+    def _from_english_text(cls, written: Any) -> Any:
         if isinstance(written, str):
             return {"en": written, "ja": written}
         if isinstance(written, dict) and "en" in written and "ja" not in written:

@@ -1,7 +1,7 @@
 """JSON Schema of study files for editors, in draft-07, the version that the YAML language server
 reads.
 
-`hakaru schema` prints it. `schema/study.schema.json` is a copy that a test keeps up to date.
+`hakaru schema` prints it. A test checks that the copy `schema/study.schema.json` is up to date.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def lower_schema(schema: dict[str, Any], title: str) -> dict[str, Any]:
 
 
 def _lower(node: Any) -> Any:
-    """Converts 2020-12, as pydantic emits it, to draft-07: renames `$defs`, and wraps each `$ref`
-    that has siblings, which draft-07 ignores.
+    """Convert 2020-12, as pydantic emits it, to draft-07: rename `$defs`, and wrap each `$ref` that
+    has siblings, because draft-07 ignores these.
     """
     if isinstance(node, list):
         return [_lower(item) for item in node]
@@ -37,7 +37,7 @@ def _lower(node: Any) -> Any:
     for key, value in node.items():
         if key == "$ref":
             value = value.replace("#/$defs/", "#/definitions/")
-        elif key == "discriminator":  # OpenAPI's, not JSON Schema's; `oneOf` with `const` says the same
+        elif key == "discriminator":  # OpenAPI's, not JSON Schema's; `oneOf` with `const` is equivalent
             continue
         elif key in ("properties", "$defs", "patternProperties"):
             value = {name: _lower(part) for name, part in value.items()}
@@ -51,7 +51,7 @@ def _lower(node: Any) -> Any:
 
 
 def unwrap_descriptions(node: Any) -> Any:
-    """A schema whose descriptions have one line per paragraph, not the line breaks of the source.
+    """Remove the line breaks of the source from a schema's descriptions: one line per paragraph.
     List items keep lines of their own.
     """
     if isinstance(node, list):

@@ -32,9 +32,9 @@ class Lu(Part):
     """A logical unit of an array."""
 
     lun: int = Field(ge=0, le=255)
-    size: Size = Field(description="capacity; memory that was never written takes none")
+    size: Size = Field(description="capacity; blocks that were never written take no memory")
     block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
-    store: Literal["memory"] = Field(default="memory", description="where its bytes are")
+    store: Literal["memory"] = Field(default="memory", description="kind of store for the data")
     placement: Placement | None = Field(default=None, description="needed when the model has drives")
     fill: Fill | None = Field(default=None, description="contents from the start; default: zeros")
 
@@ -52,7 +52,7 @@ class ArraySpec(Part):
     def _luns_differ(self) -> ArraySpec:
         luns = [lu.lun for lu in self.lus]
         if len(set(luns)) < len(luns):
-            raise ValueError(f"each LU needs a number of its own; there are {sorted(luns)}")
+            raise ValueError(f"each LU needs a number of its own; the numbers are {sorted(luns)}")
         return self
 
     @property
@@ -61,7 +61,7 @@ class ArraySpec(Part):
         return sorted(lu.lun for lu in self.lus)
 
     def lu(self, lun: int) -> Lu:
-        """The LU of that number; KeyError where there is none."""
+        """Return the LU with a number. Raises KeyError if there is none."""
         for lu in self.lus:
             if lu.lun == lun:
                 return lu

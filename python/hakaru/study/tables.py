@@ -1,8 +1,8 @@
-"""Published tables that a study lays its curve over: CSV files in its own folder, else in hakaru's
-`reference/`.
+"""Published tables that a study compares its results with: CSV files in its own folder, else in
+hakaru's `reference/`.
 
-Named by file name alone: a study cannot name a file outside. A header line, then rows; what is
-compared must be numbers, other columns may be text.
+A study names a table without a path, so that it cannot name a file outside these folders. A table
+is a header line, then rows. Columns that are compared must be numbers; other columns may be text.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def read_tables(document: Document, references: list[Reference], folders: tuple[
         for column in (reference.goes_by, *reference.metrics.values()):
             if column not in columns:
                 hint = f"its columns are {', '.join(sorted(columns))}"
-                where = document.place_of(("reference", i))
-                raise document.error(where, f"reference[{i}]: {reference.table} has no column {column!r}", hint)
+                place = document.place_of(("reference", i))
+                raise document.error(place, f"reference[{i}]: {reference.table} has no column {column!r}", hint)
         tables[reference.table] = table
     return tables
 
@@ -70,8 +70,8 @@ def _find(folders: tuple[Path, ...], name: str) -> Path | None:
 
 
 def _rows(text: str) -> list[Row]:
-    """Numbers as numbers, all else as text. Raises ValueError for rows of unequal length and for
-    what is not finite.
+    """Parse the rows of a CSV file; cells that are no numbers stay text. Raises ValueError for rows
+    of unequal length and for numbers that are not finite.
     """
     rows: list[Row] = []
     reader = csv.reader(io.StringIO(text), strict=True)

@@ -6,9 +6,9 @@
         throttled: {lab.links.kvm-1.send_rate: 1 Gbit/s}
       buffer: {sets: [lab.links.vtl.queue]}             # levels are values for these places
 
-A point is the study with the changes of its levels made, in the words in which a study is written
-(`apply`), and validated as if it had been written so. Pure. A place is a dotted path; numbers in it
-count in lists, from 0.
+The study at a point is the written study with the changes of the point's levels (`apply`),
+validated like any study. Pure. A place is a dotted path; numbers in it are indexes of lists, from
+0.
 """
 
 from __future__ import annotations
@@ -27,9 +27,7 @@ Problem = tuple[tuple[str | int, ...], str, str]
 """Place in the study file, message, hint."""
 
 CHANGEABLE = ("lab", "array", "arrays", "load")
-"""Parts of a study that a variable may change. Times and repetitions are the same at all points
-of a study.
-"""
+"""Parts of a study that a variable may change. Times and repetitions are the same at all points."""
 
 Place = Annotated[str, StringConstraints(pattern=r"^[^\s.]+(\.[^\s.]+)+$", max_length=200)]
 Changes = dict[Place, Any]
@@ -38,7 +36,7 @@ Changes = dict[Place, Any]
 class Sets(Part):
     """A variable whose levels are values for some places of the study."""
 
-    sets: list[Place] = Field(min_length=1, max_length=100, description="places that take the level as their value")
+    sets: list[Place] = Field(min_length=1, max_length=100, description="places that are set to the level")
 
 
 NamedLevels = Annotated[dict[LevelText, Changes], Field(min_length=1, max_length=1000)]
@@ -58,8 +56,8 @@ Variable = Annotated[
 
 @dataclass(frozen=True)
 class Change:
-    """A value for a place of the study, and the variable and level that ask for it (both empty: the
-    quick form).
+    """A value for a place of the study, and the variable and level that require it (both empty for
+    the quick form).
     """
 
     place: str
@@ -69,7 +67,7 @@ class Change:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The place, part by part."""
+        """The parts of the place."""
         return tuple(self.place.split("."))
 
 
@@ -89,7 +87,7 @@ class PlaceError(ValueError):
 
 
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
-    """The changes that the levels of a point make, in the order of its factors. A factor that is no
+    """Return the changes of a point's levels, in the order of its factors. A factor that is no
     variable changes nothing.
 
     Raises LevelError for a level that its variable lacks.
@@ -107,20 +105,20 @@ def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapp
 
 
 KnownKeys = Callable[[tuple[str | int, ...], Any], list[str]]
-"""(path, study) → the fields that may stand there; none where names are free."""
+"""(path, study) → the fields that are valid at the path; empty if any name is valid."""
 
 
 def apply(written: Mapping[str, Any], changes: Iterable[Change], known: KnownKeys) -> dict[str, Any]:
-    """A study as written with changes made. Raises PlaceError.
+    """Return a written study with changes. Raises PlaceError.
 
-    Values are taken as they are: whether they fit, validation says.
+    Values are not checked; the caller validates the result.
     """
     changed = dict(written)
-    own: set[str] = set()  # parts that are copies: the rest is shared with `written`
+    own: set[str] = set()  # parts that are copies; the others are shared with `written`
     for change in changes:
         part = change.path[0]
         if part not in CHANGEABLE:
-            hint = f"what can is under {', '.join(CHANGEABLE)}"
+            hint = f"a variable can change only {', '.join(CHANGEABLE)}"
             raise PlaceError(change, f"{part!r} cannot be varied", hint)
         if part in changed and part not in own:
             changed[part] = copy.deepcopy(changed[part])
@@ -130,31 +128,31 @@ def apply(written: Mapping[str, Any], changes: Iterable[Change], known: KnownKey
 
 
 def _set(study: dict[str, Any], change: Change, known: KnownKeys) -> None:
-    inside: Any = study
+    node: Any = study
     path: list[str | int] = []
     for i, part in enumerate(change.path):
-        where = ".".join(change.path[:i]) or "the study"
+        parent = ".".join(change.path[:i]) or "the study"
         last = i == len(change.path) - 1
-        if isinstance(inside, list):
-            if not part.isdigit() or int(part) >= len(inside):
-                raise PlaceError(change, f"no {part!r} in {where}", f"a list: count from 0 to {len(inside) - 1}")
+        if isinstance(node, list):
+            if not part.isdigit() or int(part) >= len(node):
+                raise PlaceError(change, f"no {part!r} in {parent}", f"use an index from 0 to {len(node) - 1}")
             key: str | int = int(part)
-        elif isinstance(inside, dict):
+        elif isinstance(node, dict):
             key = part
-            if part not in inside:
-                _check_known(change, part, where, inside, known(tuple(path), study))
-            if inside.get(part) is None and not last:
-                inside[part] = {}
+            if part not in node:
+                _check_known(change, part, parent, node, known(tuple(path), study))
+            if node.get(part) is None and not last:
+                node[part] = {}
         else:
-            raise PlaceError(change, f"nothing is inside {where}", f"change {where} as a whole")
+            raise PlaceError(change, f"{parent} has no parts", f"change {parent} itself")
         if last:
-            inside[key] = copy.deepcopy(change.value)
+            node[key] = copy.deepcopy(change.value)
         else:
-            inside = inside[key]
+            node = node[key]
             path.append(key)
 
 
-def _check_known(change: Change, part: str, where: str, inside: dict[str, Any], fields: list[str]) -> None:
-    # A timing model may be written with any of its parameters; the engine knows them.
+def _check_known(change: Change, part: str, parent: str, node: dict[str, Any], fields: list[str]) -> None:
+    # A timing model accepts any of its parameters, which only the engine knows.
     if part not in fields and "model" not in change.path:
-        raise PlaceError(change, f"no {part!r} in {where}", did_you_mean(part, {*inside, *fields}))
+        raise PlaceError(change, f"no {part!r} in {parent}", did_you_mean(part, {*node, *fields}))

@@ -1,18 +1,17 @@
 """Tuning: finds the settings of iSCSI and TCP that carry one load best over one path, by measuring.
 
-    conditions    what is given: round trip, loss, rate, block, direction, depth
-    knobs         what can be turned, on which side, in which steps; a `Settings` is one position of
-                  every knob
-    closed_form   what a setting must come to at best, and the setting that follows from that alone
-    memory        what a setting takes of both machines
-    search        the next setting to try (optuna's TPE), from those tried; pure
-    contribution  what each knob is worth: switched back one at a time, with intervals; pure
-    tuning        the course of it all: which measurement comes next, from those made; pure, so that
-                  it can be resumed
-    study         the study whose points the trials are
-    run           the shell: lab or target, one repetition per trial, a run directory
-    advice        ready text for open-iscsi, LIO, tgt and Linux
+    conditions    path and load: round trip, loss, rate, block, direction, depth
+    knobs         the settings that can be changed, on which side, and their levels; a `Settings`
+                  has one value for every knob
+    closed_form   upper bound of a setting's throughput, and the setting that the bound suggests
+    memory        buffer memory that a setting needs on both machines
+    search        proposes the next setting from the trials made (optuna's TPE); pure
+    contribution  effect of each knob: reverted one at a time, with intervals; pure
+    tuning        the whole procedure: the next measurement, from those made; pure, so that it can
+                  be resumed
+    study         the study whose points are the trials
+    run           runs the tuning in a lab or against a target, one repetition per trial
+    advice        configuration text for open-iscsi, LIO, tgt and Linux
 
-A *trial* is one measurement. Nothing here knows the time or draws a random number that does not
-follow from the seed.
+A *trial* is one measurement. Only `run` reads the clock. Every random number follows from the seed.
 """

@@ -1,10 +1,10 @@
-"""Ready text: what to set for open-iscsi, LIO, tgt and Linux so that a setting holds. Pure.
+"""Configuration text that applies a setting to open-iscsi, LIO, tgt and Linux. Pure.
 
-Names are those of the projects themselves: iscsid.conf and the records of open-iscsi 2.1 (`iscsiadm
--m node --op show`), `targetcli … set parameter` of LIO (its configfs parameters), tgt's
+The names come from the projects' own documentation: iscsid.conf and the records of open-iscsi 2.1
+(`iscsiadm -m node --op show`), `targetcli … set parameter` of LIO (its configfs parameters), tgt's
 README.iscsi, Linux's ip-sysctl.rst and queue-sysfs.rst. A key that both sides negotiate must be set
-on both: the smaller number holds, and one side's `InitialR2T=Yes` or `ImmediateData=No` holds for
-both (RFC 7143 13).
+on both: the smaller number takes effect, and so does `InitialR2T=Yes` or `ImmediateData=No` of
+either side (RFC 7143 13).
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ TARGET_KEYS = {
 }
 SEGMENT = "max_recv_data_segment_length"
 GRANTED_BYTES = 212_992
-"""Buffer that every Linux from 3.2 on grants a socket on request (net.core.wmem_max; 4 MiB from
-6.18 on).
+"""Buffer in bytes that a socket can request on every Linux since 3.2 (net.core.wmem_max; 4 MiB
+since 6.18).
 """
 QUEUE_DEPTH_MAX = 1024
-"""Of open-iscsi; it wants cmds_max as a power of two of at most 2048."""
-
-
+"""Largest queue_depth of open-iscsi. Its cmds_max must be a power of two, at most 2048."""
 LIO_COMMANDS = 64
+"""Commands that LIO accepts per session by default (`default_cmdsn_depth`)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The advice as text for a shell or a file."""
+        """Text of the block for a shell or a file."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -70,40 +69,40 @@ class Names:
 def blocks(
     conditions: Conditions,
     settings: Settings,
-    turned: Iterable[str],
+    changed_knobs: Iterable[str],
     machine: Machine,
     names: Names | None = None,
 ) -> list[Block]:
-    """Text for every program that has something to set: the knobs named in `turned`, and what they
-    need.
+    """Return the text for every program with settings to change: the knobs named in `changed_knobs`
+    and the limits that must be raised for them.
     """
-    of, own = set(turned), names or Names()
-    chosen = {name: value for name, value in settings.items() if name in of}
+    changed_names, placeholders = set(changed_knobs), names or Names()
+    chosen = {name: value for name, value in settings.items() if name in changed_names}
     writes = conditions.op == "write"
     initiator = _initiator(chosen, writes)
     target = _target(chosen, writes)
-    node = f"iscsiadm -m node -T {own.target} -p {own.portal} --op update"
-    found = [
+    node = f"iscsiadm -m node -T {placeholders.target} -p {placeholders.portal} --op update"
+    candidates = [
         Block("open-iscsi-conf", "/etc/iscsi/iscsid.conf", tuple(f"{k} = {v}" for k, v in initiator.items())),
         Block("open-iscsi-node", "", tuple(f"{node} -n {_quoted(k)} -v {v}" for k, v in initiator.items())),
         Block(
             "lio",
             "",
-            tuple(f"targetcli /iscsi/{own.target}/tpg1 set {k}={v}" for k, v in _lio(target, chosen)),
+            tuple(f"targetcli /iscsi/{placeholders.target}/tpg1 set {k}={v}" for k, v in _lio(target, chosen)),
         ),
         Block(
             "tgt",
             "",
             tuple(
-                f"tgtadm --lld iscsi --mode target --op update --tid {own.tid} --name {k} --value {v}"
+                f"tgtadm --lld iscsi --mode target --op update --tid {placeholders.tid} --name {k} --value {v}"
                 for k, v in target.items()
             ),
         ),
         Block("sysctl-initiator", SYSCTL, tuple(_sysctl(chosen, machine, writes, initiator=True))),
         Block("sysctl-target", SYSCTL, tuple(_sysctl(chosen, machine, writes, initiator=False))),
-        Block("queue", UDEV, tuple(_queue(chosen, own.device))),
+        Block("queue", UDEV, tuple(_queue(chosen, placeholders.device))),
     ]
-    return [block for block in found if block.lines]
+    return [block for block in candidates if block.lines]
 
 
 SYSCTL = "/etc/sysctl.d/90-iscsi.conf"
@@ -133,8 +132,8 @@ def _target(chosen: Settings, writes: bool) -> dict[str, str]:
 
 
 def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
-    """LIO's parameters; it takes no more commands of a session than an attribute says, 64 by
-    default.
+    """Return LIO's parameters. More than `LIO_COMMANDS` commands per session also need an
+    attribute.
     """
     lines = [(f"parameter {key}", value) for key, value in target.items()]
     commands = int(chosen.get("commands", 0))
@@ -142,10 +141,12 @@ def _lio(target: Mapping[str, str], chosen: Settings) -> list[tuple[str, str]]:
 
 
 def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool) -> list[str]:
-    """Kernel settings of a node. The initiator asks for its buffer itself, which `*mem_max` must
-    allow; the target's sockets are sized by the kernel, which `tcp_*mem` bounds (by what it
-    doubles, so twice the number asked for). Those hold for every connection of the node, so nothing
-    is lowered that a kernel grants by itself.
+    """Return the kernel settings of a node.
+
+    The initiator requests its buffer itself, and `*mem_max` must allow the size. The kernel sizes
+    the target's sockets up to `tcp_*mem`, which includes the overhead, so its limit is twice the
+    size. The settings affect every connection of the node, so none lowers `*mem_max` below the
+    kernel's default.
     """
     lines = []
     sends = writes == initiator
@@ -154,16 +155,16 @@ def _sysctl(chosen: Settings, machine: Machine, writes: bool, *, initiator: bool
     if buffer is not None and buffer != AUTO:
         size = int(buffer)
         if initiator and size > GRANTED_BYTES:
-            lines.append("# at least; what is larger already stays")
-            lines += [f"net.core.{one}mem_max = {size}" for one in ("w", "r")]
+            lines.append("# minimum values; keep a larger value that is already set")
+            lines += [f"net.core.{prefix}mem_max = {size}" for prefix in ("w", "r")]
         elif not initiator:
             start = 16_384 if sends else 131_072
-            lines.append("# bounds every connection of this machine, not this target's alone")
+            lines.append("# limits every connection of this machine, not only those of this target")
             lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {2 * size}")
     elif buffer == AUTO:
-        most = machine.send_buffer_auto_max if sends else machine.receive_buffer_auto_max
+        size_max = machine.send_buffer_auto_max if sends else machine.receive_buffer_auto_max
         start = 16_384 if sends else 131_072
-        lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {most}")
+        lines.append(f"net.ipv4.tcp_{direction}mem = 4096 {start} {size_max}")
     if "congestion_control" in chosen and sends:
         lines.append(f"net.ipv4.tcp_congestion_control = {chosen['congestion_control']}")
     if "slow_start_after_idle" in chosen and sends:
@@ -176,7 +177,7 @@ def _queue(chosen: Settings, device: str) -> list[str]:
         return []
     kib = int(chosen["command_max"]) >> 10
     return [
-        f"# for {device} now: echo {kib} > /sys/block/{device}/queue/max_sectors_kb (at most its max_hw_sectors_kb)",
+        f"# to set {device} now: echo {kib} > /sys/block/{device}/queue/max_sectors_kb (at most its max_hw_sectors_kb)",
         'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="sd*", ENV{ID_PATH}=="*-iscsi-*", '
         f'ATTR{{queue/max_sectors_kb}}="{kib}"',
     ]
@@ -189,7 +190,7 @@ def _text(value: Value) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Brackets mean something to a shell."""
+    """Return a name for a shell, which would expand unquoted brackets."""
     return f"'{name}'" if "[" in name else name
 
 

@@ -1,17 +1,17 @@
 """Upper bound of a setting's throughput, and the setting that the bound suggests. Pure.
 
     payload_bytes_per_s(…)    the link's rate less the headers of Ethernet, IP, TCP and iSCSI
-    reachable_bytes_per_s(…)  what no setting can exceed: the payload rate, or depth x block / (RTT
-                              + transfer)
-    bound_bytes_per_s(…)      the lowest of the bounds of one setting, without loss; with loss the
-                              response functions
+    reachable_bytes_per_s(…)  throughput that no setting can exceed: the payload rate, or depth x
+                              block / (RTT + transfer)
+    bound_bytes_per_s(…)      the lowest bound of one setting; under loss the bounds include TCP's
+                              response function
     suggest(…)                buffers of 2 x rate x RTT, bursts of a block, no R2T before the first
                               data, …
 
 A write command takes one round trip for itself and one for every R2T that it has to wait for (RFC
-7143 11.7, 11.8): unsolicited data goes out with the command, `max_outstanding_r2t` bursts per turn
-after that. A read takes one. These are upper bounds: host times and TCP's growth are left out, so
-they order settings; what holds is measured.
+7143 11.7, 11.8). Unsolicited data goes out with the command; every further round trip carries
+`max_outstanding_r2t` bursts. A read takes one round trip. The bounds leave out processing on the
+hosts and the growth of TCP's window. They rank settings; only a measurement shows the throughput.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ CUBIC_C = 1.054
 
 
 def payload_bytes_per_s(rate_bits_per_s: int, mtu: int, segment_bytes: int) -> float:
-    """Data of iSCSI PDUs of `segment_bytes` that a link of full frames carries."""
+    """Return the payload rate of a link with full frames, in PDUs of `segment_bytes` data."""
     wire = rate_bits_per_s / 8 * (mtu - IP_TCP_BYTES) / (mtu + ETHERNET_BYTES)
     return wire * segment_bytes / (segment_bytes + BHS_BYTES)
 
 
 def reachable_bytes_per_s(conditions: Conditions, space: Space) -> float | None:
-    """Throughput that no setting can exceed; None if the path is unknown."""
+    """Return the throughput that no setting can exceed; None if the path is unknown."""
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
         return None
     segments = next((int(max(k.levels)) for k in space if k.name == "max_recv_data_segment_length"), 256 << 10)
@@ -50,14 +50,14 @@ def reachable_bytes_per_s(conditions: Conditions, space: Space) -> float | None:
 
 
 def outstanding_bytes_per_s(conditions: Conditions, depth: int, payload: float) -> float:
-    """`depth` requests that each take a round trip and their transfer."""
+    """Return the rate of `depth` outstanding requests, each with a round trip and a transfer."""
     return depth * conditions.block_bytes / (_rtt_s(conditions) + conditions.block_bytes / payload)
 
 
 def bound_bytes_per_s(conditions: Conditions, settings: Settings, machine: Machine) -> float:
-    """The lowest bound of a setting; `conditions` with a rate and a round trip."""
+    """Return the lowest bound of a setting. `conditions` must have a rate and a round trip."""
     rate = conditions.rate_bits_per_s
-    assert rate is not None and conditions.rtt_ns is not None, "bounds are of a path that is known"
+    assert rate is not None and conditions.rtt_ns is not None, "a bound needs a known path"
     segment = int(settings.get("max_recv_data_segment_length", 256 << 10))
     payload = payload_bytes_per_s(rate, conditions.mtu, segment)
     rtt_s = _rtt_s(conditions)
@@ -74,29 +74,30 @@ def bound_bytes_per_s(conditions: Conditions, settings: Settings, machine: Machi
 
 
 def depth_of(conditions: Conditions, settings: Settings) -> int:
-    """Requests outstanding: given, or a knob."""
+    """Return the requests outstanding: of the conditions, or of the knob if they leave it free."""
     return conditions.depth if conditions.depth is not None else int(settings["queue_depth"])
 
 
 def turns(settings: Settings, command: int, conditions: Conditions) -> int:
-    """Round trips that one command waits for."""
+    """Return the number of round trips that one command takes."""
     if conditions.op == "read":
         return 1
-    unasked = 0
+    unsolicited = 0
     if not settings["initial_r2t"]:
-        unasked = min(int(settings["first_burst_length"]), command)
+        unsolicited = min(int(settings["first_burst_length"]), command)
     elif settings["immediate_data"]:
         segment = int(settings.get("max_recv_data_segment_length", 256 << 10))
-        unasked = min(int(settings["first_burst_length"]), segment, command)
-    bursts = -(-(command - unasked) // int(settings["max_burst_length"]))
+        unsolicited = min(int(settings["first_burst_length"]), segment, command)
+    bursts = -(-(command - unsolicited) // int(settings["max_burst_length"]))
     return 1 + -(-bursts // int(settings["max_outstanding_r2t"]))
 
 
 def windows(settings: Settings, machine: Machine) -> dict[str, float]:
-    """Buffer → what may be under way at once by it.
+    """Return buffer → bytes that it allows in flight.
 
-    The kernel doubles what a program asks for and takes its own overhead from that (socket(7)), so
-    that about what was asked for is left for data; of a buffer that it sizes itself, about half.
+    The kernel doubles the size that a program requests and takes its own overhead from that
+    (socket(7)). About the requested size is left for data, and about half of a buffer that the
+    kernel sizes itself.
     """
     autos = {"send_buffer": machine.send_buffer_auto_max, "receive_buffer": machine.receive_buffer_auto_max}
     values = {name: settings.get(name, AUTO) for name in autos}
@@ -104,7 +105,7 @@ def windows(settings: Settings, machine: Machine) -> dict[str, float]:
 
 
 def under_loss_bytes_per_s(conditions: Conditions, settings: Settings, rtt_s: float) -> float:
-    """Rate that congestion control reaches under random loss; infinite without loss."""
+    """Return the rate that congestion control reaches under random loss; infinite without loss."""
     p = conditions.loss_percent / 100
     control = settings.get("congestion_control", "cubic")
     if p == 0 or control == "bbr":
@@ -116,12 +117,12 @@ def under_loss_bytes_per_s(conditions: Conditions, settings: Settings, rtt_s: fl
 
 
 def suggest(conditions: Conditions, space: Space, machine: Machine) -> dict[str, Value]:
-    """The setting that follows from the closed forms; a default that is enough stays."""
+    """Return the setting that the closed forms suggest. A sufficient default stays."""
     path = _path(conditions)
     block = conditions.block_bytes
-    # Twice what the path holds, and one that is being answered, as for the buffers.
+    # Requests for twice what the path holds, as for the buffers, and one that is being answered.
     depth = conditions.depth or max(1, -(-(2 * path + block) // block))
-    wanted: dict[str, Value] = {
+    needed: dict[str, Value] = {
         "initial_r2t": False,
         "immediate_data": True,
         "first_burst_length": block,
@@ -140,25 +141,25 @@ def suggest(conditions: Conditions, space: Space, machine: Machine) -> dict[str,
         if knob.name == "congestion_control":
             suggested[knob.name] = "bbr" if conditions.loss_percent and "bbr" in knob.levels else knob.default
         elif knob.ordered:
-            suggested[knob.name] = _enough(knob, int(wanted[knob.name]), machine)
+            suggested[knob.name] = _enough(knob, int(needed[knob.name]), machine)
         else:
-            suggested[knob.name] = wanted[knob.name]
+            suggested[knob.name] = needed[knob.name]
     return settle(space, suggested)
 
 
-def _enough(knob: Knob, wanted: int, machine: Machine) -> Value:
-    """The default if it is not below `wanted`, else the least level that is not; the largest where
-    all are.
+def _enough(knob: Knob, needed: int, machine: Machine) -> Value:
+    """Return the default if it is at least `needed`, else the smallest such level, else the largest
+    level.
     """
     default = windows({knob.name: knob.default}, machine)[knob.name] if knob.default == AUTO else knob.default
-    if int(default) >= wanted:
+    if int(default) >= needed:
         return knob.default
     numbers = [int(level) for level in knob.levels if level != AUTO]
-    return next((level for level in numbers if level >= wanted), max(numbers))
+    return next((level for level in numbers if level >= needed), max(numbers))
 
 
 def _path(conditions: Conditions) -> int:
-    # Nothing is known of a real path before it has been measured: 1 Gbit/s over 20 ms.
+    # Assumes 1 Gbit/s over 20 ms for a real path that has not been measured.
     return path_bytes(conditions) if conditions.rate_bits_per_s and conditions.rtt_ns is not None else 2_500_000
 
 

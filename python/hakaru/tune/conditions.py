@@ -16,32 +16,34 @@ DEPTH_MAX = 64
 
 @dataclass(frozen=True)
 class Conditions:
-    """Path and load. `None`: not known (`rtt_ns`, `rate_bits_per_s`: of a real path) or free to
-    choose (`depth`).
+    """Path and load. None: unknown (`rtt_ns` and `rate_bits_per_s` of a real path) or free
+    (`depth`).
     """
 
     rtt_ns: int | None
     loss_percent: float
-    """Share of frames lost, each way."""
+    """Percentage of frames lost in each direction."""
     rate_bits_per_s: int | None
-    """Of the slowest link, on the wire, Ethernet framing included."""
+    """Rate of the slowest link, including Ethernet framing."""
     block_bytes: int
-    """One request of the load; requests follow each other on the LU."""
+    """Size of a request of the load. Requests are sequential on the LU."""
     op: Op
     depth: int | None
-    """Requests outstanding; None: as many as are best."""
+    """Requests outstanding; None: the search chooses the number."""
     mtu: int = 1500
 
     def check(self) -> None:
-        """Raises `UsageError` for what cannot be tuned for."""
+        """Raise `UsageError` for a value out of bounds."""
         if self.rtt_ns is not None and not 0 <= self.rtt_ns <= RTT_MAX_NS:
-            raise UsageError(f"--rtt {format_duration(self.rtt_ns)}", "choose 0 to 10 s")
+            raise UsageError(f"--rtt {format_duration(self.rtt_ns)} is out of range", "choose 0 to 10 s")
         if not 0 <= self.loss_percent < 100:
-            raise UsageError(f"--loss {self.loss_percent:g}", "percent of frames lost each way, 0 to below 100")
+            hint = "choose the percentage of frames lost in each direction: at least 0, below 100"
+            raise UsageError(f"--loss {self.loss_percent:g} is out of range", hint)
         if not BLOCK_MIN_BYTES <= self.block_bytes <= BLOCK_MAX_BYTES or self.block_bytes % 4096:
-            raise UsageError(f"--block {format_size(self.block_bytes)}", "a multiple of 4 KiB, at most 16 MiB")
+            hint = "choose a multiple of 4 KiB, at most 16 MiB"
+            raise UsageError(f"--block {format_size(self.block_bytes)} is not a possible request size", hint)
         if self.depth is not None and not 1 <= self.depth <= DEPTH_MAX:
-            raise UsageError(f"--depth {self.depth}", f"choose 1 to {DEPTH_MAX}, or `any`")
+            raise UsageError(f"--depth {self.depth} is out of range", f"choose 1 to {DEPTH_MAX}, or `any`")
 
     def describe(self) -> dict[str, Any]:
         """Return a JSON object that `of_json` reads."""

@@ -1,17 +1,17 @@
 """Contribution of each knob: the best setting against the same with that knob reverted. Pure.
 
-All settings are measured in rounds, each once in every round, in shuffled order. Throughputs are
-compared by the logarithm, since what disturbs a measurement does so in proportion. A machine that
-has other work as well disturbs in two ways, and neither may pass for what a knob is worth:
+All settings are measured in rounds, each once in every round, in shuffled order. The throughputs
+are compared by their logarithms because disturbances are proportional. Other work on the machine
+disturbs in two ways, and neither may be attributed to a knob:
 
-whole rounds    become slower together: what a round has on top is taken off all (Tukey's median
-                polish)
-single trials   fall out: a setting stands for the median of its rounds, and the spread is that of
-                half the pairs
+whole rounds    slow down together: the common effect of a round is subtracted from all its values
+                (Tukey's median polish)
+single trials   are outliers: the median of its rounds represents a setting, and the median distance
+                of pairs gives the spread
 
-Spread is pooled over all settings: the median distance of two measurements of one setting, over
-what it is for normal errors of standard deviation 1. So a few rounds give an interval that can be
-used: Student's t, 95 %.
+The spread is pooled over all settings: the median distance of two measurements of one setting,
+divided by its value for normal errors of standard deviation 1. Pooling makes the interval usable
+after a few rounds. The interval is that of Student's t at 95 %.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from typing import Any
 
 CONFIDENCE = 0.95
 NOTHING_PERCENT = 2.0
-"""A knob whose switching back costs less than this contributes nothing."""
+"""A knob contributes nothing if reverting it costs less than this."""
 POLISH_MAX = 10
-"""Rounds and settings are polished in turn until nothing changes, at most so often."""
+"""Maximum iterations of the median polish."""
 PAIR_MEDIAN = 0.9539
 """Median distance of two normal variates of standard deviation 1: sqrt(2) x 0.6745."""
 EFFICIENCY = 0.5
-"""Share of the degrees of freedom that an estimate by half the pairs has; a test holds the
-intervals that it makes.
+"""Share of the degrees of freedom that the median distance of pairs retains. A test checks the
+coverage of the intervals.
 """
 MEDIAN_SPREAD = {1: 1.0, 2: 1.0, 3: 1.16, 4: 1.092, 5: 1.197, 6: 1.135, 7: 1.214}
 """Standard error of the median of n normal variates over that of their mean; 1.2533 for many."""
@@ -49,7 +49,7 @@ class Contribution:
     low: float | None
     high: float | None
     mb_per_s: float
-    """Median of its measurements, as they were."""
+    """Median of the measurements with the knob reverted, without correction."""
     n: int
 
     @property
@@ -59,8 +59,8 @@ class Contribution:
 
     @property
     def contributes(self) -> bool:
-        """Whether the knob has to be turned: the loss is there beyond doubt, and more than
-        nothing.
+        """Whether the knob has to be changed: the loss is measurable and at least
+        `NOTHING_PERCENT`.
         """
         return self.loss_percent >= NOTHING_PERCENT and self.measurable
 
@@ -83,7 +83,9 @@ Rounds = Sequence[float | None]
 
 
 def contributions(best: Rounds, switched: Mapping[str, Rounds]) -> list[Contribution]:
-    """Of every knob that was measured, the largest loss first; every throughput above 0."""
+    """Return the contribution of every measured knob, largest loss first. Throughputs must be
+    positive.
+    """
     names = [name for name, values in switched.items() if _present(values)]
     if not _present(best) or not names:
         return []
@@ -100,22 +102,22 @@ def contributions(best: Rounds, switched: Mapping[str, Rounds]) -> list[Contribu
             low, high = _loss(ratio + half), _loss(ratio - half)
         measured = _present(switched[name])
         contributions.append(Contribution(name, _loss(ratio), low, high, median(measured), len(measured)))
-    return sorted(contributions, key=lambda one: -one.loss_percent)
+    return sorted(contributions, key=lambda contribution: -contribution.loss_percent)
 
 
 def without_rounds(table: Sequence[Rounds]) -> list[list[float | None]]:
-    """The same less what each round has on top of the others; rows are settings, columns rounds."""
+    """Return the table less the common effect of each round; rows are settings, columns rounds."""
     rows = [list(row) for row in table]
     for _ in range(POLISH_MAX):
-        middles = [median(_present(row)) if _present(row) else 0.0 for row in rows]
+        medians = [median(_present(row)) if _present(row) else 0.0 for row in rows]
         changed = 0.0
         for column in range(max(len(row) for row in rows)):
-            off = [
-                value - middle
-                for row, middle in zip(rows, middles, strict=True)
+            residuals = [
+                value - row_median
+                for row, row_median in zip(rows, medians, strict=True)
                 if column < len(row) and (value := row[column]) is not None
             ]
-            effect = median(off) if len(off) > 1 else 0.0
+            effect = median(residuals) if len(residuals) > 1 else 0.0
             changed = max(changed, abs(effect))
             for row in rows:
                 if column < len(row) and (value := row[column]) is not None:
@@ -126,15 +128,15 @@ def without_rounds(table: Sequence[Rounds]) -> list[list[float | None]]:
 
 
 def _spread(table: Sequence[Rounds]) -> tuple[float, float]:
-    """Standard deviation of one measurement, over all settings, and its degrees of freedom."""
+    """Return the standard deviation of one measurement, pooled, and its degrees of freedom."""
     groups = [_present(row) for row in table]
     distances = [abs(a - b) for group in groups for a, b in combinations(group, 2)]
     rounds = max(len(group) for group in groups)
-    # Every setting has its own middle, every round but one its own effect.
+    # Every setting has its own median, every round but one its own effect.
     freedom = sum(len(group) - 1 for group in groups) - (rounds - 1)
     if not distances or freedom <= 0:
         return 0.0, 0.0
-    # Middles of rows and rounds were fitted to what is left, which makes it smaller.
+    # Fitting the medians and the effects of rounds has made the residuals smaller.
     fitted = math.sqrt(sum(len(group) - 1 for group in groups) / freedom)
     return fitted * median(distances) / PAIR_MEDIAN, max(1.0, EFFICIENCY * freedom)
 

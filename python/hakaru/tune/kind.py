@@ -1,8 +1,8 @@
-"""The part of a kind that tuning uses: from a setup to the load of its study, from a trial to its
-rate, and from a study to where to start.
+"""Part of a kind that tuning uses: it builds the load of a tuning's study, computes the rate of a
+trial, and reads the settings to start from out of a study.
 
-Optional: a kind without it cannot be tuned. Implemented in `hakaru.kinds`; asked for through `of`
-and `tunable`.
+The part is optional; a kind without it cannot be tuned. `hakaru.kinds` implements it. `of`,
+`of_run` and `tunable` return it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class TuneKind(ABC):
 
     @abstractmethod
     def load(self, setup: Setup, region: str) -> dict[str, Any]:
-        """`load:` of the study whose points are trials: one request stream of the setup's
+        """Return `load:` of the study whose points are trials: one request stream of the setup's
         conditions.
 
         `region`: size of the LU, as text. Knobs change its places by name (`Knob.places`).
@@ -34,43 +34,45 @@ class TuneKind(ABC):
 
     @abstractmethod
     def factors(self, setup: Setup, settings: Settings) -> dict[str, Any]:
-        """Levels of the kind's own factors at the point of a setting."""
+        """Return the levels of the kind's own factors at the point of a setting."""
 
     @abstractmethod
     def rate(
         self, run: RunData, repetition: Repetition, factors: Mapping[str, Any]
     ) -> tuple[float | None, list[Caveat]]:
-        """MB/s of a finished repetition at a point with these levels, None where it has none; and
-        the caveats of its checks.
+        """Return the MB/s of a finished repetition at a point with these levels, None if it has no
+        rate, and the caveats of its checks.
         """
 
     @abstractmethod
     def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
-        """Points of the run, analysed as those of any run of this kind."""
+        """Return the points of the run, analysed as in any run of this kind."""
 
     @abstractmethod
     def defaults(self, study: Study) -> Defaults:
-        """Settings that both ends of a study agree on: the start of a tuning with `--from`."""
+        """Return the settings that both ends of a study agree on, for `--from` and `--against`."""
 
 
 def of(study: Study) -> TuneKind:
-    """The part of the study's kind. Raises UsageError for a kind without it."""
+    """Return the part of the study's kind. Raises UsageError for a kind without it."""
     part = kind.of(study).tune
     if part is None:
         raise UsageError(
-            f"study {study.id} is of kind {study.kind}, which has no settings to tune", "name another study"
+            f"study {study.id} is of kind {study.kind}, which has no settings to tune", "choose a study of another kind"
         )
     return cast(TuneKind, part)
 
 
 def of_run(run: RunData) -> TuneKind:
-    """The part of the kind by whose load the run's study was made."""
+    """Return the part of the kind of the run's study."""
     return cast(TuneKind, kind.of(run.study).tune)
 
 
 def tunable() -> TuneKind:
-    """The part of the first kind that has one. Raises EnvironmentError_ where none is installed."""
-    part = next((one.tune for one in kind.of_studies().values() if one.tune is not None), None)
+    """Return the part of the first kind that can be tuned. Raises EnvironmentError_ if there is
+    none.
+    """
+    part = next((study_kind.tune for study_kind in kind.of_studies().values() if study_kind.tune is not None), None)
     if part is None:
         raise EnvironmentError_("no installed kind of study can be tuned", "reinstall hakaru")
     return cast(TuneKind, part)

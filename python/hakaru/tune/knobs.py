@@ -1,15 +1,16 @@
-"""The knobs: what can be turned, which places of a study that changes, in which steps. Pure.
+"""Knobs: the settings that tuning can change, their levels, and the study fields that they set.
+Pure.
 
-A knob that both sides negotiate is set alike on both, so that its value is what holds. Knobs of one
-side follow the data: the send buffer is the sender's, the receive buffer and
-MaxRecvDataSegmentLength are the receiver's. In front of a real target only the initiator's are ours
-to turn, and of those that are negotiated only the initiator's half.
+A negotiated knob is set to the same value on both sides, so that this value takes effect. The send
+buffer belongs to the sender of the data; the receive buffer and MaxRecvDataSegmentLength belong to
+the receiver. In front of a real target only the initiator's knobs can be changed, and only the
+initiator's side of the negotiated ones.
 
 initial_r2t, immediate_data, first_burst_length, max_burst_length, max_outstanding_r2t
     keys of the session (RFC 7143 13.10 to 13.14, 13.17)
 max_recv_data_segment_length
     key of the connection, declared by the receiver of the data (RFC 7143 13.12)
-command_max       most bytes of one SCSI command, as `max_sectors_kb` of the Linux block layer
+command_max       maximum bytes of one SCSI command, as `max_sectors_kb` of the Linux block layer
 commands          commands outstanding per session, as `node.session.queue_depth` of open-iscsi
 queue_depth       requests of the load outstanding; a knob where the depth is free
 send_buffer, receive_buffer
@@ -28,7 +29,7 @@ from hakaru.tune.conditions import DEPTH_MAX, Conditions
 from hakaru.units import format_size
 
 AUTO = "auto"
-"""A socket buffer that is left to the kernel."""
+"""Size of a socket buffer that the kernel chooses."""
 Value = bool | int | str
 Settings = Mapping[str, Value]
 """Knob → value. Sizes are bytes, `AUTO` where the kernel chooses."""
@@ -36,8 +37,8 @@ Kind = Literal["size", "count", "flag", "name"]
 
 KIB, MIB = 1 << 10, 1 << 20
 BURST_MAX_BYTES = (1 << 24) - 512
-"""The largest burst that is a whole number of blocks: RFC 7143 allows 2^24 - 1; open-iscsi's
-default is 512 less.
+"""Largest burst of whole 512-byte blocks. RFC 7143 allows 2^24 - 1 bytes; open-iscsi's default is
+512 bytes less than this constant.
 """
 COMMAND_MAX_BYTES = 16 * MIB
 BUFFER_MAX_BYTES = 256 * MIB
@@ -45,18 +46,14 @@ BUFFER_MAX_BYTES = 256 * MIB
 
 @dataclass(frozen=True)
 class Knob:
-    """One knob: its levels from least to most, and the one that stands before anything is
-    turned.
-    """
+    """One knob with its levels, ascending if they are `ordered`, and its default."""
 
     name: str
     kind: Kind
     levels: tuple[Value, ...]
     default: Value
     places: tuple[str, ...]
-    """Places of the study that take the value; none for `queue_depth`, which is a factor of loads
-    by itself.
-    """
+    """Study fields that take the value. Empty for `queue_depth`, which is a factor of its own."""
 
     @property
     def ordered(self) -> bool:
@@ -64,13 +61,13 @@ class Knob:
         return self.kind in ("size", "count")
 
     def written(self, value: Value) -> Value | None:
-        """Return the level as written in a study; None: left out."""
+        """Return the value as written in a study; None if the study omits it."""
         if value == AUTO:
             return None
         return format_size(int(value)) if self.kind == "size" else value
 
     def shown(self, value: Value) -> str:
-        """Return the level as printed: `256 KiB`, `Yes`, `auto`."""
+        """Return the value as printed: `256 KiB`, `Yes`, `auto`."""
         if isinstance(value, bool):
             return "Yes" if value else "No"
         return format_size(value) if self.kind == "size" and isinstance(value, int) else str(value)
@@ -89,7 +86,7 @@ class Machine:
     send_buffer_auto_max: int = 4 * MIB
     """Largest send buffer that the kernel's own sizing allows (third number of tcp_wmem)."""
     receive_buffer_auto_max: int = 6 * MIB
-    """The same of tcp_rmem."""
+    """Largest receive buffer that the kernel's own sizing allows (third number of tcp_rmem)."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +94,8 @@ class Defaults:
     """Values before any knob is changed: the keys that the two ends agree on, and their socket
     buffers.
 
-    A key's result is the smaller number of both ends, the OR of InitialR2T, the AND of
-    ImmediateData. Where the values come from is `hakaru.tune.start`'s to say; this has none of its
-    own.
+    The result of a key is the smaller number of both ends, the OR of InitialR2T, the AND of
+    ImmediateData. `hakaru.tune.start` supplies the values.
     """
 
     initial_r2t: bool
@@ -119,21 +115,21 @@ class Defaults:
     slow_start_after_idle: bool
     tcp_stack: str
     buffer_max: int | None
-    """How far the kernel lets buffers grow in the lab; None: as it is here."""
+    """Limit of socket buffers in the lab, in bytes; None: the limits of this machine."""
     queue_depth: int = 1
 
 
 def sizes(low: int, high: int, *more: Value) -> tuple[Value, ...]:
-    """Powers of two from `low` to `high`, and whatever else must be among them, in order; `AUTO`
-    comes first.
+    """Return `low` doubled repeatedly up to `high`, plus the values of `more`, in ascending order.
+    `AUTO` comes first.
     """
-    found = {low << shift for shift in range((high // low).bit_length()) if low << shift <= high}
-    found |= {one for one in more if isinstance(one, int)}
-    return (*([AUTO] if AUTO in more else []), *sorted(found))
+    levels = {low << shift for shift in range((high // low).bit_length()) if low << shift <= high}
+    levels |= {level for level in more if isinstance(level, int)}
+    return (*([AUTO] if AUTO in more else []), *sorted(levels))
 
 
 def space_of(conditions: Conditions, defaults: Defaults, machine: Machine, *, lab: bool) -> Space:
-    """The knobs there are. `lab`: both ends are ours; else only the initiator's are."""
+    """Return the available knobs: of both ends with `lab`, otherwise only of the initiator."""
     return tuple(
         replace(knob, levels=tuple(dict.fromkeys(knob.levels)))
         for knob in _all(conditions, defaults, machine, lab)
@@ -145,16 +141,16 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     writes = conditions.op == "write"
     sender, receiver = ("initiator", "target") if writes else ("target", "initiator")
 
-    def both(key: str) -> tuple[str, ...]:
+    def both_sides(key: str) -> tuple[str, ...]:
         return tuple(f"load.iscsi.{side}.{key}" for side in (("initiator", "target") if lab else ("initiator",)))
 
-    def one(side: str, key: str) -> tuple[str, ...]:
+    def one_side(side: str, key: str) -> tuple[str, ...]:
         return (f"load.iscsi.{side}.{key}",) if lab or side == "initiator" else ()
 
     def buffer(name: str, side: str, key: str, default: Value) -> Knob:
-        # Up to four times what the path holds: what lies beyond takes memory and gives nothing.
-        most = max(4 * MIB, min(BUFFER_MAX_BYTES, 4 * path_bytes(conditions)))
-        return Knob(name, "size", sizes(64 * KIB, most, AUTO, default), default, one(side, f"socket.{key}"))
+        # Up to four times what the path holds. Larger buffers take memory and gain nothing.
+        size_max = max(4 * MIB, min(BUFFER_MAX_BYTES, 4 * path_bytes(conditions)))
+        return Knob(name, "size", sizes(64 * KIB, size_max, AUTO, default), default, one_side(side, f"socket.{key}"))
 
     def bursts(default: int) -> tuple[Value, ...]:
         return sizes(64 * KIB, 8 * MIB, default, BURST_MAX_BYTES)
@@ -162,33 +158,39 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
     def of_lab(key: str) -> tuple[str, ...]:
         return (f"lab.tcp.{key}",) if lab else ()
 
-    receives = defaults.max_recv_target if writes else defaults.max_recv_initiator
+    segment_default = defaults.max_recv_target if writes else defaults.max_recv_initiator
     block = conditions.block_bytes
-    segments = sizes(8 * KIB, 2 * MIB, receives)
+    segments = sizes(8 * KIB, 2 * MIB, segment_default)
     commands = sizes(1, 128, defaults.commands)
-    split = sizes(128 * KIB, max(block, 512 * KIB), defaults.command_max)
-    sends = (defaults.send_initiator, defaults.send_target)[not writes]
-    takes = (defaults.receive_target, defaults.receive_initiator)[not writes]
+    command_sizes = sizes(128 * KIB, max(block, 512 * KIB), defaults.command_max)
+    send_default = (defaults.send_initiator, defaults.send_target)[not writes]
+    receive_default = (defaults.receive_target, defaults.receive_initiator)[not writes]
     knobs = [
-        Knob("max_recv_data_segment_length", "size", segments, receives, one(receiver, "max_recv_data_segment_length")),
-        Knob("command_max", "size", split, defaults.command_max, ("load.iscsi.initiator.command_max",)),
+        Knob(
+            "max_recv_data_segment_length",
+            "size",
+            segments,
+            segment_default,
+            one_side(receiver, "max_recv_data_segment_length"),
+        ),
+        Knob("command_max", "size", command_sizes, defaults.command_max, ("load.iscsi.initiator.command_max",)),
         Knob("commands", "count", commands, defaults.commands, ("load.iscsi.initiator.commands",)),
     ]
     if writes:
-        # Only writes are asked for (R2T) or sent unasked.
+        # R2Ts and unsolicited data occur only in writes.
         r2ts, first, burst = defaults.max_outstanding_r2t, defaults.first_burst_length, defaults.max_burst_length
         knobs += [
-            Knob("initial_r2t", "flag", (True, False), defaults.initial_r2t, both("initial_r2t")),
-            Knob("immediate_data", "flag", (False, True), defaults.immediate_data, both("immediate_data")),
-            Knob("first_burst_length", "size", bursts(first), first, both("first_burst_length")),
-            Knob("max_outstanding_r2t", "count", sizes(1, 16, r2ts), r2ts, both("max_outstanding_r2t")),
+            Knob("initial_r2t", "flag", (True, False), defaults.initial_r2t, both_sides("initial_r2t")),
+            Knob("immediate_data", "flag", (False, True), defaults.immediate_data, both_sides("immediate_data")),
+            Knob("first_burst_length", "size", bursts(first), first, both_sides("first_burst_length")),
+            Knob("max_outstanding_r2t", "count", sizes(1, 16, r2ts), r2ts, both_sides("max_outstanding_r2t")),
         ]
     else:
         burst = defaults.max_burst_length
     knobs += [
-        Knob("max_burst_length", "size", bursts(burst), burst, both("max_burst_length")),
-        buffer("send_buffer", sender, "send_buffer", sends),
-        buffer("receive_buffer", receiver, "receive_buffer", takes),
+        Knob("max_burst_length", "size", bursts(burst), burst, both_sides("max_burst_length")),
+        buffer("send_buffer", sender, "send_buffer", send_default),
+        buffer("receive_buffer", receiver, "receive_buffer", receive_default),
         Knob(
             "congestion_control",
             "name",
@@ -211,8 +213,8 @@ def _all(conditions: Conditions, defaults: Defaults, machine: Machine, lab: bool
 
 
 def _depth_max(conditions: Conditions) -> int:
-    """Requests that hold four times what the path does, and four more: beyond that they only wait
-    for one another.
+    """Return the largest queue depth to try: the power of two that covers four times what the path
+    holds, plus four requests. Further requests only queue behind each other.
     """
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
         return DEPTH_MAX
@@ -220,21 +222,19 @@ def _depth_max(conditions: Conditions) -> int:
 
 
 def path_bytes(conditions: Conditions) -> int:
-    """Rate times round trip: what the path holds. 0 where either is not known."""
+    """Return the bytes that the path holds: rate x round trip. 0 if either is unknown."""
     if conditions.rate_bits_per_s is None or conditions.rtt_ns is None:
         return 0
     return -(-conditions.rate_bits_per_s * conditions.rtt_ns // (8 * 10**9))
 
 
 def defaults_of(space: Space) -> dict[str, Value]:
-    """Every knob as it stands before anything is turned."""
+    """Return the default of every knob."""
     return {knob.name: knob.default for knob in space}
 
 
 def settle(space: Space, settings: Settings) -> dict[str, Value]:
-    """Settings as they hold together: FirstBurstLength never above MaxBurstLength (RFC 7143
-    13.14).
-    """
+    """Return the settings with FirstBurstLength limited to MaxBurstLength (RFC 7143 13.14)."""
     settled = {knob.name: settings[knob.name] for knob in space}
     first, burst = settled.get("first_burst_length"), settled.get("max_burst_length")
     if isinstance(first, int) and isinstance(burst, int):
@@ -243,12 +243,12 @@ def settle(space: Space, settings: Settings) -> dict[str, Value]:
 
 
 def changed(space: Space, settings: Settings) -> list[Knob]:
-    """Knobs that do not stand at their defaults."""
+    """Return the knobs that are not at their defaults."""
     return [knob for knob in space if settings[knob.name] != knob.default]
 
 
 def shown(space: Sequence[Knob], settings: Settings) -> dict[str, str]:
-    """Return the level as printed: `256 KiB`, `Yes`, `auto`."""
+    """Return the changed knobs by name, with their values as printed."""
     return {knob.name: knob.shown(settings[knob.name]) for knob in changed(tuple(space), settings)}
 
 

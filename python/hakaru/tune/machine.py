@@ -8,12 +8,12 @@ from hakaru.tune.knobs import Machine
 
 SYSCTL = Path("/proc/sys/net/ipv4")
 CONTROLS = ("cubic", "reno", "bbr")
-"""Those that a lab may ask for."""
+"""Congestion controls that a lab supports."""
 
 
 def this_machine(sysctl: Path = SYSCTL, *, buffer_max: int | None = None) -> Machine:
-    """Congestion controls that can be used, and how far the kernel lets socket buffers grow, in a
-    lab `buffer_max`.
+    """Return the available congestion controls and the limits up to which the kernel sizes socket
+    buffers. `buffer_max` of a lab replaces these limits.
     """
     default = Machine()
     available = _words(sysctl / "tcp_available_congestion_control")
@@ -31,6 +31,6 @@ def _words(path: Path) -> list[str]:
         return []
 
 
-def _last(path: Path, otherwise: int) -> int:
+def _last(path: Path, fallback: int) -> int:
     words = _words(path)
-    return int(words[-1]) if words and words[-1].isdigit() else otherwise
+    return int(words[-1]) if words and words[-1].isdigit() else fallback

@@ -1,4 +1,4 @@
-"""From a finished repetition in a run directory to the trial that it is."""
+"""Reads the trials of a tuning from the finished repetitions in its run directory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD = "tuning"
 
 
 def trials_of(directory: Path, setup: Setup) -> list[Trial]:
-    """Every finished trial, in the order they were made."""
+    """Return every finished trial, in order."""
     records = RunReader(directory).repetitions()
     if not records:
         return []
@@ -28,19 +28,19 @@ def trials_of(directory: Path, setup: Setup) -> list[Trial]:
 
 
 def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
-    """One trial, its throughput computed from its samples as for any point."""
-    of = record[RECORD]
+    """Return one trial. Its throughput is computed from its samples as for any point."""
+    purpose = record[RECORD]
     repetition = next(r for r in run.repetitions(record["point"]) if r.number == record["repetition"])
     rate, caveats = None, list[Caveat]()
     if repetition.done:
         rate, caveats = kind.of_run(run).rate(run, repetition, record["factors"])
         caveats = [*repetition.caveats, *caveats]
     return Trial(
-        phase=of["phase"],
-        settings=settle(setup.space, of["settings"]),
-        knob=of["knob"],
+        phase=purpose["phase"],
+        settings=settle(setup.space, purpose["settings"]),
+        knob=purpose["knob"],
         mb_per_s=rate,
-        seconds=of["seconds"],
+        seconds=purpose["seconds"],
         point=record["point"],
         repetition=record["repetition"],
         error=record["error"],
@@ -49,9 +49,11 @@ def trial_of(run: RunData, record: dict[str, Any], setup: Setup) -> Trial:
 
 
 def with_measured(setup: Setup, run: RunData, first: dict[str, Any]) -> Setup:
-    """The setup with the round trip that the first trial saw, where it was not given (a real path).
+    """Return the setup with the round trip that the first trial measured, if none was given (a real
+    path).
 
-    Of TCP's own estimates over the trial the least: what is above it are queues.
+    The round trip is the minimum of TCP's estimates during the trial. Anything above it is
+    queueing.
     """
     if setup.conditions.rtt_ns is not None:
         return setup

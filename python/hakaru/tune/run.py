@@ -1,12 +1,11 @@
-"""The shell of a tuning: a lab or a real target, one repetition per trial, a run directory that is
-right at all times.
+"""Runs a tuning in a lab or against a real target, with one repetition per trial. The run directory
+is consistent at all times.
 
-    prepare_new(setup, …), prepare_resumed(…) → Prepared     what can be refused before anything is
-                                                             touched
+    prepare_new(setup, …), prepare_resumed(…) → Prepared     all checks, before anything is changed
     execute(prepared, setup, watch) → Path                   the finished run directory
 
-A trial is kept when its repetition is; what comes next follows from those that are kept, so that an
-interruption, however hard, costs the trial it falls into and nothing else.
+A trial is stored together with its repetition, and the next step follows from the stored trials. An
+interruption, even a crash, loses only the trial in progress.
 """
 
 from __future__ import annotations
@@ -42,26 +41,26 @@ from hakaru.wording import number
 
 TUNING = "tuning"
 """Key of the setup in run.json. A run with this key is a tuning."""
-LABELS = {"search": "search", "contribution": "switching back", "peer": "the peer", "advice": "confirming"}
+LABELS = {"search": "search", "contribution": "reverting", "peer": "the peer", "advice": "confirming the advice"}
 
 
 def prepare_new(setup: Setup, *, folder: Path, site: Site | None, command: list[str]) -> Prepared:
-    """A tuning that may start."""
+    """Check and prepare a new tuning."""
     return _prepared(setup, load_base(setup), folder=folder, site=site, resumed=None, command=command)
 
 
 def prepare_resumed(name: str, *, folder: Path, command: list[str]) -> tuple[Prepared, Setup]:
-    """A tuning that goes on as it began."""
+    """Check and prepare the continuation of an interrupted tuning, with its original setup."""
     directory = find_run(name, folder)
     run = RunReader(directory).read("run.json")
     if TUNING not in run:
-        raise UsageError(f"{directory.name} is no tuning", "`hakaru run STUDY --resume RUN` goes on with a study")
+        raise UsageError(f"{directory.name} is not a tuning", "`hakaru run STUDY --resume RUN` resumes a study")
     if run["status"] == "done":
-        raise UsageError(f"{directory.name} is finished", f"hakaru report {directory.name} makes its report again")
+        raise UsageError(f"{directory.name} is finished", f"`hakaru report {directory.name}` writes its report again")
     if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
         raise UsageError(
-            f"{directory.name} was begun by hakaru {run['versions']['hakaru']}, this is {__version__}",
-            "numbers of two versions do not belong into one run; start a new one",
+            f"{directory.name} was started by hakaru {run['versions']['hakaru']}; this is hakaru {__version__}",
+            "results from different versions cannot be mixed in one run; start a new run",
         )
     setup = Setup.of_json(run[TUNING])
     site = Site.model_validate(run["site"]) if run["site"] else None
@@ -93,7 +92,7 @@ def _prepared(
 
 
 def execute(prepared: Prepared, setup: Setup, watch: Watchers) -> Path:
-    """Do it. Raises after the run directory is in order, as `hakaru.run.runner.execute` does."""
+    """Run the tuning. Raises as `hakaru.run.runner.execute`, with the run directory complete."""
     return drive(TuningRun(prepared, watch, setup))
 
 
@@ -111,7 +110,7 @@ class TuningRun(Run):
         return super()._describe(name, now) | {"kind": TUNING, TUNING: self._setup.describe()}
 
     def _how_to_resume(self, directory: Path) -> str:
-        return f"`hakaru tune --resume {directory.name}` goes on"
+        return f"`hakaru tune --resume {directory.name}` resumes it"
 
     def _open(self) -> RunWriter:
         writer = super()._open()
@@ -138,8 +137,8 @@ class TuningRun(Run):
             self._keep(writer, outcome.record)
 
     async def _measured(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
-        """One repetition; settings that the target or an engine does not live with are a trial that
-        failed.
+        """Measure one repetition. Settings that make the target or an engine fail give a failed
+        trial.
         """
         try:
             outcome = await self._repetition(place, turn, folder)
@@ -191,7 +190,7 @@ class TuningRun(Run):
         return Repetition(point, times, len(self._trials) + 1)
 
     def _point(self, step: Step, name: str | None = None) -> Point:
-        """The point of a setting; the same one whenever it is measured again."""
+        """Return the point of a setting. Repeated measurements of a setting share one point."""
         key = repr(sorted(step.settings.items()))
         known = self._points.get(key)
         new = name or (known.id if known else f"t{len(self._points) + 1:02}")
@@ -199,17 +198,17 @@ class TuningRun(Run):
         return self._points[key]
 
     def _label(self, step: Step) -> str:
-        what = LABELS[step.phase]
+        label = LABELS[step.phase]
         if step.phase == "search":
-            what += f" {1 + sum(t.phase == 'search' for t in self._trials)} of at most {self._setup.limits.trials}"
+            label += f" {1 + sum(t.phase == 'search' for t in self._trials)} of at most {self._setup.limits.trials}"
         elif step.knob:
-            what += f" {step.knob}"
+            label += f" {step.knob}"
         best = max((t.mb_per_s or 0.0 for t in self._trials), default=0.0)
-        return f"{what}, best {number(best)} MB/s" if best else what
+        return f"{label}, best {number(best)} MB/s" if best else label
 
     def _write_plan(self, writer: RunWriter, turn: Repetition) -> None:
-        """study.json and points.json with every point that there has been, `turn` included, which
-        is to come.
+        """Write study.json and points.json with every point so far, including that of `turn`, which
+        is about to be measured.
         """
         points = tuple(self._points.values())
         by_id = {point.id: point for point in points}
@@ -217,29 +216,29 @@ class TuningRun(Run):
         turns, old = (*done, turn), self._expanded
         self._expanded = Expanded(old.study, old.quick, old.seed, old.measure, points, turns)
         writer.write("study.json", self._expanded.describe({}))
-        counts = Counter(one.point.id for one in turns)
+        counts = Counter(repetition.point.id for repetition in turns)
         described = [{"point": p.id, "factors": p.factors, "repetitions": counts[p.id]} for p in points]
         writer.write("points.json", described)
 
     @property
     def _total(self) -> int:
-        """Repetitions that it comes to as far as can be seen."""
+        """Expected number of repetitions."""
         tuning, limits = self._setup.tuning, self._setup.limits
         searched = sum(t.phase == "search" for t in self._trials)
         best = tuning.best(self._trials)
-        turned = len(changed(self._setup.space, best)) if best else len(self._setup.space)
+        changed_count = len(changed(self._setup.space, best)) if best else len(self._setup.space)
         search = searched if self._trials and tuning.search_ended(self._trials) else limits.trials
-        return search + limits.repetitions * (2 + turned + (self._setup.peer is not None))
+        return search + limits.repetitions * (2 + changed_count + (self._setup.peer is not None))
 
     @property
     def _left(self) -> list[Repetition]:
         return []
 
     def took(self, turn: Repetition, seconds: float) -> None:
-        """Trials know it themselves."""
+        """Do nothing: every trial records its own duration."""
 
     def left_s(self, left: list[Repetition]) -> float:
-        """Seconds until the report is there, at most; the budget bounds what is left to measure."""
+        """Return the maximum seconds until the report. The budget bounds the remaining trials."""
         made_s = sum(t.seconds for t in self._trials)
         each = made_s / len(self._trials) if self._trials else LAB_S + REPETITION_S + self._planned_s
         left_trials = (self._total - len(self._trials)) * each

@@ -1,10 +1,11 @@
-"""The next setting to try, from those tried. Pure: the same trials and seed give the same setting.
+"""Search: proposes the next setting from the trials made. Pure: the same trials and seed give the
+same setting.
 
-The first trial stands at the defaults, the second where closed forms say (`closed_form.suggest`),
-with the goal of least memory a third at their lean form; then optuna's tree-structured Parzen
-estimator (Bergstra et al. 2011) proposes. It is built anew from all trials for every proposal: what
-is told is the score as it stands with the best known by then, and a search that was interrupted
-goes on as if it had not been.
+The first trial uses the defaults, the second the setting that the closed forms suggest
+(`closed_form.suggest`). With the goal `memory` a third uses their lean form (`memory.lean`). After
+these, optuna's tree-structured Parzen estimator (Bergstra et al. 2011) proposes the settings. The
+estimator is rebuilt from all trials for every proposal, so every score is relative to the best
+trial so far, and an interrupted search resumes unchanged.
 """
 
 from __future__ import annotations
@@ -23,25 +24,27 @@ from hakaru.tune.memory import lean, memory_bytes
 
 Goal = Literal["throughput", "memory"]
 ENOUGH = 0.95
-"""Goal `memory`: the share of the best throughput that is enough."""
+"""Share of the best throughput that suffices with the goal `memory`."""
 BETTER = 1.01
-"""Factor from which a trial counts as better: one percent. Trials of seconds vary by less."""
-NEAR = 0.97
-"""Share of what can be reached at all from which on there is nothing left to search for."""
-FREE_KNOBS = 4
-"""How many knobs are redrawn where the others stay as the best has them."""
-WORTH = 0.7
-"""A setting that by its bounds cannot come to this share of the best rate is not tried: it would
-only take time.
+"""Factor by which a trial must exceed another to count as better. Trials of a few seconds vary by
+less.
 """
-ESTIMATED = 8
-"""Draws by the estimator for a setting that is new and worth trying."""
-PROPOSALS_MAX = 100
-"""Most draws in all: the rest redraw a few knobs of the best, evenly, which is cheap."""
+NEAR = 0.97
+"""Share of the reachable throughput at which the search ends."""
+FREE_KNOBS = 4
+"""Number of knobs that are redrawn while the others keep the best trial's values."""
+PROMISING = 0.7
+"""A setting whose upper bound is below this share of the best rate is not tried."""
+ESTIMATOR_DRAWS = 8
+"""Draws by the estimator for one proposal."""
+DRAWS_MAX = 100
+"""Maximum draws for one proposal. Those after `ESTIMATOR_DRAWS` redraw a few knobs of the best
+setting uniformly, which is cheap.
+"""
 
 
 @dataclass(frozen=True)
-class Tried:
+class SearchTrial:
     """One trial of the search. `mb_per_s`: None where it failed."""
 
     settings: Settings
@@ -59,12 +62,12 @@ class Search:
     seed: int
 
     def memory(self, settings: Settings) -> int:
-        """Bytes that a setting takes of both ends."""
+        """Return the buffer bytes that a setting needs at both ends."""
         return memory_bytes(self.conditions, settings, self.machine)
 
-    def best(self, tried: Sequence[Tried]) -> int | None:
-        """Best trial: the fastest, or the one with the least memory among those that are fast
-        enough.
+    def best(self, tried: Sequence[SearchTrial]) -> int | None:
+        """Return the index of the best trial: the fastest, or the one with the least memory among
+        those that are fast enough. None if no trial has a result.
         """
         measured = [i for i, trial in enumerate(tried) if trial.mb_per_s is not None]
         if not measured:
@@ -76,26 +79,26 @@ class Search:
         fast = [i for i in measured if _rate(tried[i]) >= enough]
         return min(fast, key=lambda i: (self.memory(tried[i].settings), -_rate(tried[i])))
 
-    def since_better(self, tried: Sequence[Tried]) -> int:
-        """Trials since the last one that was better than all before it."""
+    def since_better(self, tried: Sequence[SearchTrial]) -> int:
+        """Return the number of trials since the last improvement."""
         last, best = -1, None
         for i in range(len(tried)):
-            now = self.best(tried[: i + 1])
-            if now is None or now == best:
+            current = self.best(tried[: i + 1])
+            if current is None or current == best:
                 continue
-            if best is None or self._is_better(tried[now], tried[best]):
+            if best is None or self._is_better(tried[current], tried[best]):
                 last = i
-                best = now
+                best = current
         return len(tried) - 1 - last
 
-    def _is_better(self, trial: Tried, other: Tried) -> bool:
+    def _is_better(self, trial: SearchTrial, other: SearchTrial) -> bool:
         if _rate(trial) >= BETTER * _rate(other):
             return True
         return self.goal == "memory" and self.memory(trial.settings) * BETTER <= self.memory(other.settings)
 
-    def propose(self, tried: Sequence[Tried]) -> dict[str, Value]:
-        """The next setting. Raises EnvironmentError_ where optuna is not installed and is
-        needed.
+    def propose(self, tried: Sequence[SearchTrial]) -> dict[str, Value]:
+        """Return the next setting. Raises EnvironmentError_ if optuna is needed and not
+        installed.
         """
         fixed = self.first_settings()
         if len(tried) < len(fixed):
@@ -103,62 +106,62 @@ class Search:
         return self._drawn(tried)
 
     def first_settings(self) -> list[dict[str, Value]]:
-        """Trials before the first random one."""
+        """Return the settings of the trials before the first random one."""
         first = [settle(self.space, defaults_of(self.space)), suggest(self.conditions, self.space, self.machine)]
         if self.goal == "memory":
             first.append(lean(self.conditions, self.space, self.machine))
         return first
 
-    def _drawn(self, tried: Sequence[Tried]) -> dict[str, Value]:
+    def _drawn(self, tried: Sequence[SearchTrial]) -> dict[str, Value]:
         optuna = _optuna()
         distributions = {knob.name: _distribution(optuna, knob) for knob in self.space}
-        told = [
+        past_trials = [
             optuna.trial.create_trial(params=self._params(trial.settings), distributions=distributions, value=score)
             for trial, score in zip(tried, self.scores(tried), strict=True)
         ]
-        # All that is drawn follows from the seed and how many trials there were.
+        # Every draw follows from the seed and the number of trials.
         seed = (self.seed * 1_000_003 + len(tried)) % (1 << 32)
         study = optuna.create_study(
             direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
         )
-        study.add_trials(told)
+        study.add_trials(past_trials)
         seen = [settle(self.space, trial.settings) for trial in tried]
-        least = WORTH * max((_rate(trial) for trial in tried), default=0.0) * 1e6
+        bound_min = PROMISING * max((_rate(trial) for trial in tried), default=0.0) * 1e6
         drawn: list[tuple[float, dict[str, Value]]] = []
-        for attempt in range(PROPOSALS_MAX):
-            if attempt < ESTIMATED or self.best(tried) is None:
-                params = study.ask(distributions).params | self._kept(tried, seed + attempt)
+        for attempt in range(DRAWS_MAX):
+            if attempt < ESTIMATOR_DRAWS or self.best(tried) is None:
+                params = study.ask(distributions).params | self._fixed_params(tried, seed + attempt)
                 settings = settle(self.space, {knob.name: _value(knob, params[knob.name]) for knob in self.space})
             else:
                 settings = self._near(tried, seed + attempt)
             if settings not in seen:
                 drawn.append((self._bound(settings), settings))
-                if drawn[-1][0] >= least:
+                if drawn[-1][0] >= bound_min:
                     return settings
-        return max(drawn, key=lambda trial: trial[0])[1] if drawn else self._again(tried)
+        return max(drawn, key=lambda trial: trial[0])[1] if drawn else self._best_again(tried)
 
     def _bound(self, settings: Settings) -> float:
-        """Upper bound of a setting by closed forms; infinite if the path is unknown."""
+        """Return the upper bound of a setting in bytes/s; infinite if the path is unknown."""
         if self.conditions.rate_bits_per_s is None or self.conditions.rtt_ns is None:
             return float("inf")
         return bound_bytes_per_s(self.conditions, settings, self.machine)
 
-    def _again(self, tried: Sequence[Tried]) -> dict[str, Value]:
-        """Every setting that was drawn had been tried: the best once more."""
+    def _best_again(self, tried: Sequence[SearchTrial]) -> dict[str, Value]:
+        """Return the best setting again, because every drawn setting was already tried."""
         best = self.best(tried)
         return settle(self.space, tried[best].settings if best is not None else defaults_of(self.space))
 
-    def _near(self, tried: Sequence[Tried], seed: int) -> dict[str, Value]:
-        """The best with a few knobs anywhere."""
+    def _near(self, tried: Sequence[SearchTrial], seed: int) -> dict[str, Value]:
+        """Return the best setting with a few knobs redrawn uniformly."""
         best = self.best(tried)
-        assert best is not None, "there is one"
-        drawn = random.Random(seed)
-        free = drawn.sample(list(self.space), min(FREE_KNOBS, len(self.space)))
-        return settle(self.space, {**tried[best].settings, **{k.name: drawn.choice(k.levels) for k in free}})
+        assert best is not None, "without a best trial the estimator draws"
+        generator = random.Random(seed)
+        free = generator.sample(list(self.space), min(FREE_KNOBS, len(self.space)))
+        return settle(self.space, {**tried[best].settings, **{k.name: generator.choice(k.levels) for k in free}})
 
-    def _kept(self, tried: Sequence[Tried], seed: int) -> dict[str, Value]:
-        """Values that the estimator may not draw. In every third trial these are all but a few
-        knobs, at the values of the best trial; in the others none.
+    def _fixed_params(self, tried: Sequence[SearchTrial], seed: int) -> dict[str, Value]:
+        """Return the parameters that override the estimator's draw: in every third trial all but
+        `FREE_KNOBS` knobs, at the values of the best trial; otherwise none.
 
         With so few trials the estimator alone stays close to its prior. If the start is nearly
         right, changing one or two knobs improves it.
@@ -172,12 +175,11 @@ class Search:
     def _params(self, settings: Settings) -> dict[str, Value]:
         return {knob.name: _position(knob, settings[knob.name]) for knob in self.space}
 
-    def scores(self, tried: Sequence[Tried]) -> list[float]:
-        """Value that the search maximises: the share of the best rate. For least memory: 1 or more
-        if the rate suffices.
+    def scores(self, tried: Sequence[SearchTrial]) -> list[float]:
+        """Return the scores that the search maximises. A failed trial scores 0.
 
-        A trial that failed has 0. Above 1 a score rises by 1 from the most memory seen to the
-        least.
+        With the goal `throughput` a score is the trial's share of the best rate. With the goal
+        `memory` a trial whose rate suffices scores from 1 (most memory of all trials) to 2 (least).
         """
         top = max((_rate(trial) for trial in tried), default=0.0)
         shares = [_rate(trial) / top if top else 0.0 for trial in tried]
@@ -191,7 +193,7 @@ class Search:
         ]
 
 
-def _rate(trial: Tried) -> float:
+def _rate(trial: SearchTrial) -> float:
     return trial.mb_per_s or 0.0
 
 
@@ -213,8 +215,8 @@ def _distribution(optuna: Any, knob: Knob) -> Any:
 
 
 def _position(knob: Knob, value: Value) -> Value:
-    """A value as the search knows it: its place among the levels, of one between levels the
-    lower.
+    """Return a value as the search encodes it: its index among the levels. A value between two
+    levels takes the lower index.
     """
     if not knob.ordered:
         return value

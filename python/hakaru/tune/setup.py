@@ -1,4 +1,4 @@
-"""Complete order of a tuning. run.json stores it under `tuning`, so that `--resume` needs nothing
+"""Complete input of a tuning. run.json stores it under `tuning`, so that `--resume` needs nothing
 else.
 """
 
@@ -20,7 +20,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Setup:
-    """A tuning as asked for."""
+    """Complete input of a tuning."""
 
     conditions: Conditions
     defaults: Defaults
@@ -34,13 +34,13 @@ class Setup:
     start: str
     """Source of the knobs' first values: `defaults`, or a study."""
     lab: bool
-    """Both ends are ours; else a real target."""
+    """True for a lab, in which both ends can be set; False for a real target."""
     peer: Peer | None = None
-    """A setting to be measured beside the best."""
+    """A setting to compare with the best."""
 
     @property
     def tuning(self) -> Tuning:
-        """Its course."""
+        """Procedure of this tuning."""
         search = Search(self.conditions, self.space, self.machine, self.goal, self.seed)
         return Tuning(search, self.limits, self.peer)
 

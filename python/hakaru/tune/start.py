@@ -49,51 +49,51 @@ TODAY = Defaults(
     tcp_stack="today",
     buffer_max=None,
 )
-"""The defaults of open-iscsi 2.1 and LIO, on the kernel that is here."""
+"""Defaults of open-iscsi 2.1 and LIO, on the kernel of this machine."""
 
 
 def defaults_from(start: str) -> Defaults:
-    """`defaults`, or `STUDY[:FACTOR=LEVEL,…]`. Raises UsageError for a study or level that is not
-    there.
+    """Return the settings that `start` names: `defaults`, or `STUDY[:FACTOR=LEVEL,…]`. Raises
+    UsageError for an unknown study or level.
     """
-    return TODAY if start == "defaults" else _of(start, "--from")
+    return TODAY if start == "defaults" else _defaults_of(start, "--from")
 
 
 def peer_from(text: str, conditions: Conditions, space: Space, machine: Machine, *, lab: bool) -> dict[str, Value]:
-    """The knobs as a study has them, to be measured beside the best. Raises UsageError as
+    """Return the knobs as a study sets them, to compare with the best. Raises UsageError as
     `defaults_from` does.
 
-    A buffer that the study lets the kernel size up to a limit of its own is asked for at that
-    limit: the limit of the lab is not turned. The requests outstanding, where they are a knob, are
-    not the peer's but follow the best.
+    A study may limit the buffers that the kernel sizes. The limit of the lab is no knob, so the
+    peer requests buffers of that size instead. The queue depth, if it is a knob, follows the best
+    (`Tuning.of_peer`).
     """
-    defaults = _of(text, "--against")
+    defaults = _defaults_of(text, "--against")
     if defaults.buffer_max is not None:
-        size = defaults.buffer_max // 2  # the kernel doubles what it is asked for
+        size = defaults.buffer_max // 2  # the kernel doubles the requested size
         grown = {n: size for n in BUFFERS if getattr(defaults, n) == AUTO}
         defaults = replace(defaults, **grown)  # type: ignore[arg-type]
-    theirs = defaults_of(space_of(conditions, defaults, machine, lab=lab))
-    return settle(space, {knob.name: theirs[knob.name] for knob in space})
+    peer = defaults_of(space_of(conditions, defaults, machine, lab=lab))
+    return settle(space, {knob.name: peer[knob.name] for knob in space})
 
 
 BUFFERS = ("send_initiator", "receive_initiator", "send_target", "receive_target")
 
 
-def _of(text: str, option: str = "--from") -> Defaults:
+def _defaults_of(text: str, option: str) -> Defaults:
     name, _, levels = text.partition(":")
     study = load(name).study
     chosen: dict[str, str] = {}
     for part in filter(None, levels.split(",")):
         factor, separator, level = part.partition("=")
         if not separator or factor not in study.variables:
-            hint = did_you_mean(factor, study.variables) if study.variables else "it has no variables"
-            raise UsageError(f"{option} {text}: {factor!r} is no variable of {name}", hint)
+            hint = did_you_mean(factor, study.variables) if study.variables else f"study {name} has no variables"
+            raise UsageError(f"{option} {text}: {factor!r} is not a variable of study {name}", hint)
         chosen[factor] = level
-    at = _at(study, chosen, f"{option} {text}")
-    return kind.of(at).defaults(at)
+    study = _study_at(study, chosen, f"{option} {text}")
+    return kind.of(study).defaults(study)
 
 
-def _at(study: Study, chosen: dict[str, str], start: str) -> Study:
+def _study_at(study: Study, chosen: dict[str, str], start: str) -> Study:
     written = {}
     for block in study.factors:
         for factor, levels in block.levels().items():
@@ -102,4 +102,4 @@ def _at(study: Study, chosen: dict[str, str], start: str) -> Study:
     try:
         return study.at(factors)
     except ValueError as e:
-        raise UsageError(f"{start}: {e}", "name levels as the study has them") from e
+        raise UsageError(f"{start}: {e}", "write the levels as the study file does") from e

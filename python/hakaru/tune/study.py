@@ -1,9 +1,9 @@
-"""The study whose points the trials are: one host, one array behind one link with the round trip,
-one VM. Pure.
+"""Study whose points are the trials of a tuning: one host with one VM, and one array behind a link
+that has the round trip. Pure.
 
-It is a study like any other: each knob is one of its variables, so that what configures, runs,
-stores and analyses a study does it for a trial. `base(setup)` is also kept as the run's study.yaml,
-with every knob's levels one at a time.
+It is an ordinary study with a variable for each knob, so the code that configures, runs, stores and
+analyses a study also handles trials. `base(setup)` is stored as the run's study.yaml; its factors
+vary one knob at a time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from hakaru.units import format_duration, format_rate, format_size
 QUEUE_MIN_BYTES, QUEUE_MAX_BYTES = 8 << 20, 256 << 20
 SECOND_NS = 10**9
 WARMUP_ROUND_TRIPS = 50
-"""Slow start to a thousand segments takes ten round trips; what it overshoots takes some more to
-mend.
+"""Slow start reaches a thousand segments in ten round trips; recovery from its overshoot takes some
+more.
 """
 WARMUP_FILLS = 1.5
 RATE_ASSUMED = 10**9
-"""Of a path whose rate is not known."""
+"""Rate assumed for a path whose rate is unknown, in bits per second."""
 REGION_BLOCKS = 64
 ID = "tune"
 
 
 def base(setup: Setup) -> dict[str, Any]:
-    """The study as it would be written."""
+    """Return the study document, as written to study.yaml."""
     c = setup.conditions
     region = format_size(REGION_BLOCKS * max(c.block_bytes, 1 << 20))
     return {
@@ -74,11 +74,10 @@ def base(setup: Setup) -> dict[str, Any]:
 
 
 def _warmup_ns(setup: Setup) -> int:
-    """Until slow start is over, and every request that was there from the start has been replaced
-    by another.
+    """Return a warm-up in which slow start ends and every initial request completes.
 
-    The first ones are all sent at once and wait for one another ever longer, so that their
-    latencies say nothing yet.
+    The initial requests are all sent at once and queue behind each other, so their response times
+    are not those of the steady state.
     """
     c = setup.conditions
     depth = c.depth or max(int(v) for k in setup.space if k.name == "queue_depth" for v in k.levels)
@@ -89,7 +88,7 @@ def _warmup_ns(setup: Setup) -> int:
 
 
 def load_base(setup: Setup) -> Loaded:
-    """The study, checked, with its text."""
+    """Return the validated study with its text."""
     from pathlib import Path
 
     yaml, text = YAML(typ="safe", pure=True), io.BytesIO()
@@ -101,19 +100,19 @@ def load_base(setup: Setup) -> Loaded:
 
 
 def factors_of(setup: Setup, settings: Settings) -> dict[str, Any]:
-    """The point's factors: the load, and every knob that does not stand at its default."""
+    """Return the factors of a setting: those of the load, and every knob not at its default."""
     levels = {k.name: level(k, settings[k.name]) for k in changed(setup.space, settings) if k.places}
     return {**tunable().factors(setup, settings), **levels}
 
 
 def point_of(study: Study, setup: Setup, settings: Settings, name: str, label: str = "") -> Point:
-    """The point of a setting."""
+    """Return the point of a setting."""
     factors = factors_of(setup, settings)
     return Point(name, factors, study.at(factors), label)
 
 
 def level(knob: Knob, value: Value) -> Value:
-    """A value as a level of the knob's variable."""
+    """Return a value as a level of the knob's variable."""
     written = knob.written(value)
     return AUTO if written is None else written
 
@@ -126,18 +125,18 @@ def _variable(knob: Knob, peer: Peer | None) -> dict[str, Any]:
 
 
 def _factors(setup: Setup) -> list[dict[str, Any]]:
-    """The defaults, then each knob by itself."""
+    """Return one factor block for the defaults, then one for the other levels of each knob."""
     default = defaults_of(setup.space)
-    plain = {name: [one] for name, one in factors_of(setup, default).items()}
-    found = [plain]
+    plain = {name: [value] for name, value in factors_of(setup, default).items()}
+    blocks = [plain]
     for knob in setup.space:
-        one_at_a_time = [v for v in knob.levels if v != knob.default and _holds(setup, {**default, knob.name: v})]
+        one_at_a_time = [v for v in knob.levels if v != knob.default and _is_settled(setup, {**default, knob.name: v})]
         if one_at_a_time:
-            found.append({**plain, knob.name: [level(knob, v) for v in one_at_a_time]})
-    return found
+            blocks.append({**plain, knob.name: [level(knob, v) for v in one_at_a_time]})
+    return blocks
 
 
-def _holds(setup: Setup, settings: Settings) -> bool:
+def _is_settled(setup: Setup, settings: Settings) -> bool:
     return settle(setup.space, settings) == dict(settings)
 
 

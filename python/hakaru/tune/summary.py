@@ -1,8 +1,8 @@
-"""The summary of a tuning: the course of its search, what each knob is worth, the advice, and ready
+"""Summary of a tuning: its search, the contribution of each knob, the advice, and configuration
 text.
 
-What is advised follows from the trials by the same pure rules by which they were chosen
-(`hakaru.tune.tuning`).
+The advice follows from the trials by the rules of `hakaru.tune.tuning`, which also chose the
+trials.
 """
 
 from __future__ import annotations
@@ -24,34 +24,35 @@ Json = dict[str, Any]
 
 
 def analyse(run: RunData) -> tuple[list[Point], list[Finding], Json, bool]:
-    """Points, findings, the part `tuning` of the summary, and whether what is advised rests on
-    valid trials.
+    """Return the points, the findings, the part `tuning` of the summary, and whether the advice
+    rests on valid trials.
     """
     setup = Setup.of_json(run.run["tuning"])
     trials = trials_of(run.directory, setup)
-    # Points of a tuning are what its trials made of it; one that was begun and never finished is
-    # none.
-    made = {t.point for t in trials}
-    analysed = kind.of_run(run).points(run, [raw for raw in run.points if raw["point"] in made])
+    # A point without a finished trial is left out.
+    measured_points = {t.point for t in trials}
+    analysed = kind.of_run(run).points(run, [raw for raw in run.points if raw["point"] in measured_points])
     tuning = describe(setup, trials, run.run)
     return analysed, findings(setup, tuning), tuning, _valid(setup, trials)
 
 
 def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
-    """The part `tuning` of the summary."""
+    """Return the part `tuning` of the summary."""
     tuning, space = setup.tuning, setup.space
     default = settle(space, defaults_of(space))
     best = tuning.best(trials)
     advised, measured = tuning.advised(trials)
     by_name = {knob.name: knob for knob in space}
     contributions = []
-    for one in tuning.contributions(trials):
-        assert best is not None, "what was switched back was the best"
-        knob = by_name[one.knob]
-        steps = {"from": knob.shown(knob.default), "to": knob.shown(best[one.knob])}
-        contributions.append(one.to_json() | steps)
-    turned = [] if advised is None else [knob.name for knob in changed(space, advised)]
-    text = [] if advised is None else advice.blocks(setup.conditions, advised, turned, setup.machine, _names(run))
+    for contribution in tuning.contributions(trials):
+        assert best is not None, "contributions are measured for a best setting only"
+        knob = by_name[contribution.knob]
+        steps = {"from": knob.shown(knob.default), "to": knob.shown(best[contribution.knob])}
+        contributions.append(contribution.to_json() | steps)
+    changed_knobs = [] if advised is None else [knob.name for knob in changed(space, advised)]
+    text = (
+        [] if advised is None else advice.blocks(setup.conditions, advised, changed_knobs, setup.machine, _names(run))
+    )
     return {
         "conditions": setup.conditions.describe(),
         "goal": setup.goal,
@@ -76,10 +77,10 @@ def describe(setup: Setup, trials: list[Trial], run: Json) -> Json:
 
 
 def _trials(setup: Setup, trials: list[Trial]) -> list[Json]:
-    found, best = [], 0.0
+    described, best = [], 0.0
     for order, t in enumerate(trials, start=1):
         best = max(best, (t.mb_per_s or 0.0) if t.phase == "search" else 0.0)
-        found.append(
+        described.append(
             {
                 "trial": order,
                 "phase": t.phase,
@@ -95,7 +96,7 @@ def _trials(setup: Setup, trials: list[Trial]) -> list[Json]:
                 "caveats": [c["caveat"] for c in t.caveats],
             }
         )
-    return found
+    return described
 
 
 def _shown(setup: Setup, settings: Settings) -> dict[str, str]:
@@ -103,12 +104,12 @@ def _shown(setup: Setup, settings: Settings) -> dict[str, str]:
 
 
 def _setting(setup: Setup, trials: list[Trial], settings: Settings, phases: tuple[str, ...]) -> Json:
-    """A setting with what it came to in these phases; of one that was not measured there, in the
-    search.
+    """Return a setting with its throughput in `phases`, or in all phases if it was not measured in
+    these.
 
-    The trial by which the search chose a setting is the luckiest of many: measurements made
-    afterwards are not. They are few, and the machine may have disturbed one: the median stands for
-    them, with the least and the most.
+    The search chose a setting by the luckiest of many trials; later measurements have no such bias.
+    They are few, and the machine may have disturbed one, so their median represents them, with
+    minimum and maximum.
     """
     alike = [t for t in trials if t.settings == settings and t.mb_per_s is not None]
     later = [t for t in alike if t.phase in phases]
@@ -130,23 +131,23 @@ def _rate(values: list[float]) -> Json:
 
 
 def _peer(setup: Setup, trials: list[Trial], best: Settings | None) -> Json | None:
-    """The peer, and the best in percent of it with a 95 % interval; None where there is none or it
-    was not measured.
+    """Return the peer, and the best in percent of it with a 95 % confidence interval; None without
+    a peer or a measurement of it.
     """
     peer, against = setup.peer, setup.tuning.against_peer(trials)
     if peer is None or best is None or against is None:
         return None
-    found = _setting(setup, trials, setup.tuning.of_peer(best), ("peer",))
+    setting = _setting(setup, trials, setup.tuning.of_peer(best), ("peer",))
 
     def of_peer(loss: float | None) -> float | None:
         return None if loss is None else 100 / (1 - loss / 100)
 
     shares = {"best_percent": of_peer(against.loss_percent), "low": of_peer(against.low), "high": of_peer(against.high)}
-    return {"name": peer.name} | found | shares
+    return {"name": peer.name} | setting | shares
 
 
 def _names(run: Json) -> advice.Names | None:
-    """Of a real target its own name and portal."""
+    """Return name and portal of a real target; None for a lab or several LUs."""
     site = run.get("site")
     if not site or len(site["lus"]) != 1:
         return None
@@ -155,41 +156,45 @@ def _names(run: Json) -> advice.Names | None:
 
 
 def _valid(setup: Setup, trials: list[Trial]) -> bool:
-    """Whether the trials that what is advised rests on may be used."""
+    """Return whether at least one trial of the advised setting is valid."""
     advised, _ = setup.tuning.advised(trials)
-    own = [t for t in trials if t.settings == advised and t.mb_per_s is not None]
-    later = [t for t in own if t.phase != "search"] or own
+    advised_trials = [t for t in trials if t.settings == advised and t.mb_per_s is not None]
+    later = [t for t in advised_trials if t.phase != "search"] or advised_trials
     return bool(later) and not all(any(c["severity"] == "invalid" for c in t.caveats) for t in later)
 
 
-def findings(setup: Setup, found: Json) -> list[Finding]:
-    """Findings of the tuning, in sentences."""
+def findings(setup: Setup, tuning: Json) -> list[Finding]:
+    """Return the findings of the tuning, in sentences."""
     findings: list[Finding] = []
 
     def add(kind: str, message: str, values: Json, evidence: Json | None = None) -> None:
         texts = {language: say(language, f"tuning.{message}", _named(values, language)) for language in LANGUAGES}
         findings.append(Finding(kind, {}, texts, None, evidence or {}))
 
-    default, best, advised = found["default"], found["best"], found["advised"]
+    default, best, advised = tuning["default"], tuning["best"], tuning["advised"]
     if best is None:
         add("tuning_failed", "none", {})
         return findings
-    rate, before = best["mb_per_s"], default["mb_per_s"]["median"]
-    values = {"mb": rate["median"], "default": before, "times": rate["median"] / before if before else None}
+    rate, default_rate = best["mb_per_s"], default["mb_per_s"]["median"]
+    values = {
+        "mb": rate["median"],
+        "default": default_rate,
+        "times": rate["median"] / default_rate if default_rate else None,
+    }
     spread = {name: rate[name] for name in ("least", "most", "n")}
     add(
         "tuning_best", "best" if rate["n"] == 1 else "best.of", values | spread, {"settings": best["settings"]} | spread
     )
     if best["reachable_percent"] is not None:
-        add("tuning_reach", "reach", {"percent": best["reachable_percent"], "reachable": found["reachable_mb_per_s"]})
-    if (peer := found["peer"]) is not None:
+        add("tuning_reach", "reach", {"percent": best["reachable_percent"], "reachable": tuning["reachable_mb_per_s"]})
+    if (peer := tuning["peer"]) is not None:
         values = {"name": peer["name"], "mb": peer["mb_per_s"]["median"], "percent": peer["best_percent"]}
         interval = {name: peer[name] for name in ("low", "high")}
         add("tuning_peer", "peer" if peer["low"] is None else "peer.interval", values | interval, values | interval)
-    if found["ended"]:
-        count = sum(t["phase"] == "search" for t in found["trials"])
-        add("tuning_ended", f"ended.{found['ended']}", {"trials": count})
-    for contribution in found["contributions"]:
+    if tuning["ended"]:
+        count = sum(t["phase"] == "search" for t in tuning["trials"])
+        add("tuning_ended", f"ended.{tuning['ended']}", {"trials": count})
+    for contribution in tuning["contributions"]:
         if contribution["contributes"]:
             values = {
                 "knob": contribution["knob"],
@@ -200,15 +205,15 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
             interval = {"low": contribution["low"], "high": contribution["high"]}
             message = "knob" if contribution["low"] is None else "knob.interval"
             add("tuning_knob", message, values | interval, {"knob": contribution["knob"]} | interval)
-    small = [c for c in found["contributions"] if c["measurable"] and not c["contributes"]]
-    unseen = [c for c in found["contributions"] if not c["measurable"]]
-    for message, some in (("small", small), ("unmeasurable", unseen)):
-        if some:
-            add(f"tuning_{message}", message, {"intervals": some}, {"knobs": [c["knob"] for c in some]})
+    small = [c for c in tuning["contributions"] if c["measurable"] and not c["contributes"]]
+    unseen = [c for c in tuning["contributions"] if not c["measurable"]]
+    for message, group in (("small", small), ("unmeasurable", unseen)):
+        if group:
+            add(f"tuning_{message}", message, {"intervals": group}, {"knobs": [c["knob"] for c in group]})
     idle = [k for k in best["settings"] if advised and k not in advised["settings"]]
     if idle:
         add("tuning_idle", "idle", {"knobs": idle})
-    idle_alone = {c["knob"] for c in found["contributions"] if not c["contributes"]}
+    idle_alone = {c["knob"] for c in tuning["contributions"] if not c["contributes"]}
     kept = [k for k in (advised["settings"] if advised else {}) if k in idle_alone]
     if kept:
         add("tuning_kept", "kept", {"knobs": kept})
@@ -218,21 +223,21 @@ def findings(setup: Setup, found: Json) -> list[Finding]:
 
 
 def _named(values: Json, language: str) -> Json:
-    """Knobs by the names that people know them by."""
+    """Return the values with the display names of knobs in place of their ids."""
     named = dict(values)
     if "knob" in named:
         named["knob"] = say(language, f"knob.{named['knob']}")
     if "knobs" in named:
         named["knobs"] = ", ".join(say(language, f"knob.{name}") for name in named["knobs"])
     if "intervals" in named:
-        named["intervals"] = ", ".join(_interval(one, language) for one in named["intervals"])
+        named["intervals"] = ", ".join(_interval(contribution, language) for contribution in named["intervals"])
     return named
 
 
-def _interval(one: Json, language: str) -> str:
-    """A knob and the interval of its loss."""
-    name = say(language, f"knob.{one['knob']}")
-    if one["low"] is None:
-        return f"{name} ({number(one['loss_percent'], language)} %)"
-    bounds = {"low": one["low"], "high": one["high"]}
+def _interval(contribution: Json, language: str) -> str:
+    """Return the display name of a knob with the interval of its loss."""
+    name = say(language, f"knob.{contribution['knob']}")
+    if contribution["low"] is None:
+        return f"{name} ({number(contribution['loss_percent'], language)} %)"
+    bounds = {"low": contribution["low"], "high": contribution["high"]}
     return f"{name} ({say(language, 'tuning.bounds', bounds)})"

@@ -1,5 +1,5 @@
-"""A finished tuning on stdout: its trials, what it found, what each knob is worth, and the ready
-text.
+"""Prints a finished tuning on stdout: its trials, the contribution of each knob, the findings, and
+configuration text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hakaru.wording import say as worded
 
 
 def print_tuning(summary: dict[str, Any], reports: Sequence[Path]) -> None:
-    """All that a reader needs to go and set it."""
+    """Print the tuning, with everything that a reader needs to apply the advice."""
     console, tuning = new_console(), summary["tuning"]
     console.print(_trials(tuning))
     if tuning["contributions"]:
@@ -29,8 +29,8 @@ def print_tuning(summary: dict[str, Any], reports: Sequence[Path]) -> None:
         say(console, caveat)
     say(console, f"origin: {', '.join(sorted({p['origin'] for p in summary['points']}))}")
     for block in tuning["text"]:
-        where = f" ({block['file']})" if block["file"] else ""
-        console.print(f"\n# {worded('en', 'tuning.text.' + block['name'])}{where}", markup=False, soft_wrap=True)
+        location = f" ({block['file']})" if block["file"] else ""
+        console.print(f"\n# {worded('en', 'tuning.text.' + block['name'])}{location}", markup=False, soft_wrap=True)
         console.print(block["text"], markup=False, soft_wrap=True, end="")
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
@@ -40,37 +40,47 @@ def _trials(tuning: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for title in ("trial", "MB/s", "best", "memory"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("turned", overflow="fold")
+    table.add_column("changed", overflow="fold")
     for trial in (t for t in tuning["trials"] if t["phase"] == "search"):
-        turned = "  ".join(f"{name} {value}" for name, value in trial["settings"].items()) or "as it stands"
+        changed = "  ".join(f"{name} {value}" for name, value in trial["settings"].items()) or "defaults"
         rate = number(trial["mb_per_s"]) if trial["error"] is None else "failed"
         memory = format_size(-(-trial["memory_bytes"] >> 10) << 10)
-        table.add_row(str(trial["trial"]), rate, number(trial["best_mb_per_s"]), memory, turned)
+        table.add_row(str(trial["trial"]), rate, number(trial["best_mb_per_s"]), memory, changed)
     return table
 
 
 def _contributions(tuning: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for title in ("switched back", "from", "to", "MB/s", "loss %", "95 %", "effect"):
-        left = title in ("switched back", "effect")
+    for title in ("reverted", "from", "to", "MB/s", "loss %", "95 %", "effect"):
+        left = title in ("reverted", "effect")
         table.add_column(title, justify="left" if left else "right", no_wrap=True)
-    for one in tuning["contributions"]:
-        interval = "" if one["low"] is None else f"{number(one['low'])} to {number(one['high'])}"
-        effect = "not measurable" if not one["measurable"] else "" if one["contributes"] else "below 2 %"
-        cells = (one["knob"], one["to"], one["from"], number(one["mb_per_s"]), number(one["loss_percent"]))
+    for contribution in tuning["contributions"]:
+        interval = (
+            "" if contribution["low"] is None else f"{number(contribution['low'])} to {number(contribution['high'])}"
+        )
+        effect = (
+            "not measurable" if not contribution["measurable"] else "" if contribution["contributes"] else "below 2 %"
+        )
+        cells = (
+            contribution["knob"],
+            contribution["to"],
+            contribution["from"],
+            number(contribution["mb_per_s"]),
+            number(contribution["loss_percent"]),
+        )
         table.add_row(*cells, interval, effect)
     return table
 
 
 def _caveats(summary: dict[str, Any]) -> list[str]:
-    """Of the run, and of what the advice rests on; settings that only the search tried have theirs
-    in the report.
+    """Return the caveats of the run and of the points behind the advice. The report has those of
+    settings that only the search tried.
     """
     trials = summary["tuning"]["trials"]
     rests_on = {t["point"] for t in trials if t["phase"] != "search" or t["trial"] == 1}
     points = [p for p in summary["points"] if p["point"] in rests_on]
-    found: dict[str, str] = {}
+    lines: dict[str, str] = {}
     for caveat in [*summary["caveats"], *(c for p in points for c in p["caveats"])]:
         if caveat["severity"] != "note":
-            found.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
-    return list(found.values())
+            lines.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
+    return list(lines.values())

@@ -1,16 +1,14 @@
-"""The course of a tuning: which measurement comes next, from those made. Pure, so that any of them
-can be the last.
+"""Procedure of a tuning: chooses the next measurement from those made. Pure, so that a tuning can
+stop after any of them.
 
-    search         one trial each, until what can be reached is reached, nothing gets better, or
-                   trials or time are out
-    contribution   the best and the best with each knob switched back, in rounds of shuffled order;
-                   with them the peer, a setting from elsewhere that the best is to be compared with
-    advice         the best with all knobs back that contribute nothing; if that is slower than the
-                   best, half of them are turned again, those with the larger losses first, until it
-                   is not
+    search         one trial per setting, until the reachable throughput is reached, nothing
+                   improves, or trials or time run out
+    contribution   the best and the best with each knob reverted, in rounds of shuffled order; the
+                   peer, a setting from elsewhere to compare with the best, takes part in the rounds
+    advice         the best with all knobs reverted that contribute nothing; while that is slower
+                   than the best, half of them are restored, those with the larger losses first
 
-`Tuning.next(trials)` is a function of the trials alone: a run that was interrupted is asked the
-same again.
+`Tuning.next(trials)` depends on the trials alone, so a resumed run takes the same next step.
 """
 
 from __future__ import annotations
@@ -24,20 +22,20 @@ from typing import Any, Literal
 from hakaru.tune.closed_form import reachable_bytes_per_s
 from hakaru.tune.contribution import Contribution, contributions
 from hakaru.tune.knobs import Settings, Value, changed, defaults_of, settle
-from hakaru.tune.search import NEAR, Search, Tried
+from hakaru.tune.search import NEAR, Search, SearchTrial
 
 Phase = Literal["search", "contribution", "peer", "advice"]
 ROUNDS: tuple[Phase, ...] = ("contribution", "peer")
-"""Phases whose measurements are made round by round."""
+"""Phases whose measurements are made in rounds."""
 Reason = Literal["reached", "patience", "trials", "time", "failed"]
 PEER = "(peer)"
 """Name of the peer among the names of knobs. No knob has this name."""
 TOLERANCE, TOLERANCE_MAX = 0.03, 0.1
-"""Advice may be this share slower than the best found: what repetitions of seconds vary, on a
-machine that is busy.
+"""Bounds of the share by which advice may be slower than the best. Repetitions of a few seconds
+vary this much on a busy machine.
 """
 FAILURES_MAX = 3
-"""Failures in a row, from the start or later, that end a tuning: it is not the settings then."""
+"""Consecutive failures that end a tuning. So many failures are not due to the settings."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +49,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Trial:
-    """One measurement that was made. `mb_per_s`: None where it failed; `seconds`: what it took,
-    beside its load too.
+    """One finished measurement. `mb_per_s`: None if it failed. `seconds`: its duration, including
+    the time without load.
     """
 
     phase: Phase
@@ -68,7 +66,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Peer:
-    """A setting from elsewhere, made by hand, say. `name`: as it was asked for."""
+    """A setting from elsewhere, such as one tuned by hand. `name`: as given with `--against`."""
 
     name: str
     settings: Settings
@@ -76,7 +74,9 @@ class Peer:
 
 @dataclass(frozen=True)
 class Limits:
-    """Conditions that end a search. `patience`: trials in a row without a better result."""
+    """Limits of a tuning. `patience`: consecutive trials without a better result that end a search.
+    `repetitions`: measurements of each setting after the search.
+    """
 
     trials: int = 25
     budget_s: float = 300.0
@@ -86,14 +86,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Tuning:
-    """A tuning that goes on until `next` gives None."""
+    """A tuning, which continues until `next` returns None."""
 
     search: Search
     limits: Limits
     peer: Peer | None = None
 
     def next(self, trials: Sequence[Trial]) -> Step | None:
-        """Next measurement; None if all are done."""
+        """Return the next measurement; None if all are done."""
         tried = self.tried(trials)
         if self.search_ended(trials) is None:
             return Step("search", self.search.propose(tried))
@@ -106,17 +106,17 @@ class Tuning:
             return schedule[len(done)]
         return self._advice_step(trials, tried[best].settings)
 
-    def tried(self, trials: Sequence[Trial]) -> list[Tried]:
-        """The trials of the search."""
-        return [Tried(t.settings, t.mb_per_s) for t in trials if t.phase == "search"]
+    def tried(self, trials: Sequence[Trial]) -> list[SearchTrial]:
+        """Return the trials of the search."""
+        return [SearchTrial(t.settings, t.mb_per_s) for t in trials if t.phase == "search"]
 
     def search_ended(self, trials: Sequence[Trial]) -> Reason | None:
-        """Return the reason why the search is over; None: it is not."""
+        """Return the reason why the search ended; None if it continues."""
         tried = self.tried(trials)
         if failed_in_a_row(trials) >= FAILURES_MAX:
             return "failed"
         if len(tried) < len(self.search.first_settings()) and len(tried) < self.limits.trials:
-            # What is certain to be worth trying is tried whatever the time.
+            # The first settings are tried with any budget.
             return None
         reachable = reachable_bytes_per_s(self.search.conditions, self.search.space)
         fastest = max((trial.mb_per_s or 0.0 for trial in tried), default=0.0)
@@ -130,27 +130,29 @@ class Tuning:
         return "time" if searched_s + self._reserve_s(trials) >= self.limits.budget_s else None
 
     def _reserve_s(self, trials: Sequence[Trial]) -> float:
-        """Part of the budget reserved for the contributions, and the next trial."""
+        """Return the part of the budget reserved for the contributions and the next trial."""
         tried = self.tried(trials)
         best = self.search.best(tried)
         each = sum(t.seconds for t in trials) / len(trials)
-        turned = len(changed(self.search.space, tried[best].settings)) if best is not None else 0
-        return each * (1 + self.limits.repetitions * (2 + turned + (self.peer is not None)))
+        changed_count = len(changed(self.search.space, tried[best].settings)) if best is not None else 0
+        return each * (1 + self.limits.repetitions * (2 + changed_count + (self.peer is not None)))
 
     def _out_of_time(self, trials: Sequence[Trial]) -> bool:
         return sum(t.seconds for t in trials) >= self.limits.budget_s or failed_in_a_row(trials) >= FAILURES_MAX
 
     def switched(self, best: Settings) -> dict[str, dict[str, Value]]:
-        """Knob → the best setting with it at its default, of those that make a difference."""
-        space, found = self.search.space, {}
+        """Return knob → the best setting with that knob at its default. Omits a knob that makes no
+        difference to the setting.
+        """
+        space, reverted = self.search.space, {}
         for knob in changed(space, best):
             back = settle(space, {**best, knob.name: knob.default})
             if back != settle(space, best):
-                found[knob.name] = back
-        return found
+                reverted[knob.name] = back
+        return reverted
 
     def schedule(self, best: Settings) -> list[Step]:
-        """Every measurement of the contributions, in its order."""
+        """Return every measurement of the contributions and of the peer, in order."""
         variants = [Step("contribution", settle(self.search.space, best))]
         variants += [Step("contribution", settings, knob) for knob, settings in self.switched(best).items()]
         if self.peer is not None:
@@ -158,23 +160,23 @@ class Tuning:
         steps = []
         for turn in range(self.limits.repetitions):
             order = list(variants)
-            # Whatever drifts falls on all alike.
+            # Shuffling spreads drift evenly over the variants.
             random.Random(f"{self.search.seed}/contribution/{turn}").shuffle(order)
             steps += order
         return steps
 
     def of_peer(self, best: Settings) -> dict[str, Value]:
-        """The peer's knobs, with as many requests outstanding as the best has."""
-        assert self.peer is not None, "asked for only where there is one"
-        same = {"queue_depth": best["queue_depth"]} if "queue_depth" in best else {}
-        return settle(self.search.space, {**self.peer.settings, **same})
+        """Return the peer's settings, with as many requests outstanding as the best has."""
+        assert self.peer is not None, "called only for a tuning with a peer"
+        depth = {"queue_depth": best["queue_depth"]} if "queue_depth" in best else {}
+        return settle(self.search.space, {**self.peer.settings, **depth})
 
     def contributions(self, trials: Sequence[Trial]) -> list[Contribution]:
-        """Contribution of each measured knob."""
+        """Return the contribution of each measured knob."""
         return [contribution for contribution in self._compared(trials) if contribution.knob != PEER]
 
     def against_peer(self, trials: Sequence[Trial]) -> Contribution | None:
-        """Loss from using the peer's setting instead of the best; below 0 if the peer is faster."""
+        """Return the loss from using the peer instead of the best; below 0 if it is faster."""
         return next((contribution for contribution in self._compared(trials) if contribution.knob == PEER), None)
 
     def _compared(self, trials: Sequence[Trial]) -> list[Contribution]:
@@ -185,13 +187,13 @@ class Tuning:
         return contributions(values.pop(None, []), {knob: v for knob, v in values.items() if knob is not None})
 
     def best(self, trials: Sequence[Trial]) -> dict[str, Value] | None:
-        """The best setting of the search."""
+        """Return the best setting of the search."""
         tried = self.tried(trials)
-        found = self.search.best(tried)
-        return None if found is None else settle(self.search.space, tried[found].settings)
+        index = self.search.best(tried)
+        return None if index is None else settle(self.search.space, tried[index].settings)
 
     def advised(self, trials: Sequence[Trial]) -> tuple[dict[str, Value] | None, bool]:
-        """The setting to advise, and whether it was measured as such to be as good as the best."""
+        """Return the setting to advise, and whether measurements confirm it as good as the best."""
         best = self.best(trials)
         if best is None:
             return None, False
@@ -216,22 +218,23 @@ class Tuning:
         return None
 
     def _candidates(self, trials: Sequence[Trial], best: dict[str, Value]) -> list[dict[str, Value]]:
-        """Settings from simple to the best itself: fewer and fewer knobs are back at their
+        """Return settings from the simplest to the best itself, with fewer and fewer knobs at their
         defaults.
         """
         defaults, space = defaults_of(self.search.space), self.search.space
-        idle = [c for c in self.contributions(trials) if not c.contributes and self._may_go(best, c.knob)]
-        # Turned back without a difference by itself (FirstBurstLength under MaxBurstLength, say):
-        # these go with any.
-        found, keep = [], 0
+        idle = [c for c in self.contributions(trials) if not c.contributes and self._may_revert(best, c.knob)]
+        # `settle` below also reduces FirstBurstLength when MaxBurstLength reverts.
+        candidates, keep = [], 0
         while keep < len(idle):
             back = {c.knob: defaults[c.knob] for c in idle[keep:]}
-            found.append(settle(space, {**best, **back}))
+            candidates.append(settle(space, {**best, **back}))
             keep = max(keep + 1, (keep + len(idle) + 1) // 2)
-        return [*(one for one in found if one != best), best]
+        return [*(setting for setting in candidates if setting != best), best]
 
-    def _may_go(self, best: dict[str, Value], knob: str) -> bool:
-        """With the goal of least memory, a default that takes more memory is no advice."""
+    def _may_revert(self, best: dict[str, Value], knob: str) -> bool:
+        """Return whether advice may revert a knob: not with the goal `memory` if its default needs
+        more memory.
+        """
         if self.search.goal == "throughput":
             return True
         back = self.switched(best).get(knob, best)
@@ -250,14 +253,12 @@ class Tuning:
         """Return the relative loss that advice may have: the uncertainty of the measurements, up to
         a limit.
         """
-        widths = [
-            (one.high - one.low) / 200 for one in self._compared(trials) if one.low is not None and one.high is not None
-        ]
+        widths = [(c.high - c.low) / 200 for c in self._compared(trials) if c.low is not None and c.high is not None]
         return min(TOLERANCE_MAX, max(TOLERANCE, median(widths) if widths else 0.0))
 
 
 def failed_in_a_row(trials: Sequence[Trial]) -> int:
-    """Failures at the end of the trials."""
+    """Return the number of consecutive failures at the end of the trials."""
     count = 0
     for trial in reversed(trials):
         if trial.mb_per_s is not None:

@@ -1,4 +1,4 @@
-"""Backups: metrics, hop table, what limits a copy, and the sentences about it."""
+"""Copies: metrics, hop table, limiter, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, 
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 PAYLOAD_1G = 1e9 / 8 * 1448 / 1538 / 1e6
-"""MB/s of TCP payload on 1 Gbit/s Ethernet with full frames."""
+"""TCP payload on 1 Gbit/s Ethernet with full frames, in MB/s."""
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +24,8 @@ def shape(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return summarise(published_shape(tmp_path_factory.mktemp("runs")))
 
 
-def one(folder: Path, copy: Copy, **factors: Any) -> dict[str, Any]:
-    """The only point of a run with one repetition."""
+def single_point(folder: Path, copy: Copy, **factors: Any) -> dict[str, Any]:
+    """Return the only point of a run with one repetition."""
     summary = summarise(write_run(folder, [Pt({"case": "unthrottled"} | factors, [copy])]))
     point: dict[str, Any] = summary["points"][0]
     return point | {"findings": summary["findings"]}
@@ -40,18 +40,18 @@ def hop(point: dict[str, Any], link: str, source: str) -> dict[str, Any]:
     return next(h for h in point["hops"] if h["link"] == link and h["from"] == source)
 
 
-def names(point: dict[str, Any]) -> set[str]:
+def caveat_names(point: dict[str, Any]) -> set[str]:
     return {c["caveat"] for c in point["caveats"]}
 
 
-def test_summary_is_what_the_schema_says(shape: dict[str, Any]) -> None:
+def test_summary_matches_the_schema(shape: dict[str, Any]) -> None:
     jsonschema.validate(shape, json.loads(SCHEMA.read_text()), cls=jsonschema.Draft202012Validator)
     json.dumps(shape, allow_nan=False)
     assert {f["kind"] for f in shape["findings"]} == {"limiter", "ratio", "tcp_age", "collapse", "remedy", "reference"}
 
 
-def test_rates_are_what_was_copied(tmp_path: Path) -> None:
-    point = one(tmp_path, Copy(rate=20.0, seconds=10))
+def test_rates_follow_from_the_copied_bytes(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Copy(rate=20.0, seconds=10))
     assert mean(point, "mb_per_s") == pytest.approx(80)
     assert mean(point, "mb_per_s/vm2_3") == pytest.approx(20)
     assert mean(point, "path_percent") == pytest.approx(100 * 80 / PAYLOAD_1G)
@@ -59,22 +59,22 @@ def test_rates_are_what_was_copied(tmp_path: Path) -> None:
     assert mean(point, "last_done_s") == 10
 
 
-def test_waiting_is_the_timers_and_the_recovery_after_them(tmp_path: Path) -> None:
-    point = one(tmp_path, Copy(seconds=8, timeouts=40, recovering_s=1.6, dropped=100, retransmitted=100))
+def test_timeout_wait_is_the_timers_plus_the_recovery_after_them(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Copy(seconds=8, timeouts=40, recovering_s=1.6, dropped=100, retransmitted=100))
     assert mean(point, "timeouts") == 40
     assert mean(point, "timeout_wait_s") == pytest.approx(40 * 0.2 + 1.6)
     assert mean(point, "timeout_wait_percent") == pytest.approx(100 * 9.6 / (4 * 8))
 
 
-def test_kernel_that_does_not_count_timeouts_has_no_waiting(tmp_path: Path) -> None:
-    point = one(tmp_path, Copy(rate=6, timeouts=40, dropped=100, retransmitted=100, old_kernel=True))
+def test_kernel_that_does_not_count_timeouts_has_no_timeout_wait(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Copy(rate=6, timeouts=40, dropped=100, retransmitted=100, old_kernel=True))
     assert point["metrics"]["timeout_wait_s"]["mean"] is None
     assert point["limiter"] == "switch_buffer"
     assert "does not report" in point["findings"][0]["text"]
 
 
 def test_hops_follow_the_data_from_source_to_destination(tmp_path: Path) -> None:
-    point = one(tmp_path, SLOW)
+    point = single_point(tmp_path, SLOW)
     data = [(h["leg"], h["from"], h["to"]) for h in point["hops"] if h["carries"] == "data"]
     assert data == [
         ("read", "primary", "core"),
@@ -98,16 +98,16 @@ def test_hops_follow_the_data_from_source_to_destination(tmp_path: Path) -> None
     assert point["tcp"]["connections"]["destination"]["retransmits"]["mean"] == 3500
 
 
-def test_frame_that_is_unaccounted_for_makes_the_point_invalid(tmp_path: Path) -> None:
-    assert "frames_not_conserved" not in names(one(tmp_path / "good", SLOW))
-    point = one(tmp_path / "bad", Copy(unaccounted=1))
-    assert "frames_not_conserved" in names(point)
+def test_unaccounted_frame_makes_the_point_invalid(tmp_path: Path) -> None:
+    assert "frames_not_conserved" not in caveat_names(single_point(tmp_path / "good", SLOW))
+    point = single_point(tmp_path / "bad", Copy(unaccounted=1))
+    assert "frames_not_conserved" in caveat_names(point)
     assert point["valid"] is False
 
 
 def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
-    assert "bytes_not_conserved" not in names(one(tmp_path / "good", FULL))
-    assert "bytes_not_conserved" in names(one(tmp_path / "bad", Copy(array_bytes_more=512)))
+    assert "bytes_not_conserved" not in caveat_names(single_point(tmp_path / "good", FULL))
+    assert "bytes_not_conserved" in caveat_names(single_point(tmp_path / "bad", Copy(array_bytes_more=512)))
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,13 @@ def test_bytes_of_jobs_and_arrays_must_agree(tmp_path: Path) -> None:
         (Copy(rate=28.0, link_busy={"vtl b-a": 0.5}), {"case": "throttled"}, "rate_limit"),
     ],
 )
-def test_what_limits_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[str, Any], limiter: str) -> None:
-    assert one(tmp_path, copy, **factors)["limiter"] == limiter
+def test_limiter_of_a_copy_is_named(tmp_path: Path, copy: Copy, factors: dict[str, Any], limiter: str) -> None:
+    assert single_point(tmp_path, copy, **factors)["limiter"] == limiter
 
 
-def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_path: Path) -> None:
-    # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs of two make 51.2 MB/s.
+def test_rate_explained_by_blocks_in_flight_is_limited_by_depth(tmp_path: Path) -> None:
+    # A block of 256 KiB takes 1 ms to read and 40 ms to write; four jobs with two blocks each give
+    # 51.2 MB/s.
     backup = {
         "kind": "copy",
         "jobs": 4,
@@ -161,23 +162,23 @@ def test_blocks_under_way_that_make_the_rate_are_told_with_the_arithmetic(tmp_pa
     summary = summarise(write_run(tmp_path, points, load=backup, variables={"case": VARIABLES["case"]}))
     assert [p["limiter"] for p in summary["points"]] == ["depth", "undetermined"]
     text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
-    assert "At most 8 blocks of 256 KiB are in flight at any time; each takes 1.0 ms to read and 40.0 ms" in text
-    assert "The busiest is the link" in text
+    assert "At most 8 blocks of 256 KiB are in flight at any time. Each takes 1.0 ms to read and 40.0 ms" in text
+    assert "The resource closest to its limit is the link" in text
 
 
-def test_machine_that_makes_processes_wait_is_told_with_how_long(tmp_path: Path) -> None:
+def test_finding_on_a_busy_machine_names_the_share_of_cpu_wait(tmp_path: Path) -> None:
     summary = summarise(write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(machine_cpu=0.82, cpu_wait=0.55)])]))
     text = next(f["text"] for f in summary["findings"] if f["kind"] == "limiter")
     assert "A process waited for a CPU during 55.0 % of the time" in text
 
 
-def test_busy_fabric_spoils_a_number_only_where_frames_were_late(tmp_path: Path) -> None:
-    kept = one(tmp_path / "kept", Copy(fabric_cpu=0.97, late_us=90))
-    late = one(tmp_path / "late", Copy(fabric_cpu=0.97, late_us=900))
-    slow = one(tmp_path / "slow", Copy(fabric_cpu=0.5, late_us=900))
-    assert "fabric_saturated" not in names(kept) and kept["valid"]
-    assert {"fabric_saturated", "fabric_late"} <= set(names(late)) and not late["valid"]
-    assert "fabric_late" in names(slow) and slow["valid"]
+def test_busy_fabric_invalidates_a_point_only_if_frames_were_late(tmp_path: Path) -> None:
+    on_time = single_point(tmp_path / "kept", Copy(fabric_cpu=0.97, late_us=90))
+    late = single_point(tmp_path / "late", Copy(fabric_cpu=0.97, late_us=900))
+    slow = single_point(tmp_path / "slow", Copy(fabric_cpu=0.5, late_us=900))
+    assert "fabric_saturated" not in caveat_names(on_time) and on_time["valid"]
+    assert {"fabric_saturated", "fabric_late"} <= set(caveat_names(late)) and not late["valid"]
+    assert "fabric_late" in caveat_names(slow) and slow["valid"]
 
 
 @pytest.mark.parametrize(
@@ -190,13 +191,13 @@ def test_busy_fabric_spoils_a_number_only_where_frames_were_late(tmp_path: Path)
         (3, 0, ["fabric_limit"]),
     ],
 )
-def test_lost_packets_count_as_super_frames_beside_what_was_dropped_as_asked(
+def test_lost_packets_are_weighed_as_super_frames_against_modelled_drops(
     lost: int, dropped: int, caveat: list[str]
 ) -> None:
     assert [c.name for c in lost_packets.of_totals(lost, dropped)] == caveat
 
 
-def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) -> None:
+def test_jobs_at_their_rate_limit_are_limited_by_it(tmp_path: Path) -> None:
     backup = {"kind": "copy", "jobs": 4, "streams": 1, "rate_limit": "80 Mbit/s"}
     backup |= {"from": {"array": "primary", "lus": [0]}, "to": {"array": "vtl", "lus": [0]}}
     run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(rate=9.9)])], load=backup)
@@ -205,44 +206,54 @@ def test_jobs_at_the_rate_they_were_held_to_are_limited_by_that(tmp_path: Path) 
 
 def test_sentence_about_the_slow_pattern_has_the_counters(shape: dict[str, Any]) -> None:
     slow = next(f for f in shape["findings"] if f["limiter"] == "switch_buffer")
-    for said in ("10 Gbit/s", "64 KiB", "3,412 of 136,009 frames", "none elsewhere", "118 retransmission timeouts"):
-        assert said in slow["text"]
-    for said in ("10 Gbit/s", "64 KiB", "136,009", "3,412", "118 回"):
-        assert said in slow["text_ja"]
+    for words in (
+        "10 Gbit/s",
+        "64 KiB",
+        "3,412 of 136,009 frames",
+        "No frames are dropped elsewhere",
+        "118 retransmission timeouts",
+    ):
+        assert words in slow["text"]
+    for words in ("10 Gbit/s", "64 KiB", "136,009", "3,412", "118 回"):
+        assert words in slow["text_ja"]
     assert "75.0" in slow["text"] and "79.6" in slow["text"]
     assert slow["evidence"]["dropped_elsewhere"] == 0
 
 
 def test_sentence_about_marks_has_the_counters(tmp_path: Path) -> None:
-    slow = one(tmp_path, Copy(rate=10, marked=9000, dropped=4, retransmitted=4))["findings"][0]
-    for said in ("1 Gbit/s port to vtl marks 9,000 of 220,", "It drops 4, none elsewhere", "66.0 %"):
-        assert said in slow["text"], slow["text"]
+    slow = single_point(tmp_path, Copy(rate=10, marked=9000, dropped=4, retransmitted=4))["findings"][0]
+    for words in (
+        "1 Gbit/s port to vtl marks 9,000 of 220,",
+        "The port drops 4 of the frames. No frames are dropped elsewhere",
+        "66.0 %",
+    ):
+        assert words in slow["text"], slow["text"]
     assert "9,000" in slow["text_ja"]
 
 
-def test_drops_elsewhere_are_told(tmp_path: Path) -> None:
-    text = one(tmp_path, Copy(rate=6, dropped=500, dropped_elsewhere=7, retransmitted=500, timeouts=9))["findings"][0][
-        "text"
-    ]
-    assert "7 elsewhere" in text
+def test_drops_elsewhere_are_reported(tmp_path: Path) -> None:
+    text = single_point(tmp_path, Copy(rate=6, dropped=500, dropped_elsewhere=7, retransmitted=500, timeouts=9))[
+        "findings"
+    ][0]["text"]
+    assert "Frames dropped elsewhere: 7." in text
 
 
-def test_timeouts_that_explain_little_are_not_made_the_reason(tmp_path: Path) -> None:
-    text = one(tmp_path, Copy(rate=15, dropped=500, retransmitted=500, timeouts=5))["findings"][0]["text"]
+def test_timeouts_that_explain_little_are_not_named_as_the_reason(tmp_path: Path) -> None:
+    text = single_point(tmp_path, Copy(rate=15, dropped=500, retransmitted=500, timeouts=5))["findings"][0]["text"]
     assert "accounts for" not in text
     assert "smaller windows" in text
 
 
-def test_ratio_stands_beside_the_published_one_of_the_same_tcp(shape: dict[str, Any]) -> None:
+def test_ratio_is_compared_with_the_published_one_of_the_same_tcp(shape: dict[str, Any]) -> None:
     ratios = {f["where"]["tcp"]: f for f in shape["findings"] if f["kind"] == "ratio"}
     assert ratios["2009"]["evidence"]["ratio"] == pytest.approx(28 / 6)
     assert ratios["2009"]["evidence"]["published_ratio"] == pytest.approx(95.72 / 21.24)
     assert ratios["today"]["evidence"]["published_ratio"] is None
-    # Ten to ten is another path: it is compared with neither.
+    # Ten to ten is another path and is not compared.
     assert {ratios["2009"]["evidence"][k] for k in ("fast", "slow")} == {"throttled", "unthrottled"}
 
 
-def test_published_rows_of_a_case_are_added(shape: dict[str, Any]) -> None:
+def test_published_rows_of_a_case_are_summed(shape: dict[str, Any]) -> None:
     (table,) = shape["references"]
     assert table["where"] == {"tcp": "2009"}
     first = table["rows"][0]
@@ -252,37 +263,37 @@ def test_published_rows_of_a_case_are_added(shape: dict[str, Any]) -> None:
     assert first["mean"] == pytest.approx(24)
 
 
-def test_age_of_tcp_is_told_for_each_case(shape: dict[str, Any]) -> None:
+def test_effect_of_the_tcp_stack_is_reported_for_each_case(shape: dict[str, Any]) -> None:
     ages = {f["where"]["case"]: f for f in shape["findings"] if f["kind"] == "tcp_age"}
     assert ages["unthrottled"]["evidence"]["ratio"] == pytest.approx(22 / 6)
     assert "from 118 to 2" in ages["unthrottled"]["text"]
     assert "changes little" in ages["throttled"]["text"]
 
 
-def test_age_of_tcp_is_not_told_of_points_that_the_tester_limits(tmp_path: Path) -> None:
+def test_effect_of_the_tcp_stack_is_not_reported_for_points_limited_by_the_test_setup(tmp_path: Path) -> None:
     copies = {"2009": Copy(rate=10, backup_cpu=0.95), "today": Copy(rate=14)}
     points = [Pt({"case": "unthrottled", "tcp": tcp}, [copy]) for tcp, copy in copies.items()]
     assert "tcp_age" not in {f["kind"] for f in summarise(write_run(tmp_path, points))["findings"]}
 
 
-def test_collapse_is_under_half_of_the_path(shape: dict[str, Any]) -> None:
+def test_cell_below_half_of_the_path_is_a_collapse(shape: dict[str, Any]) -> None:
     first, second = shape["maps"]
     assert (first["where"]["tcp"], second["where"]["tcp"]) == ("2009", "today")
     assert len(first["cells"]) == 20
     for cell in first["cells"]:
         assert cell["collapsed"] == (cell["path_percent"] < 50)
-    # 4 jobs of 4 + 5 k + 3 j MB/s each reach half of 117.7 MB/s from 14.7 MB/s on: k = 3, 2, 1, 1.
+    # 4 jobs of 4 + 5 k + 3 j MB/s reach half of 117.7 MB/s at 14.7 MB/s each: k = 3, 2, 1, 1.
     assert first["least_buffer_bytes"] == {"1": 256 << 10, "2": 128 << 10, "4": 64 << 10, "8": 64 << 10}
 
 
-def test_buffer_below_a_collapse_is_not_called_enough(tmp_path: Path) -> None:
+def test_least_buffer_lies_above_every_collapse(tmp_path: Path) -> None:
     rates = {("32 KiB", 1): 20, ("64 KiB", 1): 5, ("128 KiB", 1): 20, ("32 KiB", 2): 20, ("128 KiB", 2): 5}
     levels = [({"buffer": b, "streams": s}, Copy(rate=r, dropped=9)) for (b, s), r in rates.items()]
     summary = summarise(write_run(tmp_path, [Pt(f, [c]) for f, c in levels]))
     assert summary["maps"][0]["least_buffer_bytes"] == {"1": 128 << 10, "2": None}
 
 
-def test_slow_array_is_no_collapse(tmp_path: Path) -> None:
+def test_slow_array_is_not_a_collapse(tmp_path: Path) -> None:
     levels = [{"buffer": b, "streams": s} for b in ("32 KiB", "64 KiB") for s in (1, 2)]
     summary = summarise(write_run(tmp_path, [Pt(f, [Copy(rate=5, busy={"vtl drive/0.0": 0.99})]) for f in levels]))
     assert not any(c["collapsed"] for c in summary["maps"][0]["cells"])
@@ -291,21 +302,21 @@ def test_slow_array_is_no_collapse(tmp_path: Path) -> None:
 
 
 def test_remedies_are_single_changes_with_the_cheapest_first(shape: dict[str, Any]) -> None:
-    (found,) = [f for f in shape["findings"] if f["kind"] == "remedy"]
-    assert found["where"] == {"case": "unthrottled", "tcp": "2009"}
-    assert [c["kind"] for c in found["evidence"]["changes"]] == ["send_rate", "pause"]
-    assert "port limited to 1 Gbit/s" in found["text"]
+    (remedy,) = [f for f in shape["findings"] if f["kind"] == "remedy"]
+    assert remedy["where"] == {"case": "unthrottled", "tcp": "2009"}
+    assert [c["kind"] for c in remedy["evidence"]["changes"]] == ["send_rate", "pause"]
+    assert "port limited to 1 Gbit/s" in remedy["text"]
 
 
-def test_change_that_takes_back_another_is_no_single_one(tmp_path: Path) -> None:
+def test_change_that_reverts_another_is_not_a_single_change(tmp_path: Path) -> None:
     cases = {"unthrottled": Copy(rate=6, dropped=9), "ecn": Copy(rate=6, marked=900, dropped=9), "deep": Copy(rate=28)}
     summary = summarise(write_run(tmp_path, [Pt({"case": case}, [copy]) for case, copy in cases.items()]))
-    (found,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
-    assert found["where"] == {"case": "unthrottled"}
-    assert [change["kind"] for change in found["evidence"]["changes"]] == ["queue"]
+    (remedy,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
+    assert remedy["where"] == {"case": "unthrottled"}
+    assert [change["kind"] for change in remedy["evidence"]["changes"]] == ["queue"]
 
 
-def test_least_buffer_and_fewest_streams_are_the_remedy(tmp_path: Path) -> None:
+def test_remedy_uses_the_least_buffer_and_the_fewest_streams(tmp_path: Path) -> None:
     points = [
         ({}, 6),
         ({"buffer": "256 KiB"}, 27),
@@ -315,11 +326,11 @@ def test_least_buffer_and_fewest_streams_are_the_remedy(tmp_path: Path) -> None:
     ]
     runs = [Pt({"case": "unthrottled"} | more, [Copy(rate=r, dropped=10, retransmitted=10)]) for more, r in points]
     summary = summarise(write_run(tmp_path, runs))
-    (found,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
-    assert [(c["kind"], c["after"]) for c in found["evidence"]["changes"]] == [("streams", 4), ("queue", "256 KiB")]
+    (remedy,) = [f for f in summary["findings"] if f["kind"] == "remedy"]
+    assert [(c["kind"], c["after"]) for c in remedy["evidence"]["changes"]] == [("streams", 4), ("queue", "256 KiB")]
 
 
-def test_repetitions_that_failed_leave_a_point_without_numbers(tmp_path: Path) -> None:
+def test_point_with_failed_repetitions_has_no_results(tmp_path: Path) -> None:
     summary = summarise(
         write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(status="failed")])], reference=[PUBLISHED])
     )

@@ -1,4 +1,4 @@
-"""Each check names what is wrong, and keeps quiet where nothing is."""
+"""Each check adds a caveat for its problem, and none otherwise."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from tests.analysis.small_run import Pt, Rep, write_run
 
 
 def caveats(folder: Path, *reps: Rep) -> dict[str, dict[str, Any]]:
-    """Name → values of the caveats of a run with one point."""
+    """Return name → values of the caveats of a run with one point."""
     run = write_run(folder, [Pt({"vms": 2}, reps)])
     return {c["caveat"]: c["values"] for c in summarise(run)["points"][0]["caveats"]}
 
 
-def test_quiet_run_has_no_caveat(tmp_path: Path) -> None:
+def test_undisturbed_run_has_no_caveat(tmp_path: Path) -> None:
     assert caveats(tmp_path, Rep(), Rep(), Rep()) == {}
 
 
 def test_swinging_rate_is_not_steady(tmp_path: Path) -> None:
     swing = Rep(reads=(700, 700, 1000, 700, 700, 400, 700, 700))
-    found = caveats(tmp_path, swing, Rep(), Rep())
-    assert found["not_steady"]["range_percent"] == pytest.approx(60, rel=0.1)
+    values = caveats(tmp_path, swing, Rep(), Rep())
+    assert values["not_steady"]["range_percent"] == pytest.approx(60, rel=0.1)
 
 
 @pytest.mark.parametrize("reads", [range(700, 860, 20), range(860, 700, -20)])
-def test_drifting_rate_is_not_steady_whichever_way_it_drifts(tmp_path: Path, reads: range) -> None:
+def test_drifting_rate_is_not_steady_in_either_direction(tmp_path: Path, reads: range) -> None:
     assert "not_steady" in caveats(tmp_path, Rep(reads=tuple(reads)), Rep(), Rep())
 
 
-def test_short_measurement_says_that_steadiness_is_unknown(tmp_path: Path) -> None:
+def test_short_measurement_has_a_caveat_instead_of_a_judgement(tmp_path: Path) -> None:
     short = Rep(reads=(700,) * 3, writes=(300,) * 3)
     assert caveats(tmp_path, short, short, short) == {"too_short_to_judge": {"samples": 3}}
 
 
-def test_samples_a_timer_let_fall_just_outside_of_the_border_count(tmp_path: Path) -> None:
+def test_samples_slightly_outside_the_window_count(tmp_path: Path) -> None:
     run = write_run(tmp_path, [Pt({"vms": 2}, [Rep(reads=(700,) * 5, writes=(300,) * 5)] * 3)])
     for file in (run / "repetitions").iterdir():
         repetition = json.loads(file.read_text())
@@ -54,7 +54,7 @@ def test_samples_a_timer_let_fall_just_outside_of_the_border_count(tmp_path: Pat
     assert summarise(run)["points"][0]["caveats"] == []
 
 
-def test_last_moment_of_an_engine_is_no_rate() -> None:
+def test_short_last_interval_gives_no_rate() -> None:
     at = np.array([0, 1, 2, 3, 4, 5, 5.02]) * 1e9
     ios = pa.table(
         {
@@ -71,30 +71,30 @@ def test_last_moment_of_an_engine_is_no_rate() -> None:
 
 
 @pytest.mark.parametrize("warmup_ns", [0, 9_000_000])
-def test_warm_up_shorter_than_a_request_is_told(tmp_path: Path, warmup_ns: int) -> None:
-    found = caveats(tmp_path, Rep(warmup_ns=warmup_ns), Rep(), Rep())
-    assert found == {"warmup_short": {"warmup_ms": warmup_ns / 1e6, "latency_ms": pytest.approx(10)}}
+def test_warm_up_shorter_than_a_request_is_a_caveat(tmp_path: Path, warmup_ns: int) -> None:
+    values = caveats(tmp_path, Rep(warmup_ns=warmup_ns), Rep(), Rep())
+    assert values == {"warmup_short": {"warmup_ms": warmup_ns / 1e6, "latency_ms": pytest.approx(10)}}
     assert caveats(tmp_path / "2", Rep(warmup_ns=10_000_000), Rep(), Rep()) == {}
 
 
 def test_littles_law_is_checked_against_the_counted_outstanding_requests(tmp_path: Path) -> None:
-    # 2 VMs x 1000/s x 10 ms = 20 outstanding
-    found = caveats(tmp_path, Rep(outstanding=25.0), Rep(), Rep())
-    assert found["littles_law"]["percent"] == pytest.approx(20)
+    # 2 VMs x 1000/s x 10 ms = 20 requests outstanding
+    values = caveats(tmp_path, Rep(outstanding=25.0), Rep(), Rep())
+    assert values["littles_law"]["percent"] == pytest.approx(20)
     assert "littles_law" not in caveats(tmp_path / "2", Rep(outstanding=20.9), Rep(), Rep())
 
 
-def test_one_byte_too_many_is_found(tmp_path: Path) -> None:
-    found = caveats(tmp_path, Rep(array_bytes_more=1), Rep(), Rep())
-    assert found["bytes_not_conserved"]["kind"] == "read"
+def test_one_byte_too_many_is_a_caveat(tmp_path: Path) -> None:
+    values = caveats(tmp_path, Rep(array_bytes_more=1), Rep(), Rep())
+    assert values["bytes_not_conserved"]["kind"] == "read"
 
 
-def test_one_request_too_many_in_the_total_is_found(tmp_path: Path) -> None:
-    found = caveats(tmp_path, Rep(vms_more=1), Rep(), Rep())
-    assert found["total_not_sum"]["total"] - found["total_not_sum"]["sum"] == 1
+def test_one_request_too_many_in_the_total_is_a_caveat(tmp_path: Path) -> None:
+    values = caveats(tmp_path, Rep(vms_more=1), Rep(), Rep())
+    assert values["total_not_sum"]["total"] - values["total_not_sum"]["sum"] == 1
 
 
-def test_wire_bytes_must_hold_the_payload_and_no_more_than_headers(tmp_path: Path) -> None:
+def test_wire_bytes_must_equal_payload_plus_headers(tmp_path: Path) -> None:
     reads, writes = 2 * 700 * 4096, 2 * 300 * 4096
     right = Rep(nic={"tx": reads * 1.06 + 300_000, "rx": writes * 1.06 + 300_000})
     assert caveats(tmp_path / "1", right, right, right) == {}
@@ -109,23 +109,23 @@ def test_saturated_generator_makes_the_point_invalid(tmp_path: Path) -> None:
     assert summary["valid"] is False
 
 
-def test_many_late_requests_that_cost_little_time_are_no_caveat(tmp_path: Path) -> None:
+def test_late_requests_that_cost_little_time_are_not_a_caveat(tmp_path: Path) -> None:
     assert caveats(tmp_path, *[Rep(late=500, late_share=0.02)] * 3) == {}
 
 
 def test_late_requests_are_judged_by_their_share_of_the_latency(tmp_path: Path) -> None:
-    some, most = Rep(late=20, late_share=0.1), Rep(late=20, late_share=0.4)
-    assert caveats(tmp_path / "1", some, Rep(), Rep()) == {
+    few_late, many_late = Rep(late=20, late_share=0.1), Rep(late=20, late_share=0.4)
+    assert caveats(tmp_path / "1", few_late, Rep(), Rep()) == {
         "issued_late": {"percent": pytest.approx(10), "late_ms": pytest.approx(1), "latency_ms": pytest.approx(10)}
     }
-    assert summarise(write_run(tmp_path / "2", [Pt({"vms": 2}, [some] * 3)]))["valid"] is True
-    assert caveats(tmp_path / "3", most, Rep(), Rep())["issued_too_late"]["percent"] == pytest.approx(40)
-    assert summarise(write_run(tmp_path / "4", [Pt({"vms": 2}, [most] * 3)]))["valid"] is False
+    assert summarise(write_run(tmp_path / "2", [Pt({"vms": 2}, [few_late] * 3)]))["valid"] is True
+    assert caveats(tmp_path / "3", many_late, Rep(), Rep())["issued_too_late"]["percent"] == pytest.approx(40)
+    assert summarise(write_run(tmp_path / "4", [Pt({"vms": 2}, [many_late] * 3)]))["valid"] is False
 
 
 def test_waiting_for_the_in_flight_limit_is_not_the_load_generators_fault(tmp_path: Path) -> None:
-    """The offered rate is more than the system serves; the wait is part of the latency that users
-    of such a system see.
+    """The offered rate exceeds the rate of the system, so the wait is part of the latency that its
+    users see.
     """
     patterns = {"p": {"sizes": [{"size": "4 KiB", "weight": 1}], "read_percent": 70, "random_percent": 100}}
     patterns["p"]["load"] = {"kind": "open", "rate_per_s": 1e4, "arrivals": "poisson", "in_flight_max": 32}
@@ -133,17 +133,17 @@ def test_waiting_for_the_in_flight_limit_is_not_the_load_generators_fault(tmp_pa
     full = Rep(late=900, late_share=0.8, in_flight=64)
     summary = summarise(write_run(tmp_path, [Pt({"pattern": "p", "vms": 2}, [full] * 3)], **study))
     (point,) = summary["points"]
-    found = {c["caveat"]: c["values"] for c in point["caveats"]}
-    assert found["rate_not_kept"] == {"in_flight": 64, "percent": pytest.approx(80)}
-    assert "issued_late" not in found and "issued_too_late" not in found
+    values = {c["caveat"]: c["values"] for c in point["caveats"]}
+    assert values["rate_not_kept"] == {"in_flight": 64, "percent": pytest.approx(80)}
+    assert "issued_late" not in values and "issued_too_late" not in values
     assert point["valid"]
 
 
 def test_errors_and_failed_repetitions_are_counted(tmp_path: Path) -> None:
-    found = caveats(tmp_path, Rep(errors=2), Rep(status="failed", error="the array vanished"), Rep())
-    assert found["io_errors"] == {"errors": 16}
-    assert found["repetition_failed"] == {"failed": 1, "planned": 3}
-    assert found["few_repetitions"] == {"n": 2}
+    values = caveats(tmp_path, Rep(errors=2), Rep(status="failed", error="the array vanished"), Rep())
+    assert values["io_errors"] == {"errors": 16}
+    assert values["repetition_failed"] == {"failed": 1, "planned": 3}
+    assert values["few_repetitions"] == {"n": 2}
 
 
 def test_differing_repetitions_are_noisy(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_caveats_are_a_closed_list_with_a_text_in_every_language() -> None:
         Caveat("made_up")
 
 
-def test_caveats_survive_being_written_down() -> None:
-    one = Caveat("noisy", {"percent": 7.5})
-    assert Caveat.from_json(one.to_json()) == one
+def test_caveats_survive_conversion_to_json_and_back() -> None:
+    caveat = Caveat("noisy", {"percent": 7.5})
+    assert Caveat.from_json(caveat.to_json()) == caveat
     assert Caveat.from_json("noisy") == Caveat("noisy")
     assert Caveat.from_json({"caveat": "of another version"}) is None
     assert Caveat.from_json(7) is None

@@ -1,5 +1,5 @@
-"""The block `iscsi:` of a study: defaults are the engine's, levels reach both ends, what cannot be
-is refused.
+"""The block `iscsi:` of a study: its defaults equal the engine's, levels reach both ends, and
+impossible settings are refused.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def loaded(folder: Path, text: str = STUDY) -> Loaded:
     return load(str(folder / "study.yaml"))
 
 
-def test_defaults_are_the_engines() -> None:
+def test_iscsi_defaults_equal_those_of_the_engine() -> None:
     iscsi = Iscsi()
     assert login_keys(iscsi.initiator) == contract.LoginKeys()
     assert target_keys(iscsi.target) == contract.ArrayConfig.model_fields["login"].default
@@ -78,7 +78,7 @@ def test_defaults_are_the_engines() -> None:
         ({"coalesce_percent": 25, "coalesce": "0 us"}, 1280, 0),
     ],
 )
-def test_waiting_adds_its_share_and_never_more_than_the_longest_wait(
+def test_coalescing_adds_at_most_its_share_and_its_longest_wait(
     changes: dict[str, object], latency_us: int, percent: float
 ) -> None:
     assert InitiatorEnd.model_validate(changes).gathered_percent(latency_us * 1000) == pytest.approx(percent)
@@ -94,7 +94,7 @@ def test_waiting_adds_its_share_and_never_more_than_the_longest_wait(
         ([{"reads": 0, "read_latency_ns_sum": 0}], None),
     ],
 )
-def test_numbers_that_waiting_may_have_made_a_sixteenth_too_long_are_told_with_a_caveat(
+def test_latencies_raised_by_a_sixteenth_through_coalescing_have_a_caveat(
     loads: list[dict[str, float]], percent: float | None
 ) -> None:
     percents = [caveat.values["percent"] for caveat in answers_gathered(InitiatorEnd(), loads)]
@@ -139,7 +139,7 @@ def test_levels_reach_both_ends(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_where_it_stands(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_impossible_iscsi_setting_is_refused_with_its_place(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert STUDY.count(old) == 1
     with pytest.raises(UsageError, match=r"study\.yaml:\d+:\d+: ") as e:
         loaded(tmp_path, STUDY.replace(old, new))

@@ -1,4 +1,4 @@
-"""Points over a distance: metrics, what limits them, and the sentences about it."""
+"""Points over a distance: metrics, limiters, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hakaru.analysis import summarise
 from hakaru.kinds.vms.analysis.flows import PHASES, SHARES
 
-from tests.analysis.small_distance import START, Load, Pt, asked_of, factors, published_shape, write_run
+from tests.analysis.small_distance import START, Load, Pt, factors, published_shape, spec_of, write_run
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 
@@ -24,8 +24,8 @@ def shape(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return summarise(published_shape(tmp_path_factory.mktemp("runs")))
 
 
-def one(folder: Path, load: Load, **more: Any) -> dict[str, Any]:
-    """The only point of a run with one repetition, and its limiter's finding."""
+def single_point(folder: Path, load: Load, **more: Any) -> dict[str, Any]:
+    """Return the only point of a run with one repetition, with its limiter's finding."""
     summary = summarise(write_run(folder, [Pt(factors() | more, [load])]))
     point: dict[str, Any] = summary["points"][0]
     return point | {"finding": next(f for f in summary["findings"] if f["kind"] == "limiter")}
@@ -36,42 +36,42 @@ def mean(point: dict[str, Any], metric: str) -> float:
     return value
 
 
-def names(point: dict[str, Any]) -> set[str]:
+def caveat_names(point: dict[str, Any]) -> set[str]:
     return {c["caveat"] for c in point["caveats"]}
 
 
-DEEP = asked_of("optimised", 20, lanes=32, depth=4)
+DEEP = spec_of("optimised", 20, lanes=32, depth=4)
 
 
 def stalled(**more: Any) -> Load:
-    """A deep load that something else than its commands holds to a third."""
+    """Return a deep load that reaches a third of its rate for a reason other than its commands."""
     return Load(DEEP, **({"slower": 3.0} | more))
 
 
-def test_summary_is_what_the_schema_says(shape: dict[str, Any]) -> None:
+def test_summary_matches_the_schema(shape: dict[str, Any]) -> None:
     jsonschema.validate(shape, json.loads(SCHEMA.read_text()), cls=jsonschema.Draft202012Validator)
     json.dumps(shape, allow_nan=False)
     assert {f["kind"] for f in shape["findings"]} == {"gain", "reach", "limiter"}
     assert all(p["valid"] for p in shape["points"])
 
 
-def test_rate_comes_from_latency_where_a_count_would_be_off_by_a_request(tmp_path: Path) -> None:
-    """Two of the three requests of 1.5 s are counted in the 3 s: the rate is right nevertheless."""
-    asked = asked_of("default", 20, request=12 << 20, command=512 << 10)
+def test_rate_comes_from_latency_if_a_count_would_be_off_by_a_request(tmp_path: Path) -> None:
+    """The rate is right although only two of three requests of 1.5 s are counted in 3 s."""
+    spec = spec_of("default", 20, request=12 << 20, command=512 << 10)
     pattern = {"sizes": [{"size": "12 MiB"}], "read_percent": 0, "load": {"kind": "closed", "queue_depth": 1}}
-    folder = write_run(tmp_path, [Pt(factors(), [Load(asked, seconds=3)])], patterns={"write-4m": pattern})
+    folder = write_run(tmp_path, [Pt(factors(), [Load(spec, seconds=3)])], patterns={"write-4m": pattern})
     samples = next(folder.glob("samples/*.parquet"))
     table = pq.read_table(samples)
-    # The engine counts a request when it has ended: in whole ones.
+    # The engine counts a request when it has ended, so it counts whole requests.
     counted, values = table.column("name").to_pylist(), table.column("value").to_pylist()
-    unit = {"writes": 1, "write_bytes": asked.request}
+    unit = {"writes": 1, "write_bytes": spec.request}
     whole = [v // unit[n] * unit[n] if n in unit else v for n, v in zip(counted, values, strict=True)]
     assert whole != values
     column = table.schema.get_field_index("value")
     pq.write_table(table.set_column(column, "value", pa.array(whole)), samples)
     point = summarise(folder)["points"][0]
     latency_s = mean(point, "latency_ms_mean") / 1e3
-    assert mean(point, "mb_per_s") == pytest.approx(asked.request / 1e6 / latency_s)
+    assert mean(point, "mb_per_s") == pytest.approx(spec.request / 1e6 / latency_s)
 
 
 def test_shares_of_phases_and_of_tcp_add_up(shape: dict[str, Any]) -> None:
@@ -81,128 +81,138 @@ def test_shares_of_phases_and_of_tcp_add_up(shape: dict[str, Any]) -> None:
         assert sum(mean(point, f"tcp_{s}_percent") for s in SHARES) == pytest.approx(100)
 
 
-def test_era_waits_for_r2ts_and_the_arithmetic_says_so(tmp_path: Path) -> None:
-    point = one(tmp_path, Load(asked_of("default", 20)))
+def test_defaults_of_2009_are_limited_by_r2t_turns_with_the_arithmetic(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Load(spec_of("default", 20)))
     assert point["limiter"] == "r2t_turns"
     assert mean(point, "bound_share_percent") == pytest.approx(100, abs=0.5)
     text = point["finding"]["text"]
-    assert "One command of 512 KiB at a time; 3 round trips of 20 ms and 4.48 ms of transfer: at most 8.13 MB/s" in text
+    assert "One command of 512 KiB is outstanding at a time. It takes 3 round trips of 20 ms" in text
+    assert "and 4.48 ms of transfer, so the rate is at most 8.13 MB/s" in text
     assert "62.0 % of their time waiting for R2Ts" in text
 
 
-def test_without_r2ts_it_is_depth(tmp_path: Path) -> None:
-    point = one(tmp_path, Load(asked_of("optimised", 20)), settings="optimised")
+def test_load_without_r2ts_is_limited_by_depth(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Load(spec_of("optimised", 20)), settings="optimised")
     assert point["limiter"] == "depth"
-    assert "4 MiB is sent as 8 commands at once; 1 round trip of 20 ms" in point["finding"]["text"]
+    assert "4 MiB is sent as 8 commands at once. It takes 1 round trip of 20 ms" in point["finding"]["text"]
 
 
-def test_full_link_is_named_before_all_else(tmp_path: Path) -> None:
-    point = one(tmp_path, Load(DEEP, send_buffer=0.4), settings="optimised", queue_depth=4)
+def test_full_link_takes_precedence_over_other_limits(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Load(DEEP, send_buffer=0.4), settings="optimised", queue_depth=4)
     assert point["limiter"] == "link"
     assert point["resource"] == "link/host/host>wan"
 
 
 @pytest.mark.parametrize(("clock", "name"), [("receive_window", "receive window"), ("send_buffer", "send buffer")])
-def test_stall_that_explains_the_unused_time_is_named(tmp_path: Path, clock: str, name: str) -> None:
-    point = one(tmp_path, stalled(**{clock: 0.6}), settings="optimised", queue_depth=4)
+def test_stall_that_explains_the_unused_time_is_the_limiter(tmp_path: Path, clock: str, name: str) -> None:
+    point = single_point(tmp_path, stalled(**{clock: 0.6}), settings="optimised", queue_depth=4)
     assert point["limiter"] == clock
     # Half of the window of 2 MB was in flight.
     assert f"The {name} is the bottleneck: TCP waits for it 60.0 %" in point["finding"]["text"]
-    assert "At most 1 MB were in flight per round trip of 20 ms: 50 MB/s" in point["finding"]["text"]
+    assert (
+        "At most 1 MB were in flight per round trip of 20 ms, which corresponds to 50 MB/s" in point["finding"]["text"]
+    )
 
 
-def test_stall_that_explains_little_is_not(tmp_path: Path) -> None:
-    assert one(tmp_path, stalled(send_buffer=0.2), settings="optimised", queue_depth=4)["limiter"] == "undetermined"
+def test_stall_that_explains_little_is_not_the_limiter(tmp_path: Path) -> None:
+    assert (
+        single_point(tmp_path, stalled(send_buffer=0.2), settings="optimised", queue_depth=4)["limiter"]
+        == "undetermined"
+    )
 
 
-def test_losses_and_a_path_that_holds_it_back_are_the_window(tmp_path: Path) -> None:
+def test_losses_with_a_small_window_are_limited_by_the_congestion_window(tmp_path: Path) -> None:
     load = stalled(retransmitted=0.01, timeouts=3, window_bytes=6e5)
-    point = one(tmp_path, load, settings="optimised", queue_depth=4)
+    point = single_point(tmp_path, load, settings="optimised", queue_depth=4)
     assert point["limiter"] == "congestion_window"
     text = point["finding"]["text"]
     assert "0.990 % of the bytes are retransmissions" in text
     assert "3 retransmission timeouts cost at least 0.600 s" in text
-    assert "The window averages 0.600 MB per round trip of 20 ms: 30 MB/s" in text
+    assert "The window averages 0.600 MB per round trip of 20 ms, which corresponds to 30 MB/s" in text
 
 
-def test_window_that_would_carry_far_more_is_not_what_limits(tmp_path: Path) -> None:
+def test_window_that_allows_far_more_than_the_rate_is_not_the_limiter(tmp_path: Path) -> None:
     load = stalled(retransmitted=0.01, window_bytes=4e6)
-    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] != "congestion_window"
+    assert single_point(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] != "congestion_window"
     load = stalled(retransmitted=0.01, timeouts=3, window_bytes=4e6)
-    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
+    assert single_point(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
 
 
-def test_window_that_still_grows_is_slow_start(tmp_path: Path) -> None:
-    point = one(tmp_path, stalled(window_growth=3.0, busy=0.5), settings="optimised", queue_depth=4)
+def test_growing_window_is_limited_by_slow_start(tmp_path: Path) -> None:
+    point = single_point(tmp_path, stalled(window_growth=3.0, busy=0.5), settings="optimised", queue_depth=4)
     assert point["limiter"] == "slow_start"
 
 
-def test_array_at_its_limit_is_named(tmp_path: Path) -> None:
-    assert one(tmp_path, stalled(array_busy=0.99), settings="optimised", queue_depth=4)["limiter"] == "controller"
+def test_saturated_array_is_the_limiter(tmp_path: Path) -> None:
+    assert (
+        single_point(tmp_path, stalled(array_busy=0.99), settings="optimised", queue_depth=4)["limiter"] == "controller"
+    )
 
 
-def test_emulated_network_at_its_limit_speaks_of_the_tester(tmp_path: Path) -> None:
-    assert one(tmp_path, stalled(fabric_cpu=0.95), settings="optimised", queue_depth=4)["limiter"] == "fabric"
-    late = one(tmp_path / "late", stalled(fabric_cpu=0.95, late_us=900), settings="optimised", queue_depth=4)
+def test_saturated_or_late_fabric_is_the_limiter(tmp_path: Path) -> None:
+    assert single_point(tmp_path, stalled(fabric_cpu=0.95), settings="optimised", queue_depth=4)["limiter"] == "fabric"
+    late = single_point(tmp_path / "late", stalled(fabric_cpu=0.95, late_us=900), settings="optimised", queue_depth=4)
     assert late["limiter"] == "fabric"
-    lost = one(tmp_path, stalled(lost=12), settings="optimised", queue_depth=4)
+    lost = single_point(tmp_path, stalled(lost=12), settings="optimised", queue_depth=4)
     assert lost["limiter"] == "fabric"
     assert "12 packets outside its model" in lost["finding"]["text"]
 
 
-def test_emulated_network_that_is_busy_and_keeps_its_instants_limits_nothing(tmp_path: Path) -> None:
-    point = one(tmp_path, stalled(fabric_cpu=0.95, late_us=90, receive_window=0.6), settings="optimised", queue_depth=4)
+def test_busy_fabric_that_is_on_time_is_not_the_limiter(tmp_path: Path) -> None:
+    point = single_point(
+        tmp_path, stalled(fabric_cpu=0.95, late_us=90, receive_window=0.6), settings="optimised", queue_depth=4
+    )
     assert point["limiter"] == "receive_window"
     assert point["valid"]
 
 
-def test_load_at_its_bound_is_not_spoilt_by_a_network_that_fell_behind(tmp_path: Path) -> None:
-    behind = {"fabric_cpu": 0.97, "late_us": 900}
-    near = one(tmp_path / "near", Load(asked_of("default", 20), **behind))
-    far = one(tmp_path / "far", Load(asked_of("default", 20), slower=1.5, **behind))
+def test_load_at_its_bound_stays_valid_despite_a_late_fabric(tmp_path: Path) -> None:
+    late_fabric = {"fabric_cpu": 0.97, "late_us": 900}
+    near = single_point(tmp_path / "near", Load(spec_of("default", 20), **late_fabric))
+    far = single_point(tmp_path / "far", Load(spec_of("default", 20), slower=1.5, **late_fabric))
     assert near["metrics"]["bound_share_percent"]["mean"] >= 95 > far["metrics"]["bound_share_percent"]["mean"]
     assert near["valid"] and not far["valid"]
 
 
-def test_a_packet_lost_beside_thousands_dropped_as_asked_limits_nothing(tmp_path: Path) -> None:
+def test_one_lost_packet_among_thousands_of_modelled_drops_is_not_the_limiter(tmp_path: Path) -> None:
     load = stalled(retransmitted=0.01, window_bytes=6e5, lost=1)
-    assert one(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
+    assert single_point(tmp_path, load, settings="optimised", queue_depth=4)["limiter"] == "congestion_window"
 
 
-def test_numbers_that_do_not_say_leave_it_undetermined(tmp_path: Path) -> None:
-    point = one(tmp_path, stalled(tcp=False), settings="optimised", queue_depth=4)
+def test_limiter_without_sufficient_evidence_is_undetermined(tmp_path: Path) -> None:
+    point = single_point(tmp_path, stalled(tcp=False), settings="optimised", queue_depth=4)
     assert point["limiter"] == "undetermined"
     assert "does not report how TCP spent its time" in point["finding"]["text"]
-    slow = one(tmp_path / "b", Load(asked_of("default", 20), slower=1.5))
+    slow = single_point(tmp_path / "b", Load(spec_of("default", 20), slower=1.5))
     assert slow["limiter"] == "undetermined"
 
 
-def test_as_many_r2ts_as_assumed_must_have_been_counted(tmp_path: Path) -> None:
-    """The rate of the era's parameters, but of commands that took no R2T: the closed form does not
-    explain it.
+def test_r2t_limit_needs_as_many_counted_r2ts_as_assumed(tmp_path: Path) -> None:
+    """The rate equals that of the defaults of 2009, but the commands took no R2T, so the closed
+    form does not explain it.
     """
-    point = one(tmp_path, Load(asked_of("parameters", 20), slower=64.48 / 24.46))
+    point = single_point(tmp_path, Load(spec_of("parameters", 20), slower=64.48 / 24.46))
     assert mean(point, "bound_share_percent") == pytest.approx(100, abs=1)
     assert point["limiter"] == "undetermined"
 
 
-def test_reads_are_judged_by_the_array_that_sends(tmp_path: Path) -> None:
-    asked = asked_of("default", 20, op="read", segment=128 << 10)
-    point = one(tmp_path, Load(asked), pattern="read-4m")
+def test_reads_are_judged_by_the_tcp_of_the_array(tmp_path: Path) -> None:
+    spec = spec_of("default", 20, op="read", segment=128 << 10)
+    point = single_point(tmp_path, Load(spec), pattern="read-4m")
     assert mean(point, "tcp_path_percent") == pytest.approx(100)
     assert point["limiter"] == "depth"
     assert point["request"]["op"] == "read"
 
 
-def test_gain_is_against_the_first_setting_at_each_distance(shape: dict[str, Any]) -> None:
+def test_gain_is_relative_to_the_first_setting_at_each_distance(shape: dict[str, Any]) -> None:
     gains = {f["where"]["rtt"]: f for f in shape["findings"] if f["kind"] == "gain"}
     assert list(gains) == ["0 ms", "10 ms", "20 ms", "40 ms"]
     ratio = gains["20 ms"]["evidence"]["ratio"]
     assert ratio["parameters"] == pytest.approx(64.48 / 24.46, rel=2e-3)
-    assert "parameters 21.4 MB/s, 2.64 times as much" in gains["20 ms"]["text"]
+    assert "parameters 21.4 MB/s (2.64 times)" in gains["20 ms"]["text"]
 
 
-def test_curves_carry_a_bound_that_no_point_passes(shape: dict[str, Any]) -> None:
+def test_curves_have_a_bound_that_no_point_exceeds(shape: dict[str, Any]) -> None:
     by_id = {p["point"]: p for p in shape["points"]}
     assert [c["name"] for c in shape["curves"]] == [{"settings": s} for s in ("default", "parameters", "optimised")]
     for curve in shape["curves"]:
@@ -213,7 +223,7 @@ def test_curves_carry_a_bound_that_no_point_passes(shape: dict[str, Any]) -> Non
         assert heights == sorted(heights, reverse=True)
 
 
-def test_expectations_hold_metrics_and_limiters(tmp_path: Path) -> None:
+def test_expectations_can_check_metrics_and_limiters(tmp_path: Path) -> None:
     expect = [
         {"kind": "bound", "metric": "bound_share_percent", "at_least": 90, "where": {"rtt": "20 ms"}},
         {
@@ -232,14 +242,14 @@ def test_expectations_hold_metrics_and_limiters(tmp_path: Path) -> None:
         },
         {"kind": "limiter", "resources": ["r2t_turns"], "where": {"settings": "default"}},
     ]
-    points = [Pt(factors(20, s), [Load(asked_of(s, 20))] * 2) for s in ("default", "parameters")]
-    found = summarise(write_run(tmp_path, points, expect=expect))["expectations"]
-    assert [e["held"] for e in found] == [True, True, False, True]
-    assert "waiting for R2Ts" in found[3]["text"]
+    points = [Pt(factors(20, s), [Load(spec_of(s, 20))] * 2) for s in ("default", "parameters")]
+    expectations = summarise(write_run(tmp_path, points, expect=expect))["expectations"]
+    assert [e["held"] for e in expectations] == [True, True, False, True]
+    assert "waiting for R2Ts" in expectations[3]["text"]
 
 
-def test_watched_window_is_shown_where_there_is_one(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [Pt(factors(), [Load(asked_of("default", 20))])])
+def test_recorded_window_replaces_the_sampled_one_over_time(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [Pt(factors(), [Load(spec_of("default", 20))])])
     over = summarise(run)["points"][0]["over_time"]
     assert len(over["window_t_s"]) == len(over["window_congestion_mb"]) == 31
     rows = [

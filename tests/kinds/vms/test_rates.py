@@ -1,5 +1,5 @@
-"""Rates of requests that take about as long as the measuring phase: neither a count nor latency
-tells them.
+"""Rates of requests that take about as long as the measuring phase, for which neither a count nor
+the latency gives the rate.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from hakaru.analysis import summarise
 
-from tests.analysis.small_distance import Load, Pt, asked_of, factors, simulate, write_run
+from tests.analysis.small_distance import Load, Pt, factors, simulate, spec_of, write_run
 
-DEEP = asked_of("optimised", 20, lanes=32, depth=4)
+DEEP = spec_of("optimised", 20, lanes=32, depth=4)
 SLOWER = 30.0
 
 
 def change(samples: Path, ended: bool) -> None:
-    """Of the requests those are told that were fast, or none."""
+    """Change the samples so that only the fast requests have ended, or none."""
     table = pq.read_table(samples)
 
     def counter(name: str, value: float) -> float:
@@ -34,16 +34,12 @@ def change(samples: Path, ended: bool) -> None:
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_rate_is_what_tcp_delivered_where_requests_take_longer_than_the_measuring_phase(
-    tmp_path: Path, ended: bool
-) -> None:
-    """Four outstanding that take 4 s each: those that end within 3 s are the fast ones, if any
-    does.
-    """
+def test_rate_comes_from_tcp_if_requests_take_longer_than_the_measuring_phase(tmp_path: Path, ended: bool) -> None:
+    """Four requests outstanding take 4 s each, so only fast ones end within 3 s, if any."""
     load = Load(DEEP, slower=SLOWER, seconds=3)
     folder = write_run(tmp_path, [Pt(factors(settings="optimised", queue_depth=4), [load])])
     change(next(folder.glob("samples/*.parquet")), ended)
-    found = summarise(folder)["points"][0]["metrics"]
+    metrics = summarise(folder)["points"][0]["metrics"]
     sent = simulate(DEEP).mb_per_s / SLOWER
-    assert found["mb_per_s"]["mean"] == pytest.approx(sent, rel=0.001)
-    assert found["write_iops"]["mean"] == pytest.approx(sent / 4.194304, rel=0.001)
+    assert metrics["mb_per_s"]["mean"] == pytest.approx(sent, rel=0.001)
+    assert metrics["write_iops"]["mean"] == pytest.approx(sent / 4.194304, rel=0.001)

@@ -1,4 +1,4 @@
-"""What holds at a point, from study.json: distance, what is agreed on, buffers."""
+"""Setup of a point from study.json: round trip, negotiated keys, buffers."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def at(**more: Any) -> Setup:
     return setup_at(STUDY, factors(**more))
 
 
-def test_round_trip_is_every_delay_of_the_way_twice() -> None:
+def test_round_trip_is_twice_the_delays_of_the_path() -> None:
     assert at(rtt_ms=20).rtt_s == pytest.approx(0.02)
     both = {k: v | {"delay": "3 ms"} for k, v in LAB["links"].items()}
     assert setup_at(STUDY | {"lab": LAB | {"links": both}}, {}).rtt_s == pytest.approx(0.012)
 
 
-def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
+def test_login_negotiates_the_smaller_length_and_the_stricter_rule() -> None:
     exchange = at().exchange
     assert exchange is not None
     assert (exchange.burst_bytes, exchange.first_burst_bytes) == (256 * KIB, 64 * KIB)
@@ -57,14 +57,14 @@ def test_login_settles_on_the_smaller_length_and_the_stricter_rule() -> None:
     assert OPEN["load.iscsi.target.initial_r2t"] is False
 
 
-def test_reads_come_the_other_way_with_the_initiators_segments() -> None:
-    found = setup_at(STUDY, factors() | {"pattern": "read-4m"})
-    assert found.exchange is not None
-    assert (found.exchange.op, found.exchange.segment_bytes) == ("read", 128 * KIB)
-    assert [(h.source, h.target) for h in found.hops("read")] == [("array", "wan"), ("wan", "host")]
+def test_reads_use_the_reverse_path_and_the_initiators_segments() -> None:
+    point_setup = setup_at(STUDY, factors() | {"pattern": "read-4m"})
+    assert point_setup.exchange is not None
+    assert (point_setup.exchange.op, point_setup.exchange.segment_bytes) == ("read", 128 * KIB)
+    assert [(h.source, h.target) for h in point_setup.hops("read")] == [("array", "wan"), ("wan", "host")]
 
 
-def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
+def test_negotiated_values_replace_the_configured_ones() -> None:
     agreed = {
         "max_burst_length": 65536,
         "initial_r2t": False,
@@ -88,7 +88,7 @@ def test_what_the_login_came_to_takes_the_place_of_what_was_asked() -> None:
     assert reads.exchange.segment_bytes == 128 * KIB
 
 
-def test_buffers_are_the_sockets_own_doubled_else_what_they_may_grow_to() -> None:
+def test_window_is_twice_the_configured_buffers_or_their_automatic_limit() -> None:
     assert at().window_bytes("write") == 4 * MIB
     assert at(settings="optimised").window_bytes("write") == 16 * MIB
     study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}}
@@ -102,31 +102,31 @@ def test_mixed_loads_have_no_closed_form() -> None:
     assert at(pattern="mixed").bounds() == []
 
 
-def test_several_vms_have_their_turns_and_windows_together() -> None:
-    one, four = at(), at(vms=4)
-    alone = {b.name: b.bytes_per_s for b in one.bounds()}
-    together = {b.name: b.bytes_per_s for b in four.bounds()}
+def test_bounds_of_turns_and_windows_scale_with_vms() -> None:
+    one_vm, four_vms = at(), at(vms=4)
+    alone = {b.name: b.bytes_per_s for b in one_vm.bounds()}
+    together = {b.name: b.bytes_per_s for b in four_vms.bounds()}
     assert together["turns"] == pytest.approx(4 * alone["turns"])
     assert together["window"] == pytest.approx(4 * alone["window"])
     assert together["link"] == pytest.approx(alone["link"])
 
 
-def test_a_star_has_its_way_and_closed_forms_too() -> None:
+def test_star_has_a_path_and_closed_forms() -> None:
     lab = {"hosts": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "100 Mbit/s"}}
-    found = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))
-    assert found.hosts == ("host-1", "host-2")
-    assert found.path is not None and found.path.rate_bits_per_s == 100e6
-    assert [(h.source, h.target) for h in found.hops("read")][:2] == [("array", "switch"), ("switch", "host-1")]
+    point_setup = setup_at(STUDY | {"lab": lab, "variables": {}}, factors(vms=2))
+    assert point_setup.hosts == ("host-1", "host-2")
+    assert point_setup.path is not None and point_setup.path.rate_bits_per_s == 100e6
+    assert [(h.source, h.target) for h in point_setup.hops("read")][:2] == [("array", "switch"), ("switch", "host-1")]
 
 
-def test_a_site_has_no_way() -> None:
-    found = setup_at(STUDY, factors(), site=True)
-    assert (found.path, found.hops("read"), found.bounds()) == (None, (), [])
+def test_site_has_no_path() -> None:
+    point_setup = setup_at(STUDY, factors(), site=True)
+    assert (point_setup.path, point_setup.hops("read"), point_setup.bounds()) == (None, (), [])
 
 
-def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
+def test_shipped_study_has_the_closed_forms_of_its_readme() -> None:
     loaded = load("long-distance")
-    found = {}
+    lowest_bounds = {}
     for settings, depth in (
         ("default-2009", 1),
         ("default-today", 1),
@@ -136,8 +136,8 @@ def test_shipped_study_has_the_closed_forms_that_its_readme_tells() -> None:
     ):
         at_point = {"pattern": "write-4m", "vms": 1, "settings": settings, "rtt": "20 ms", "queue_depth": depth}
         lowest = setup.setup_at(loaded.study, loaded.study.at(at_point)).bounds()[0]
-        found[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
-    assert found == {
+        lowest_bounds[settings, depth] = (lowest.name, round(lowest.bytes_per_s / 1e6, 1))
+    assert lowest_bounds == {
         ("default-2009", 1): ("turns", 8.1),
         ("default-today", 1): ("turns", 11.2),
         ("parameters", 1): ("turns", 21.4),

@@ -70,7 +70,7 @@ impl Job {
         self.recycle(leg.stream());
     }
 
-    /// Hands buffers that are no longer used back to the stream's nexus for further reads.
+    /// Returns unused buffers to the stream's nexus for further reads.
     fn recycle(&mut self, stream: usize) {
         while let Some(buffer) = self.parts[stream].poll_spare() {
             self.legs.nexus(Leg(2 * stream)).recycle(buffer);
@@ -131,10 +131,10 @@ impl Job {
         let streams = self.parts.len();
         let mut idle = 0;
         while idle < streams {
-            let stream = self.turn;
-            let Some(length) = self.parts[stream].wants() else {
+            let stream = self.next_stream;
+            let Some(length) = self.parts[stream].next_length() else {
                 idle += 1;
-                self.turn = (stream + 1) % streams;
+                self.next_stream = (stream + 1) % streams;
                 continue;
             };
             if let Some(pace) = &mut self.pace
@@ -143,7 +143,7 @@ impl Job {
                 return self.legs.touch(Leg(0));
             }
             idle = 0;
-            self.turn = (stream + 1) % streams;
+            self.next_stream = (stream + 1) % streams;
             let read = self.parts[stream].begin_read(now);
             self.submit_read(now, Leg(2 * stream), read);
         }

@@ -11,7 +11,8 @@ use crate::part::{Part, Place};
 use crate::plan::plan_parts;
 use hakaru_contract::backup::Compression;
 
-/// Room for a mode parameter header and the pages of common targets.
+/// Allocation length of MODE SENSE, bytes: room for a mode parameter header and the pages of common
+/// targets.
 const MODE_BYTES: u16 = 252;
 
 impl Job {
@@ -38,13 +39,13 @@ impl Job {
         self.legs.submit(now, leg, MODE, cdb, data);
     }
 
-    /// Counts a leg as ready. Plans the parts once all legs are.
+    /// Counts a leg as ready. Plans the parts once all legs are ready.
     pub(super) fn join(&mut self) {
-        let Stage::Joining { answers } = &mut self.stage else {
+        let Stage::Joining { ready_legs } = &mut self.stage else {
             return;
         };
-        *answers += 1;
-        if *answers < self.legs.all().count() {
+        *ready_legs += 1;
+        if *ready_legs < self.legs.all().count() {
             return;
         }
         match self.plan() {

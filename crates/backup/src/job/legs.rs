@@ -18,10 +18,10 @@ pub struct Settings {
     pub keys: LoginKeys,
     /// Authentication of the sessions.
     pub chap: Option<Chap>,
-    /// Limit for a login, a command, a ping and a logout.
+    /// Timeout of a login, a command, a ping and a logout.
     pub timeout: Duration,
-    /// Distinguishes this engine's sessions from those of another engine with the same initiator
-    /// name.
+    /// Seed of the ISIDs, which distinguishes this engine's sessions from those of another engine
+    /// with the same initiator name.
     pub seed: u64,
 }
 

@@ -1,4 +1,5 @@
-//! One job: the nexuses of its streams, and the parts of the image that they carry, as one machine.
+//! One job: a state machine of the nexuses of its streams and the parts of the image that they
+//! carry.
 //!
 //! ```text
 //!  Joining ── every session logged in, every LU surveyed
@@ -53,7 +54,7 @@ const MODE: u32 = u32::MAX - 1;
 pub enum JobEvent {
     /// Every nexus is logged in and the image fits: [`Job::begin`] may be called.
     Ready,
-    /// Connect the leg to this address instead, then call [`Job::handle_connected`].
+    /// The leg must be connected to this address instead; then call [`Job::handle_connected`].
     Redirected {
         /// The leg.
         leg: Leg,
@@ -62,7 +63,7 @@ pub enum JobEvent {
     },
     /// All blocks that were read are written and on stable storage.
     Copied {
-        /// The whole image was copied, not only the part read before [`Job::end`].
+        /// Whether the entire image was copied, not only the part read before [`Job::end`].
         whole: bool,
     },
     /// The copy was read back; the counters contain the result.
@@ -75,7 +76,7 @@ pub enum JobEvent {
 
 #[derive(Debug)]
 enum Stage {
-    Joining { answers: usize },
+    Joining { ready_legs: usize },
     Ready,
     Copying,
     Flushing,
@@ -95,8 +96,8 @@ pub struct Job {
     facts: [Option<LuFacts>; 2],
     stage: Stage,
     parts: Vec<Part>,
-    /// Stream that may read first. It rotates so that the rate limit favours no stream.
-    turn: usize,
+    /// Stream that may issue the next read. It rotates so that the rate limit favours no stream.
+    next_stream: usize,
     pace: Option<Pace>,
     begun: Time,
     copied: Option<Time>,
@@ -117,9 +118,9 @@ impl Job {
             field: format!("jobs[{index}]"),
             legs: Legs::new(&config, settings, session),
             facts: [None, None],
-            stage: Stage::Joining { answers: 0 },
+            stage: Stage::Joining { ready_legs: 0 },
             parts: Vec::new(),
-            turn: 0,
+            next_stream: 0,
             pace: config.rate_limit_bytes_per_s.map(Pace::new),
             begun: Time::ZERO,
             copied: None,
@@ -131,7 +132,7 @@ impl Job {
         }
     }
 
-    /// The connection of a leg is established.
+    /// Handles the established connection of a leg.
     pub fn handle_connected(&mut self, now: Time, leg: Leg) {
         self.legs.nexus(leg).handle_connected(now);
         self.legs.touch(leg);
@@ -149,7 +150,7 @@ impl Job {
         self.advance(now, leg, latencies);
     }
 
-    /// The connection of a leg was closed; `cause` completes "connection lost …".
+    /// Handles the closed connection of a leg; `cause` completes the message "connection lost …".
     pub fn handle_closed(
         &mut self,
         now: Time,
@@ -174,7 +175,7 @@ impl Job {
         let session = self.legs.session(leg).poll_timeout();
         let has_pace = leg.0 == 0
             && matches!(self.stage, Stage::Copying)
-            && self.parts.iter().any(|part| part.wants().is_some());
+            && self.parts.iter().any(|part| part.next_length().is_some());
         let pace = self.pace.filter(|_| has_pace).map(|pace| pace.due());
         session.into_iter().chain(pace).min()
     }
@@ -272,7 +273,7 @@ impl Job {
         Some(Duration::from_nanos(copied.ns_since(self.begun)))
     }
 
-    /// Returns whether the whole image is copied and on stable storage.
+    /// Returns whether the entire image is copied and on stable storage.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.copied.is_some() && self.parts.iter().all(Part::is_whole)
@@ -366,7 +367,7 @@ impl Job {
     }
 }
 
-/// A task that moved fewer bytes than requested counts as failed.
+/// Returns an error if the task failed or transferred fewer bytes than expected.
 fn check_length(result: Result<u32, TaskError>, expected: u32) -> Result<(), TaskError> {
     match result {
         Ok(moved) if moved == expected => Ok(()),

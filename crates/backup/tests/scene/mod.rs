@@ -1,5 +1,5 @@
 //! A job, two targets and the network between them, in virtual time. Bytes arrive after a delay,
-//! accesses to the LUs end at once or after a service time, and nothing else takes time.
+//! accesses to the LUs complete at once or after a service time. Nothing else takes time.
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,20 +14,21 @@ use hakaru_iscsi_target::{
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
-/// Longest piece transferred at a time; odd, so that PDUs are cut everywhere.
+/// Maximum length of a piece transferred at a time, bytes; odd, so that pieces cut PDUs at every
+/// place.
 const PIECE_BYTES: usize = 60_001;
 
 /// Bytes of an LU, and its injected faults.
 pub struct Disk {
     pub bytes: Vec<u8>,
     /// Service time of an access. Reads of every other block take twice as long, so that they
-    /// overtake one another.
+    /// overtake each other.
     pub service: Duration,
     /// The first write that reaches this byte fails with this error, and so do all later ones.
     pub write_error_from: Option<(u64, IoFailure)>,
     /// Reads of this byte fail.
     pub unreadable: Option<u64>,
-    /// Bytes after the last flush: the data that a power cut leaves.
+    /// Bytes as of the last flush, which survive a power cut.
     pub flushed: Vec<u8>,
     pub flushes: u32,
 }
@@ -45,7 +46,7 @@ enum Flight {
     ToJob(Leg, Vec<u8>),
 }
 
-/// The whole simulation.
+/// The entire simulation.
 pub struct Scene {
     pub now: Time,
     pub job: Job,
@@ -162,7 +163,7 @@ impl Disk {
         }
     }
 
-    fn takes(&self, op: &IoOp) -> Duration {
+    fn service_time(&self, op: &IoOp) -> Duration {
         match op {
             IoOp::Read { offset_bytes, .. } if (offset_bytes / 16_384).is_multiple_of(2) => {
                 2 * self.service
@@ -226,7 +227,7 @@ impl Scene {
         &self.events
     }
 
-    /// Advances the time by this much.
+    /// Advances the time by `time`.
     pub fn run_for(&mut self, time: Duration) {
         let until = self.now + time;
         while self.step(until) {}
@@ -237,10 +238,10 @@ impl Scene {
     pub fn copy(&mut self) -> &JobEvent {
         self.run_until(|event| *event == JobEvent::Ready);
         self.begin();
-        let over = |e: &JobEvent| matches!(e, JobEvent::Copied { .. } | JobEvent::Failed(_));
-        self.run_until(over)
+        let is_end = |e: &JobEvent| matches!(e, JobEvent::Copied { .. } | JobEvent::Failed(_));
+        self.run_until(is_end)
             .iter()
-            .find(|event| over(event))
+            .find(|event| is_end(event))
             .unwrap()
     }
 
@@ -274,7 +275,7 @@ impl Scene {
         &mut self.arrays[leg.side() as usize]
     }
 
-    /// Processes the next occurrence before `until`; returns whether there was one.
+    /// Processes the next event before `until`. Returns whether there was one.
     fn step(&mut self, until: Time) -> bool {
         let timer = self
             .job
@@ -349,7 +350,7 @@ impl Scene {
         let array = &mut self.arrays[side];
         while let Some(io) = array.target.poll_io() {
             self.serial += 1;
-            let at = now + array.disk.takes(&io.op);
+            let at = now + array.disk.service_time(&io.op);
             array.busy.insert((at, self.serial), io);
         }
         let mut outgoing = VecDeque::new();

@@ -19,7 +19,7 @@ pub struct BackupConfig {
     /// CHAP of every session. Default: none.
     #[serde(default)]
     pub chap: Option<ChapConfig>,
-    /// Time limit, seconds: jobs still running then are stopped. 0: no limit.
+    /// Time limit, seconds. Jobs still running then are stopped. 0 means no limit.
     pub time_limit_s: f64,
     /// Timeout of a command, seconds, at least 0.1; a command that exceeds it fails its session.
     /// Default 30.
@@ -34,8 +34,8 @@ pub struct BackupConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BackupJob {
-    /// Unique within the engine; appears in samples as entity `backup/NAME`. 1 to 128 printable
-    /// bytes.
+    /// Name, unique within the engine; appears in samples as entity `backup/NAME`. 1 to 128
+    /// printable bytes.
     pub name: String,
     /// The LU that holds the image.
     pub source: Lu,
@@ -47,15 +47,15 @@ pub struct BackupJob {
     /// Offset of the copy on the destination, bytes, a multiple of the LU's block size. Default 0.
     #[serde(default)]
     pub destination_offset_bytes: u64,
-    /// Length of the image, bytes, a multiple of both LUs' block sizes; 0: to the end of the
+    /// Length of the image, bytes, a multiple of both LUs' block sizes. 0 means to the end of the
     /// source.
     pub length_bytes: u64,
     /// Bytes read and written at a time, 4 KiB to 16 MiB, a multiple of both LUs' block sizes.
     /// Default 256 KiB.
-    #[serde(default = "block")]
+    #[serde(default = "default_block_bytes")]
     pub block_bytes: u32,
     /// Blocks in flight per stream, reading or writing, 1 to 1024. Default 8.
-    #[serde(default = "eight")]
+    #[serde(default = "default_depth")]
     pub depth: u32,
     /// Parts of the image copied concurrently, 1 to 64, each over its own session to the source and
     /// to the destination. Default 1.
@@ -100,7 +100,7 @@ pub enum Compression {
     /// block, so that `zstd -d` can read the result.
     Zstd {
         /// Compression level, 1 (fastest) to 19 (smallest). Default 3.
-        #[serde(default = "three")]
+        #[serde(default = "default_level")]
         level: i32,
     },
 }
@@ -111,15 +111,15 @@ fn default_sample_interval_ms() -> u32 {
 fn default_command_timeout_s() -> f64 {
     30.0
 }
-fn block() -> u32 {
+fn default_block_bytes() -> u32 {
     256 << 10
 }
-fn eight() -> u32 {
+fn default_depth() -> u32 {
     8
 }
 fn default_one() -> u32 {
     1
 }
-fn three() -> i32 {
+fn default_level() -> i32 {
     3
 }

@@ -6,11 +6,12 @@ use super::{BackupConfig, BackupJob, Compression, Lu};
 use crate::config_error::{ConfigError, refuse};
 use crate::initiator::Destination;
 
-/// Most jobs of one engine.
+/// Maximum number of jobs per engine.
 const JOBS_MAX: usize = 1000;
-/// Most sessions of one engine.
+/// Maximum number of sessions per engine.
 const SESSIONS_MAX: usize = 20_000;
 
+/// Checks that `value` is from `min` to `max`.
 fn within<T: PartialOrd + std::fmt::Display>(
     field: String,
     value: T,
@@ -20,14 +21,14 @@ fn within<T: PartialOrd + std::fmt::Display>(
     if value >= min && value <= max {
         return Ok(());
     }
-    refuse(field, format!("is {value}"), format!("{min} to {max}"))
+    refuse(field, format!("is {value}"), format!("use {min} to {max}"))
 }
 
 impl BackupConfig {
     /// Checks everything that can be known without contacting an LU.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Returns an error for the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         within("number of jobs".into(), self.jobs.len(), 1, JOBS_MAX)?;
         self.login.validate()?;
@@ -108,8 +109,8 @@ fn overlap(a: (&Lu, u64, u64), b: (&Lu, u64, u64)) -> bool {
         0 => u64::MAX,
         length => offset.saturating_add(length),
     };
-    let same = a.0.target_name == b.0.target_name && a.0.lun == b.0.lun;
-    same && a.1 < end(b.1, b.2) && b.1 < end(a.1, a.2)
+    let same_lu = a.0.target_name == b.0.target_name && a.0.lun == b.0.lun;
+    same_lu && a.1 < end(b.1, b.2) && b.1 < end(a.1, a.2)
 }
 
 impl BackupJob {
@@ -118,7 +119,7 @@ impl BackupJob {
             return refuse(
                 format!("{field}.name"),
                 "is not 1 to 128 printable bytes",
-                "a short name, like `vm1`",
+                "use a short name, like `vm1`",
             );
         }
         self.source.validate(&format!("{field}.source"))?;
@@ -133,7 +134,7 @@ impl BackupJob {
             return refuse(
                 format!("{field}.block_bytes"),
                 format!("is {}", self.block_bytes),
-                "a multiple of 512",
+                "use a multiple of 512",
             );
         }
         within(format!("{field}.depth"), self.depth, 1, 1024)?;

@@ -2,7 +2,7 @@
 use super::Destination;
 use crate::config_error::{ConfigError, refuse};
 
-/// Longest iSCSI name (RFC 7143 section 4.2.7.1), bytes.
+/// Maximum length of an iSCSI name (RFC 7143 section 4.2.7.1), bytes.
 const ISCSI_NAME_MAX: usize = 223;
 
 impl Destination {
@@ -22,7 +22,7 @@ impl Destination {
     /// configuration, for the message.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Returns an error for the first invalid field.
     pub fn validate(&self, field: &str) -> Result<(), ConfigError> {
         match self {
             Destination::Iscsi {
@@ -55,13 +55,13 @@ impl Destination {
 /// Checks RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control
 /// characters.
 fn validate_iscsi_name(field: &str, name: &str) -> Result<(), ConfigError> {
-    let known = ["iqn.", "eui.", "naa."]
+    let has_known_type = ["iqn.", "eui.", "naa."]
         .iter()
-        .any(|kind| name.starts_with(kind));
-    let clean = name
+        .any(|prefix| name.starts_with(prefix));
+    let is_clean = name
         .chars()
         .all(|c| !c.is_control() && !c.is_whitespace() && c != ',');
-    if known && clean && name.len() <= ISCSI_NAME_MAX {
+    if has_known_type && is_clean && name.len() <= ISCSI_NAME_MAX {
         return Ok(());
     }
     refuse(

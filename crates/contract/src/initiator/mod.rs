@@ -47,7 +47,7 @@ pub struct Pattern {
     pub align_bytes: Option<u32>,
 }
 
-/// How requests are issued in time.
+/// Arrival of requests: closed loop or open loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
@@ -63,7 +63,7 @@ pub enum Load {
         rate_per_s: f64,
         /// Distribution of the intervals between intended instants.
         arrivals: Arrivals,
-        /// Maximum number of requests in flight, 1 to 1024. Requests that fall due beyond it wait,
+        /// Maximum number of requests in flight, 1 to 1024. Further requests that fall due wait,
         /// and the wait counts as latency.
         in_flight_max: u32,
     },
@@ -73,9 +73,9 @@ pub enum Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// All equal.
+    /// Equal intervals.
     Uniform,
-    /// Exponential (a Poisson process).
+    /// Exponentially distributed intervals (a Poisson process).
     Poisson,
 }
 
@@ -85,7 +85,7 @@ pub enum Arrivals {
 pub struct Region {
     /// Offset of the first byte.
     pub offset_bytes: u64,
-    /// Length; 0: to the end.
+    /// Length; 0 means to the end.
     pub length_bytes: u64,
 }
 
@@ -106,7 +106,7 @@ pub enum Destination {
     },
     /// A block device or a file of this machine.
     File {
-        /// Its path.
+        /// Path of the device or file.
         path: String,
         /// Bypass the page cache (`O_DIRECT`).
         #[serde(default)]
@@ -120,13 +120,13 @@ pub enum Destination {
 pub struct Vm {
     /// Name, unique within the engine; appears in samples as entity `vm/NAME`.
     pub name: String,
-    /// Destination of its requests.
+    /// Destination of the VM's requests.
     pub destination: Destination,
     /// Part of the destination that this VM uses.
     pub region: Region,
-    /// Access pattern of its requests.
+    /// Access pattern of the VM's requests.
     pub pattern: Pattern,
-    /// Arrival of its requests.
+    /// Arrival of the VM's requests.
     pub load: Load,
     /// Seed of every random choice of this VM.
     pub seed: u64,
@@ -162,7 +162,7 @@ pub struct InitiatorConfig {
     pub chap: Option<ChapConfig>,
     /// Seconds of load before measuring starts.
     pub warmup_s: f64,
-    /// Duration of the measurement, seconds; 0: until `stop`.
+    /// Duration of the measurement, seconds; 0 means until `stop`.
     pub measure_s: f64,
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
@@ -173,11 +173,11 @@ pub struct InitiatorConfig {
     /// Timeout of a command, seconds; a command that exceeds it fails its session. Default 30.
     #[serde(default = "default_command_timeout_s")]
     pub command_timeout_s: f64,
-    /// Interrupt coalescing: longest wait between two polls of the sockets, microseconds, 0 to
-    /// 1000. Data that arrives meanwhile is handled in one batch, as in hypervisors and network
-    /// cards. The wait never exceeds `coalesce_percent` of the mean latency of recent requests. It
-    /// is skipped if it would be below 20 µs, so fast targets are measured without it. It saves CPU
-    /// time of the initiator and of the target if many requests are in flight. 0: never wait.
+    /// Interrupt coalescing: longest wait between two polls of the sockets, 0 to 1000 microseconds.
+    /// Data that arrives meanwhile is handled in one batch, as in hypervisors and network cards.
+    /// The wait never exceeds `coalesce_percent` of the mean latency of recent requests. It is
+    /// skipped if it would be below 20 µs, so fast targets are measured without it. It saves CPU
+    /// time of the initiator and of the target if many requests are in flight. 0 means never wait.
     /// Default 64.
     #[serde(default = "default_coalesce_us")]
     pub coalesce_us: u32,
@@ -185,7 +185,7 @@ pub struct InitiatorConfig {
     /// or writes, whichever is lower), 0 to 50. It bounds the error: reported latencies may be up
     /// to this much too high, half of it on average. A higher value, with a higher `coalesce_us`,
     /// lets an initiator that is short of CPU carry more load. Latencies measured with different
-    /// values are not comparable. 0: never wait. Default 10.
+    /// values are not comparable. 0 means never wait. Default 10.
     #[serde(default = "default_coalesce_percent")]
     pub coalesce_percent: f64,
     /// Allow writes. Set to false if the data of a destination must be preserved. Default true.

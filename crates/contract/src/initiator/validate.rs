@@ -5,25 +5,25 @@ use super::vm::REQUEST_MAX;
 use super::{COMMANDS_MAX, InitiatorConfig};
 use crate::config_error::{ConfigError, refuse};
 
-/// Most sessions of one VM.
+/// Maximum number of sessions per VM.
 const SESSIONS_MAX: u32 = 64;
-/// Most sessions of one engine: the qualifier of their ISIDs has 16 bits.
-const SESSIONS_IN_ALL_MAX: u64 = 65_536;
-/// Most VMs of one engine.
+/// Maximum number of sessions per engine; the qualifier of an ISID has 16 bits.
+const SESSIONS_TOTAL_MAX: u64 = 65_536;
+/// Maximum number of VMs per engine.
 const VMS_MAX: usize = 20_000;
 
 impl InitiatorConfig {
     /// Checks everything that can be known without opening a volume.
     ///
     /// # Errors
-    /// The first invalid field.
+    /// Returns an error for the first invalid field.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.vms.is_empty() || self.vms.len() > VMS_MAX {
             let problem = format!("{} VMs", self.vms.len());
             return refuse(
                 "vms",
                 problem,
-                format!("give 1 to {VMS_MAX} VMs to one engine"),
+                format!("assign 1 to {VMS_MAX} VMs to one engine"),
             );
         }
         self.login.validate()?;
@@ -51,15 +51,19 @@ impl InitiatorConfig {
     fn validate_commands(&self) -> Result<(), ConfigError> {
         if !(1..=SESSIONS_MAX).contains(&self.sessions_per_vm) {
             let problem = format!("{} sessions", self.sessions_per_vm);
-            return refuse("sessions_per_vm", problem, format!("1 to {SESSIONS_MAX}"));
-        }
-        let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
-        if sessions > SESSIONS_IN_ALL_MAX {
-            let problem = format!("{sessions} sessions of all VMs together");
             return refuse(
                 "sessions_per_vm",
                 problem,
-                format!("at most {SESSIONS_IN_ALL_MAX}; use fewer VMs, or fewer sessions of each"),
+                format!("use 1 to {SESSIONS_MAX}"),
+            );
+        }
+        let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
+        if sessions > SESSIONS_TOTAL_MAX {
+            let problem = format!("{sessions} sessions in total");
+            return refuse(
+                "sessions_per_vm",
+                problem,
+                format!("at most {SESSIONS_TOTAL_MAX}; use fewer VMs, or fewer sessions of each"),
             );
         }
         match self.command_bytes_max {
@@ -68,7 +72,7 @@ impl InitiatorConfig {
                 return refuse(
                     "command_bytes_max",
                     problem,
-                    "a multiple of 512, from 4096 to 16 MiB",
+                    "use a multiple of 512, from 4096 bytes to 16 MiB",
                 );
             }
             _ => {}
@@ -76,7 +80,7 @@ impl InitiatorConfig {
         match self.commands_max {
             Some(count) if !(1..=COMMANDS_MAX).contains(&count) => {
                 let problem = format!("{count} commands");
-                refuse("commands_max", problem, format!("1 to {COMMANDS_MAX}"))
+                refuse("commands_max", problem, format!("use 1 to {COMMANDS_MAX}"))
             }
             _ => Ok(()),
         }
@@ -90,7 +94,7 @@ impl InitiatorConfig {
             refuse(
                 field,
                 format!("{value} is not a valid duration in seconds"),
-                format!("{min} or more, at most 1e8"),
+                format!("use {min} to 1e8"),
             )
         };
         seconds("warmup_s", self.warmup_s, 0.0)?;
@@ -98,29 +102,29 @@ impl InitiatorConfig {
         seconds("command_timeout_s", self.command_timeout_s, 0.1)?;
         if self.coalesce_us > 1000 {
             let problem = format!("{} us", self.coalesce_us);
-            return refuse("coalesce_us", problem, "0 to 1000");
+            return refuse("coalesce_us", problem, "use 0 to 1000");
         }
         if !(0.0..=50.0).contains(&self.coalesce_percent) {
             let problem = format!("{} %", self.coalesce_percent);
-            return refuse("coalesce_percent", problem, "0 to 50");
+            return refuse("coalesce_percent", problem, "use 0 to 50");
         }
         if !(100..=60_000).contains(&self.sample_interval_ms) {
             let problem = format!("{} ms", self.sample_interval_ms);
-            return refuse("sample_interval_ms", problem, "100 to 60000");
+            return refuse("sample_interval_ms", problem, "use 100 to 60000");
         }
         Ok(())
     }
 
-    /// Checks that no two VMs share blocks: neither could know which data was written last.
+    /// Checks that no two VMs share blocks, because neither could know which data was written last.
     fn validate_disjoint(&self) -> Result<(), ConfigError> {
-        let mut by_place: Vec<_> = self
+        let mut regions: Vec<_> = self
             .vms
             .iter()
             .enumerate()
             .map(|(i, vm)| (vm.destination.volume_name(), vm.region, i))
             .collect();
-        by_place.sort_by(|a, b| (&a.0, a.1.offset_bytes).cmp(&(&b.0, b.1.offset_bytes)));
-        for pair in by_place.windows(2) {
+        regions.sort_by(|a, b| (&a.0, a.1.offset_bytes).cmp(&(&b.0, b.1.offset_bytes)));
+        for pair in regions.windows(2) {
             let ((volume, region, first), (next_volume, next_region, second)) =
                 (&pair[0], &pair[1]);
             let end = if region.length_bytes == 0 {

@@ -2,7 +2,7 @@
 use super::{Load, Pattern, Vm};
 use crate::config_error::{ConfigError, refuse};
 
-/// Longest request, bytes.
+/// Maximum length of a request, bytes.
 pub(super) const REQUEST_MAX: u32 = 16 << 20;
 
 impl Vm {
@@ -12,7 +12,7 @@ impl Vm {
             return refuse(
                 format!("{field}.name"),
                 "is not 1 to 128 printable bytes",
-                "a short name, like `vm1`",
+                "use a short name, like `vm1`",
             );
         }
         self.destination.validate(&format!("{field}.destination"))?;
@@ -22,7 +22,7 @@ impl Vm {
             return refuse(
                 format!("{field}.pattern.read_percent"),
                 format!("{} writes, and writes are not allowed", self.name),
-                "make it 100, or mark the destination as expendable",
+                "set it to 100, or mark the destination as expendable",
             );
         }
         Ok(())
@@ -44,14 +44,14 @@ impl Pattern {
                 return refuse(
                     format!("{field}.sizes[{i}].bytes"),
                     problem,
-                    "a multiple of 512, from 512 to 16 MiB",
+                    "use a multiple of 512, from 512 bytes to 16 MiB",
                 );
             }
             if size.weight == 0 {
                 return refuse(
                     format!("{field}.sizes[{i}].weight"),
                     "is 0",
-                    "1 or more; omit sizes that are never used",
+                    "use 1 or more, and omit sizes that are never used",
                 );
             }
         }
@@ -63,7 +63,7 @@ impl Pattern {
                 return refuse(
                     format!("{field}.{name}"),
                     format!("{percent} %"),
-                    "0 to 100",
+                    "use 0 to 100",
                 );
             }
         }
@@ -71,7 +71,7 @@ impl Pattern {
             Some(align) if align == 0 || align % 512 != 0 => refuse(
                 format!("{field}.align_bytes"),
                 format!("{align} bytes"),
-                "a multiple of 512, or omit it",
+                "use a multiple of 512, or omit the field",
             ),
             _ => Ok(()),
         }
@@ -88,14 +88,14 @@ impl Load {
             return refuse(
                 format!("{field}.{name}"),
                 format!("{in_flight} requests"),
-                "1 to 1024",
+                "use 1 to 1024",
             );
         }
         match *self {
             Load::Open { rate_per_s, .. } if !(rate_per_s > 1e-6 && rate_per_s <= 1e7) => refuse(
                 format!("{field}.rate_per_s"),
                 format!("{rate_per_s} requests per second"),
-                "above 0, at most 1e7",
+                "use a rate above 0 and at most 1e7",
             ),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! A conversation written down by hand, the packets it makes, and the right times of its commands.
+//! A scripted conversation, its packets, and the right times of its commands.
 #![allow(dead_code, reason = "each test crate uses a part of it")]
 
 pub mod truth;
@@ -13,7 +13,7 @@ use hakaru_wire::iscsi::{
 use truth::{Known, Place};
 
 pub const MILLISECOND: u64 = 1_000_000;
-/// Longest data segment that either side sends.
+/// Maximum length of a data segment of either side, bytes.
 const DATA_SEGMENT: u32 = 8192;
 
 /// A packet as captured.
@@ -23,8 +23,9 @@ pub struct Packet {
     pub bytes: Vec<u8>,
     pub original_length: u32,
     pub from: From,
-    /// Place of its payload in the stream of its sender, and its length, bytes.
+    /// Offset of the payload in the sender's stream, bytes.
     pub place: u64,
+    /// Length of the payload, bytes.
     pub payload: u64,
 }
 
@@ -35,22 +36,23 @@ pub enum From {
     Target = 1,
 }
 
-/// A conversation, cut into segments.
+/// A conversation, divided into segments.
 pub struct Talk {
     pub packets: Vec<Packet>,
-    /// Its commands.
+    /// Commands of the conversation.
     pub known: Vec<Known>,
     pub segment_bytes: usize,
-    /// Header and data digests.
+    /// Use of header and data digests.
     pub digests: (bool, bool),
-    /// Time between two packets that are sent at once, ns.
+    /// Time between packets sent back to back, ns.
     pub gap_ns: u64,
-    /// TCP's options of every packet.
+    /// TCP options of every packet.
     pub options: Vec<u8>,
     ports: [u16; 2],
     now: Time,
-    /// Sequence number of the first byte of each stream, and bytes sent.
+    /// Sequence number of the first byte of each stream.
     first: [u32; 2],
+    /// Bytes sent in each stream.
     sent: [u64; 2],
     stat_sn: u32,
     cmd_sn: u32,
@@ -58,12 +60,12 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Begins with TCP's handshake, 2 ms long.
+    /// Creates a conversation that begins with a TCP handshake of 2 ms.
     pub fn new(port: u16) -> Talk {
         Talk::between([40_001, port], 0)
     }
 
-    /// The same between these ports, `gap_ns` between packets.
+    /// Like [`Talk::new`], between these ports and with `gap_ns` between packets.
     pub fn between(ports: [u16; 2], gap_ns: u64) -> Talk {
         let mut talk = Talk {
             packets: Vec::new(),
@@ -74,7 +76,7 @@ impl Talk {
             options: Vec::new(),
             ports,
             now: Time(1_700_000_000_000_000_000),
-            // Near the wrap of both kinds.
+            // Sequence numbers shortly before the wrap and before the sign changes.
             first: [u32::MAX - 500, (1 << 31) - 300],
             sent: [0; 2],
             stat_sn: 100,
@@ -88,12 +90,12 @@ impl Talk {
         talk
     }
 
-    /// Time passes.
+    /// Advances the time.
     pub fn pass(&mut self, ms: u64) {
         self.now.0 += ms * MILLISECOND;
     }
 
-    /// Bytes of one side's stream.
+    /// Sends bytes of one side's stream, in segments.
     pub fn send(&mut self, from: From, bytes: &[u8]) {
         for segment in bytes.chunks(self.segment_bytes) {
             self.packet(from, 0x18, segment);
@@ -101,7 +103,7 @@ impl Talk {
         }
     }
 
-    /// An empty segment, with the number of the bytes that were received.
+    /// Sends an empty segment that acknowledges all received bytes.
     pub fn acknowledge(&mut self, from: From) {
         self.packet(from, 0x10, &[]);
     }
@@ -140,8 +142,8 @@ impl Talk {
         self.now.0 += self.gap_ns;
     }
 
-    /// The newest segment of `from` that lies `back` segments before its last one is sent again,
-    /// and arrives.
+    /// Retransmits the segment of `from` that lies `back` segments before its newest one. The
+    /// retransmission arrives.
     pub fn retransmit(&mut self, from: From, back: usize) {
         let mine = self.packets.iter().rev();
         let mut packet = mine
@@ -156,7 +158,8 @@ impl Talk {
         self.now.0 += self.gap_ns;
     }
 
-    /// The network loses the same segment before the place of capture.
+    /// Removes the segment of `from` that lies `back` segments before its newest one, as if it was
+    /// lost before the place of capture.
     pub fn lose(&mut self, from: From, back: usize) {
         let mine = (0..self.packets.len()).rev();
         let lost = mine
@@ -165,7 +168,7 @@ impl Talk {
         self.packets.remove(lost.unwrap());
     }
 
-    /// A PDU of one side. Returns the places of the end of its header and of its own end.
+    /// Sends a PDU of one side. Returns the ends of its header and of the PDU.
     pub fn pdu(&mut self, from: From, header: [u8; BHS_LENGTH], data: &[u8]) -> [Place; 2] {
         let places = self.places(from, 0, data.len());
         let bytes = self.assemble(header, data);
@@ -173,9 +176,10 @@ impl Talk {
         places
     }
 
-    /// The places of a PDU that begins `offset` bytes behind those that were sent.
+    /// Returns the ends of header and PDU, for a PDU that begins `offset` bytes after the bytes
+    /// sent so far.
     fn places(&self, from: From, offset: usize, data: usize) -> [Place; 2] {
-        let digest = |on: bool| if on { 4 } else { 0 };
+        let digest = |in_use: bool| if in_use { 4 } else { 0 };
         let header = BHS_LENGTH + digest(self.digests.0);
         let trailer = if data > 0 { digest(self.digests.1) } else { 0 };
         let begin = self.sent[from as usize] + offset as u64;
@@ -184,7 +188,7 @@ impl Talk {
         [header, end].map(|end| Place { from, end })
     }
 
-    /// Bytes of a PDU, with digests if there are any.
+    /// Returns the bytes of a PDU, with digests if they are in use.
     pub fn assemble(&self, header: [u8; BHS_LENGTH], data: &[u8]) -> Vec<u8> {
         assert_eq!(Bhs::new(header).data_segment_length() as usize, data.len());
         let mut bytes = header.to_vec();
@@ -198,9 +202,9 @@ impl Talk {
         bytes
     }
 
-    /// A login of one exchange that takes 1 ms; `digests` are agreed on with it.
+    /// Performs a login of one exchange, which takes 1 ms and negotiates `digests`.
     pub fn log_in(&mut self, keys: &str, digests: (bool, bool)) {
-        let crc = |on| if on { "CRC32C" } else { "None" };
+        let crc = |in_use| if in_use { "CRC32C" } else { "None" };
         let names =
             "InitiatorName=iqn.2026-01.test:i\0TargetName=iqn.2026-01.test:t\0SessionType=Normal\0";
         let offers = format!(
@@ -236,13 +240,14 @@ impl Talk {
         self.digests = digests;
     }
 
-    /// A write with an R2T for each `burst`: R2T 5 ms after the last data, data 1 ms after the R2T
-    /// and for 2 ms, the response 3 ms after it.
+    /// Performs a write with an R2T for each `burst` bytes. An R2T follows the previous data after
+    /// 5 ms, its data begins after 1 ms and takes 2 ms, and the response follows the last data
+    /// after 3 ms.
     pub fn write(&mut self, itt: u32, length: u32, immediate: u32, burst: u32) {
         self.write_unsolicited(itt, length, immediate, 0, burst);
     }
 
-    /// The same with `unsolicited` bytes in Data-Out PDUs behind the immediate ones.
+    /// Like [`Talk::write`], with `unsolicited` bytes in Data-Out PDUs after the immediate data.
     pub fn write_unsolicited(
         &mut self,
         itt: u32,
@@ -282,10 +287,10 @@ impl Talk {
         self.pass(3);
         let [_, end] = self.response(itt);
         phases.push(("data_to_response", end));
-        self.know(itt, begin, phases);
+        self.record(itt, begin, phases);
     }
 
-    fn know(&mut self, itt: u32, begin: Place, phases: Vec<(&'static str, Place)>) {
+    fn record(&mut self, itt: u32, begin: Place, phases: Vec<(&'static str, Place)>) {
         self.known.push(Known { itt, begin, phases });
     }
 
@@ -304,8 +309,9 @@ impl Talk {
         self.pdu(From::Target, header, &[])
     }
 
-    /// Handed over at once, so that segments do not end where PDUs do; two thirds of it 2 ms after
-    /// the first. Returns the ends of the first header and of the last PDU.
+    /// Sends the Data-Out PDUs of a burst as one byte string, so that segments do not end where
+    /// PDUs do. Two thirds of it follow 2 ms after the first. Returns the ends of the first header
+    /// and of the last PDU.
     fn data_out(
         &mut self,
         itt: u32,
@@ -384,8 +390,8 @@ impl Talk {
         header
     }
 
-    /// A read whose data begins 4 ms after the command and takes 2 ms; the status is in the last
-    /// Data-In, or in a response 1 ms later.
+    /// Performs a read. Its data begins 4 ms after the command and takes 2 ms. The status is in the
+    /// last Data-In, or in a response 1 ms later.
     pub fn read(&mut self, itt: u32, length: u32, status_in_data: bool) {
         let [begin, _] = self.command(itt, length, true, false, &[]);
         self.pass(4);
@@ -402,11 +408,11 @@ impl Talk {
             let [_, end] = self.response(itt);
             phases.push(("data_to_response", end));
         }
-        self.know(itt, begin, phases);
+        self.record(itt, begin, phases);
     }
 
-    /// Reads whose commands go out in one segment, and whose data and statuses come back in one
-    /// piece, in the reverse order.
+    /// Performs reads whose commands are sent in one segment, and whose data and statuses are
+    /// returned together in reverse order.
     pub fn reads_at_once(&mut self, itts: &[u32], length: u32, status_in_data: bool) {
         let mut commands = Vec::new();
         let mut begins = Vec::new();
@@ -427,14 +433,15 @@ impl Talk {
                 let header = self.response_header(itt);
                 bytes.extend(self.assemble(header, &[]));
             }
-            self.know(itt, begin, phases);
+            self.record(itt, begin, phases);
         }
         self.send(From::Target, &bytes);
         self.acknowledge(From::Initiator);
         self.pass(1);
     }
 
-    /// Data-In PDUs of a whole read; returns the ends of the first header and of the last PDU.
+    /// Appends the Data-In PDUs of an entire read to `bytes`. Returns the ends of the first header
+    /// and of the last PDU.
     fn data_in(
         &mut self,
         itt: u32,
@@ -466,7 +473,7 @@ impl Talk {
             }
             .emit(&mut header);
             places.push(self.places(From::Target, bytes.len(), part as usize));
-            // Zeros, as data mostly is: no header must be found in them.
+            // Zeros are the most frequent data. No header may be recognised in them.
             bytes.extend(self.assemble(header, &vec![0; part as usize]));
             offset += part;
         }
@@ -497,7 +504,7 @@ impl Talk {
         }
     }
 
-    /// Of a PDU with a status, which takes up a number.
+    /// Returns the numbers of a PDU with a status, which consumes a StatSN.
     fn status_numbers(&mut self) -> TargetNumbers {
         self.stat_sn += 1;
         TargetNumbers {
@@ -506,7 +513,7 @@ impl Talk {
         }
     }
 
-    /// The packets as a snap length leaves them, bytes of IP.
+    /// Returns the packets truncated to `bytes` bytes, from the IP header on.
     pub fn snapped(&self, bytes: usize) -> Vec<Packet> {
         let mut packets = self.packets.clone();
         for packet in &mut packets {
@@ -516,12 +523,12 @@ impl Talk {
     }
 }
 
-/// The report on packets.
+/// Returns the report on packets.
 pub fn dissect(packets: &[Packet]) -> Report {
     dissect_with(Dissector::new(&[3260]), packets)
 }
 
-/// The report of a dissector on packets.
+/// Returns the report of a dissector on packets.
 pub fn dissect_with(mut dissector: Dissector, packets: &[Packet]) -> Report {
     for packet in packets {
         dissector.handle_packet(packet.at, Link::Ip, &packet.bytes, packet.original_length);

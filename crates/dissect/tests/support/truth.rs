@@ -1,26 +1,26 @@
-//! The right times of a conversation, computed from its packets in the plainest way: no reader, no
-//! holes, no memory bound.
+//! The right times of a conversation, computed from its packets in the simplest way: without a
+//! reader, holes or a memory bound.
 //!
-//! A byte counts at the first instant from which all bytes of its direction up to it have been in
+//! A byte counts at the first instant at which all bytes of its direction up to it have been in
 //! packets.
 use std::collections::BTreeMap;
 
 use super::{From, Packet};
 
-/// The end of a header or of a PDU: the place in the stream of its sender behind its last byte.
+/// The end of a header or of a PDU: the offset after its last byte in the sender's stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub from: From,
     pub end: u64,
 }
 
-/// A command, as the conversation has it.
+/// A command of the conversation.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub itt: u32,
     /// End of the command's header.
     pub begin: Place,
-    /// A phase, and the event that ends it, in order.
+    /// Phases in order, each with the event that ends it.
     pub phases: Vec<(&'static str, Place)>,
 }
 
@@ -66,7 +66,7 @@ impl Times {
     }
 }
 
-/// The right times of each command, by tag; a tag may have been used several times.
+/// Returns the tag and the right times of each command. A tag may have been used several times.
 pub fn right_times(known: &[Known], packets: &[Packet]) -> Vec<(u32, Right)> {
     let times = Times::of(packets);
     known

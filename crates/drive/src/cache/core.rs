@@ -1,5 +1,5 @@
-//! State that reads and writes of the cache share: its segments, the groups behind it, accesses
-//! under way and requests that wait for them. Called by `mod.rs` and `write.rs`.
+//! State shared by the read and write paths of the cache: its segments, the groups behind it,
+//! accesses in flight and requests that wait for them. Used by `mod.rs` and `write.rs`.
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use slab::Slab;
 use super::segments::{SECTOR_BYTES, Segments};
 use crate::request::Op;
 
-/// A decision of the cache.
+/// An action that the cache requests from the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Access a group, then call [`super::Cache::handle_access_done`] with this token.
@@ -21,22 +21,23 @@ pub(crate) enum Action {
         offset_bytes: u64,
         length_bytes: u64,
     },
-    /// The request has been served; `hit`: by the cache's memory, with its access time.
+    /// The request has been served. `hit` is whether the cache's memory served it, which takes the
+    /// access time of the memory.
     Ready { request: usize, hit: bool },
 }
 
-/// Purpose of a group's accesses.
+/// Purpose of accesses to a group.
 #[derive(Clone, Debug)]
 pub(super) enum Purpose {
-    /// Fetches sectors for a read, or ahead of one.
+    /// Fetch sectors for a read, or ahead of one.
     Fetch { range: Range<u64>, group: u32 },
-    /// Writes dirty segments, by slot, to drives.
+    /// Write dirty segments, listed by slot, to the drives.
     Destage { group: u32, slots: Vec<u32> },
-    /// A write or unmap that is answered after the drives have completed it.
+    /// Pass a write or unmap on to the drives. It completes when they have completed it.
     Through {
         request: usize,
         group: u32,
-        /// Sectors that the cache holds afterwards.
+        /// Sectors to keep in the cache afterwards.
         keep: Range<u64>,
     },
 }
@@ -44,11 +45,12 @@ pub(super) enum Purpose {
 /// The accesses to a group for one purpose.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
+    /// Number of accesses that have not ended.
     pub(super) left: u32,
     pub(super) purpose: Purpose,
 }
 
-/// Counters of the cache; bytes are of whole sectors.
+/// Counters of the cache. Bytes are multiples of the sector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) read_hits: u64,
@@ -64,7 +66,7 @@ pub(super) struct Counts {
     pub(super) dirty_bytes: u64,
 }
 
-/// Segments, groups, and the transfers in flight between them.
+/// Segments, groups, and the accesses in flight between them.
 #[derive(Clone, Debug)]
 pub(super) struct Core {
     pub(super) config: config::Cache,
@@ -72,7 +74,7 @@ pub(super) struct Core {
     pub(super) groups: Vec<Group>,
     pub(super) counts: Counts,
     jobs: Slab<Job>,
-    /// Number of accesses or segments that each request still waits for.
+    /// Number of accesses or segments that each request waits for.
     waits: Vec<u32>,
     actions: VecDeque<Action>,
 }
@@ -81,18 +83,18 @@ pub(super) struct Core {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) capacity_sectors: u64,
-    /// Sectors of a row, if a whole one can be written without reading.
+    /// Number of sectors of a row, if a complete row can be written without reading.
     pub(super) row_sectors: Option<u64>,
     pub(super) last_request: Time,
-    /// Destages in progress.
+    /// Number of destages in flight.
     pub(super) destages: u32,
-    /// Segment from which the search for the next destage begins.
+    /// Number of the segment from which the search for the next destage begins.
     pub(super) cursor: u64,
 }
 
 impl Core {
-    /// Creates an empty cache in front of groups of these capacities, bytes, with the length of
-    /// their rows if they have parity.
+    /// Creates an empty cache in front of groups. Each group is given by its capacity and, if it
+    /// has parity, the length of its rows, bytes.
     pub(super) fn new(
         config: &config::Cache,
         groups: impl Iterator<Item = (u64, Option<u64>)>,
@@ -116,19 +118,19 @@ impl Core {
         }
     }
 
-    /// Returns the oldest decision that has not been taken.
+    /// Returns the next action, oldest first.
     pub(super) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Counts one access of a job as done. Returns the job's purpose after the last one.
+    /// Ends one access of a job. Returns the job's purpose if it was the last one.
     pub(super) fn end_access(&mut self, token: usize) -> Option<Purpose> {
         let job = &mut self.jobs[token];
         job.left -= 1;
         (job.left == 0).then(|| self.jobs.remove(token).purpose)
     }
 
-    /// Marks sectors as held, as far as there is room.
+    /// Marks sectors as held, if their segments find room. `ahead` is whether they were read ahead.
     pub(super) fn hold(&mut self, group: u32, range: Range<u64>, ahead: bool) {
         for part in self.segments.parts(group, range) {
             let Some(slot) = self.segments.find_or_make(part.place) else {
@@ -145,6 +147,7 @@ impl Core {
         }
     }
 
+    /// Starts an access to each of `ranges` (sectors).
     pub(super) fn start_job(
         &mut self,
         group: u32,
@@ -166,6 +169,7 @@ impl Core {
             }));
     }
 
+    /// Sets the number of accesses or segments that a request waits for.
     pub(super) fn set_waits(&mut self, request: usize, waits: u32) {
         if self.waits.len() <= request {
             self.waits.resize(request + 1, 0);
@@ -173,19 +177,21 @@ impl Core {
         self.waits[request] = waits;
     }
 
+    /// Ends one wait of a request, and completes the request after the last one.
     pub(super) fn end_wait(&mut self, request: usize) {
         let waits_left = &mut self.waits[request];
         *waits_left -= 1;
         if *waits_left == 0 {
-            self.ready_now(request, false);
+            self.complete(request, false);
         }
     }
 
-    pub(super) fn ready_now(&mut self, request: usize, hit: bool) {
+    /// Completes a request.
+    pub(super) fn complete(&mut self, request: usize, hit: bool) {
         self.actions.push_back(Action::Ready { request, hit });
     }
 
-    /// Returns the instant from which a group counts as idle if no request comes.
+    /// Returns the instant from which a group counts as idle if no further request arrives.
     pub(super) fn idle_from(&self, group: &Group) -> Time {
         Time(group.last_request.0 + (self.config.destage_idle_ms * 1e6) as u64)
     }

@@ -1,12 +1,14 @@
-//! A cache between the controller and the groups: the requests that it answers, and its accesses to
+//! A cache between the controller and the groups: the requests that it serves, and its accesses to
 //! the groups.
 //!
-//! Timing only: it knows the sectors held, not their data. A state machine like the
-//! others: [`Cache::handle_request`] takes a request from the controller, [`Cache::poll_action`]
-//! returns the next decision, [`Cache::handle_access_done`] reports that a group has finished an
-//! access. `array.rs` calls it. Reads are here; writes, flushes and destaging are in `write.rs`;
-//! state that both share is in `core.rs`; sectors held are in `segments.rs`; `streams.rs` detects
-//! sequential reads.
+//! It models timing only: it knows which sectors it holds, not their data. It is a state machine
+//! that `array.rs` calls. [`Cache::handle_request`] takes a request from the controller,
+//! [`Cache::poll_action`] returns the next action, and [`Cache::handle_access_done`] reports that a
+//! group has finished an access.
+//!
+//! This file serves reads. `write.rs` serves writes and flushes and destages. `core.rs` has the
+//! state that both share, `segments.rs` the sectors held, and `streams.rs` detects sequential
+//! reads.
 mod core;
 mod segments;
 mod streams;
@@ -26,28 +28,31 @@ use segments::SECTOR_BYTES;
 use streams::Streams;
 use write::WriteBack;
 
-/// A fetch: sectors that are being read into the cache.
+/// Sectors that are being read into the cache.
 #[derive(Clone, Debug)]
 struct Fetch {
+    /// First sector after the range.
     end: u64,
+    /// Whether the sectors are read ahead of any request.
     ahead: bool,
+    /// Requests that wait for the fetch.
     waiters: Vec<usize>,
 }
 
-/// A cache.
+/// The cache of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     core: Core,
     write_back: WriteBack,
     streams: Streams,
-    /// Fetches in progress, by group and first sector; they do not overlap.
+    /// Fetches in flight, by group and first sector. They do not overlap.
     fetches: BTreeMap<(u32, u64), Fetch>,
     usage: Usage,
 }
 
 impl Cache {
-    /// Creates an empty cache in front of groups of these capacities, bytes, with the length of
-    /// their rows if they have parity.
+    /// Creates an empty cache in front of groups. Each group is given by its capacity and, if it
+    /// has parity, the length of its rows, bytes.
     pub(crate) fn new(
         config: &config::Cache,
         groups: impl Iterator<Item = (u64, Option<u64>)>,
@@ -63,14 +68,14 @@ impl Cache {
         }
     }
 
-    /// Takes a request from the controller. `request` is answered by [`Action::Ready`], once.
+    /// Handles the request with the key `request`. Exactly one [`Action::Ready`] follows.
     pub(crate) fn handle_request(&mut self, now: Time, request: usize, access: &Request) {
         self.usage.arrive(now);
         let group = access.group;
         let end = access.offset_bytes + access.length_bytes;
         let sectors = access.offset_bytes / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES);
         if access.length_bytes == 0 {
-            return self.core.ready_now(request, false);
+            return self.core.complete(request, false);
         }
         if access.op != Op::Flush {
             self.core.groups[group as usize].last_request = now;
@@ -88,7 +93,7 @@ impl Cache {
                 self.write_back.drop_range(&mut self.core, group, &sectors);
                 write::write_through(&mut self.core, request, group, Op::Unmap, sectors);
             }
-            Op::Flush if self.core.config.nonvolatile => self.core.ready_now(request, false),
+            Op::Flush if self.core.config.nonvolatile => self.core.complete(request, false),
             Op::Flush => {
                 self.write_back
                     .wait_for_destages(&mut self.core, request, group, &sectors, false)
@@ -113,7 +118,7 @@ impl Cache {
                 keep,
             } => {
                 self.core.hold(group, keep, false);
-                self.core.ready_now(request, false);
+                self.core.complete(request, false);
             }
         }
         self.write_back.destage(&mut self.core, now);
@@ -124,22 +129,22 @@ impl Cache {
         self.write_back.destage(&mut self.core, now);
     }
 
-    /// Returns the instant at which a group will have been idle long enough to destage.
+    /// Returns the earliest instant at which a group will have been idle long enough to destage.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         self.write_back.idle_destage_at(&self.core)
     }
 
-    /// Returns the next decision.
+    /// Returns the next action.
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
         self.core.poll_action()
     }
 
-    /// Records that a request has left the cache, after its time in memory.
+    /// Records that a request has left the cache.
     pub(crate) fn handle_left(&mut self, now: Time, op: Op, length_bytes: u64) {
         self.usage.leave(now, op, length_bytes, 0);
     }
 
-    /// Returns the counters as of `now`.
+    /// Calls `visit` for every counter as of `now`.
     pub(crate) fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.usage.advance(now);
         let counts = &self.core.counts;
@@ -205,15 +210,15 @@ impl Cache {
         }
         self.core.set_waits(request, waits);
         if waits == 0 {
-            self.core.ready_now(request, true);
+            self.core.complete(request, true);
         }
         if let Some(ahead) = self.streams.observe(group, &sectors) {
             self.read_ahead(group, ahead);
         }
     }
 
-    /// Records the use of the sectors of a read that the cache holds. Returns the others, and
-    /// whether any of those held was read ahead.
+    /// Records that a read uses the sectors that the cache holds. Returns the sectors that it
+    /// lacks, and whether any of the sectors used was read ahead.
     fn touch_held(&mut self, group: u32, sectors: Range<u64>) -> (Vec<Range<u64>>, bool) {
         let mut missing = Vec::new();
         let mut used_ahead = false;
@@ -235,8 +240,8 @@ impl Cache {
         (missing, used_ahead)
     }
 
-    /// Returns the fetches that overlap `range`. The parts of it that no fetch brings are appended
-    /// to `rest`.
+    /// Returns the keys of the fetches that overlap `range`. Appends the parts of the range that no
+    /// fetch covers to `rest`.
     fn overlapping_fetches(
         &self,
         group: u32,
@@ -264,6 +269,7 @@ impl Cache {
         overlapping.into_iter().map(|(key, _)| key).collect()
     }
 
+    /// Fetches the sectors of a range that are neither held nor being fetched.
     fn read_ahead(&mut self, group: u32, mut range: Range<u64>) {
         range.end = range
             .end
@@ -292,7 +298,7 @@ impl Cache {
         }
     }
 
-    /// Reads sectors for a request, or ahead of one.
+    /// Starts to fetch sectors for a request, or ahead of any if `request` is `None`.
     fn fetch(&mut self, group: u32, range: Range<u64>, request: Option<usize>) {
         let fetch = Fetch {
             end: range.end,

@@ -1,17 +1,18 @@
-//! Segments of a cache by place, each with a bit per sector, and the order in which clean ones are
-//! evicted.
+//! Segments of a cache by place, each with a bit per sector, and the order in which clean segments
+//! are evicted.
 //!
-//! A write-pending segment (dirty, or being destaged) is never evicted. All others are in a list
+//! A write-pending segment (dirty or being destaged) is never evicted. All others are in a list
 //! from least to most recently used.
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Sector of the cache, one bit each: SCSI's smallest block.
+/// Length of a sector, bytes: SCSI's smallest block. Masks have one bit per sector.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Group, and number of the segment in it.
+/// A group, and the number of a segment in it.
 pub(super) type Place = (u32, u64);
 
+/// End of the list.
 const NONE: u32 = u32::MAX;
 
 /// A segment of a group in the cache. Bit `i` of a mask is its sector `i`.
@@ -20,15 +21,15 @@ pub(super) struct Segment {
     pub(super) place: Place,
     /// Sectors held by the cache.
     pub(super) valid: u128,
-    /// Sectors newer than on the drives, and not being destaged.
+    /// Sectors that are newer than on the drives and not being destaged.
     pub(super) dirty: u128,
     /// Sectors being written to the drives.
     pub(super) destaging: u128,
-    /// Sectors read ahead and not requested yet.
+    /// Sectors that were read ahead and not requested yet.
     pub(super) ahead: u128,
-    /// Requests that wait for the destage in progress.
+    /// Requests that wait for the destage in flight.
     pub(super) waits_for_destage: Vec<usize>,
-    /// Requests that wait for the following destage, the first that includes the sectors dirty now.
+    /// Requests that wait for the next destage, which writes the sectors that are dirty now.
     pub(super) waits_for_next: Vec<usize>,
     older: u32,
     newer: u32,
@@ -44,6 +45,7 @@ impl Segment {
 /// All segments of a cache.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
+    /// Number of sectors per segment.
     sectors: u64,
     capacity: usize,
     slots: Vec<Segment>,
@@ -54,7 +56,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Creates `size_bytes` of empty segments of `segment_bytes`, a power of two from 4 to 64 KiB.
+    /// Creates `size_bytes` of empty segments. `segment_bytes` is a power of two from 4 to 64 KiB.
     pub(super) fn new(size_bytes: u64, segment_bytes: u32) -> Segments {
         Segments {
             sectors: u64::from(segment_bytes) / SECTOR_BYTES,
@@ -89,7 +91,7 @@ impl Segments {
         &mut self.slots[slot as usize]
     }
 
-    /// Returns the places within a range of a group that have a segment, in order.
+    /// Returns the segments that overlap a range of a group, in order: place and slot.
     pub(super) fn within(&self, group: u32, sectors: &Range<u64>) -> Vec<(Place, u32)> {
         if sectors.is_empty() {
             return Vec::new();
@@ -102,8 +104,8 @@ impl Segments {
             .collect()
     }
 
-    /// Returns the segment of a place. If the cache is full, it reuses the least recently used one.
-    /// `None` if all are write-pending.
+    /// Returns the slot of a place's segment, which is created if absent. If the cache is full, the
+    /// least recently used segment is evicted. `None` if all segments are write-pending.
     pub(super) fn find_or_make(&mut self, place: Place) -> Option<u32> {
         if let Some(slot) = self.find(place) {
             return Some(slot);
@@ -140,7 +142,7 @@ impl Segments {
         Some(slot)
     }
 
-    /// Drops a clean segment.
+    /// Evicts a clean segment.
     pub(super) fn remove(&mut self, slot: u32) {
         debug_assert!(!self.get(slot).is_pending());
         self.unlink(slot);
@@ -149,7 +151,7 @@ impl Segments {
         self.free.push(slot);
     }
 
-    /// Records the use of a clean segment.
+    /// Moves a clean segment to the end of the list, as the most recently used one.
     pub(super) fn touch(&mut self, slot: u32) {
         if self.newest != slot {
             self.unlink(slot);
@@ -157,7 +159,7 @@ impl Segments {
         }
     }
 
-    /// Appends a clean segment as the most recently used one.
+    /// Appends a clean segment to the list, as the most recently used one.
     pub(super) fn link(&mut self, slot: u32) {
         let newest = self.newest;
         let segment = self.get_mut(slot);
@@ -169,7 +171,7 @@ impl Segments {
         self.newest = slot;
     }
 
-    /// Takes a segment out of the list: it becomes write-pending, or is used.
+    /// Removes a segment from the list.
     pub(super) fn unlink(&mut self, slot: u32) {
         let Segment { older, newer, .. } = *self.get(slot);
         match older {
@@ -182,7 +184,7 @@ impl Segments {
         }
     }
 
-    /// Divides a range of a group into segments: each place, and the mask of the sectors within it.
+    /// Divides a range of a group into its parts in each segment.
     pub(super) fn parts(
         &self,
         group: u32,
@@ -204,8 +206,8 @@ impl Segments {
         })
     }
 
-    /// Appends the runs of set bits of a place's mask as sector ranges of the group, extending the
-    /// last range where they follow it.
+    /// Appends the runs of set bits in the mask of segment `index` as sector ranges of the group.
+    /// Extends the last range if the first run follows it.
     pub(super) fn push_runs(&self, runs: &mut Vec<Range<u64>>, index: u64, mut bits: u128) {
         let mut base = index * self.sectors;
         while bits != 0 {
@@ -228,15 +230,16 @@ impl Segments {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) place: Place,
+    /// Sectors of the segment that are in the range.
     pub(super) mask: u128,
 }
 
-/// Returns the bits `from..to`; `from` is below `to`, `to` at most 128.
+/// Returns a mask with the bits `from..to` set. `from` is below `to`, and `to` at most 128.
 fn mask(from: u64, to: u64) -> u128 {
     (u128::MAX >> (128 - (to - from))) << from
 }
 
-/// Returns the number of bytes that the set bits of a mask represent.
+/// Returns the number of bytes in the sectors of a mask.
 pub(super) fn bytes(mask: u128) -> u64 {
     u64::from(mask.count_ones()) * SECTOR_BYTES
 }
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_cache_gives_up_the_segment_that_was_not_used_for_longest() {
+    fn a_full_cache_evicts_the_least_recently_used_segment() {
         let mut segments = Segments::new(3 * 4096, 4096);
         let slots: Vec<u32> = (0..3)
             .map(|i| segments.find_or_make((0, i)).expect("room"))
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_write_pending_is_not_given_up() {
+    fn a_write_pending_segment_is_not_evicted() {
         let mut segments = Segments::new(4096, 4096);
         let slot = segments.find_or_make((0, 0)).expect("room");
         segments.get_mut(slot).dirty = 1;
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_runs_of_a_range_are_each_others_reverse() {
+    fn parts_and_runs_of_a_range_are_inverse() {
         let segments = Segments::new(1 << 20, 64 << 10);
         for range in [0..1, 127..129, 5..900, 128..256] {
             let mut runs = Vec::new();

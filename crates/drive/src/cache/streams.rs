@@ -1,33 +1,36 @@
-//! Detection of sequential readers, and the distance to read ahead of them.
+//! Detection of sequential reads, and the ranges to read ahead of them.
 use std::ops::Range;
 
-/// Largest number of streams followed, over all groups; a new stream replaces the least recently
-/// active one.
+/// Maximum number of streams tracked, over all groups. A new stream replaces the least recently
+/// used one.
 const STREAMS_MAX: usize = 64;
-/// Distance from the expected position at which a read may start, in multiples of its length:
-/// outstanding reads arrive out of order.
+/// Maximum distance of a read from its stream's position, in multiples of its length. It is above 0
+/// because outstanding reads arrive out of order.
 const SLACK: u64 = 4;
 
+/// A sequence of reads.
 #[derive(Clone, Debug)]
 struct Stream {
     group: u32,
-    /// Sector that the reader has reached.
+    /// Sector after the last one read.
     next: u64,
     /// Number of consecutive reads.
     run: u32,
     /// Sector up to which data has been read ahead.
     ahead_until: u64,
+    /// Value of [`Streams::reads`] at the last read.
     last_used: u64,
 }
 
-/// The readers that are being followed.
+/// The streams that are tracked.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
-    /// Sectors read ahead at a time; 0: never.
+    /// Number of sectors read ahead at a time; 0 disables read-ahead.
     chunk: u64,
-    /// Number of reads in sequence that start a stream.
+    /// Number of consecutive reads after which read-ahead starts.
     after: u32,
     streams: Vec<Stream>,
+    /// Number of reads observed.
     reads: u64,
 }
 
@@ -41,8 +44,8 @@ impl Streams {
         }
     }
 
-    /// Observes a read of a group. Returns the range to read ahead of it, if any: at least one
-    /// chunk is kept ahead of a reader, at most two.
+    /// Observes a read of a group. Returns the range to read ahead, if any, which keeps the data
+    /// read ahead of a stream between one and two chunks.
     pub(super) fn observe(&mut self, group: u32, read: &Range<u64>) -> Option<Range<u64>> {
         if self.chunk == 0 {
             return None;
@@ -54,7 +57,7 @@ impl Streams {
             .iter_mut()
             .find(|s| s.group == group && s.next.abs_diff(read.start) <= slack);
         let Some(stream) = stream else {
-            self.follow(group, read);
+            self.track(group, read);
             return None;
         };
         stream.last_used = self.reads;
@@ -71,7 +74,7 @@ impl Streams {
         Some(from..stream.ahead_until)
     }
 
-    fn follow(&mut self, group: u32, read: &Range<u64>) {
+    fn track(&mut self, group: u32, read: &Range<u64>) {
         let stream = Stream {
             group,
             next: read.end,
@@ -96,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_is_read_ahead_of_from_its_third_read_on_and_never_without_distance() {
+    fn read_ahead_starts_at_the_third_read_and_stays_one_to_two_chunks_ahead() {
         let mut streams = streams();
         assert_eq!(streams.observe(0, &(0..10)), None);
         assert_eq!(streams.observe(0, &(10..20)), None);
@@ -112,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readers_of_one_group_are_distinguished_and_order_may_be_shuffled_a_little() {
+    fn two_streams_of_one_group_are_distinguished_despite_slightly_shuffled_reads() {
         let mut streams = streams();
         let mut ahead = 0;
         for i in 0..50 {

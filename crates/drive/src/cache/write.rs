@@ -1,12 +1,17 @@
 //! Writes into the cache, and their destaging to the drives.
 //!
 //! A write completes when the cache has room for all of it below the write-pending limit. Otherwise
-//! it waits, first come first served, for destages to free room: the array throttles. Destaging
-//! runs while any of these holds: more is pending than the high mark (until the low mark is
-//! reached), writes wait for room, a flush or a forced unit access waits, the group has been idle.
-//! At most `destage_writes` per group are in flight. The search for the next starts where the last
-//! ended (an elevator). Contiguous dirty sectors are written together, cut at rows of a parity
-//! group, so that whole rows need no reads.
+//! it waits in order of arrival until destages free room, which throttles the initiators. Destaging
+//! runs while any of these conditions holds:
+//!
+//! - more segments are pending than the high mark allows (until the low mark is reached),
+//! - writes wait for room,
+//! - a flush or a forced unit access waits,
+//! - the group has been idle.
+//!
+//! At most `destage_writes` destages per group are in flight. The search for the next one starts
+//! where the last one ended (an elevator). Contiguous dirty sectors are written together. In a
+//! parity group they are split at row boundaries, so that complete rows need no reads.
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
@@ -16,16 +21,17 @@ use super::core::{Core, Purpose};
 use super::segments::{Part, Place, SECTOR_BYTES, bytes};
 use crate::request::Op;
 
-/// A write that waits for room.
+/// A write that waits for room, or is being admitted.
 #[derive(Clone, Debug)]
 struct StalledWrite {
     request: usize,
     group: u32,
-    /// Range of the write.
+    /// Sectors of the write.
     whole: Range<u64>,
-    /// Part of the range that is not admitted yet.
+    /// Sectors that have not been admitted yet.
     rest: Range<u64>,
     fua: bool,
+    /// Instant of arrival.
     since: Time,
 }
 
@@ -34,19 +40,19 @@ struct StalledWrite {
 pub(super) struct WriteBack {
     /// Maximum number of write-pending segments.
     pending_max: usize,
-    /// Segments that are dirty or being destaged.
+    /// Write-pending segments: dirty or being destaged.
     pending: BTreeSet<Place>,
-    /// Pending segments that a destage can take: dirty, and not being destaged already.
+    /// Pending segments that can be destaged: dirty and not being destaged.
     ready: BTreeSet<Place>,
     /// Ready segments that a flush or a forced unit access waits for.
     urgent: BTreeSet<Place>,
     /// Writes that wait for room, in order of arrival.
     stalled: VecDeque<StalledWrite>,
-    /// Whether the high mark has been passed and the low mark not yet reached.
+    /// Whether the high mark has been exceeded, and the low mark has not been reached since then.
     above_mark: bool,
 }
 
-/// Sends a write or unmap to the drives. It is answered when they have completed it.
+/// Passes a write or unmap on to the drives. It completes when they have completed it.
 pub(super) fn write_through(
     core: &mut Core,
     request: usize,
@@ -68,7 +74,7 @@ pub(super) fn write_through(
 }
 
 impl WriteBack {
-    /// Returns whether no segment is dirty.
+    /// Creates the state of a cache without dirty segments.
     pub(super) fn new(core: &Core) -> WriteBack {
         let share = core.config.write_pending_limit_percent / 100.0;
         WriteBack {
@@ -81,17 +87,17 @@ impl WriteBack {
         }
     }
 
-    /// Segments that are dirty or being destaged.
+    /// Returns the number of write-pending segments.
     pub(super) fn pending_segments(&self) -> usize {
         self.pending.len()
     }
 
-    /// Returns the maximum number of pending segments.
+    /// Returns the maximum number of write-pending segments.
     pub(super) fn pending_segments_max(&self) -> usize {
         self.pending_max
     }
 
-    /// Returns the total time that the waiting writes have waited so far, nanoseconds.
+    /// Returns the total time that the writes still waiting have waited until `now`, ns.
     pub(super) fn stalled_ns(&self, now: Time) -> u64 {
         self.stalled
             .iter()
@@ -99,7 +105,7 @@ impl WriteBack {
             .sum()
     }
 
-    /// Returns the instant at which a group will have been idle long enough to destage.
+    /// Returns the earliest instant at which a group will have been idle long enough to destage.
     pub(super) fn idle_destage_at(&self, core: &Core) -> Option<Time> {
         core.groups
             .iter()
@@ -109,6 +115,7 @@ impl WriteBack {
             .min()
     }
 
+    /// Admits a write, or queues it until there is room.
     pub(super) fn write(
         &mut self,
         core: &mut Core,
@@ -126,16 +133,16 @@ impl WriteBack {
             fua,
             since: now,
         };
-        if self.stalled.is_empty() && self.accept(core, &mut write) {
+        if self.stalled.is_empty() && self.admit(core, &mut write) {
             return;
         }
         core.counts.stalls += 1;
         self.stalled.push_back(write);
     }
 
-    /// Admits as much of a write as there is room for. Returns whether the whole write was taken
-    /// and completed.
-    fn accept(&mut self, core: &mut Core, write: &mut StalledWrite) -> bool {
+    /// Admits as much of a write as there is room for. Returns whether the entire write was
+    /// admitted.
+    fn admit(&mut self, core: &mut Core, write: &mut StalledWrite) -> bool {
         for part in core.segments.parts(write.group, write.rest.clone()) {
             if !self.make_dirty(core, part) {
                 return false;
@@ -145,12 +152,12 @@ impl WriteBack {
         if write.fua && !core.config.nonvolatile {
             self.wait_for_destages(core, write.request, write.group, &write.whole.clone(), true);
         } else {
-            core.ready_now(write.request, true);
+            core.complete(write.request, true);
         }
         true
     }
 
-    /// Marks a part as dirty. Returns whether there was room for it.
+    /// Marks the sectors of a part as dirty. Returns `false` if there is no room for the segment.
     fn make_dirty(&mut self, core: &mut Core, part: Part) -> bool {
         let is_pending = self.pending.contains(&part.place);
         if !is_pending && self.pending.len() >= self.pending_max {
@@ -159,7 +166,7 @@ impl WriteBack {
         let slot = core
             .segments
             .find_or_make(part.place)
-            .expect("below the limit a segment is clean");
+            .expect("below the limit a segment is free or clean");
         if !is_pending {
             self.pending.insert(part.place);
             core.segments.unlink(slot);
@@ -176,7 +183,7 @@ impl WriteBack {
         true
     }
 
-    /// Discards the cached sectors of a range; dirty sectors of it are never written.
+    /// Discards the cached sectors of a range. Its dirty sectors are never written.
     pub(super) fn drop_range(&mut self, core: &mut Core, group: u32, sectors: &Range<u64>) {
         let size = core.segments.sectors();
         for (place, slot) in core.segments.within(group, sectors) {
@@ -208,8 +215,8 @@ impl WriteBack {
         }
     }
 
-    /// Completes `request` when everything dirty in the range now is on drives. `hit`: the outcome
-    /// if that is already true.
+    /// Completes `request` when all sectors of the range that are dirty now are on the drives.
+    /// `hit` is passed on if none is dirty.
     pub(super) fn wait_for_destages(
         &mut self,
         core: &mut Core,
@@ -226,7 +233,10 @@ impl WriteBack {
             .copied()
             .collect();
         for &place in &places {
-            let slot = core.segments.find(place).expect("it is pending");
+            let slot = core
+                .segments
+                .find(place)
+                .expect("a pending place has a segment");
             let segment = core.segments.get_mut(slot);
             if segment.dirty == 0 {
                 segment.waits_for_destage.push(request);
@@ -239,21 +249,21 @@ impl WriteBack {
         }
         core.set_waits(request, places.len() as u32);
         if places.is_empty() {
-            core.ready_now(request, hit);
+            core.complete(request, hit);
         }
     }
 
-    /// Returns the first segment of a group from `index` on that a destage could take.
+    /// Returns the first segment of a group from number `index` on that can be destaged.
     fn next_ready(&self, group: u32, index: u64) -> Option<Place> {
         let from = (group, index)..=(group, u64::MAX);
         self.ready.range(from).next().copied()
     }
 
-    /// Admits waiting writes that fit, and starts the destages that are needed and allowed. Called
-    /// after every change that may affect either.
+    /// Admits the waiting writes that fit, and starts the destages that are needed and allowed.
+    /// Must be called after every change that may affect either.
     pub(super) fn destage(&mut self, core: &mut Core, now: Time) {
         while let Some(mut write) = self.stalled.pop_front() {
-            if !self.accept(core, &mut write) {
+            if !self.admit(core, &mut write) {
                 self.stalled.push_front(write);
                 break;
             }
@@ -268,9 +278,9 @@ impl WriteBack {
         for g in 0..core.groups.len() {
             while core.groups[g].destages < core.config.destage_writes {
                 let group = &core.groups[g];
-                let is_wanted =
+                let is_needed =
                     self.above_mark || !self.stalled.is_empty() || now >= core.idle_from(group);
-                let places = if is_wanted { &self.ready } else { &self.urgent };
+                let places = if is_needed { &self.ready } else { &self.urgent };
                 let (g32, cursor) = (g as u32, group.cursor);
                 let next = places
                     .range((g32, cursor)..=(g32, u64::MAX))
@@ -282,7 +292,7 @@ impl WriteBack {
         }
     }
 
-    /// Destages a segment and the dirty segments that follow it without a gap.
+    /// Starts to destage a segment and the dirty segments around it that are contiguous with it.
     fn start_destage(&mut self, core: &mut Core, place: Place) {
         let run = self.run_around(core, place);
         let group = place.0;
@@ -292,7 +302,10 @@ impl WriteBack {
             let place = (group, index);
             self.ready.remove(&place);
             self.urgent.remove(&place);
-            let slot = core.segments.find(place).expect("it is dirty");
+            let slot = core
+                .segments
+                .find(place)
+                .expect("a ready place has a segment");
             let segment = core.segments.get_mut(slot);
             segment.destaging = std::mem::take(&mut segment.dirty);
             segment.waits_for_destage = std::mem::take(&mut segment.waits_for_next);
@@ -307,8 +320,9 @@ impl WriteBack {
         core.start_job(group, Op::Write, &ranges, Purpose::Destage { group, slots });
     }
 
-    /// Returns the run of contiguous dirty sectors around a place, up to the longest write. With
-    /// parity, it starts and ends at row boundaries if it includes a whole row.
+    /// Returns the run of segments with contiguous dirty sectors around a place, up to the longest
+    /// write. Without parity it starts at the place. With parity it may start earlier in the same
+    /// row, and ends at a row boundary if it includes one.
     fn run_around(&self, core: &Core, (group, index): Place) -> Range<u64> {
         let size = core.segments.sectors();
         let row = core.groups[group as usize].row_sectors;
@@ -335,10 +349,10 @@ impl WriteBack {
         run
     }
 
-    /// Returns whether the dirty sectors of the segment after `index` follow its own without a gap,
-    /// and both can be destaged.
+    /// Returns whether the dirty sectors of segment `index` and of the next segment are contiguous,
+    /// and both segments can be destaged.
     fn follows(&self, core: &Core, group: u32, index: u64) -> bool {
-        let of = |index| {
+        let dirty_sectors = |index| {
             let place = (group, index);
             let slot = self
                 .ready
@@ -347,9 +361,11 @@ impl WriteBack {
             slot.flatten()
                 .map_or(0, |slot| core.segments.get(slot).dirty)
         };
-        of(index) >> (core.segments.sectors() - 1) & 1 == 1 && of(index + 1) & 1 == 1
+        dirty_sectors(index) >> (core.segments.sectors() - 1) & 1 == 1
+            && dirty_sectors(index + 1) & 1 == 1
     }
 
+    /// Ends a destage. Segments that were written meanwhile stay dirty.
     pub(super) fn end_destage(&mut self, core: &mut Core, group: u32, slots: Vec<u32>) {
         core.groups[group as usize].destages -= 1;
         for slot in slots {
@@ -373,7 +389,7 @@ impl WriteBack {
         }
     }
 
-    /// Records that the drives have all data of a segment.
+    /// Removes a segment from the pending ones, unless it is still dirty or being destaged.
     fn become_clean(&mut self, core: &mut Core, place: Place, slot: u32) {
         if !core.segments.get(slot).is_pending() && self.pending.remove(&place) {
             core.segments.link(slot);

@@ -10,6 +10,7 @@ use hakaru_contract::drive::{Group, Raid};
 pub(crate) struct Layout {
     pub(super) raid: Raid,
     pub(super) drives: u64,
+    /// Length of a stripe unit, bytes.
     pub(super) unit: u64,
 }
 
@@ -18,7 +19,9 @@ pub(crate) struct Layout {
 pub(super) struct Span {
     /// Index of the unit among its row's data units.
     pub(super) index: u64,
+    /// First byte within the unit.
     pub(super) begin: u64,
+    /// End within the unit, exclusive.
     pub(super) end: u64,
 }
 
@@ -31,17 +34,17 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes of data in a row over all drives.
+    /// Returns the amount of data in a row, over all drives, bytes.
     pub(crate) fn stripe_bytes(&self) -> u64 {
         self.unit * self.data_drives()
     }
 
-    /// Returns [`Layout::stripe_bytes`], if a row has parity.
+    /// Returns [`Layout::stripe_bytes`] if rows have parity, else `None`.
     pub(crate) fn parity_row_bytes(&self) -> Option<u64> {
         (self.raid == Raid::Raid5).then(|| self.stripe_bytes())
     }
 
-    /// Returns the number of drives that hold data, without parity and mirrors.
+    /// Returns the number of drives less those for parity and mirrors.
     pub(super) fn data_drives(&self) -> u64 {
         match self.raid {
             Raid::Raid0 => self.drives,
@@ -50,7 +53,7 @@ impl Layout {
         }
     }
 
-    /// Returns the usable bytes of the group: whole rows.
+    /// Returns the usable capacity of the group, a multiple of the row, bytes.
     pub(crate) fn capacity_bytes(&self, drive_bytes: u64) -> u64 {
         drive_bytes / self.unit * self.unit * self.data_drives()
     }
@@ -94,6 +97,7 @@ impl Layout {
         }) as u32
     }
 
+    /// Returns the drive with the parity of a row.
     pub(super) fn parity_drive(&self, row: u64) -> u32 {
         (self.drives - 1 - row % self.drives) as u32
     }

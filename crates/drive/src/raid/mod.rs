@@ -1,7 +1,7 @@
 //! Mapping of a RAID group's requests to drive commands.
 //!
-//! **Not modelled**: no lock on a stripe, so two writes that meet in one row do not wait for each
-//! other; no spare, no degraded group.
+//! **Not modelled**: stripe locks (two writes to one row do not wait for each other), spares,
+//! degraded groups.
 mod layout;
 mod plan;
 

@@ -1,10 +1,10 @@
-//! Drive commands for a request to a RAID group.
+//! The drive commands for a request to a RAID group.
 use hakaru_contract::drive::Raid;
 
 use super::layout::{Layout, Span};
 use crate::request::Op;
 
-/// A range of one drive.
+/// A command to one drive: operation and range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) drive: u32,
@@ -13,15 +13,15 @@ pub(crate) struct Piece {
     pub(crate) length: u64,
 }
 
-/// Drive commands in two rounds: `second` starts when every one of `first` has ended.
+/// Drive commands in two rounds. Those of `second` start when all of `first` have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) first: Vec<Piece>,
     pub(crate) second: Vec<Piece>,
 }
 
-/// Returns the drive commands for a request. `mirror(pair)` selects the half of a mirrored pair
-/// for a read.
+/// Returns the drive commands for a request, in stages that run concurrently. `mirror(pair)`
+/// returns the half of a mirrored pair that should read, 0 or 1.
 pub(crate) fn plan(
     layout: &Layout,
     op: Op,
@@ -30,7 +30,7 @@ pub(crate) fn plan(
     mirror: &mut dyn FnMut(u32) -> u32,
 ) -> Vec<Stage> {
     match (layout.raid, op) {
-        // The drives' own write caches are off or survive a power cut, so there is nothing to
+        // The drives' own write caches are off or survive a power failure, so there is nothing to
         // flush.
         (_, Op::Flush) => Vec::new(),
         (_, Op::Unmap) => plan_unmap(layout, offset, length),
@@ -47,15 +47,15 @@ pub(crate) fn plan(
     }
 }
 
-/// Unmaps whole rows on every drive at once, so that the work does not grow with the range.
-/// Parts of the first and last row are unmapped only where no parity would have to follow (as
-/// in Linux md).
+/// Plans an unmap: one command per drive for all complete rows, so that the work does not grow with
+/// the range. Partial rows are unmapped only without parity, which would have to be updated (as in
+/// Linux md).
 fn plan_unmap(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
     let row_bytes = layout.stripe_bytes();
     let end = offset + length;
     let (first, last) = (offset.div_ceil(row_bytes), end / row_bytes);
     let mut stage = Stage::default();
-    let ragged = |stage: &mut Stage, from: u64, to: u64| {
+    let plan_partial_row = |stage: &mut Stage, from: u64, to: u64| {
         if layout.raid != Raid::Raid5 && from < to {
             layout.for_each_row(from, to - from, |row, spans| {
                 for span in spans {
@@ -65,9 +65,9 @@ fn plan_unmap(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
         }
     };
     if first >= last {
-        ragged(&mut stage, offset, end);
+        plan_partial_row(&mut stage, offset, end);
     } else {
-        ragged(&mut stage, offset, first * row_bytes);
+        plan_partial_row(&mut stage, offset, first * row_bytes);
         for drive in 0..layout.drives as u32 {
             push(
                 &mut stage.first,
@@ -79,7 +79,7 @@ fn plan_unmap(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
                 },
             );
         }
-        ragged(&mut stage, last * row_bytes, end);
+        plan_partial_row(&mut stage, last * row_bytes, end);
     }
     if stage.first.is_empty() {
         return Vec::new();
@@ -87,8 +87,8 @@ fn plan_unmap(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
     vec![stage]
 }
 
-/// Rows that are covered completely need no reads; a partial first or last row is updated
-/// separately.
+/// Plans a write with parity. Complete rows need no reads. A partial first or last row is a stage
+/// of its own.
 fn plan_parity_write(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
     let mut whole = Stage::default();
     let mut stages = Vec::with_capacity(3);
@@ -116,10 +116,10 @@ fn plan_parity_write(layout: &Layout, offset: u64, length: u64) -> Vec<Stage> {
     stages
 }
 
-/// Updates part of a row: reads the data needed to compute the new parity, then writes data and
-/// parity.
+/// Plans the update of part of a row: reads for the computation of the new parity, then writes of
+/// data and parity.
 ///
-/// Either the old data and parity are read (read-modify-write), or the rest of the row
+/// The reads are those of the old data and parity (read-modify-write) or of the rest of the row
 /// (reconstruct-write), whichever takes fewer drive commands.
 fn partial_row(layout: &Layout, row: u64, spans: &[Span]) -> Stage {
     let begin = spans
@@ -154,7 +154,7 @@ fn partial_row(layout: &Layout, row: u64, spans: &[Span]) -> Stage {
     }
 }
 
-/// Returns the pieces of a row in `begin..end` of its data units besides `spans`.
+/// Returns reads of `begin..end` of all data units of a row, without `spans`.
 fn rest_of_row(layout: &Layout, row: u64, spans: &[Span], begin: u64, end: u64) -> Vec<Piece> {
     let mut rest = Vec::new();
     for index in 0..layout.data_drives() {
@@ -216,7 +216,7 @@ fn data_piece(layout: &Layout, op: Op, row: u64, span: &Span) -> Piece {
     }
 }
 
-/// Appends a piece, or extends the last piece of the same drive if this one follows it.
+/// Appends a piece, or extends the last piece of the same drive if the new one directly follows it.
 fn push(pieces: &mut Vec<Piece>, piece: Piece) {
     match pieces.iter_mut().rev().find(|p| p.drive == piece.drive) {
         Some(last) if last.offset + last.length == piece.offset => last.length += piece.length,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn raid5_write_with_ragged_ends_updates_first_and_last_row_apart_from_whole_ones() {
+    fn raid5_write_with_partial_rows_updates_them_separately_from_complete_rows() {
         let stages = planned(layout(Raid::Raid5, 5), Op::Write, 250 * K, 256 * K + 12 * K);
         let reads: Vec<usize> = stages.iter().map(|s| s.second.len()).collect();
         assert_eq!(reads, [2, 2, 0]);

@@ -1,27 +1,28 @@
-//! The write buffer of a flash drive: admits writes in order of arrival, and fills pages.
+//! The write buffer of a flash drive, which admits writes in order of arrival and fills pages.
 use std::collections::VecDeque;
 
 use hakaru_contract::drive::Ssd;
 
-/// A write buffer. Timing only: it knows the number of bytes, not the data.
+/// A write buffer. It models timing only, so it counts bytes and has no data.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
     size_bytes: u64,
-    /// A page of all planes.
+    /// Length of a page of all planes.
     page_bytes: u64,
-    /// Bytes in the buffer, and the part of them that no page contains yet.
+    /// Number of bytes in the buffer.
     buffered: u64,
+    /// Number of buffered bytes that do not fill a page yet.
     unpaged: u64,
-    /// Writes that wait for room: the key of the command, and the bytes that do not fit yet.
+    /// Writes that wait for room: the key of the command, and the number of bytes not admitted yet.
     waiting: VecDeque<(usize, u64)>,
 }
 
 /// Result of [`WriteBuffer::admit`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
-    /// The command whose last byte was admitted.
+    /// Key of the command, if its last byte was admitted.
     pub(super) completed: Option<usize>,
-    /// Number of pages that are full now.
+    /// Number of pages that became full.
     pub(super) pages: u64,
 }
 
@@ -37,13 +38,13 @@ impl WriteBuffer {
         }
     }
 
-    /// Queues the write of a command.
+    /// Queues the data of a command.
     pub(super) fn push(&mut self, command: usize, bytes: u64) {
         self.waiting.push_back((command, bytes));
     }
 
-    /// Admits bytes of the oldest waiting write, as far as there is room. Returns `None` if no
-    /// write waits or the buffer is full.
+    /// Admits as much of the oldest waiting write as there is room for. Returns `None` if no write
+    /// waits or the buffer is full.
     pub(super) fn admit(&mut self) -> Option<Admitted> {
         let (command, waiting_bytes) = self.waiting.front_mut()?;
         let bytes = (*waiting_bytes).min(self.size_bytes - self.buffered);
@@ -62,7 +63,7 @@ impl WriteBuffer {
         Some(Admitted { completed, pages })
     }
 
-    /// Frees the room of a page that was programmed.
+    /// Frees the room of a programmed page.
     pub(super) fn release_page(&mut self) {
         self.buffered -= self.page_bytes;
     }

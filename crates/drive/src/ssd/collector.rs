@@ -1,4 +1,4 @@
-//! Garbage collection of a flash drive: its cost, as the map determines it, spread over the pages
+//! Garbage collection of a flash drive. The map determines its cost, which is spread over the pages
 //! that the host writes.
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use rand_pcg::Pcg64;
 
 use super::ftl::{BLOCK_UNITS, Cost, Ftl};
 
-/// The reported write amplification is averaged over about this many steps of [`BLOCK_UNITS`]
-/// followed units.
+/// Approximate number of steps of [`BLOCK_UNITS`] followed units over which the reported write
+/// amplification is averaged.
 const SMOOTHING: f64 = 8.0;
 
-/// Garbage collection per unit written by the host.
+/// Cost of garbage collection per unit written by the host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
-    /// Units moved.
+    /// Number of units moved.
     moves: f64,
-    /// Blocks erased.
+    /// Number of blocks erased.
     erases: f64,
     /// Share of valid data in emptied blocks.
     valid_share: f64,
@@ -26,35 +26,37 @@ struct Pace {
 #[derive(Clone, Debug)]
 pub(super) struct Collector {
     ftl: Ftl,
-    /// Units of a page of all planes.
+    /// Number of units in a page of all planes.
     page_units: f64,
-    /// Units of a block of all planes.
+    /// Number of units in a block of all planes.
     block_units: f64,
-    /// Cost of the last [`BLOCK_UNITS`] followed units, charged to the same number of next ones.
+    /// Cost of the last complete step of [`BLOCK_UNITS`] followed units, charged to the current
+    /// step.
     pace: Pace,
-    /// Cost of the units written after those.
+    /// Cost of the current step so far.
     cost: Cost,
-    /// Smoothed write amplification: garbage collection empties whole blocks, so its cost comes in
-    /// steps.
+    /// Write amplification, smoothed because garbage collection empties entire blocks.
     amplification: f64,
-    /// Moves and erasures that are due, in units and blocks.
+    /// Moves that are due, units.
     moves_due: f64,
+    /// Erasures that are due, blocks.
     erases_due: f64,
 }
 
 /// Garbage collection that is due with a page of the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
-    /// Pages moved.
+    /// Number of pages to move.
     pub(super) moves: u32,
-    /// Pages of emptied blocks that are read to fill one page: they are only partly valid.
+    /// Number of pages to read from emptied blocks to fill one page. It is above 1 because they are
+    /// only partly valid.
     pub(super) reads: f64,
-    /// Blocks erased.
+    /// Number of blocks to erase.
     pub(super) erases: u32,
 }
 
 impl Collector {
-    /// Creates the map of an idle drive, written over already if it is preconditioned.
+    /// Creates the map of a drive, in its steady state if the drive is preconditioned.
     pub(super) fn new(ssd: &Ssd, rng: &mut Pcg64) -> Collector {
         let mut ftl = Ftl::new(
             ssd.capacity_bytes / u64::from(ssd.mapping_bytes),
@@ -87,7 +89,7 @@ impl Collector {
         self.amplification
     }
 
-    /// Maps units written by the host: their old places become invalid, which may require garbage
+    /// Maps units written by the host. Their old places become invalid, which may cause garbage
     /// collection.
     pub(super) fn write(&mut self, units: Range<u64>) {
         self.ftl.write(units, &mut self.cost);

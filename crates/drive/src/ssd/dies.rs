@@ -1,4 +1,4 @@
-//! The dies of a flash drive and the channels that lead to them.
+//! The dies of a flash drive and the channels that connect them.
 use std::collections::VecDeque;
 
 use hakaru_units::Time;
@@ -6,23 +6,24 @@ use hakaru_units::Time;
 use super::line::Line;
 use hakaru_contract::drive::Ssd;
 
-/// Number of reads that a die serves in a row while other work waits.
-const READS_IN_A_ROW: u32 = 8;
+/// Maximum number of consecutive reads that a die serves while other work waits.
+const CONSECUTIVE_READS_MAX: u32 = 8;
 
 /// Work of a die.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
-    /// Reads a page into the register; `outward`: it is then transferred to the host.
+    /// Reads a page into the die's register. If `outward`, `bytes` of it are then transferred to
+    /// the host.
     Read {
         command: usize,
         bytes: u32,
         outward: bool,
     },
-    /// Programs a page of all planes, from the buffer or from a command that waits for it.
+    /// Programs a page of all planes, from the buffer or from `command`, which waits for it.
     Program { command: Option<usize> },
-    /// Garbage collection: `reads` pages are read to fill one page, transferred for the check and
-    /// back, and that page is programmed. The transfer costs the die time, but does not occupy the
-    /// channel.
+    /// Collects garbage: reads `reads` pages to fill one page, transfers that page to the
+    /// controller for error correction and back, and programs it. The transfers take the die's
+    /// time, but do not occupy the channel.
     Move { reads: f64 },
     /// Erases a block of all planes.
     Erase,
@@ -32,11 +33,12 @@ pub(super) enum Work {
 struct Die {
     reads: VecDeque<Work>,
     others: VecDeque<Work>,
-    reads_in_a_row: u32,
-    now: Option<(Work, Time)>,
+    consecutive_reads: u32,
+    /// Work in service, and its end.
+    in_service: Option<(Work, Time)>,
 }
 
-/// All dies, numbered so that neighbours are on different channels.
+/// All dies. Dies with consecutive numbers are on different channels.
 #[derive(Clone, Debug)]
 pub(super) struct Dies {
     dies: Vec<Die>,
@@ -46,7 +48,7 @@ pub(super) struct Dies {
     erase_ns: u64,
     channel_ns_per_byte: f64,
     page_bytes: u64,
-    /// Time that all dies spent on work that has started.
+    /// Sum over all dies of the time of work that has started, including its rest.
     busy_ns: u64,
     /// Part of that time spent on garbage collection.
     pub(super) gc_ns: u64,
@@ -71,43 +73,45 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Submits work to a die. Returns its end if it can start at once.
+    /// Submits work to a die. Returns its end if it starts at once.
     pub(super) fn submit(&mut self, now: Time, die: u32, work: Work) -> Option<Time> {
         let state = &mut self.dies[die as usize];
         match work {
             Work::Read { .. } => state.reads.push_back(work),
             _ => state.others.push_back(work),
         }
-        match state.now {
+        match state.in_service {
             Some(_) => None,
             None => self.start_next(now, die),
         }
     }
 
-    /// Ends a die's work at its instant. Returns it, and the end of the next queued work.
+    /// Ends a die's work. Returns it, and the end of the next work if any is queued. Must be called
+    /// exactly at the end.
     pub(super) fn end(&mut self, now: Time, die: u32) -> (Work, Option<Time>) {
         let (work, ends) = self.dies[die as usize]
-            .now
+            .in_service
             .take()
-            .expect("an end follows a start");
+            .expect("only work in service ends");
         debug_assert_eq!(ends, now);
         (work, self.start_next(now, die))
     }
 
-    /// Sends bytes over a die's channel. Returns the end of the transfer.
+    /// Queues a transfer over a die's channel. Returns its end.
     pub(super) fn transfer(&mut self, now: Time, die: u32, bytes: u64) -> Time {
         let ns = (bytes as f64 * self.channel_ns_per_byte) as u64;
         let channel = die as usize % self.channels.len();
         self.channels[channel].serve(now, ns)
     }
 
-    /// Returns the mean busy time of the dies until `now`, or of the channels if that is longer.
+    /// Returns the mean busy time of the dies until `now`, or of the channels if that is longer,
+    /// ns.
     pub(super) fn busy_until(&self, now: Time) -> u64 {
         let ahead = |(_, ends): &(Work, Time)| ends.ns_since(now);
         let ahead: u64 = self
             .dies
             .iter()
-            .filter_map(|d| d.now.as_ref())
+            .filter_map(|d| d.in_service.as_ref())
             .map(ahead)
             .sum();
         let dies = (self.busy_ns - ahead) / self.dies.len() as u64;
@@ -117,12 +121,13 @@ impl Dies {
 
     fn start_next(&mut self, now: Time, die: u32) -> Option<Time> {
         let state = &mut self.dies[die as usize];
-        let must_serve_others = state.reads_in_a_row >= READS_IN_A_ROW && !state.others.is_empty();
+        let must_serve_others =
+            state.consecutive_reads >= CONSECUTIVE_READS_MAX && !state.others.is_empty();
         let work = if must_serve_others || state.reads.is_empty() {
-            state.reads_in_a_row = 0;
+            state.consecutive_reads = 0;
             state.others.pop_front()?
         } else {
-            state.reads_in_a_row += 1;
+            state.consecutive_reads += 1;
             state.reads.pop_front()?
         };
         let ends = match work {
@@ -132,8 +137,8 @@ impl Dies {
             }
             Work::Move { reads } => {
                 let read_ns = (self.read_ns as f64 * reads) as u64;
-                let across_ns = (2.0 * self.page_bytes as f64 * self.channel_ns_per_byte) as u64;
-                Time(now.0 + read_ns + across_ns + self.program_ns)
+                let transfers_ns = (2.0 * self.page_bytes as f64 * self.channel_ns_per_byte) as u64;
+                Time(now.0 + read_ns + transfers_ns + self.program_ns)
             }
             Work::Erase => Time(now.0 + self.erase_ns),
         };
@@ -142,7 +147,7 @@ impl Dies {
         if matches!(work, Work::Move { .. } | Work::Erase) {
             self.gc_ns += service_ns;
         }
-        self.dies[die as usize].now = Some((work, ends));
+        self.dies[die as usize].in_service = Some((work, ends));
         Some(ends)
     }
 }

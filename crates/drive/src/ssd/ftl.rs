@@ -1,42 +1,44 @@
-//! A page-mapped flash translation layer with greedy garbage collection: it determines how many
-//! units garbage collection has to move.
+//! A page-mapped flash translation layer with greedy garbage collection. It determines the number
+//! of units that garbage collection moves.
 //!
-//! A drive of terabytes maps hundreds of millions of units, so this is a sample in space. The
-//! logical units are cut into runs of equal length, and one unit of each run, drawn by hashing the
-//! run's number, is followed through blocks that are smaller by the same factor. The relevant
-//! shares are kept: over-provisioning, overwrite frequency, and hot, sequential or trimmed data.
-//! (C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, do the same for
-//! caches.) Blocks waiting to be filled are added to the over-provisioning: in a real drive they
-//! are a negligible share of it.
+//! A drive of terabytes maps hundreds of millions of units, so the model follows only a sample of
+//! them. The logical units are divided into runs of equal length. A hash of the run's number
+//! selects one unit of each run, which is followed through blocks that are smaller by the same
+//! factor. This preserves the relevant shares: over-provisioning, overwrite frequency, and hot,
+//! sequential or trimmed data. (C. Waldspurger et al., "Efficient MRC Construction with SHARDS",
+//! FAST 2015, sample caches likewise.) The blocks being filled come in addition to the
+//! over-provisioning, because in a real drive they are a negligible share of it.
 use std::ops::Range;
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-/// Largest number of followed units.
+/// Maximum number of followed units.
 const UNITS_MAX: u64 = 1 << 17;
-/// Units per block: enough that garbage collection costs the same, within 2 %, as with the
-/// thousands of units of a real block.
+/// Number of followed units per block. With it garbage collection costs the same, within 2 %, as
+/// with the thousands of units of a real block.
 pub(super) const BLOCK_UNITS: u32 = 256;
-/// Blocks kept free as destinations of garbage collection.
+/// Number of blocks kept free as destinations of garbage collection.
 const FREE_MIN: usize = 2;
-/// Number of random overwrites of the whole drive that bring it to its steady state.
+/// Number of random overwrites of the entire drive that bring it to its steady state.
 const OVERWRITES: u64 = 3;
 
+/// Place of an unmapped unit, and unit of an unused place.
 const NOWHERE: u32 = u32::MAX;
 
 /// Cost of writing followed units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
-    /// Units that the host wrote.
+    /// Number of units that the host wrote.
     pub(super) written: u32,
-    /// Units moved by garbage collection for these writes.
+    /// Number of units that garbage collection moved for these writes.
     pub(super) moved: u32,
-    /// Emptied blocks of [`BLOCK_UNITS`].
+    /// Number of blocks (of [`BLOCK_UNITS`]) that garbage collection emptied.
     pub(super) emptied: u32,
 }
 
 impl Cost {
+    /// Adds the cost of one unit written by the host.
     fn add(&mut self, moved: Option<u32>) {
         self.written += 1;
         self.moved += moved.unwrap_or(0);
@@ -47,31 +49,32 @@ impl Cost {
 /// The map of one drive.
 #[derive(Clone, Debug)]
 pub(super) struct Ftl {
-    /// Real units per followed unit.
+    /// Number of real units per followed unit.
     run: u64,
-    /// Logical unit → block · `BLOCK_UNITS` + place in it.
+    /// Place of each logical unit: block · `BLOCK_UNITS` + index in the block.
     place_of: Vec<u32>,
-    /// The reverse map, with stale entries for moved units.
+    /// Unit at each place. Entries of moved and unmapped units are stale.
     unit_at: Vec<u32>,
-    /// Valid units in each block.
+    /// Number of valid units in each block.
     valid: Vec<u32>,
-    /// Blocks that are full.
+    /// Whether each block is full.
     is_full: Vec<bool>,
     free: Vec<u32>,
-    /// Write positions of host units and of moved units: block, and places filled in it.
+    /// Block being filled with units of the host, and number of places filled in it.
     host: (u32, u32),
+    /// The same for moved units.
     moved: (u32, u32),
 }
 
 impl Ftl {
-    /// Creates the map of an empty drive of `units` logical units, with physical space for
+    /// Creates the map of an empty drive with `units` logical units and physical space for
     /// `1 + spare` times as many.
     pub(super) fn new(units: u64, spare: f64) -> Ftl {
         let run = units.div_ceil(UNITS_MAX).max(1);
         let logical = (units / run).max(1) as usize;
         let full_blocks = (logical as f64 * (1.0 + spare) / f64::from(BLOCK_UNITS)).round();
-        // On average two blocks' worth is free or waits to be filled in the two blocks being
-        // filled.
+        // Two additional blocks compensate for the space that is free on average, in free blocks
+        // and in the two blocks being filled.
         let blocks = (full_blocks as usize + 2).max(logical.div_ceil(BLOCK_UNITS as usize) + 5);
         Ftl {
             run,
@@ -85,7 +88,7 @@ impl Ftl {
         }
     }
 
-    /// Writes everything once in order, then overwrites at random until the cost of garbage
+    /// Writes all units once in order, then overwrites them at random until the cost of garbage
     /// collection is stable. Returns that cost.
     pub(super) fn precondition(&mut self, rng: &mut Pcg64) -> Cost {
         let logical = self.place_of.len() as u64;
@@ -102,12 +105,12 @@ impl Ftl {
         cost
     }
 
-    /// Writes these real units for the host and adds the cost of the followed ones among them.
+    /// Writes real units for the host. Adds the cost of the followed ones among them to `cost`.
     pub(super) fn write(&mut self, units: Range<u64>, cost: &mut Cost) {
         self.for_each_followed(units, |ftl, unit| cost.add(ftl.write_one(unit)));
     }
 
-    /// Unmaps these real units.
+    /// Unmaps real units.
     pub(super) fn trim(&mut self, units: Range<u64>) {
         self.for_each_followed(units, |ftl, unit| ftl.forget(unit));
     }
@@ -122,13 +125,14 @@ impl Ftl {
         }
     }
 
-    /// Returns the number of units moved, if a block was emptied.
+    /// Writes a followed unit. Returns the number of units moved if a block was emptied.
     fn write_one(&mut self, unit: u32) -> Option<u32> {
         self.forget(unit);
         self.host = self.append(self.host, unit);
         (self.free.len() < FREE_MIN).then(|| self.collect())
     }
 
+    /// Invalidates the place of a unit.
     fn forget(&mut self, unit: u32) {
         let place = std::mem::replace(&mut self.place_of[unit as usize], NOWHERE);
         if place != NOWHERE {
@@ -136,7 +140,8 @@ impl Ftl {
         }
     }
 
-    /// Appends a unit to a block being filled. A full block is replaced by a free one.
+    /// Appends a unit to a block being filled. Returns the new position, which is in a free block
+    /// if this one is full.
     fn append(&mut self, (mut block, mut filled): (u32, u32), unit: u32) -> (u32, u32) {
         let place = block * BLOCK_UNITS + filled;
         self.place_of[unit as usize] = place;
@@ -145,13 +150,16 @@ impl Ftl {
         filled += 1;
         if filled == BLOCK_UNITS {
             self.is_full[block as usize] = true;
-            block = self.free.pop().expect("some are kept free");
+            block = self
+                .free
+                .pop()
+                .expect("garbage collection keeps blocks free");
             filled = 0;
         }
         (block, filled)
     }
 
-    /// Empties the full block with the fewest valid units. Returns their number.
+    /// Empties the full block with the fewest valid units. Returns the number of units moved.
     fn collect(&mut self) -> u32 {
         let block = (0..self.valid.len())
             .filter(|&b| self.is_full[b])
@@ -186,11 +194,11 @@ mod tests {
     use super::*;
     use rand::SeedableRng;
 
-    /// Write amplification of uniform random writes, with `spare` of physical over logical space
-    /// less one: `1/(1 − u)`, `u` the solution of `u = exp(−(1 + spare)·(1 − u))`. P. Desnoyers,
-    /// "Analytic Modeling of SSD Write Performance", SYSTOR 2012; L. Xiang, B. Kurkoski, "An
-    /// Improved Analytic Expression for Write Amplification in NAND Flash", ICNC 2012 (2.36 at 0.3;
-    /// simulated 2.35).
+    /// Returns the write amplification of uniform random writes: `1/(1 − u)`, where `u` solves
+    /// `u = exp(−(1 + spare)·(1 − u))` and `1 + spare` is physical over logical space. P.
+    /// Desnoyers, "Analytic Modeling of SSD Write Performance", SYSTOR 2012; L. Xiang, B. Kurkoski,
+    /// "An Improved Analytic Expression for Write Amplification in NAND Flash", ICNC 2012 (2.36 at
+    /// 0.3; simulated 2.35).
     fn published(spare: f64) -> f64 {
         let mut u = 0.0_f64;
         for _ in 0..10_000 {
@@ -208,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_formula_is_the_one_meant() {
+    fn the_formula_yields_the_published_value() {
         assert!((published(0.3) - 2.36).abs() < 0.005);
     }
 
@@ -231,7 +239,7 @@ mod tests {
             let error = measured / published(spare) - 1.0;
             assert!(
                 error.abs() < 0.03,
-                "spare {spare}: {measured} instead of {}: off by {:.1} %",
+                "spare {spare}: measured {measured}, published {}: off by {:.1} %",
                 published(spare),
                 100.0 * error
             );
@@ -239,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_overwritten_in_order_is_not_amplified_and_one_whose_units_were_trimmed_is_fresh() {
+    fn sequential_overwrites_and_writes_after_a_trim_are_not_amplified() {
         let mut rng = Pcg64::seed_from_u64(1);
         let units = 1 << 20;
         let in_order = || (0..units / 64).map(|i| 64 * i..64 * i + 64);
@@ -254,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_is_where_the_map_says() {
+    fn the_map_and_its_reverse_agree() {
         let mut rng = Pcg64::seed_from_u64(1);
         let mut ftl = Ftl::new(5000, 0.1);
         for _ in 0..100_000 {

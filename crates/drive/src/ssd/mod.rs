@@ -1,17 +1,16 @@
 //! A flash drive: controller and interface, a write buffer, channels, and dies that each serve one
 //! operation at a time.
 //!
-//! A read passes the controller, occupies each die it touches, then the channel, then the
-//! interface. A write passes the controller and the interface, and completes when the buffer has
-//! room for it. From there its data is programmed a page of all planes at a time, to each die in
-//! turn. The work of garbage collection (`collector.rs`) follows from the map (`ftl.rs`) and is
-//! done as the host writes: each page written brings its share of moves and erasures, so that space
-//! is freed as fast as it is used. A die prefers reads, but after eight in a row it serves one
-//! other command.
+//! A read passes through the controller, and then occupies each die that it accesses, the channel
+//! and the interface. A write passes through the controller and the interface, and completes when
+//! the buffer has room for it. Its data is then programmed, one page of all planes at a time, to
+//! the dies in turn. The map (`ftl.rs`) determines the work of garbage collection (`collector.rs`).
+//! Each page that the host writes causes its share of moves and erasures, so that space is freed as
+//! fast as it is used. A die prefers reads, but after eight consecutive reads it serves other work.
 //!
 //! **Not modelled**: the real position of written data (reads are spread by address, writes in
-//! turn), reads of buffered or unwritten data (they cost a page like any), suspension of a program
-//! or erasure for a read, wear, retries, background scrubbing.
+//! turn), fast reads of buffered or unwritten data (each costs a page), suspension of a program or
+//! erasure for a read, wear, retries, background scrubbing.
 mod buffer;
 mod collector;
 mod dies;
@@ -37,9 +36,9 @@ use slab::Slab;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The controller has finished its part of a command.
+    /// The controller has processed a command.
     Started { command: usize },
-    /// A write's data is in the drive.
+    /// The data of a write has arrived through the interface.
     Received { command: usize },
     /// A die has finished its work.
     DieDone { die: u32 },
@@ -54,8 +53,8 @@ enum Event {
 struct Active {
     command: Command,
     started: Time,
-    /// Parts of a read, reads before a write, or programs of a write without buffer that have not
-    /// ended.
+    /// Number of parts that have not ended: those of a read, reads before a write, or programs of a
+    /// write without buffer.
     left: u32,
 }
 
@@ -63,7 +62,7 @@ struct Active {
 #[derive(Clone, Debug)]
 pub(crate) struct SsdDrive {
     config: Ssd,
-    /// A page of all planes.
+    /// Length of a page of all planes.
     page_bytes: u64,
     controller: Line,
     inward: Line,
@@ -78,11 +77,12 @@ pub(crate) struct SsdDrive {
     waiting: VecDeque<Command>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     events_made: u64,
-    /// Deadline reported to the caller.
+    /// Deadlines that the caller knows and that have not been handled.
     wakes: BTreeSet<Time>,
     done: Vec<usize>,
-    /// Bytes written to flash: by the host, and by garbage collection.
+    /// Number of bytes that the host wrote to flash.
     programmed_bytes: u64,
+    /// Number of bytes that garbage collection wrote to flash.
     moved_bytes: f64,
     usage: Usage,
 }
@@ -113,7 +113,7 @@ impl SsdDrive {
         }
     }
 
-    /// Returns the number of commands present, waiting or in service.
+    /// Returns the number of commands that wait or are in service.
     pub(crate) fn present(&self) -> usize {
         self.active_count as usize + self.waiting.len()
     }
@@ -128,7 +128,7 @@ impl SsdDrive {
         }
     }
 
-    /// Handles all events that are due, and pushes the commands that have ended.
+    /// Handles all events that are due. Appends the commands that have ended to `ended`.
     pub(crate) fn handle_wake(&mut self, now: Time, ended: &mut Vec<Command>) {
         self.wakes.remove(&now);
         while let Some(&Reverse((at, _, event))) = self.events.peek() {
@@ -152,7 +152,7 @@ impl SsdDrive {
         }
     }
 
-    /// Returns the next deadline if it is earlier than the one returned before.
+    /// Returns the next deadline if it is earlier than all those that the caller knows.
     pub(crate) fn poll_wake(&mut self) -> Option<Time> {
         let Reverse((at, _, _)) = *self.events.peek()?;
         if self.wakes.first().is_some_and(|wake| *wake <= at) {
@@ -162,19 +162,19 @@ impl SsdDrive {
         Some(at)
     }
 
-    /// Returns the counters as of `now`. The drive is as busy as the busiest of controller, either
+    /// Returns the counters as of `now`. The busy time is that of the busiest of controller, each
     /// direction of the interface, channels on average and dies on average.
     pub(crate) fn usage(&mut self, now: Time) -> &Usage {
         self.usage.advance(now);
         let lines = [&self.controller, &self.inward, &self.outward];
         let busiest = lines.iter().map(|line| line.busy_until(now)).max();
         let busy = busiest.unwrap_or(0).max(self.dies.busy_until(now));
-        // The bottleneck may move; the counter never falls.
+        // The busiest resource may change, but the counter must never fall.
         self.usage.busy_ns = self.usage.busy_ns.max(busy);
         &self.usage
     }
 
-    /// Visits the counters that hard disks lack.
+    /// Calls `visit` for every counter that only flash drives have.
     pub(crate) fn visit_flash(&self, entity: &str, visit: &mut dyn FnMut(&str, &str, f64)) {
         visit(entity, "gc_ns", self.dies.gc_ns as f64);
         visit(
@@ -201,10 +201,10 @@ impl SsdDrive {
             started: now,
             left: 0,
         });
-        let dealt_with = self
+        let processed_at = self
             .controller
             .serve(now, (self.config.command_us * 1e3) as u64);
-        let at = Time(dealt_with.0 + (self.config.latency_us * 1e3) as u64);
+        let at = Time(processed_at.0 + (self.config.latency_us * 1e3) as u64);
         self.schedule(at, Event::Started { command: key });
     }
 
@@ -249,7 +249,8 @@ impl SsdDrive {
         }
     }
 
-    /// Reads every page that holds part of a range; `outward`: its bytes are for the host.
+    /// Reads every page that holds part of a range. `outward` is whether the bytes are for the
+    /// host.
     fn read_pages(&mut self, now: Time, key: usize, range: Range<u64>, outward: bool) {
         let pages = range.start / self.page_bytes..range.end.div_ceil(self.page_bytes);
         self.active[key].left += (pages.end - pages.start) as u32;
@@ -262,11 +263,11 @@ impl SsdDrive {
                 outward,
             };
             let die = (page % u64::from(self.dies.count())) as u32;
-            self.give(now, die, work);
+            self.submit_work(now, die, work);
         }
     }
 
-    fn give(&mut self, now: Time, die: u32, work: Work) {
+    fn submit_work(&mut self, now: Time, die: u32, work: Work) {
         if let Some(at) = self.dies.submit(now, die, work) {
             self.schedule(at, Event::DieDone { die });
         }
@@ -315,7 +316,7 @@ impl SsdDrive {
         }
     }
 
-    /// Handles the data of a write: pages that it covers in part are read first.
+    /// Handles the data of a write. The mapping units that it covers only in part are read first.
     fn receive(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
         let Command { offset, length, .. } = self.active[key].command;
@@ -336,7 +337,7 @@ impl SsdDrive {
         }
     }
 
-    /// The write now consists of whole units, which go to the buffer, or directly to flash.
+    /// Moves the data of a write, now entire mapping units, to the buffer or directly to flash.
     fn store(&mut self, now: Time, key: usize) {
         let unit = u64::from(self.config.mapping_bytes);
         let Command { offset, length, .. } = self.active[key].command;
@@ -355,7 +356,7 @@ impl SsdDrive {
         self.fill_buffer(now);
     }
 
-    /// Fills the buffer, and programs full pages.
+    /// Admits waiting writes to the buffer, and programs full pages.
     fn fill_buffer(&mut self, now: Time) {
         while let Some(admitted) = self.buffer.admit() {
             self.done.extend(admitted.completed);
@@ -365,22 +366,23 @@ impl SsdDrive {
         }
     }
 
-    /// Programs a page, together with the garbage collection that is due.
+    /// Programs a page, after the garbage collection that is due with it.
     fn program(&mut self, now: Time, command: Option<usize>) {
         let due = self.collector.charge_page();
         for _ in 0..due.moves {
             self.moved_bytes += self.page_bytes as f64;
             let die = self.take_turn();
-            self.give(now, die, Work::Move { reads: due.reads });
+            self.submit_work(now, die, Work::Move { reads: due.reads });
         }
         for _ in 0..due.erases {
             let die = self.take_turn();
-            self.give(now, die, Work::Erase);
+            self.submit_work(now, die, Work::Erase);
         }
         let die = self.take_turn();
-        self.give(now, die, Work::Program { command });
+        self.submit_work(now, die, Work::Program { command });
     }
 
+    /// Returns the die whose turn it is.
     fn take_turn(&mut self) -> u32 {
         let die = self.next_die;
         self.next_die = (die + 1) % self.dies.count();

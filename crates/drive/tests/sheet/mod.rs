@@ -1,5 +1,5 @@
-//! The flash presets against the data sheets that they were fitted to. Used by the test `ssd` and
-//! by the example `ssd_sheet`.
+//! Comparison of the flash presets with the data sheets that they were fitted to. Used by the test
+//! `ssd` and the example `ssd_sheet`.
 #![allow(dead_code)] // Each of the two users needs only a part.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Model, Raid, Ssd};
 use hakaru_drive::{Array, Op, Request};
@@ -7,7 +7,7 @@ use hakaru_units::{KIB, Time};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-/// A drive on its own behind a controller that costs nothing.
+/// Returns an array of one drive behind a controller that takes no time.
 pub fn alone(drive: Drive) -> ArrayModel {
     ArrayModel {
         controller: Controller {
@@ -26,7 +26,7 @@ pub fn alone(drive: Drive) -> ArrayModel {
     }
 }
 
-/// A preset's parameters.
+/// Returns the parameters of a preset.
 pub fn preset(name: &str) -> Ssd {
     let named = Drive::Preset {
         name: name.to_owned(),
@@ -37,19 +37,21 @@ pub fn preset(name: &str) -> Ssd {
         .clone()
     {
         Drive::Ssd(ssd) => ssd,
-        other => panic!("{other:?} is no ssd"),
+        other => panic!("{other:?} is not a flash drive"),
     }
 }
 
-/// One load.
+/// A closed-loop load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub op: Op,
     pub random: bool,
     pub bytes: u64,
+    /// Number of requests outstanding.
     pub depth: u64,
-    /// Writes before measuring, so that buffers are full.
+    /// Number of requests before the measurement, so that buffers are full.
     pub warm: u64,
+    /// Number of requests measured.
     pub count: u64,
 }
 
@@ -60,7 +62,7 @@ pub struct Outcome {
     pub mean_us: f64,
 }
 
-/// Random or sequential requests in a closed loop over the whole drive.
+/// Runs a load over the entire drive.
 pub fn run(drive: Drive, load: Load) -> Outcome {
     let mut array = Array::new(&alone(drive), 1).expect("within bounds");
     let mut rng = Pcg64::seed_from_u64(1);
@@ -115,7 +117,7 @@ pub struct Line {
     pub preset: &'static str,
     pub name: &'static str,
     pub load: Load,
-    /// Value on the sheet in `unit`; `None` if the sheet omits it.
+    /// Published figure, in `unit`. `None` if the sheet omits it.
     pub sheet: Option<f64>,
     pub unit: Unit,
 }
@@ -128,10 +130,10 @@ pub enum Unit {
 }
 
 impl Line {
-    /// The model's value, in the line's unit.
+    /// Returns the model's figure, in the unit of the line.
     pub fn model(&self) -> f64 {
         let mut drive = preset(self.preset);
-        // Data sheets give sequential writes of a drive that was written in order.
+        // Data sheets give the rate of sequential writes to a drive that was written in order.
         drive.preconditioned = self.load.random || self.load.op == Op::Read;
         let outcome = run(Drive::Ssd(drive), self.load);
         match self.unit {
@@ -169,7 +171,7 @@ const fn sequential(op: Op) -> Load {
     }
 }
 
-/// Few enough to fit into the buffer, so that they measure the latency of a single write.
+/// Writes that are few enough to fit into the buffer, so that they measure a single write.
 const LONE_WRITES: Load = Load {
     warm: 10,
     count: 1000,
@@ -195,8 +197,8 @@ const fn line(
 const SATA: &str = "sata-ssd-960";
 const NVME: &str = "nvme-ssd-2000";
 
-/// Intel SSD DC S4500/S4600 Series product specification (S4600); Lenovo product guide LP0774's
-/// table for Intel P4500, 2.0 TB.
+/// Lines from the Intel SSD DC S4500/S4600 Series product specification (S4600) and from the table
+/// for the Intel P4500, 2.0 TB, in the Lenovo product guide LP0774.
 pub const SHEETS: [Line; 17] = [
     line(
         SATA,

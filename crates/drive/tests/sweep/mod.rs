@@ -1,8 +1,9 @@
-//! The study `vm-sweep` without a network: VMs in a closed loop over one array, in virtual time.
+//! The study `vm-sweep` without a network: VMs with closed-loop loads on one array, in virtual
+//! time.
 //!
-//! Used by the test `faithful` and by the example `vm_sweep`. VM `i` (from 0) lies on group
-//! `i mod groups`. The images of the VMs of a group follow each other on its LU, 64 GiB each, and
-//! each VM works within a test file of 2 GiB in its image.
+//! Used by the test `faithful` and the example `vm_sweep`. VM `i` (from 0) is on group
+//! `i mod groups`. The images of the VMs of a group are stored consecutively on its LU, 64 GiB
+//! each, and each VM accesses a test file of 2 GiB in its image.
 #![allow(dead_code)] // Each of the two users needs only a part.
 use hakaru_contract::drive::{ArrayModel, Model};
 use hakaru_drive::{Array, Op, Request};
@@ -13,11 +14,13 @@ use rand_pcg::Pcg64;
 /// Placement of the VMs' working sets on their groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
+    /// Length of a VM's test file.
     pub region_bytes: u64,
+    /// Distance between the images of a group.
     pub spacing_bytes: u64,
 }
 
-/// Placement in the study's lab.
+/// Placement of the study.
 pub const PLACEMENT: Placement = Placement {
     region_bytes: 2 * GIB,
     spacing_bytes: 64 * GIB,
@@ -32,7 +35,7 @@ pub struct Published {
 }
 
 /// Japan Data Storage Forum, iSCSI working group, 2011-10-17, table of graph 1: random 32 KiB, 70 %
-/// read, 32 outstanding per VM.
+/// reads, 32 requests outstanding per VM.
 pub const PUBLISHED: [Published; 9] = [
     published(1, 1082.0, 30.0),
     published(4, 2746.0, 47.0),
@@ -62,17 +65,18 @@ pub fn jdsf_2011() -> ArrayModel {
     .expect("it is an array")
 }
 
-/// The study's two patterns, both 70 % reads.
+/// Patterns of the study, both with 70 % reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     Random32K,
     Sequential1M,
 }
 
-/// Duration and intensity of the load.
+/// Pattern, intensity and duration of the load of each VM.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub pattern: Pattern,
+    /// Number of requests outstanding per VM.
     pub queue_depth: u32,
     pub warmup_s: f64,
     pub measure_s: f64,
@@ -88,8 +92,9 @@ pub struct Point {
     pub mean_read_latency_ms: f64,
     pub mean_write_latency_ms: f64,
     pub max_latency_ms: f64,
-    /// Share of the measuring time in which the busiest drive was busy, and the controller.
+    /// Utilisation of the busiest drive, 0 to 1.
     pub busiest_drive: f64,
+    /// Utilisation of the controller, 0 to 1.
     pub controller: f64,
 }
 
@@ -107,9 +112,10 @@ struct Outstanding {
     since: Time,
 }
 
-/// Sums over requests that completed while measuring.
+/// Sums over requests that completed during the measurement.
 #[derive(Default)]
 struct Tally {
+    /// Reads and writes.
     count: [u64; 2],
     latency_ns: [u64; 2],
     max_ns: u64,
@@ -144,7 +150,7 @@ pub fn run(model: &ArrayModel, placement: Placement, load: Load, vms: usize, see
     tally.point(load, after.0 - before.0, busiest)
 }
 
-/// All VMs, and the requests that they keep outstanding, by request ID.
+/// All VMs, and their outstanding requests by request ID.
 struct Fleet {
     load: Load,
     region_bytes: u64,
@@ -175,7 +181,7 @@ impl Fleet {
         }
     }
 
-    /// Issues the next request of the VM that request `id` belongs to, under the same ID.
+    /// Issues the next request under ID `id`, for the VM that owns this ID.
     fn issue(&mut self, array: &mut Array, id: u64, now: Time) {
         let slot = &mut self.outstanding[id as usize];
         let vm = &mut self.vms[slot.vm];
@@ -214,7 +220,7 @@ impl Fleet {
     }
 }
 
-/// Runs the array to `until` and reports each completion at its instant.
+/// Runs the array to `until`. Calls `completed` for each completion.
 fn advance(array: &mut Array, until: Time, mut completed: impl FnMut(&mut Array, u64, Time)) {
     while let Some(at) = array.poll_timeout().filter(|at| *at < until) {
         array.handle_timeout(at);
@@ -224,7 +230,7 @@ fn advance(array: &mut Array, until: Time, mut completed: impl FnMut(&mut Array,
     }
 }
 
-/// Busy time of the controller and of every drive.
+/// Returns the busy time of the controller and of every drive, ns.
 fn busy_ns(array: &mut Array, now: Time) -> (f64, Vec<f64>) {
     let (mut controller, mut drives) = (0.0, Vec::new());
     array.visit_counters(now, &mut |entity, name, value| {

@@ -12,11 +12,11 @@ use hakaru_units::Time;
 use super::tokens::LISTENERS;
 use crate::failure::{Failure, OrEnvironment};
 
-/// The first pause after accept(2) lacked descriptors or memory. Each further one is twice as long.
+/// First pause after accept(2) lacked descriptors or memory. Each further pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
-/// The longest pause.
+/// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Shortest time between two reports of single connections that failed.
+/// Shortest time between two reports of single connections that could not be accepted.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
 
 /// Result of one attempt to accept a connection.
@@ -32,13 +32,13 @@ pub enum Accept {
 
 /// The listeners of all portals, by the number of the portal.
 ///
-/// Listeners are not watched during a pause: the reactor is level-triggered for them and would
-/// report the same pending connection without end.
+/// The reactor does not watch the listeners during a pause. It is level-triggered for them, and
+/// would report the same pending connection again and again.
 pub struct Acceptor<'r> {
     reactor: &'r Reactor,
     listeners: Vec<Listener>,
     backoff: Backoff,
-    /// Time of the last report of a single connection that failed.
+    /// Time of the last report of a single connection that could not be accepted.
     reported_at: Option<Time>,
 }
 
@@ -46,7 +46,7 @@ impl<'r> Acceptor<'r> {
     /// Listens on every address.
     ///
     /// # Errors
-    /// An address cannot be bound, or no descriptor is left.
+    /// An address cannot be bound, or no descriptor is available.
     pub fn listen(
         addresses: &[SocketAddr],
         options: &SocketOptions,
@@ -56,7 +56,7 @@ impl<'r> Acceptor<'r> {
         for (portal, address) in addresses.iter().enumerate() {
             let listener = Listener::bind_with(*address, options).or_environment(
                 format_args!("listen on {address}"),
-                "choose a free port of an address that this machine (or namespace) has",
+                "choose a free port on an address of this machine or network namespace",
             )?;
             reactor
                 .register(&listener, token(portal), Interest::Level)
@@ -71,36 +71,37 @@ impl<'r> Acceptor<'r> {
         })
     }
 
-    /// The number of portals.
+    /// Returns the number of portals.
     pub fn portals(&self) -> usize {
         self.listeners.len()
     }
 
-    /// The bound address of every portal; a port of 0 is resolved.
+    /// Returns the bound address of every portal. A configured port of 0 is replaced by the actual
+    /// port.
     ///
     /// # Errors
-    /// The system cannot return an address.
+    /// The system does not return an address.
     pub fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         let addresses = self.listeners.iter().map(|listener| {
             let address = listener.local_address();
-            address.or_environment("read the bound address", "")
+            address.or_environment("read the bound address", "try again")
         });
         addresses.collect()
     }
 
-    /// Options of the listening sockets as the kernel has them.
+    /// Returns the options of the listening sockets as the kernel reports them.
     pub fn socket_facts(&self) -> Option<SocketFacts> {
         let facts = self.listeners.first().map(SocketFacts::of);
         facts.and_then(Result::ok)
     }
 
-    /// End of the pause under way.
+    /// Returns the end of the current pause.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.backoff.retry_at
     }
 
-    /// Accepts one connection of a portal. `open` connections are mentioned in the report of a
-    /// pause.
+    /// Accepts one connection of a portal. `open` is the number of open connections, for the report
+    /// of a pause.
     pub fn accept(&mut self, now: Time, portal: usize, open: usize) -> Accept {
         if self.backoff.retry_at.is_some() {
             return Accept::Nothing;
@@ -123,7 +124,7 @@ impl<'r> Acceptor<'r> {
         }
     }
 
-    /// Ends a pause whose time has come, or any pause if a descriptor was just closed.
+    /// Ends an expired pause, or any pause if a descriptor was just closed.
     pub fn resume(&mut self, now: Time, descriptor_closed: bool) {
         let retry_at = self.backoff.retry_at;
         if retry_at.is_some_and(|at| descriptor_closed || now >= at) {
@@ -132,7 +133,7 @@ impl<'r> Acceptor<'r> {
         }
     }
 
-    /// Whether a single connection that failed should be reported now.
+    /// Returns whether a single connection that could not be accepted should be reported now.
     fn should_report(&mut self, now: Time) -> bool {
         let due = self.reported_at.is_none_or(|at| now >= at + REPORT_EVERY);
         if due {
@@ -143,7 +144,7 @@ impl<'r> Acceptor<'r> {
 
     fn watch(&self, watch: bool) {
         for (portal, listener) in self.listeners.iter().enumerate() {
-            // Neither fails for an open descriptor in the state that `backoff` records.
+            // Neither call fails for an open descriptor in the state that `backoff` records.
             let _ = if watch {
                 self.reactor
                     .register(listener, token(portal), Interest::Level)
@@ -161,26 +162,26 @@ fn token(portal: usize) -> Token {
 fn connection_failure(error: &io::Error) -> Failure {
     Failure::environment(
         format_args!("one connection was not accepted: {error}"),
-        "other initiators are not affected; see the array's socket options and the firewall",
+        "other initiators are not affected; check the array's socket options and the firewall",
     )
 }
 
 fn exhausted_failure(error: &io::Error, open: usize) -> Failure {
     let message = format!(
-        "no initiator can log in until files or memory are free: accept failed while {open} \
-         connections are open: {error}; trying again at least every {} s",
+        "cannot accept connections while {open} are open: {error}; no initiator can log in until \
+         open files or memory become available; retrying at least every {} s",
         PAUSE_MAX.as_secs()
     );
     Failure::environment(
         message,
-        "raise the limit of open files (ulimit -n), or end sessions; open sessions are served",
+        "raise the limit of open files (ulimit -n), or end sessions; open sessions continue",
     )
 }
 
 /// Exponential back-off of accept(2).
 #[derive(Debug, Default)]
 struct Backoff {
-    /// End of the pause under way.
+    /// End of the current pause.
     retry_at: Option<Time>,
     /// Length of the last pause since a connection was accepted.
     pause: Option<Duration>,
@@ -198,7 +199,7 @@ impl Backoff {
         first
     }
 
-    /// Notes that a connection was accepted.
+    /// Resets the length of the pause after a connection was accepted.
     fn reset(&mut self) {
         self.pause = None;
     }

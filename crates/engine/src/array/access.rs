@@ -1,4 +1,4 @@
-//! The access list, and the addresses that the array may listen on, checked.
+//! Checks of the access list, and of the addresses on which the array may listen.
 use std::net::{IpAddr, SocketAddr};
 
 use hakaru_contract::{AccessConfig, AccessRule, ArrayConfig, ChapAlgorithm};
@@ -7,19 +7,19 @@ use hakaru_iscsi_target::{Access, LuAccess, Rule};
 use crate::failure::Failure;
 use crate::secret::{algorithm, credentials};
 
-/// The access list, with every secret read.
+/// Returns the access list, with all secrets read.
 ///
 /// # Errors
 /// A secret is missing or unusable, an address is invalid, or users and rules contradict each
 /// other.
 pub fn access(config: &AccessConfig) -> Result<Access, Failure> {
     let users = config.users.iter().enumerate();
-    let users = users.map(|(at, user)| credentials(&format!("access.users[{at}]"), user));
+    let users = users.map(|(index, user)| credentials(&format!("access.users[{index}]"), user));
     let target = config.target.as_ref();
     let target = target.map(|target| credentials("access.target", target));
     let rules = config.rules.as_ref().map(|rules| {
         let rules = rules.iter().enumerate();
-        rules.map(|(at, rule)| self::rule(at, rule)).collect()
+        rules.map(|(index, rule)| self::rule(index, rule)).collect()
     });
     let access = Access {
         users: users.collect::<Result<_, _>>()?,
@@ -27,7 +27,7 @@ pub fn access(config: &AccessConfig) -> Result<Access, Failure> {
         algorithms: config
             .algorithms
             .iter()
-            .map(|one| algorithm(*one))
+            .map(|configured| algorithm(*configured))
             .collect(),
         rules: rules.transpose()?,
     };
@@ -37,12 +37,12 @@ pub fn access(config: &AccessConfig) -> Result<Access, Failure> {
     Ok(access)
 }
 
-fn rule(at: usize, rule: &AccessRule) -> Result<Rule, Failure> {
+fn rule(index: usize, rule: &AccessRule) -> Result<Rule, Failure> {
     let address = rule.address.as_ref().map(|text| {
         text.parse().map_err(|error| {
             Failure::usage(
-                format_args!("access.rules[{at}].address: {text:?} is {error}"),
-                "bits behind the prefix are 0: 10.1.0.0/16, not 10.1.2.3/16",
+                format_args!("access.rules[{index}].address: {text:?} is {error}"),
+                "set the bits after the prefix to 0: 10.1.0.0/16, not 10.1.2.3/16",
             )
         })
     });
@@ -61,11 +61,11 @@ fn rule(at: usize, rule: &AccessRule) -> Result<Rule, Failure> {
     })
 }
 
-/// Refuses addresses that other machines can reach, unless the configuration allows that, all
-/// initiators authenticate, and there is an access list.
+/// Refuses addresses that other machines can reach, unless the configuration allows external
+/// access, all initiators authenticate, and an access list is given.
 ///
 /// # Errors
-/// One of the three is missing.
+/// One of the three conditions is not met.
 pub fn check_exposure(
     config: &ArrayConfig,
     addresses: &[SocketAddr],
@@ -75,28 +75,28 @@ pub fn check_exposure(
     let Some(outside) = outside.filter(|_| !config.isolated_network) else {
         return Ok(());
     };
-    let refuse = |what: &str, hint: &str| {
+    let refuse = |reason: &str, hint: &str| {
         Err(Failure::usage(
-            format_args!("portals: {outside} can be reached from other machines, {what}"),
+            format_args!("portals: {outside} is reachable from other machines, but {reason}"),
             hint,
         ))
     };
     if !config.allow_external {
         return refuse(
-            "and that was not asked for",
-            "listen on 127.0.0.1, or say `allow_external: true`, with CHAP and an access list",
+            "external access is not allowed",
+            "listen on 127.0.0.1, or set `allow_external: true` with CHAP and an access list",
         );
     }
     if !access.always_authenticates() {
         return refuse(
-            "and not every initiator must authenticate with CHAP",
-            "give `access.users`, and each of `access.rules` its `user`",
+            "not every initiator must authenticate with CHAP",
+            "set `access.users`, and `user` in each rule of `access.rules`",
         );
     }
     if access.rules.is_none() {
         return refuse(
-            "and there is no list of who may come",
-            "give `access.rules`: initiator names, addresses and users that are let in",
+            "no access list is given",
+            "set `access.rules`: the initiator names, addresses and users that may log in",
         );
     }
     Ok(())
@@ -106,16 +106,16 @@ fn is_local(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// The warning about a configuration that accepts CHAP responses made with a broken hash.
+/// Returns a warning if the configuration accepts CHAP responses made with a weak hash.
 pub fn weakness(config: &AccessConfig) -> Option<Failure> {
     let weak = config
         .algorithms
         .iter()
-        .any(|one| ChapAlgorithm::is_weak(*one));
+        .any(|algorithm| ChapAlgorithm::is_weak(*algorithm));
     weak.then(|| {
         Failure::usage(
-            "access.algorithms: CHAP with SHA-1 or MD5 is accepted; both can be broken",
-            "only for initiators that know no other; SHA3-256 and SHA-256 are the default",
+            "access.algorithms: CHAP with SHA-1 or MD5 is accepted; both hashes are weak",
+            "accept them only for initiators that support no other; the default is SHA3-256 and SHA-256",
         )
     })
 }
@@ -155,14 +155,14 @@ mod tests {
     }
 
     fn refusal(config: &ArrayConfig, portal: &str) -> Option<String> {
-        let access = access(&config.access).expect("it can be");
+        let access = access(&config.access).expect("a valid access list");
         let refused = check_exposure(config, &[portal.parse().unwrap()], &access).err();
         refused.map(|failure| failure.message)
     }
 
     /// S-01.
     #[test]
-    fn an_address_that_others_reach_wants_permission_chap_and_a_list() {
+    fn an_address_that_other_machines_reach_requires_permission_chap_and_a_list() {
         for bits in 0..8 {
             let config = config(bits & 4 != 0, bits & 2 != 0, bits & 1 != 0);
             for portal in [
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_one_way_round_chap_is_not_enough() {
+    fn an_access_list_with_one_rule_without_chap_is_refused() {
         let mut config = config(true, true, true);
         let rules = config.access.rules.as_mut().unwrap();
         rules.push(AccessRule {
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn inside_a_network_of_its_own_an_array_listens_where_it_likes() {
+    fn an_array_in_an_isolated_network_may_listen_on_any_address() {
         let mut config = config(false, false, false);
         config.isolated_network = true;
         assert_eq!(refusal(&config, "10.77.0.1:3260"), None);
     }
 
     #[test]
-    fn broken_hashes_are_warned_of() {
+    fn weak_hashes_cause_a_warning() {
         let mut config = AccessConfig::default();
         assert_eq!(weakness(&config), None);
         config.algorithms.push(ChapAlgorithm::Md5);
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_names_its_place() {
+    fn an_error_names_its_setting() {
         let mut config = config(true, true, true).access;
         config.rules.as_mut().unwrap()[0].address = Some("10.1.2.3/16".into());
         assert!(

@@ -1,4 +1,4 @@
-//! `hakaru-engine check`: checks a pool that no array has open.
+//! `hakaru-engine check`: checks a pool that is not in use.
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::{pools, storage};
 use crate::failure::Failure;
 
-/// Checks the pool of a directory, of which not a byte is changed: figures and findings as JSON,
-/// and whether there is no finding.
+/// Checks the pool in a directory without changing it. Returns figures and findings as JSON, and
+/// whether the pool is sound, that is, without findings.
 ///
 /// # Errors
-/// There is no pool, it is in use, or too damaged to be checked.
+/// The directory contains no pool, or the pool is in use or too damaged to be checked.
 pub fn check_pool(directory: &Path) -> Result<(Value, bool), Failure> {
     let checked = storage::check(directory).map_err(|e| pools::failure(&e))?;
     let findings: Vec<Value> = checked

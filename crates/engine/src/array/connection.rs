@@ -1,5 +1,5 @@
-//! One initiator's connection: its socket, and the readiness that edge-triggered events report only
-//! once.
+//! The connection of one initiator: its socket, and the readiness that edge-triggered events report
+//! only once.
 use std::io::{self, IoSlice};
 
 use hakaru_iscsi_target::{ConnectionId, Segment, Target};
@@ -13,38 +13,38 @@ use crate::slices::recycle;
 
 /// A connection.
 pub struct Connection {
-    /// Id in the target.
+    /// Identifier in the target.
     pub id: ConnectionId,
     socket: Socket,
-    /// The socket may hold bytes that no further event reports: a turn ended early, or the target
-    /// wanted no more.
+    /// Whether the socket may hold bytes that no further event reports, because a turn ended early
+    /// or the target accepted no more.
     unread: bool,
-    /// The peer has closed its side: after a short read the end of the stream is still to be read.
+    /// Whether the peer has closed its side, so that the end of the stream follows a short read.
     ending: bool,
-    /// The socket's buffer was full; an event reports when there is room.
+    /// Whether the socket's buffer was full. An event reports when it has room again.
     blocked: bool,
-    /// Pages lent to the kernel that the socket has not taken yet.
+    /// Pages lent to the kernel that the socket has not accepted yet.
     pipe: Option<PagePipe>,
 }
 
-/// How a turn of receiving ended.
+/// Result of a turn of receiving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing was there, or the target wants nothing at present.
+    /// No data was received: the socket was empty, or the target accepts no data at present.
     Nothing,
-    /// Nothing more is there.
+    /// The socket is drained, or the target accepts no more data at present.
     Over,
-    /// More may be there; other connections come first.
+    /// The socket may hold more data; other connections have their turn first.
     More,
-    /// The connection is gone.
+    /// The connection has ended.
     Closed,
 }
 
-/// Receives in one turn before other connections have theirs. Each fills at most one buffer.
+/// Maximum number of receives in one turn of a connection. Each fills at most one buffer.
 const RECEIVES_PER_TURN: u32 = 4;
 
 impl Connection {
-    /// A connection that the target accepted.
+    /// Creates a connection that the target accepted.
     pub fn new(id: ConnectionId, socket: Socket) -> Connection {
         Connection {
             id,
@@ -68,7 +68,7 @@ impl Connection {
         self.blocked &= !event.writable;
     }
 
-    /// Bytes may wait in the socket.
+    /// Returns whether bytes may be waiting in the socket.
     pub fn unread(&self) -> bool {
         self.unread
     }
@@ -105,8 +105,8 @@ impl Connection {
         lending.discard(self.pipe);
     }
 
-    /// Sends what is ready: headers and memory of the LUs gathered into as few calls as possible
-    /// (mostly one), large pieces of that memory without a copy.
+    /// Sends all queued data. Headers and memory of the LUs are gathered into as few calls as
+    /// possible, mostly one. Large pieces of LU memory are sent without a copy.
     ///
     /// # Errors
     /// The connection is lost.

@@ -1,8 +1,8 @@
-//! All connections of the array: accepted, received from, sent to, closed.
+//! All connections of the array: accepting, receiving, sending, and closing.
 //!
 //! The listeners belong here too, because each closed connection frees a descriptor that a paused
-//! listener may need. What initiators send and are sent is the target's; this file moves it between
-//! sockets and target in fair turns.
+//! listener may need. The target interprets the data; this file moves it between sockets and target
+//! in fair turns.
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -21,12 +21,12 @@ use super::tcp::Tcp;
 use crate::contain::contain;
 use crate::failure::Failure;
 
-/// Size of the receive buffer that all connections share, bytes. It fits the second-level cache,
-/// and holds 32 commands with 4 KiB each.
+/// Size of the receive buffer that all connections share, bytes. It fits in the second-level cache
+/// and holds 32 commands with 4 KiB of data each.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// Connections accepted from one listener before the sessions have their turn: during a login storm
-/// a further one is always pending.
+/// Maximum number of connections accepted from one listener before the sessions have their turn.
+/// During a login storm, a further connection is always pending.
 const ACCEPTS_PER_TURN: usize = 16;
 
 /// The listeners, the open connections, and the memory that sending and receiving share.
@@ -37,14 +37,14 @@ pub struct Connections<'r> {
     slots: Vec<Option<Connection>>,
     open: usize,
     /// Connections whose turn ended with more to receive.
-    again: VecDeque<ConnectionId>,
-    /// A connection received data in this turn, or has ended.
+    unfinished: VecDeque<ConnectionId>,
+    /// Whether a connection received data in this turn, or has ended.
     received: bool,
     buffer: Box<[u8]>,
     slices: Vec<IoSlice<'static>>,
     lending: Lending,
     tcp: Tcp,
-    /// Failures of this turn that the operator is to see.
+    /// Failures of this turn, to be reported to the operator.
     failures: Vec<Failure>,
 }
 
@@ -57,7 +57,7 @@ impl<'r> Connections<'r> {
             acceptor,
             slots: Vec::new(),
             open: 0,
-            again: VecDeque::new(),
+            unfinished: VecDeque::new(),
             received: false,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
@@ -84,19 +84,19 @@ impl<'r> Connections<'r> {
 
     /// Returns the instant at which the loop must run again without an event.
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.again.is_empty() {
+        if self.unfinished.is_empty() {
             self.acceptor.poll_timeout()
         } else {
             Some(Time::ZERO)
         }
     }
 
-    /// Ends a pause of the listeners whose time has come.
+    /// Ends an expired pause of the listeners.
     pub fn handle_timeout(&mut self, now: Time) {
         self.acceptor.resume(now, false);
     }
 
-    /// Returns the failures that the operator is to see, each once.
+    /// Removes and returns the failures to be reported to the operator.
     pub fn drain_failures(&mut self) -> impl Iterator<Item = Failure> + '_ {
         self.failures.drain(..)
     }
@@ -106,7 +106,7 @@ impl<'r> Connections<'r> {
         self.received = false;
     }
 
-    /// Whether a connection received data in this turn, or has ended.
+    /// Returns whether a connection received data in this turn, or has ended.
     pub fn received(&self) -> bool {
         self.received
     }
@@ -133,8 +133,8 @@ impl<'r> Connections<'r> {
         peer: SocketAddr,
         target: &mut Target,
     ) {
-        // A peer that has reset the connection already leaves a socket without an address; dropping
-        // it closes it.
+        // A peer that has already reset the connection leaves a socket without an address. Dropping
+        // the socket closes it.
         let Ok(local) = socket.local_address() else {
             return;
         };
@@ -181,8 +181,8 @@ impl<'r> Connections<'r> {
 
     /// Continues with the connections whose last turn ended with more to receive.
     pub fn receive_again(&mut self, now: Time, target: &mut Target) {
-        for _ in 0..self.again.len() {
-            if let Some(id) = self.again.pop_front() {
+        for _ in 0..self.unfinished.len() {
+            if let Some(id) = self.unfinished.pop_front() {
                 self.receive(now, id.index(), target);
             }
         }
@@ -196,23 +196,23 @@ impl<'r> Connections<'r> {
         match contain(|| connection.receive(now, target, &mut self.buffer)) {
             Ok(Turn::Nothing) => return,
             Ok(Turn::Over) => {}
-            Ok(Turn::More) => self.again.push_back(id),
+            Ok(Turn::More) => self.unfinished.push_back(id),
             Ok(Turn::Closed) => {
                 target.handle_closed(now, id);
                 self.close(index);
             }
-            Err(panic) => self.give_up(now, id, &panic, target),
+            Err(panic) => self.handle_panic(now, id, &panic, target),
         }
         self.received = true;
     }
 
     /// Ends a session whose handling has panicked.
-    fn give_up(&mut self, now: Time, id: ConnectionId, panic: &str, target: &mut Target) {
+    fn handle_panic(&mut self, now: Time, id: ConnectionId, panic: &str, target: &mut Target) {
         target.handle_panicked(now, id);
         self.failures.push(Failure::new(
             ErrorClass::Internal,
             format_args!("a session was ended by a defect of hakaru: {panic}"),
-            "the other sessions continue, but do not trust this run; please report the defect",
+            "the other sessions continue, but discard the results of this run; please report the defect",
         ));
     }
 
@@ -226,15 +226,15 @@ impl<'r> Connections<'r> {
         match contain(|| connection.send(now, target, storage, slices, lending)) {
             Ok(Ok(())) => {
                 if connection.unread() && target.wants_received(id) {
-                    // The target had stopped reading until its answers were taken.
-                    self.again.push_back(id);
+                    // The target had stopped reading until its responses were sent.
+                    self.unfinished.push_back(id);
                 }
             }
             Ok(Err(_)) => {
                 target.handle_closed(now, id);
                 self.close(index);
             }
-            Err(panic) => self.give_up(now, id, &panic, target),
+            Err(panic) => self.handle_panic(now, id, &panic, target),
         }
     }
 
@@ -248,8 +248,8 @@ impl<'r> Connections<'r> {
         }
     }
 
-    /// Returns the sums of TCP counters over all connections, open and closed; `None` if they are
-    /// too many to read.
+    /// Returns the sums of TCP counters over all connections, open and closed. Returns `None` if
+    /// there are, or were, too many connections to read.
     pub fn tcp_counters(&mut self) -> Option<BTreeMap<String, f64>> {
         self.tcp.counters(&self.slots, self.open)
     }

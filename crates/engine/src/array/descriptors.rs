@@ -1,61 +1,61 @@
 //! Division of the process's open files among sessions, logins in progress and pipes.
 //!
-//! Without it each of them alone would fit the limit of open files and all together would not:
-//! accept(2) would fail, and no initiator could log in.
+//! Without this division, each of them alone could fit the limit of open files while their sum
+//! exceeds it. accept(2) would then fail, and no initiator could log in.
 use hakaru_runtime::process;
 
 use super::lending::{self, Lending};
 use crate::failure::Failure;
 
-/// Connections left for logins in progress when all sessions are in use: an initiator can replace
-/// its session, and one that is too many gets an answer.
+/// Connections reserved for logins in progress when all sessions are in use. With them, an
+/// initiator can replace its session, and one initiator too many receives a login response.
 const LOGINS_RESERVED: u64 = 8;
 
-/// Connections, of those that the limit of open files permits, for each pipe.
+/// One pipe is created per this many connections that the limit of open files permits.
 const CONNECTIONS_PER_PIPE: u64 = 16;
 
-/// Descriptors of a pipe.
+/// Number of descriptors of a pipe.
 const DESCRIPTORS_PER_PIPE: u64 = 2;
 
-/// The numbers of connections, sessions and pipes that are possible at start.
+/// Bounds on connections, sessions and pipes that the limit of open files permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptors {
-    /// Connections of any kind.
+    /// Maximum number of connections of any kind.
     pub connections_max: u32,
-    /// Sessions in full feature phase.
+    /// Maximum number of sessions in full feature phase.
     pub sessions_max: u32,
-    /// Pipes of zero-copy sends.
+    /// Maximum number of pipes for zero-copy sends.
     pub pipes_max: u32,
 }
 
 impl Descriptors {
-    /// Divides what the limit of open files leaves beside the files open now. `sessions_max` is the
-    /// configured bound.
+    /// Divides the descriptors that the limit of open files leaves beside the files open now.
+    /// `sessions_max` is the configured bound.
     ///
     /// # Errors
-    /// Nothing is left for a session.
+    /// No descriptor is left for a session.
     pub fn at_start(sessions_max: u32) -> Result<Descriptors, Failure> {
         let plan = Descriptors::plan(process::connections_possible(0), sessions_max);
         if plan.sessions_max == 0 {
             return Err(Failure::environment(
-                "the limit of open files leaves none for a session",
-                "raise it with `ulimit -n`",
+                "the limit of open files leaves no descriptor for a session",
+                "raise the limit with `ulimit -n`",
             ));
         }
         Ok(plan)
     }
 
-    /// Divides again after a file was opened or closed: `open` connections are open, and `lending`
-    /// has made some of its pipes. Pipes keep their number.
-    pub fn again(self, open: usize, lending: &Lending) -> Descriptors {
-        let pipes = u64::from(self.pipes_max.saturating_sub(lending.made()));
+    /// Divides the descriptors again after a file was opened or closed. `open` connections are
+    /// open, and `lending` has created some of its pipes. The bound on pipes does not change.
+    pub fn divided_again(self, open: usize, lending: &Lending) -> Descriptors {
+        let pipes = u64::from(self.pipes_max.saturating_sub(lending.created()));
         let possible = process::connections_possible(open as u64);
         let connections = possible.saturating_sub(pipes * DESCRIPTORS_PER_PIPE);
-        let now = Descriptors::with_connections(connections, self.sessions_max);
+        let divided = Descriptors::with_connections(connections, self.sessions_max);
         Descriptors {
-            connections_max: now.connections_max.min(self.connections_max),
+            connections_max: divided.connections_max.min(self.connections_max),
             pipes_max: self.pipes_max,
-            ..now
+            ..divided
         }
     }
 
@@ -68,7 +68,7 @@ impl Descriptors {
         }
     }
 
-    /// Divides connections into sessions and logins; no pipes.
+    /// Divides connections into sessions and logins, without pipes.
     fn with_connections(connections: u64, sessions_max: u32) -> Descriptors {
         let sessions = connections - LOGINS_RESERVED.min(connections.div_ceil(2));
         Descriptors {

@@ -1,11 +1,11 @@
-//! Pools, volumes and LUs in figures, as `ready` and `status` report them.
+//! Figures of pools, volumes and LUs, as `ready` and `status` report them.
 use hakaru_pool::VolumeId;
 use hakaru_store::Store;
 use serde_json::{Value, json};
 
 use super::storage::{Lu, Storage};
 
-/// A pool in figures, with its groups and volumes.
+/// Returns the figures of a pool, its groups and its volumes.
 pub fn pool_figures(storage: &Storage, number: usize) -> Value {
     let pool = &storage.core.pools()[number];
     let core = pool.core();
@@ -45,7 +45,7 @@ pub fn pool_figures(storage: &Storage, number: usize) -> Value {
     })
 }
 
-/// A volume in figures, with the LUs that it is.
+/// Returns the figures of a volume, and the LUNs under which it is served.
 pub fn volume_figures(storage: &Storage, number: usize, volume: VolumeId) -> Value {
     let core = storage.core.pools()[number].core();
     let luns: Vec<u8> = storage.core.luns_of(number, volume).collect();

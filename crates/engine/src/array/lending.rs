@@ -1,4 +1,4 @@
-//! Zero-copy send of reads: pages of the LU are lent to the kernel, piece by piece.
+//! Zero-copy send of data read from an LU: its pages are lent to the kernel, piece by piece.
 //!
 //! Copying is half of the array's work at 1 MiB per read. Below [`PIECE_MIN_BYTES`] the two extra
 //! system calls of each piece cost more than the copy, so smaller pieces are gathered with their
@@ -11,29 +11,29 @@ use hakaru_runtime::net::Socket;
 
 use super::storage::Storage;
 
-/// The smallest piece that is lent.
+/// Length of the smallest piece that is lent, bytes.
 pub const PIECE_MIN_BYTES: u32 = 128 << 10;
 
-/// Most pipes of all connections. A connection has one while its socket is full; a connection that
-/// gets none copies.
+/// Maximum number of pipes of all connections. A connection uses a pipe while its socket is full. A
+/// connection without a pipe copies.
 pub const PIPES_MAX: u32 = 64;
 
 /// The pipes that no connection uses.
 pub struct Lending {
     spare: Vec<PagePipe>,
-    /// Pipes that exist, in use or not.
-    made: u32,
+    /// Number of pipes that exist, in use or not.
+    created: u32,
     pipes_max: u32,
-    /// The system permits zero-copy sends.
+    /// Whether the system permits zero-copy sends.
     possible: bool,
 }
 
 /// Result of an attempt to lend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// Pages are in the pipe.
+    /// The pipe holds lent pages.
     Lent,
-    /// Copy this piece.
+    /// The piece must be copied.
     Copy,
 }
 
@@ -42,13 +42,13 @@ impl Lending {
     pub fn new(pipes_max: u32) -> Lending {
         Lending {
             spare: Vec::new(),
-            made: 0,
+            created: 0,
             pipes_max,
             possible: true,
         }
     }
 
-    /// Whether lending this segment pays off and is allowed.
+    /// Returns whether lending this segment pays off and is allowed.
     pub fn should_lend(&self, target: &Target, id: ConnectionId, segment: &Segment<'_>) -> bool {
         match segment {
             Segment::Lu {
@@ -56,14 +56,15 @@ impl Lending {
             } => {
                 self.possible
                     && *length_bytes >= PIECE_MIN_BYTES
-                    && (self.made < self.pipes_max || !self.spare.is_empty())
+                    && (self.created < self.pipes_max || !self.spare.is_empty())
                     && target.may_lend(id, *lun)
             }
             Segment::Bytes(_) => false,
         }
     }
 
-    /// Lends as much of the first segment as fits the pipe in `slot`, or a spare one.
+    /// Lends as much of the first segment as fits in the pipe in `slot`. If the slot is empty, puts
+    /// a spare or new pipe into it.
     pub fn lend(
         &mut self,
         id: ConnectionId,
@@ -86,8 +87,8 @@ impl Lending {
             return Attempt::Copy;
         };
         match storage.lend(lun, offset_bytes, length_bytes, pipe) {
-            Ok(taken) => {
-                target.handle_lent(id, taken, &mut |lun, offset, out| {
+            Ok(lent_bytes) => {
+                target.handle_lent(id, lent_bytes, &mut |lun, offset, out| {
                     out.copy_from_slice(storage.in_place(lun, offset, out.len() as u32));
                 });
                 Attempt::Lent
@@ -100,47 +101,49 @@ impl Lending {
         }
     }
 
-    /// The number of pipes that exist.
-    pub fn made(&self) -> u32 {
-        self.made
+    /// Returns the number of pipes that exist.
+    pub fn created(&self) -> u32 {
+        self.created
     }
 
     fn take(&mut self) -> Option<PagePipe> {
         self.spare.pop().or_else(|| {
             let pipe = PagePipe::new().ok()?;
-            self.made += 1;
+            self.created += 1;
             Some(pipe)
         })
     }
 
-    /// Sends lent pages; returns an emptied pipe to the spare ones.
+    /// Sends the lent pages in `slot`, and moves an emptied pipe to the spare pipes. Returns the
+    /// number of bytes sent.
     ///
     /// # Errors
     /// As [`PagePipe::send`].
     pub fn send(
         &mut self,
-        pipe: &mut Option<PagePipe>,
+        slot: &mut Option<PagePipe>,
         socket: &Socket,
         more: bool,
     ) -> io::Result<usize> {
-        let Some(lane) = pipe else {
+        let Some(pipe) = slot else {
             return Ok(0);
         };
-        let sent = lane.send(socket, more)?;
-        if lane.is_empty() {
-            self.spare.extend(pipe.take());
+        let sent = pipe.send(socket, more)?;
+        if pipe.is_empty() {
+            self.spare.extend(slot.take());
         }
         Ok(sent)
     }
 
     /// Closes the pipe of a connection that has ended, because it may still hold pages.
     pub fn discard(&mut self, pipe: Option<PagePipe>) {
-        self.made -= u32::from(pipe.is_some());
+        self.created -= u32::from(pipe.is_some());
     }
 }
 
-/// Whether lending will fail every time: a filter of system calls forbids it, the system lacks it,
-/// or its pages have another size. Any other error, such as a lack of memory, concerns one segment.
+/// Returns whether lending will fail every time: a filter of system calls forbids it, the system
+/// lacks it, or its pages have another size. Any other error, such as a lack of memory, concerns
+/// one segment.
 fn is_permanent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_error_that_comes_every_time_ends_lending() {
+    fn only_a_permanent_error_ends_lending() {
         use io::ErrorKind as Kind;
         for (kind, permanent) in [
             (Kind::OutOfMemory, false),

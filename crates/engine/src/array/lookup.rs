@@ -1,24 +1,24 @@
-//! Pools and volumes that an operator's order names, found or refused.
+//! Lookup of the pools and volumes that an order of the operator names.
 use hakaru_pool::{Failure as Refusal, VolumeId};
 
 use super::pools;
 use super::storage::Storage;
 use crate::failure::Failure;
 
-/// A volume by its names.
+/// Names that identify a volume.
 pub struct VolumePath {
     pub pool: String,
     pub volume: String,
 }
 
 impl VolumePath {
-    /// Returns the volume as refusals name it.
+    /// Returns the description of the volume for refusals.
     pub fn object(&self) -> String {
         volume_object(&self.volume)
     }
 }
 
-/// Returns a volume of this name as refusals name it.
+/// Returns the description of the volume `name` for refusals.
 pub fn volume_object(name: &str) -> String {
     format!("volume {name:?}")
 }
@@ -26,7 +26,7 @@ pub fn volume_object(name: &str) -> String {
 /// Checks that a new size is a whole number of blocks of every LU of the volume.
 ///
 /// # Errors
-/// It is not; the failure names the LU.
+/// The size is not a multiple of the block size of an LU, which the failure names.
 pub fn check_blocks(
     storage: &Storage,
     pool: usize,
@@ -37,8 +37,8 @@ pub fn check_blocks(
         let block = storage.core.lu(lun).map_or(512, |lu| lu.block_bytes);
         if !size_bytes.is_multiple_of(u64::from(block)) {
             return Err(Failure::usage(
-                format_args!("{size_bytes} bytes is not a whole number of LUN {lun}'s blocks"),
-                format_args!("give a multiple of {block}"),
+                format_args!("{size_bytes} bytes is not a whole number of blocks of LUN {lun}"),
+                format_args!("use a multiple of {block}"),
             ));
         }
     }
@@ -48,7 +48,7 @@ pub fn check_blocks(
 /// Returns the number of a pool.
 ///
 /// # Errors
-/// The array has no pool of this name; the failure lists its pools.
+/// The array has no pool of this name. The failure lists its pools.
 pub fn pool_named(storage: &Storage, name: &str) -> Result<usize, Failure> {
     storage.core.pool_named(name).ok_or_else(|| {
         let names: Vec<&str> = storage.core.pools().iter().map(|p| p.name()).collect();
@@ -59,10 +59,10 @@ pub fn pool_named(storage: &Storage, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Returns the number of a volume's pool, and the volume.
+/// Returns the number of a volume's pool, and the identifier of the volume.
 ///
 /// # Errors
-/// There is no such pool, or no such volume in it.
+/// The pool or the volume does not exist.
 pub fn volume_named(storage: &Storage, path: &VolumePath) -> Result<(usize, VolumeId), Failure> {
     let number = pool_named(storage, &path.pool)?;
     match storage.core.pools()[number].volume_named(&path.volume) {

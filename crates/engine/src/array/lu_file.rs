@@ -1,9 +1,9 @@
-//! The file or block device behind an LU: made, or taken if it is the LU's.
+//! The file or block device behind an LU, created or opened.
 //!
-//! Nothing marks a file as an LU's, because its bytes are the LU's and no others. An existing file
-//! is taken if it is empty or has exactly the LU's size. Any other one may be somebody's notes: it
-//! is taken only if the operator says so (`adopt`). A block device has contents of its own, so it
-//! always needs the word.
+//! A file contains exactly the blocks of its LU and no mark that identifies it. An existing file is
+//! therefore used if it is empty or has exactly the LU's size. A file of any other size may hold
+//! data of another owner. It is used only if the operator permits it with `adopt`. A block device
+//! always has contents, so it always requires `adopt`.
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
@@ -15,28 +15,29 @@ use super::path_hint::path_hint;
 use super::storage::OpenFile;
 use crate::failure::Failure;
 
-/// Error number of what is a directory (errno(3)).
+/// Error number of an operation on a directory (errno(3)).
 const EISDIR: i32 = 21;
 
-/// An LU's file as configured.
+/// The configured file of an LU.
 pub struct LuFile<'a> {
-    /// A file, made if absent, or a block device.
+    /// Path of a file, which is created if it does not exist, or of a block device.
     pub path: &'a Path,
     /// Capacity of the LU.
     pub size_bytes: u64,
     /// Logical block length of the LU.
     pub block_bytes: u32,
-    /// Open it past the page cache (`O_DIRECT`).
+    /// Whether to bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Take it whatever it holds, and make it longer if it is too short.
+    /// Whether to use the file regardless of its contents, and to extend it if it is too short.
     pub adopt: bool,
 }
 
 impl LuFile<'_> {
-    /// Opens the file. A file that was made and cannot be an LU's is removed again.
+    /// Opens the file. A file that was created here and cannot be used is removed again.
     ///
     /// # Errors
-    /// The path cannot be opened, is in use, is not the LU's, or has no room for it.
+    /// The path cannot be opened, is in use, may belong to another owner, or lacks space for the
+    /// LU.
     pub fn open(&self) -> Result<OpenFile, Failure> {
         let is_new = self.check_kind()?;
         let opened = self.open_handle();
@@ -50,8 +51,8 @@ impl LuFile<'_> {
         })
     }
 
-    /// Refuses what is neither a file nor a block device, without opening it: to open some devices
-    /// is to change them. Returns whether there is nothing yet.
+    /// Refuses a path that is neither a file nor a block device. Does not open it, because opening
+    /// some devices changes their state. Returns whether the path does not exist yet.
     fn check_kind(&self) -> Result<bool, Failure> {
         let kind = match fs::metadata(self.path) {
             Ok(metadata) => metadata.file_type(),
@@ -67,12 +68,12 @@ impl LuFile<'_> {
                     "{} is neither a file nor a block device",
                     self.path.display()
                 ),
-                "name a file, which is made if absent, or a block device",
+                "name a file, which is created if it does not exist, or a block device",
             ));
         }
         if kind.is_block_device() && !self.adopt {
-            return Err(self.not_ours(format_args!(
-                "{} is a block device, whose contents would be the LU's",
+            return Err(self.refuse_foreign(format_args!(
+                "{} is a block device, whose contents would become the LU's",
                 self.path.display()
             )));
         }
@@ -85,8 +86,8 @@ impl LuFile<'_> {
         self.check_unit(&handle)?;
         let length_bytes = handle.size_bytes().map_err(|e| self.failure(&e))?;
         if ![0, self.size_bytes].contains(&length_bytes) && !self.adopt {
-            return Err(self.not_ours(format_args!(
-                "{} is there already, with {length_bytes} bytes, and the LU has {}",
+            return Err(self.refuse_foreign(format_args!(
+                "{} already exists, with {length_bytes} bytes, but the LU has {} bytes",
                 self.path.display(),
                 self.size_bytes
             )));
@@ -107,7 +108,7 @@ impl LuFile<'_> {
         }
         Err(Failure::environment(
             format_args!(
-                "{}: direct I/O needs blocks of {unit} bytes there, and the LU has blocks of {}",
+                "{}: direct I/O requires blocks of {unit} bytes, but the LU has blocks of {} bytes",
                 self.path.display(),
                 self.block_bytes
             ),
@@ -115,23 +116,23 @@ impl LuFile<'_> {
         ))
     }
 
-    fn not_ours(&self, message: impl std::fmt::Display) -> Failure {
+    fn refuse_foreign(&self, message: impl std::fmt::Display) -> Failure {
         Failure::usage(
             message,
-            "choose another path; or, if its contents may be the LU's, set `adopt: true`",
+            "choose another path; or, if its contents may become the LU's, set `adopt: true`",
         )
     }
 
     fn failure(&self, error: &io::Error) -> Failure {
         let hint = match error.kind() {
             ErrorKind::InvalidInput if self.direct => {
-                "set direct to false, or choose another file system: this one has no O_DIRECT"
+                "set direct to false, or choose another file system: this one lacks O_DIRECT"
             }
             _ => path_hint(error),
         };
         Failure::environment(
             format_args!(
-                "cannot keep an LU of {} bytes in {}: {error}",
+                "cannot store an LU of {} bytes in {}: {error}",
                 self.size_bytes,
                 self.path.display()
             ),

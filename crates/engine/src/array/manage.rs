@@ -1,6 +1,7 @@
-//! Orders of the operator: checked, done by target and pools, answered.
+//! Execution of the operator's orders: checks an order, applies it to target and pools, and answers
+//! it.
 //!
-//! An order that changes a pool is answered when the change is on stable storage; [`Completion`] is
+//! An order that changes a pool is answered when the change is on stable storage. [`Completion`] is
 //! its last part. A refused order has no effect. Initiators are served at the same time.
 use std::collections::BTreeMap;
 
@@ -23,14 +24,14 @@ use super::{pools, setup, validate};
 use crate::control::Control;
 use crate::failure::Failure;
 
-/// How far an order has come.
+/// Progress of an order.
 enum Progress {
     Answered(Answer),
-    /// A pool does the request next.
+    /// A pool carries out the request next.
     Ask(Request, PoolPart),
 }
 
-/// A copy of a volume that is to be made.
+/// A requested copy of a volume.
 struct CopyOrder {
     name: String,
     read_only: bool,
@@ -44,16 +45,16 @@ pub struct OrderExecutor<'a> {
     /// Orders that pools work on.
     pub orders: &'a mut Orders,
     pub connections: &'a Connections<'a>,
-    /// Connections, sessions and pipes that were possible at start.
+    /// Bounds on connections, sessions and pipes at start.
     pub descriptors: Descriptors,
 }
 
 impl OrderExecutor<'_> {
-    /// Begins the operator's new orders and continues those that a pool has answered. Returns
+    /// Begins the operator's new orders, and continues the orders that a pool has answered. Returns
     /// whether there were any.
     pub fn execute(&mut self, now: Time, control: &mut Control) -> bool {
         let mut moved = false;
-        while let Some((id, action)) = control.poll_managing() {
+        while let Some((id, action)) = control.poll_operator_order() {
             moved = true;
             let progress = self
                 .begin_order(now, action)
@@ -157,7 +158,7 @@ impl OrderExecutor<'_> {
             self.forget_group(pool);
             return Err(Failure::environment(
                 format_args!(
-                    "pool {name:?}: {object}: its file needs an open file that sessions use"
+                    "pool {name:?}: {object}: no open file is left for it, because sessions use them all"
                 ),
                 "raise the limit of open files (ulimit -n) and restart the array, or end sessions",
             ));
@@ -170,18 +171,19 @@ impl OrderExecutor<'_> {
         Ok(Progress::Ask(request, part))
     }
 
-    /// Lowers the bounds on connections and sessions, because group files use descriptors too.
-    /// Returns `false` if fewer fit now than are open.
+    /// Adjusts the bounds on connections and sessions, because group files use descriptors too.
+    /// Returns `false` if more connections or sessions are open than the new bounds permit.
     fn reserve_descriptors(&mut self) -> bool {
         let open = self.connections.open();
-        let now = self.descriptors.again(open, self.connections.lending());
+        let lending = self.connections.lending();
+        let bounds = self.descriptors.divided_again(open, lending);
         self.target
-            .set_connections_max(now.connections_max.max(1), now.sessions_max.max(1));
+            .set_connections_max(bounds.connections_max.max(1), bounds.sessions_max.max(1));
         let sessions = self.target.sessions_now();
-        sessions <= now.sessions_max as usize && open <= now.connections_max as usize
+        sessions <= bounds.sessions_max as usize && open <= bounds.connections_max as usize
     }
 
-    /// Closes the file of a group that is not added after all.
+    /// Closes the file of a prepared group that is not added.
     fn forget_group(&mut self, pool: usize) {
         self.storage.forget_prepared_group(pool);
         self.reserve_descriptors();
@@ -192,20 +194,19 @@ impl OrderExecutor<'_> {
         let StoreConfig::Thin { pool, .. } = &lu.store else {
             return Err(Failure::usage(
                 format_args!("LUN {} is not thin", lu.lun),
-                "only thin LUs are created while the array serves",
+                "only thin LUs can be created while the array serves",
             ));
         };
-        // An order under way has its LUN to itself: a second one would leave a volume that no LU
-        // shows.
-        if self.storage.core.lu(lu.lun).is_some() || self.orders.creates(lu.lun) {
-            let message = format!("there is an LU {} already", lu.lun);
+        // Refuses a second order in progress for the LUN, which would leave a volume without an LU.
+        if self.storage.core.lu(lu.lun).is_some() || self.orders.is_creating(lu.lun) {
+            let message = format!("LUN {} is already in use", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));
         }
         let pool = pool_named(self.storage, pool)?;
         self.advance_create(pool, lu)
     }
 
-    /// Asks for the next change that the volume of a new LU needs, or serves the LU.
+    /// Requests the next change that the volume of a new LU needs, or serves the LU.
     fn advance_create(&mut self, pool: usize, lu: LuConfig) -> Result<Progress, Failure> {
         let StoreConfig::Thin { volume: name, .. } = &lu.store else {
             unreachable!("only thin LUs are created");
@@ -222,14 +223,14 @@ impl OrderExecutor<'_> {
             }
             None => {
                 let volume = self.storage.core.pools()[pool].volume_named(name);
-                let volume = volume.expect("it needs no change");
+                let volume = volume.expect("a volume that needs no change exists");
                 Ok(Progress::Answered(self.serve_volume(pool, volume, &lu)))
             }
         }
     }
 
-    fn begin_copy(&mut self, of: &VolumePath, copy: CopyOrder) -> Result<Progress, Failure> {
-        let (pool, volume) = volume_named(self.storage, of)?;
+    fn begin_copy(&mut self, origin: &VolumePath, copy: CopyOrder) -> Result<Progress, Failure> {
+        let (pool, volume) = volume_named(self.storage, origin)?;
         let part = PoolPart {
             pool,
             object: volume_object(&copy.name),
@@ -272,7 +273,7 @@ impl OrderExecutor<'_> {
         if !self.storage.core.is_thin(lun) {
             return Err(Failure::usage(
                 format_args!("there is no thin LU {lun}"),
-                "only thin LUs are withdrawn while the array serves",
+                "only thin LUs can be withdrawn while the array serves",
             ));
         }
         self.withdraw(now, lun);
@@ -282,13 +283,13 @@ impl OrderExecutor<'_> {
     fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
         if portal >= self.connections.acceptor().portals() {
             let message = format!("there is no portal {portal}");
-            return Err(Failure::usage(message, "portals count from 0"));
+            return Err(Failure::usage(message, "portals are numbered from 0"));
         }
         self.target.set_port_state(portal, access_state(state));
         Ok(Progress::Answered(Ok(BTreeMap::new())))
     }
 
-    /// A pool has done its part of an order, or refused.
+    /// Continues an order after a pool has completed or refused its part.
     fn complete_order(
         &mut self,
         now: Time,
@@ -335,7 +336,7 @@ impl OrderExecutor<'_> {
         Ok(Progress::Answered(Ok(answer)))
     }
 
-    /// Serves a volume that has the LU's size.
+    /// Serves a volume as an LU. The volume has the LU's size.
     fn serve_volume(&mut self, pool: usize, volume: VolumeId, lu: &LuConfig) -> Answer {
         let opened = Lu {
             store: Store::Thin { pool, volume },

@@ -1,31 +1,31 @@
 //! The `array` engine: an iSCSI target behind real sockets.
 //!
 //! One owner, one loop, one thread. Event sources: orders (stdin, signals), listeners, sockets, the
-//! deadlines of model and target, the next sample. A turn of the loop receives all pending input,
-//! lets target and storage settle, and sends all that is ready: thirty-two commands in one segment
-//! need one `recvmsg`, one `sendmsg` and one `epoll_pwait2`. Busy polling happens only if the
-//! configuration asks for it (`spin_us`). The downside: an array uses at most one core.
+//! deadlines of model and target, and the next sample. A turn of the loop receives all pending
+//! input, lets target and storage settle, and sends all queued data. Thirty-two commands in one
+//! segment need one `recvmsg`, one `sendmsg` and one `epoll_pwait2`. Busy polling happens only if
+//! the configuration requests it (`spin_us`). The downside: an array uses at most one core.
 //!
-//! | file | what it is |
+//! | file | contents |
 //! |---|---|
-//! | `validate.rs` | the configuration checked |
-//! | `setup.rs` | the configuration turned into parts |
+//! | `validate.rs` | checks of the configuration |
+//! | `setup.rs` | construction of the array's parts from the configuration |
 //! | `access.rs` | access list and permitted addresses |
 //! | `lu_file.rs` | the file or block device behind an LU |
-//! | `path_hint.rs` | advice for each way that a path can fail |
-//! | `manage.rs` | the operator's orders while it serves |
+//! | `path_hint.rs` | advice for errors of files and directories |
+//! | `manage.rs` | execution of the operator's orders |
 //! | `lookup.rs` | pools and volumes that an order names |
 //! | `status.rs` | the answer to `status` |
 //! | `orders.rs` | orders that pools work on |
 //! | `tokens.rs` | the sources of events |
-//! | `check.rs` | a pool that no array has open, checked |
-//! | `pools.rs` | the pools opened and grown to what was configured |
-//! | `figures.rs` | pools, volumes and LUs in figures |
+//! | `check.rs` | check of a pool that is not in use |
+//! | `pools.rs` | opening and growing of the configured pools |
+//! | `figures.rs` | figures of pools, volumes and LUs |
 //! | `accept.rs` | listeners and accept(2) |
-//! | `refusals.rs` | refused logins, for the operator |
+//! | `refusals.rs` | reports of refused logins to the operator |
 //! | `connections.rs` | all connections: accepting, turns, closing |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
-//! | `descriptors.rs` | open files divided among sessions, logins and pipes |
+//! | `descriptors.rs` | division of open files among sessions, logins and pipes |
 //! | `lending.rs` | zero-copy send of large reads |
 //! | `reports.rs` | reports of pools to initiators and operator, counters |
 //! | `tcp.rs` | TCP counters of the connections |
@@ -82,19 +82,19 @@ use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
-/// Rounds of accesses and their answers before the sockets have their turn: some 50 us if every
-/// access completes at once.
+/// Maximum number of rounds of accesses and responses before the sockets have their turn: about
+/// 50 µs if every access completes at once.
 const ROUNDS_PER_TURN: usize = 64;
 
-/// Work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets have their
-/// turn, bytes: below a millisecond.
+/// Maximum work of long commands (WRITE SAME, SANITIZE, UNMAP, EXTENDED COPY) before the sockets
+/// have their turn, bytes. Takes less than a millisecond.
 const BACKGROUND_BYTES_PER_TURN: u64 = 1 << 20;
 
-/// Events taken from the reactor at a time.
+/// Maximum number of events taken from the reactor at a time.
 const EVENTS: usize = 1024;
 
-/// How long initiators may take to log out after `stop`.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Time for initiators to log out after `stop`.
+const LOGOUT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the engine until `stop`.
 ///
@@ -102,8 +102,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// The configuration is invalid, an address cannot be bound, or memory or a file is not available.
 pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut shell = Shell::new(config, reactor)?;
-    control.ready(shell.found(config)?);
-    control.take_operators_orders();
+    control.ready(shell.facts(config)?);
+    control.accept_operator_orders();
     if let Some(weakness) = access::weakness(&config.access) {
         control.error(&weakness, false);
     }
@@ -111,7 +111,8 @@ pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Re
     shell.serve(&mut waiter, control)
 }
 
-/// Adaptive waiting costs a lone request least; `spin_us` trades a core for latency.
+/// Returns the policy of waiting for events. Adaptive waiting costs a lone request the least;
+/// `spin_us` trades a core for response time.
 fn wait_policy(config: &ArrayConfig) -> WaitPolicy {
     if config.spin_us > 0 {
         let awake = Duration::from_micros(config.spin_us.into());
@@ -129,12 +130,12 @@ struct Shell<'r> {
     storage: Storage,
     connections: Connections<'r>,
     refusals: RefusalLog,
-    /// The last turn ended before everything had settled.
+    /// Whether the last turn ended before target and storage had settled.
     unsettled: bool,
     orders: Orders,
     pool_reports: PoolReports,
     samples: Schedule,
-    /// Connections, sessions and pipes that were possible at start.
+    /// Bounds on connections, sessions and pipes at start.
     descriptors: Descriptors,
 }
 
@@ -156,7 +157,7 @@ impl<'r> Shell<'r> {
         let portals = acceptor.addresses()?;
         let descriptors = Descriptors::at_start(config.sessions_max)?;
         let limits = Limits {
-            linger: GOODBYE,
+            linger: LOGOUT_PATIENCE,
             ..setup::limits(config, &descriptors)
         };
         let target_name = config.target_name.clone();
@@ -183,8 +184,8 @@ impl<'r> Shell<'r> {
         })
     }
 
-    /// Returns the figures that `ready` reports.
-    fn found(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
+    /// Returns the facts for `ready`.
+    fn facts(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
         let acceptor = self.connections.acceptor();
         let addresses = acceptor.addresses()?;
         let portals: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
@@ -213,7 +214,8 @@ impl<'r> Shell<'r> {
         ]))
     }
 
-    /// Runs the loop until the end that `stop` begins.
+    /// Runs the loop until initiators have logged out after a `stop`, or [`LOGOUT_PATIENCE`] has
+    /// passed.
     fn serve(&mut self, waiter: &mut Waiter, control: &mut Control) -> Result<(), Failure> {
         let mut stop_by = None;
         loop {
@@ -243,7 +245,7 @@ impl<'r> Shell<'r> {
                         self.sample(control);
                         self.target.shut_down(now);
                         self.settle(now);
-                        stop_by = Some(now + GOODBYE);
+                        stop_by = Some(now + LOGOUT_PATIENCE);
                     }
                 }
             }
@@ -321,9 +323,10 @@ impl<'r> Shell<'r> {
         }
     }
 
-    /// Moves accesses, answers and closings until nothing moves: an answer that was sent may let a
-    /// command begin. A command of thousands of accesses that complete at once (UNMAP of a whole
-    /// LU) continues after the sockets had their turn. Returns whether anything moved.
+    /// Processes accesses, responses and closings until none is left. It repeats because a response
+    /// that was sent may let a command begin. A command of thousands of accesses that complete at
+    /// once, such as UNMAP of an entire LU, continues after the sockets had their turn. Returns
+    /// whether anything was processed.
     fn settle(&mut self, now: Time) -> bool {
         self.unsettled = true;
         let mut background_left_bytes = BACKGROUND_BYTES_PER_TURN;
@@ -361,7 +364,7 @@ impl<'r> Shell<'r> {
         true
     }
 
-    /// Sends the counters as of now.
+    /// Sends the current counters.
     fn sample(&mut self, control: &Control) {
         let now = clock::now();
         control.sample(now, self.counters(now), Vec::new());

@@ -1,4 +1,4 @@
-//! Orders of the operator that pools work on.
+//! Pending orders of the operator that pools work on.
 use std::collections::BTreeMap;
 
 use hakaru_contract::LuConfig;
@@ -10,8 +10,8 @@ use crate::failure::Failure;
 /// The answer to an order.
 pub type Answer = Result<BTreeMap<String, Value>, Failure>;
 
-/// Orders that pools work on, by the number that the pools know them by. 0 is not used: it is that
-/// of starting and stopping.
+/// Orders that pools work on, by the number under which the pools know them. Number 0 is not used,
+/// because requests during start and stop have it.
 #[derive(Default)]
 pub struct Orders {
     pending: BTreeMap<u64, Pending>,
@@ -19,25 +19,25 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// Takes an order that a pool works on; returns the number that the pool knows it by.
+    /// Adds an order that a pool works on. Returns the number to pass to the pool.
     pub(super) fn insert(&mut self, pending: Pending) -> u64 {
         self.last_number += 1;
         self.pending.insert(self.last_number, pending);
         self.last_number
     }
 
-    /// Takes out the order of a number that a pool has answered.
+    /// Removes and returns the order `number`, which a pool has answered.
     pub(super) fn remove(&mut self, number: u64) -> Option<Pending> {
         self.pending.remove(&number)
     }
 
-    /// Whether no pool works on an order.
+    /// Returns whether no pool works on an order.
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Whether an LU of that number is being created.
-    pub(super) fn creates(&self, lun: u8) -> bool {
+    /// Returns whether an LU with this LUN is being created.
+    pub(super) fn is_creating(&self, lun: u8) -> bool {
         let mut pending = self.pending.values();
         pending
             .any(|order| matches!(&order.part.completion, Completion::Serve(lu) if lu.lun == lun))
@@ -45,29 +45,29 @@ impl Orders {
 }
 
 pub(super) struct Pending {
-    /// The operator's number.
+    /// Number of the order in the contract.
     pub(super) id: u64,
     pub(super) part: PoolPart,
 }
 
-/// The part of an order that a pool does.
+/// The part of an order that a pool carries out.
 pub(super) struct PoolPart {
     pub(super) pool: usize,
-    /// The object that a refusal names.
+    /// Description of the object, for refusals.
     pub(super) object: String,
     pub(super) completion: Completion,
 }
 
-/// The part of an order that follows when the pool has done its own.
+/// The part of an order that follows when the pool has completed its part.
 pub(super) enum Completion {
-    /// Answer the volume's figures.
+    /// Answer with the figures of the volume.
     AnswerVolume,
-    /// Answer the pool's figures.
+    /// Answer with the figures of the pool.
     AnswerPool,
-    /// Withdraw the LUs of the volume, which is gone.
+    /// Withdraw the LUs of the volume, which was deleted.
     Withdraw(VolumeId),
-    /// Give every LU of the volume its new size.
+    /// Set the capacity of every LU of the volume, bytes.
     SetCapacity(VolumeId, u64),
-    /// Make the next change that the LU's volume needs, or serve the LU.
+    /// Request the next change that the LU's volume needs, or serve the LU.
     Serve(Box<LuConfig>),
 }

@@ -1,11 +1,11 @@
-//! Advice for each way that a path can fail, common to LUs in files, pools and the state directory.
+//! Advice for errors of files and directories, common to LUs in files and to pools.
 use std::io::{self, ErrorKind};
 
-/// Error numbers that `ErrorKind` has no name for (errno(3)).
+/// Error numbers without a name in `ErrorKind` (errno(3)).
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
-/// Advice for a file or directory that cannot be made, opened, lengthened or written.
+/// Returns advice for a file or directory that cannot be created, opened, extended or written.
 pub fn path_hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(EMFILE) => return "raise the limit of open files of this process (ulimit -n)",
@@ -16,19 +16,19 @@ pub fn path_hint(error: &io::Error) -> &'static str {
     }
     match error.kind() {
         ErrorKind::FileTooLarge => {
-            "make it smaller, or choose a file system that has larger files; see also `ulimit -f`"
+            "choose a smaller size, or a file system that supports larger files; see also `ulimit -f`"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free space there, or choose another file system"
         }
-        ErrorKind::NotFound => "make the directory first",
-        ErrorKind::NotADirectory => "a part of the path is a file: choose another folder",
-        ErrorKind::IsADirectory => "name a file inside it",
+        ErrorKind::NotFound => "create the directory first",
+        ErrorKind::NotADirectory => "choose another folder: a part of the path is a file",
+        ErrorKind::IsADirectory => "name a file inside the directory",
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            "choose a place where you may write"
+            "choose a path to which this user may write"
         }
-        ErrorKind::ResourceBusy => "another process or a mount uses it: choose another path",
-        ErrorKind::AlreadyExists => "remove that file, or choose another name",
+        ErrorKind::ResourceBusy => "choose another path: another process or a mount uses this one",
+        ErrorKind::AlreadyExists => "remove the file, or choose another name",
         _ => "see dmesg for errors of the device, or choose another path",
     }
 }

@@ -1,5 +1,5 @@
-//! The pools of an array before it serves: opened, grown to what the configuration names, their
-//! volumes made.
+//! Preparation of an array's pools before it serves: opens them, and adds the configured groups and
+//! volumes that they lack.
 use hakaru_contract::{ArrayConfig, GroupConfig, LuConfig, StoreConfig};
 use hakaru_pool::{Failure as Refusal, Request, SIZE_BYTES_MAX, VolumeId};
 use hakaru_runtime::{Events, Reactor, Token, clock};
@@ -9,7 +9,7 @@ use super::storage::{Ordered, PoolFailure, Storage};
 use super::tokens::{FILES, STORES};
 use crate::failure::{Failure, OrEnvironment};
 
-/// Most pools of one array.
+/// Maximum number of pools of one array.
 pub const POOLS_MAX: usize = 16;
 
 /// Opens every pool, and adds the groups that it lacks.
@@ -29,7 +29,7 @@ pub fn open(config: &ArrayConfig, storage: &mut Storage, reactor: &Reactor) -> R
             }
             drop(groups);
             let request = prepare(storage, number, group)?;
-            ask(storage, number, request, reactor)?.map_err(|refusal| {
+            perform(storage, number, request, reactor)?.map_err(|refusal| {
                 storage.forget_prepared_group(number);
                 refused(&pool.name, &format!("group {:?}", group.name), refusal)
             })?;
@@ -38,20 +38,20 @@ pub fn open(config: &ArrayConfig, storage: &mut Storage, reactor: &Reactor) -> R
     Ok(())
 }
 
-/// Makes the file of a new group; the request then adds it.
+/// Creates the file of a new group. Returns the request that adds the group.
 ///
 /// # Errors
-/// The size is out of bounds, or the file cannot be made.
+/// The size is out of bounds, or the file cannot be created.
 pub fn prepare(
     storage: &mut Storage,
     number: usize,
     group: &GroupConfig,
 ) -> Result<Request, Failure> {
     let pool = &storage.core.pools()[number];
-    let least = 2 * u64::from(pool.core().page_bytes());
-    if !(least..=SIZE_BYTES_MAX).contains(&group.size_bytes) {
-        let what = format!("group {:?}", group.name);
-        return Err(refused(pool.name(), &what, Refusal::SizeInvalid));
+    let size_bytes_min = 2 * u64::from(pool.core().page_bytes());
+    if !(size_bytes_min..=SIZE_BYTES_MAX).contains(&group.size_bytes) {
+        let object = format!("group {:?}", group.name);
+        return Err(refused(pool.name(), &object, Refusal::SizeInvalid));
     }
     storage
         .prepare_group(number, group)
@@ -62,11 +62,11 @@ pub fn prepare(
     })
 }
 
-/// The next request that makes the volume behind a thin LU what it is to be: present, as large as
-/// the LU, with its quota. `None` if it is that.
+/// Returns the next request that the volume behind a thin LU needs to exist, to be as large as the
+/// LU, and to have the configured quota. Returns `None` if the volume needs no request.
 ///
 /// # Errors
-/// It is larger than the LU.
+/// The volume is larger than the LU.
 pub fn next_step(
     storage: &Storage,
     number: usize,
@@ -82,37 +82,39 @@ pub fn next_step(
     };
     let quota_bytes = *quota_bytes;
     let core = storage.core.pools()[number].core();
-    let found = core.volume_named(name).and_then(|id| core.volume(id));
-    let Some(found) = found else {
+    let status = core.volume_named(name).and_then(|id| core.volume(id));
+    let Some(status) = status else {
         return Ok(Some(Request::Create {
             name: name.clone(),
             size_bytes: lu.size_bytes,
             quota_bytes,
         }));
     };
-    let (volume, size_bytes) = (found.id, lu.size_bytes);
-    if found.size_bytes > size_bytes {
+    let (volume, size_bytes) = (status.id, lu.size_bytes);
+    if status.size_bytes > size_bytes {
         let message = format!(
-            "LUN {} has {size_bytes} bytes, its volume {name:?} has {}",
-            lu.lun, found.size_bytes
+            "LUN {} has {size_bytes} bytes, but its volume {name:?} has {} bytes",
+            lu.lun, status.size_bytes
         );
-        return Err(Failure::usage(message, "a volume is never made smaller"));
+        let hint = "make the LU as large as its volume, because volumes cannot shrink";
+        return Err(Failure::usage(message, hint));
     }
-    if found.size_bytes < size_bytes {
+    if status.size_bytes < size_bytes {
         return Ok(Some(Request::Resize { volume, size_bytes }));
     }
     Ok(
-        (found.quota_bytes != quota_bytes).then_some(Request::SetQuota {
+        (status.quota_bytes != quota_bytes).then_some(Request::SetQuota {
             volume,
             quota_bytes,
         }),
     )
 }
 
-/// The volume behind a thin LU, with all that [`next_step`] asks for.
+/// Carries out all requests of [`next_step`] for a thin LU. Returns the number of its pool, and its
+/// volume.
 ///
 /// # Errors
-/// It is larger than the LU, or the pool refuses.
+/// The volume is larger than the LU, or the pool refuses a request.
 pub fn open_volume(
     lu: &LuConfig,
     storage: &mut Storage,
@@ -126,30 +128,30 @@ pub fn open_volume(
         .pool_named(pool)
         .expect("the configuration was checked");
     while let Some(request) = next_step(storage, number, lu)? {
-        ask(storage, number, request, reactor)?
+        perform(storage, number, request, reactor)?
             .map_err(|refusal| refused(pool, &format!("volume {volume:?}"), refusal))?;
     }
     let volume = storage.core.pools()[number]
         .volume_named(volume)
-        .expect("it is there now");
+        .expect("the volume exists now");
     Ok((number, volume))
 }
 
-/// Puts everything written on stable storage, when the array has stopped serving.
+/// Flushes all pools to stable storage after the array has stopped serving.
 ///
 /// # Errors
-/// A pool refuses: data that were acknowledged but not flushed may be lost.
+/// A pool refuses the flush. Data that was acknowledged but not flushed may be lost.
 pub fn flush(storage: &mut Storage, reactor: &Reactor) -> Result<(), Failure> {
     for number in 0..storage.core.pools().len() {
         let name = storage.core.pools()[number].name().to_owned();
-        ask(storage, number, Request::Flush, reactor)?
+        perform(storage, number, Request::Flush, reactor)?
             .map_err(|refusal| refused(&name, "last flush", refusal))?;
     }
     Ok(())
 }
 
-/// Sends a request to a pool that has no other pending, and waits for the outcome.
-fn ask(
+/// Sends a request to a pool without other pending requests, and waits for the outcome.
+fn perform(
     storage: &mut Storage,
     number: usize,
     request: Request,
@@ -159,7 +161,7 @@ fn ask(
     wait(storage, number, reactor)
 }
 
-/// Waits for the outcome of the one order that a pool has.
+/// Waits for the outcome of the only pending request of a pool.
 fn wait(storage: &mut Storage, number: usize, reactor: &Reactor) -> Result<Ordered, Failure> {
     let mut events = Events::with_capacity(16);
     loop {
@@ -176,14 +178,15 @@ fn wait(storage: &mut Storage, number: usize, reactor: &Reactor) -> Result<Order
                 Token(token) if (STORES..STORES + POOLS_MAX as u64).contains(&token) => {
                     storage.handle_store_event(clock::now(), (token - STORES) as usize);
                 }
-                // Reported again by the loop's own wait.
+                // The serving loop's wait reports other events again.
                 _ => {}
             }
         }
     }
 }
 
-/// A pool's refusal of `object` as the operator sees it.
+/// Returns the failure that reports a pool's refusal to the operator. `object` describes the group,
+/// volume or request concerned.
 pub fn refused(pool: &str, object: &str, refusal: Refusal) -> Failure {
     let message = format!("pool {pool:?}: {object}: {refusal}");
     match refusal {
@@ -192,24 +195,24 @@ pub fn refused(pool: &str, object: &str, refusal: Refusal) -> Failure {
         }
         Refusal::ReadOnly | Refusal::Io => Failure::environment(
             message,
-            "see the errors before and dmesg; restart the array once the cause is gone",
+            "see the previous errors and dmesg; restart the array after removing the cause",
         ),
         _ => Failure::usage(message, "correct the order or the configuration"),
     }
 }
 
-/// The reason that a pool was not opened, as the operator sees it.
-pub fn failure(e: &PoolFailure) -> Failure {
-    let hint = match e {
-        PoolFailure::Lock(_) => "stop the process that has it, or use another pool",
-        PoolFailure::Absent(_) => "name the directory that holds the file `metadata`",
+/// Returns the failure that reports to the operator why a pool could not be used.
+pub fn failure(error: &PoolFailure) -> Failure {
+    let hint = match error {
+        PoolFailure::Lock(_) => "stop the process that uses the pool, or use another pool",
+        PoolFailure::Absent(_) => "name the directory that contains the file `metadata`",
         PoolFailure::Lost(_) => {
-            "nothing was changed; put the file `metadata` back, or move the files `*.group` away"
+            "nothing was changed; restore the file `metadata`, or move the files `*.group` away"
         }
         PoolFailure::Open { .. } => {
-            "nothing was changed; `hakaru-engine check DIRECTORY` lists everything that is wrong"
+            "nothing was changed; `hakaru-engine check DIRECTORY` lists all damage"
         }
         PoolFailure::File { error, .. } => path_hint(error),
     };
-    Failure::environment(e, hint)
+    Failure::environment(error, hint)
 }

@@ -6,47 +6,49 @@ use hakaru_units::Time;
 
 use crate::failure::Failure;
 
-/// Refusals reported in one period. Further ones are counted; the next report gives their number.
+/// Maximum number of refusals reported in one period. Further refusals are counted, and the next
+/// report states their number.
 const REPORTS_PER_PERIOD: u32 = 5;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The rate at which refusals are reported.
+/// Limits the rate at which refusals are reported.
 #[derive(Debug, Default)]
 pub(super) struct RefusalLog {
     period_ends: Option<Time>,
     reported: u32,
-    left_out: u64,
+    unreported: u64,
 }
 
 impl RefusalLog {
     /// Returns the report of a refusal, or `None` while the rate is exceeded.
     pub(super) fn report(&mut self, now: Time, refusal: &LoginRefusal) -> Option<Failure> {
-        let left_out = self.admit(now)?;
-        Some(failure(refusal, left_out))
+        let unreported = self.admit(now)?;
+        Some(failure(refusal, unreported))
     }
 
-    /// Returns the number of refusals left out before this one, or `None` if it is left out too.
+    /// Returns the number of unreported refusals before this one, or `None` if this one must not be
+    /// reported either.
     fn admit(&mut self, now: Time) -> Option<u64> {
         if self.period_ends.is_none_or(|end| now >= end) {
             self.period_ends = Some(now + PERIOD);
             self.reported = 0;
         }
         if self.reported == REPORTS_PER_PERIOD {
-            self.left_out += 1;
+            self.unreported += 1;
             return None;
         }
         self.reported += 1;
-        Some(std::mem::take(&mut self.left_out))
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 
-fn failure(refusal: &LoginRefusal, left_out: u64) -> Failure {
+fn failure(refusal: &LoginRefusal, unreported: u64) -> Failure {
     let name = refusal
         .initiator_name
         .as_deref()
         .unwrap_or("an initiator without a name");
-    let before = if left_out > 0 {
-        format!(" ({left_out} refusals before it were not reported)")
+    let before = if unreported > 0 {
+        format!(" ({unreported} earlier refusals were not reported)")
     } else {
         String::new()
     };
@@ -56,7 +58,7 @@ fn failure(refusal: &LoginRefusal, left_out: u64) -> Failure {
     );
     Failure::peer(
         message,
-        "compare the initiator's settings with the array's access list; the counter logins_refused counts all",
+        "compare the initiator's settings with the array's access list; `logins_refused` counts all refusals",
     )
 }
 

@@ -1,4 +1,4 @@
-//! Reports of pools to initiators and operator, and the array's counters.
+//! Reports of pools to the initiators and the operator, and the counters of the array.
 use std::collections::BTreeMap;
 
 use hakaru_iscsi_target::{Space, Target};
@@ -9,14 +9,14 @@ use super::storage::Storage;
 use crate::control::Counters;
 use crate::failure::Failure;
 
-/// Changes of the pools, each reported once.
+/// Reports each change of the pools once.
 pub struct PoolReports {
     /// Bytes in use of each pool as last reported to the target.
     used_bytes: Vec<u64>,
 }
 
 impl PoolReports {
-    /// Nothing is reported yet of this number of pools.
+    /// Creates the reports of this number of pools, of which nothing was reported yet.
     pub fn new(pools: usize) -> PoolReports {
         PoolReports {
             used_bytes: vec![u64::MAX; pools],
@@ -47,7 +47,7 @@ impl PoolReports {
                             "pool {name:?} is read-only from now on: its last writes may not be on \
                              stable storage"
                         ),
-                        "see dmesg; restart the array once the cause is gone",
+                        "see dmesg; restart the array after removing the cause",
                     ));
                 }
                 Notice::Broken { pool, error } => {
@@ -74,7 +74,7 @@ pub fn report_space(pool: usize, storage: &Storage, target: &mut Target) {
     }
 }
 
-/// The counters of the storage, the target and its connections (`tcp`).
+/// Returns the counters of the storage, the target and its connections (`tcp`).
 pub fn counters(
     now: Time,
     storage: &mut Storage,
@@ -94,7 +94,8 @@ pub fn counters(
     counters
 }
 
-/// Sums of the counters over all LUs and sessions; states (`…_now`) are left out.
+/// Returns the sums of the counters over all LUs and sessions. Current states (`…_now`) are
+/// omitted.
 pub fn totals(counters: Counters) -> BTreeMap<String, f64> {
     let mut totals = BTreeMap::new();
     for (entity, counters) in counters {

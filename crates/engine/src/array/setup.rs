@@ -1,4 +1,4 @@
-//! From a checked [`ArrayConfig`] to the parts of an array.
+//! Construction of the parts of an array from a checked [`ArrayConfig`].
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,21 +18,21 @@ use super::storage::{Keeper, Lu, LuMemory, Storage};
 use crate::address::parse_address;
 use crate::failure::{Failure, OrEnvironment};
 
-/// Longest WRITE ATOMIC of an LU in memory.
+/// Longest WRITE ATOMIC of an LU in memory, bytes.
 const ATOMIC_BYTES: u32 = 1 << 20;
 
 /// Returns the addresses to listen on.
 ///
 /// # Errors
-/// Not 1 to 16 portals, or one that is no `address:port`.
+/// The number of portals is not 1 to 16, or a portal is not an `address:port`.
 pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
     if !(1..=16).contains(&config.portals.len()) {
         return Err(Failure::usage(
             format_args!(
-                "portals: {} given, 1 to 16 are possible",
+                "portals has {} entries; it must have 1 to 16",
                 config.portals.len()
             ),
-            "give an `address:port` for each network the array is on",
+            "set an `address:port` for each network of the array",
         ));
     }
     config
@@ -42,10 +42,11 @@ pub fn portals(config: &ArrayConfig) -> Result<Vec<SocketAddr>, Failure> {
         .collect()
 }
 
-/// The timing model and its parameters, or `None` for "as fast as the machine".
+/// Returns the parameters of the timing model and the model, or `None` if the array works as fast
+/// as the machine.
 ///
 /// # Errors
-/// A parameter out of bounds, an unknown preset.
+/// A parameter is out of bounds, or a preset is unknown.
 pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failure> {
     let hint = "docs/concepts/drive-model.md lists presets and bounds";
     let usage = |e: hakaru_drive::ModelError| Failure::usage(format_args!("model: {e}"), hint);
@@ -58,7 +59,7 @@ pub fn model(config: &ArrayConfig) -> Result<Option<(ArrayModel, Array)>, Failur
     }
 }
 
-/// The target's bounds.
+/// Returns the limits of the target.
 pub fn limits(config: &ArrayConfig, descriptors: &Descriptors) -> Limits {
     let logins_max = config.sessions_max.max(2);
     let defaults = Limits::default();
@@ -72,20 +73,21 @@ pub fn limits(config: &ArrayConfig, descriptors: &Descriptors) -> Limits {
     }
 }
 
-/// Properties that an LU has from its volume.
+/// Properties of an LU that its volume determines.
 #[derive(Clone, Copy, Debug)]
 pub struct VolumeTraits {
-    /// Bytes of a page.
+    /// Page size, bytes.
     pub page_bytes: u32,
-    /// The volume is a snapshot.
+    /// Whether the volume is a snapshot.
     pub read_only: bool,
 }
 
-/// The LU as SCSI sees it: `model` as resolved; `reservations` as they were kept, `None` where they
-/// are not kept; `volume` if it is in a pool.
+/// Returns the SCSI description of an LU. `model` holds the resolved parameters of the timing
+/// model. `reservations` is the stored record, or `None` if reservations of the LU are not stored.
+/// `volume` is given if the LU is in a pool.
 ///
 /// # Errors
-/// The reservations are damaged.
+/// The record of the reservations is damaged.
 pub fn describe(
     lu: &LuConfig,
     model: Option<&ArrayModel>,
@@ -93,11 +95,11 @@ pub fn describe(
     volume: Option<VolumeTraits>,
 ) -> Result<LuDescription, Failure> {
     let in_memory = matches!(lu.store, StoreConfig::Memory { .. });
-    // Empty: nothing was ever kept.
+    // An empty record means that no reservation was ever stored.
     if let Some(record) = reservations.as_deref().filter(|record| !record.is_empty()) {
         check_reservations(record).or_environment(
-            format_args!("take the reservations of LUN {}", lu.lun),
-            "remove the LU's file in state_directory if they may be forgotten",
+            format_args!("restore the reservations of LUN {}", lu.lun),
+            "remove the LU's file in state_directory if the reservations may be lost",
         )?;
     }
     Ok(LuDescription {
@@ -105,8 +107,7 @@ pub fn describe(
         physical_block_bytes: lu.physical_block_bytes,
         unmap_any_data: lu.unmap_any_data,
         read_only: lu.read_only || volume.is_some_and(|volume| volume.read_only),
-        // The page cache of a file is volatile; an LU in memory has no cache to flush but the
-        // modelled one.
+        // The page cache of a file is volatile. An LU in memory has only the modelled cache.
         write_cache: !in_memory || model.is_some_and(ArrayModel::has_volatile_write_cache),
         rotation_rate_rpm: model.and_then(|model| rotation_rate(model, lu)),
         in_place: in_memory,
@@ -117,7 +118,7 @@ pub fn describe(
         .map(|page_bytes| Thin { page_bytes }),
         removable: lu.removable,
         sanitize: lu.sanitize,
-        // A write to memory is one copy, and nothing of it outlives a crash; a file is written in
+        // A write to memory is one copy, and memory does not survive a crash. A file is written in
         // parts.
         atomic_bytes: if in_memory { ATOMIC_BYTES } else { 0 },
         reservations,
@@ -125,10 +126,10 @@ pub fn describe(
     })
 }
 
-/// Opens the state directory, if one is given: reservations are kept there.
+/// Opens the state directory, if given, in which reservations are stored.
 ///
 /// # Errors
-/// The directory cannot be made, or no thread or descriptor is left.
+/// The directory cannot be created, or no thread or descriptor is available.
 pub fn keeper(
     state: Option<&Path>,
     reactor: &Reactor,
@@ -141,8 +142,8 @@ pub fn keeper(
         .and_then(|()| Keeper::new(directory, reactor, token))
         .map(Some)
         .or_environment(
-            format_args!("keep state in {}", directory.display()),
-            "choose a state_directory where you may write",
+            format_args!("store state in {}", directory.display()),
+            "choose a state_directory to which this user may write",
         )
 }
 
@@ -154,10 +155,11 @@ fn rotation_rate(model: &ArrayModel, lu: &LuConfig) -> Option<u16> {
     }
 }
 
-/// Opens every LU of the configuration; returns them as SCSI sees them. `model` is as resolved.
+/// Opens every LU of the configuration. Returns their SCSI descriptions. `model` holds the resolved
+/// parameters of the timing model.
 ///
 /// # Errors
-/// The memory, file or volume of one is not available.
+/// The memory, file or volume of an LU is not available.
 pub fn open_lus(
     config: &ArrayConfig,
     model: Option<&ArrayModel>,
@@ -169,7 +171,7 @@ pub fn open_lus(
         let opened = open_lu(index, lu, storage, reactor)?;
         let reservations = storage.load_reservations(lu.lun, &opened).or_environment(
             format_args!("read the reservations of LUN {}", lu.lun),
-            "state_directory must be readable; remove the LU's file there if they may be forgotten",
+            "make state_directory readable, or remove the LU's file there if the reservations may be lost",
         )?;
         descriptions.push(describe(lu, model, reservations, traits(storage, &opened))?);
         storage.core.attach(lu.lun, opened);
@@ -177,7 +179,7 @@ pub fn open_lus(
     Ok(descriptions)
 }
 
-/// Properties that an LU has from its volume; `None` if it is not in a pool.
+/// Returns the properties of an LU that its volume determines, or `None` if it is not in a pool.
 pub fn traits(storage: &Storage, lu: &Lu) -> Option<VolumeTraits> {
     let Store::Thin { pool, volume } = lu.store else {
         return None;
@@ -190,7 +192,7 @@ pub fn traits(storage: &Storage, lu: &Lu) -> Option<VolumeTraits> {
     })
 }
 
-/// Opens the bytes of `lus[index]`.
+/// Opens the store of `lus[index]`.
 fn open_lu(
     index: usize,
     lu: &LuConfig,
@@ -245,7 +247,7 @@ fn open_memory(lu: &LuConfig) -> Result<MemoryStore<LuMemory>, Failure> {
             "reserve {} bytes of memory for LUN {}",
             lu.size_bytes, lu.lun
         ),
-        "sysctl vm.overcommit_memory=0 lets thin LUs be larger than RAM; or keep it in a file",
+        "set `sysctl vm.overcommit_memory=0` to make thin LUs larger than RAM, or store the LU in a file",
     )?;
     let memory = LuMemory(memory);
     Ok(match lu.store {

@@ -1,4 +1,5 @@
-//! The answer to the operator's `status`, and port states as operator and SCSI name them.
+//! The answer to the operator's `status`, and conversion between port states of the contract and of
+//! SCSI.
 use std::collections::BTreeMap;
 
 use hakaru_contract::PortState;
@@ -48,7 +49,7 @@ fn port_state(state: AccessState) -> Option<PortState> {
         AccessState::ActiveNonOptimized => Some(PortState::NonOptimized),
         AccessState::Standby => Some(PortState::Standby),
         AccessState::Unavailable => Some(PortState::Unavailable),
-        // Ports change state at once.
+        // Not reached: ports change state at once.
         AccessState::Transitioning => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's TCP counters of all the array's connections, closed ones included.
+//! The kernel's TCP counters of all connections of the array, open and closed.
 use std::collections::BTreeMap;
 
 use hakaru_runtime::net::tcp_info::TcpInfo;
@@ -6,30 +6,31 @@ use hakaru_runtime::net::tcp_info::TcpInfo;
 use super::connection::Connection;
 use crate::tcp::{TcpLog, counters};
 
-/// Most connections that are reported. Reading one takes a microsecond, during which none is
-/// served.
+/// Maximum number of connections that are reported. Reading one takes a microsecond, during which
+/// no connection is served.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Counters of the connections.
 #[derive(Default)]
 pub struct Tcp {
     log: TcpLog,
-    /// The sums over closed connections.
+    /// Sums over closed connections.
     closed: BTreeMap<String, f64>,
-    /// There were too many at some time: the sums over closed ones are not known.
-    lost_count: bool,
+    /// Whether more than [`CONNECTIONS_MAX`] connections were open at some time. The sums over
+    /// closed connections are then incomplete.
+    incomplete: bool,
 }
 
 impl Tcp {
-    /// The sums over all connections since the array began, and the states of the open ones; `None`
-    /// if there are, or were, too many.
+    /// Returns the sums over all connections since the array started, and the current states of the
+    /// open connections. Returns `None` if too many connections are, or were, open.
     pub fn counters(
         &mut self,
         connections: &[Option<Connection>],
         open: usize,
     ) -> Option<BTreeMap<String, f64>> {
-        self.lost_count |= open > CONNECTIONS_MAX;
-        if self.lost_count {
+        self.incomplete |= open > CONNECTIONS_MAX;
+        if self.incomplete {
             return None;
         }
         let mut all: Vec<TcpInfo> = Vec::with_capacity(open);
@@ -46,9 +47,10 @@ impl Tcp {
         Some(sums)
     }
 
-    /// A connection is closed.
+    /// Adds the counters of a connection that is about to be closed to the sums over closed
+    /// connections.
     pub fn forget(&mut self, index: usize, connection: &Connection) {
-        if self.lost_count {
+        if self.incomplete {
             return;
         }
         self.log.read(index, connection.socket());

@@ -1,4 +1,4 @@
-//! The configuration checked: nothing is opened or bound before it makes sense as a whole.
+//! Checks of the configuration. They run before anything is opened or bound.
 use std::collections::BTreeSet;
 
 use hakaru_contract::{ArrayConfig, GroupConfig, LoginKeys, LuConfig, PoolConfig, StoreConfig};
@@ -8,19 +8,19 @@ use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use super::pools::POOLS_MAX;
 use crate::failure::Failure;
 
-/// Largest physical block an LU may have.
+/// Largest physical block of an LU, bytes.
 const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
 
-/// Largest LU in memory that is full from the beginning: its maps take 64 MiB.
+/// Largest LU in memory that is full from the beginning, bytes. Its maps take 64 MiB.
 const FULL_BYTES_MAX: u64 = 1 << 40;
 
-/// Longest time a write may be held where there is no space.
+/// Longest time for which a write may wait for space, s.
 const HOLD_S_MAX: u32 = 3600;
 
-/// Checks the whole configuration, each LU and group against the model.
+/// Checks the entire configuration, including each LU and group against the model.
 ///
 /// # Errors
-/// A value is out of its bounds, which the message names.
+/// A value is out of bounds. The message names the value and its bounds.
 pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
     bound("sessions_max", config.sessions_max.into(), 1, 20_000)?;
     bound("spin_us", config.spin_us.into(), 0, 1000)?;
@@ -53,7 +53,8 @@ fn check_target_name(name: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Ranges of RFC 7143 section 13; an array agrees to no FirstBurstLength above its MaxBurstLength.
+/// Checks the ranges of RFC 7143 section 13. An array agrees to no FirstBurstLength above its
+/// MaxBurstLength.
 fn check_keys(keys: &LoginKeys) -> Result<(), Failure> {
     keys.validate()
         .map_err(|error| Failure::usage(&error, &error.hint))?;
@@ -66,20 +67,20 @@ fn check_keys(keys: &LoginKeys) -> Result<(), Failure> {
 }
 
 fn check_lus(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
-    let least = u64::from(config.pools.is_empty());
-    bound("number of lus", config.lus.len() as u64, least, 256)?;
+    let lus_min = u64::from(config.pools.is_empty());
+    bound("number of lus", config.lus.len() as u64, lus_min, 256)?;
     let mut seen = BTreeSet::new();
     for lu in &config.lus {
         if !seen.insert(lu.lun) {
             let message = format!("lus: LUN {} is given twice", lu.lun);
-            return Err(Failure::usage(message, "number them differently"));
+            return Err(Failure::usage(message, "give each LU a different LUN"));
         }
         check_lu(lu, model)?;
     }
     Ok(())
 }
 
-/// Checks an LU on its own.
+/// Checks the configuration of a single LU.
 ///
 /// # Errors
 /// As [`check`].
@@ -97,20 +98,20 @@ fn check_blocks(lu: &LuConfig) -> Result<(), Failure> {
     let block = u64::from(lu.block_bytes);
     if ![512, 4096].contains(&block) {
         let message = format!("lus: LUN {lun} has blocks of {block} bytes");
-        return Err(Failure::usage(message, "block_bytes is 512 or 4096"));
+        return Err(Failure::usage(message, "set block_bytes to 512 or 4096"));
     }
     let physical = lu.physical_block_bytes.unwrap_or(lu.block_bytes);
-    let possible = lu.block_bytes..=PHYSICAL_BLOCK_BYTES_MAX;
-    if !physical.is_power_of_two() || !possible.contains(&physical) {
+    let allowed = lu.block_bytes..=PHYSICAL_BLOCK_BYTES_MAX;
+    if !physical.is_power_of_two() || !allowed.contains(&physical) {
         let message = format!("lus: LUN {lun} has physical blocks of {physical} bytes");
         return Err(Failure::usage(
             message,
-            "physical_block_bytes is a power of two from block_bytes to 65 536",
+            "set physical_block_bytes to a power of two from block_bytes to 65536",
         ));
     }
     if lu.size_bytes == 0 || !lu.size_bytes.is_multiple_of(block) {
         let message = format!("lus: LUN {lun} has {} bytes", lu.size_bytes);
-        let hint = format!("size_bytes is a multiple of {block}, not 0");
+        let hint = format!("set size_bytes to a multiple of {block} above 0");
         return Err(Failure::usage(message, hint));
     }
     Ok(())
@@ -122,15 +123,15 @@ fn check_placement(lu: &LuConfig, model: &Array) -> Result<(), Failure> {
         let message = format!("lus: LUN {lun} has no placement on the modelled drives");
         return Err(Failure::usage(
             message,
-            "give placement.group and placement.offset_bytes",
+            "set placement.group and placement.offset_bytes",
         ));
     };
     let Some(capacity) = model.group_capacity_bytes(place.group) else {
         let message = format!(
-            "lus: LUN {lun} lies on group {}, which the model lacks",
+            "lus: LUN {lun} is placed on group {}, which the model lacks",
             place.group
         );
-        return Err(Failure::usage(message, "groups count from 0"));
+        return Err(Failure::usage(message, "groups are numbered from 0"));
     };
     match place.offset_bytes.checked_add(lu.size_bytes) {
         Some(end) if end <= capacity => Ok(()),
@@ -139,12 +140,12 @@ fn check_placement(lu: &LuConfig, model: &Array) -> Result<(), Failure> {
                 "lus: LUN {lun} ends beyond the {capacity} bytes of group {}",
                 place.group
             ),
-            "make it smaller, or move it forward",
+            "reduce size_bytes or placement.offset_bytes",
         )),
     }
 }
 
-/// Contents that an LU in memory is declared to have.
+/// Checks the declared initial contents of an LU in memory.
 fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
     let StoreConfig::Memory {
         fill_seed,
@@ -158,14 +159,14 @@ fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
         let message = format!("lus: LUN {lun} has fill_compressible_percent {percent}");
         return Err(Failure::usage(
             message,
-            "0 to 100, and only together with fill_seed",
+            "it must be 0 to 100, and requires fill_seed if it is not 0",
         ));
     }
     if fill_seed.is_some() && lu.size_bytes > FULL_BYTES_MAX {
         let message = format!("lus: LUN {lun} has {} bytes and fill_seed", lu.size_bytes);
         return Err(Failure::usage(
             message,
-            "an LU that is full from the beginning has at most 1 TiB",
+            "an LU with fill_seed may have at most 1 TiB",
         ));
     }
     Ok(())
@@ -173,10 +174,10 @@ fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
 
 fn check_pools(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
     if config.pools.len() > POOLS_MAX {
-        let message = format!("pools: {} given", config.pools.len());
+        let message = format!("pools has {} entries", config.pools.len());
         return Err(Failure::usage(
             message,
-            format_args!("at most {POOLS_MAX} are possible"),
+            format_args!("an array may have at most {POOLS_MAX} pools"),
         ));
     }
     let mut names = BTreeSet::new();
@@ -185,12 +186,12 @@ fn check_pools(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failur
         check_pool(pool)?;
         if !names.insert(&pool.name) || !directories.insert(&pool.directory) {
             let message = format!(
-                "pools: {:?} in {:?} is given twice",
+                "pools: the name {:?} or the directory {:?} is given twice",
                 pool.name, pool.directory
             );
             return Err(Failure::usage(
                 message,
-                "give each a name and a directory of its own",
+                "give each pool a unique name and directory",
             ));
         }
         for group in &pool.groups {
@@ -202,71 +203,71 @@ fn check_pools(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failur
             && !names.contains(pool)
         {
             let message = format!(
-                "lus: LUN {} is in pool {pool:?}, which is not given",
+                "lus: LUN {} is in pool {pool:?}, which is not configured",
                 lu.lun
             );
-            return Err(Failure::usage(message, "name one of the pools"));
+            return Err(Failure::usage(message, "name one of `pools`"));
         }
     }
     Ok(())
 }
 
 fn check_pool(pool: &PoolConfig) -> Result<(), Failure> {
-    let usage = |what: &str, hint: String| {
+    let usage = |problem: &str, hint: String| {
         Err(Failure::usage(
-            format_args!("pools: {:?}: {what}", pool.name),
+            format_args!("pools: {:?}: {problem}", pool.name),
             hint,
         ))
     };
     if !hakaru_pool::name_is_valid(&pool.name) {
-        return usage("is not a valid name", Refusal::NameInvalid.to_string());
+        return usage("the name is not valid", Refusal::NameInvalid.to_string());
     }
     if !pool.page_bytes.is_power_of_two()
         || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&pool.page_bytes)
     {
-        let hint = format!("a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}");
+        let hint = format!("it must be a power of two from {PAGE_BYTES_MIN} to {PAGE_BYTES_MAX}");
         return usage(&format!("page_bytes is {}", pool.page_bytes), hint);
     }
     if !(1..=100).contains(&pool.soft_threshold_percent) {
-        let what = format!("soft_threshold_percent is {}", pool.soft_threshold_percent);
-        return usage(&what, "it must be 1 to 100".to_owned());
+        let problem = format!("soft_threshold_percent is {}", pool.soft_threshold_percent);
+        return usage(&problem, "it must be 1 to 100".to_owned());
     }
     if pool.hold_when_full_s > HOLD_S_MAX {
-        let what = format!("hold_when_full_s is {}", pool.hold_when_full_s);
-        return usage(&what, format!("it must be 0 to {HOLD_S_MAX}"));
+        let problem = format!("hold_when_full_s is {}", pool.hold_when_full_s);
+        return usage(&problem, format!("it must be 0 to {HOLD_S_MAX}"));
     }
     Ok(())
 }
 
-/// Checks a group's name, and its place on the modelled drives.
+/// Checks the name of a group, and its placement on the modelled drives.
 ///
 /// # Errors
 /// As [`check`].
 pub fn check_group(pool: &str, group: &GroupConfig, model: Option<&Array>) -> Result<(), Failure> {
-    let usage = |what: &str, hint: &str| {
-        let message = format!("pool {pool:?}: group {:?} {what}", group.name);
+    let usage = |problem: &str, hint: &str| {
+        let message = format!("pool {pool:?}: group {:?} {problem}", group.name);
         Err(Failure::usage(message, hint))
     };
     if !hakaru_pool::name_is_valid(&group.name) {
-        return usage("is not a valid name", &Refusal::NameInvalid.to_string());
+        return usage("has an invalid name", &Refusal::NameInvalid.to_string());
     }
     let Some(model) = model else { return Ok(()) };
     let Some(place) = group.placement else {
         return usage(
             "has no placement on the modelled drives",
-            "give placement.group and placement.offset_bytes",
+            "set placement.group and placement.offset_bytes",
         );
     };
     let end = place.offset_bytes.checked_add(group.size_bytes);
     match (model.group_capacity_bytes(place.group), end) {
         (Some(capacity), Some(end)) if end <= capacity => Ok(()),
         (None, _) => usage(
-            "lies on a group that the model lacks",
-            "groups count from 0",
+            "is placed on a group that the model lacks",
+            "groups are numbered from 0",
         ),
         _ => usage(
             "ends beyond the modelled group",
-            "make it smaller, or move it forward",
+            "reduce size_bytes or placement.offset_bytes",
         ),
     }
 }

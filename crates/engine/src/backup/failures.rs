@@ -1,4 +1,5 @@
-//! Failures of a job as failures of the engine: class, message with the job and the LU, hint.
+//! Conversion of the errors of a job into failures of the engine, each with class, message and
+//! hint. The message names the job and the LU.
 use std::io;
 
 use hakaru_backup::{Job, JobError, Side};
@@ -8,12 +9,13 @@ use hakaru_contract::{ConfigError, ErrorClass};
 use crate::failure::Failure;
 use crate::nexus_failure;
 
-/// The configuration is invalid.
+/// Returns the failure of an invalid configuration.
 pub fn usage_of(error: &ConfigError) -> Failure {
     Failure::usage(error, &error.hint)
 }
 
-/// `vm1, destination (LUN 0 of iqn.… at 192.0.2.1:3260)`.
+/// Returns the job, the side and its LU, such as `vm1, destination (LUN 0 of iqn.… at
+/// 192.0.2.1:3260)`.
 fn place_of(job: &BackupJob, side: Side) -> String {
     let lu = match side {
         Side::Source => &job.source,
@@ -26,13 +28,13 @@ fn place(lu: &Lu) -> String {
     format!("LUN {} of {} at {}", lu.lun, lu.target_name, lu.portal)
 }
 
-/// A portal cannot be reached.
+/// Returns the failure of a portal that cannot be reached.
 pub fn of_connect(job: &BackupJob, side: Side, error: &io::Error) -> Failure {
     nexus_failure::of_connect(&place_of(job, side), error)
 }
 
-/// The job failed, or its copy differs from the source. The message states how much had been
-/// written.
+/// Returns the failure of a job that failed, or whose copy differs from the source. The message
+/// states the number of bytes written before.
 pub fn of_job(job: &Job, error: &JobError) -> Failure {
     let config = job.config();
     let mut failure = match error {
@@ -40,10 +42,10 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
         JobError::Config(error) => Failure::usage(error, &error.hint),
         JobError::ReadOnly => Failure::usage(
             format_args!(
-                "{}: it is write-protected",
+                "{}: the LU is write-protected",
                 place_of(config, Side::Destination)
             ),
-            "name a destination LU that takes writes",
+            "name a destination LU that accepts writes",
         ),
         JobError::Full { offset_bytes } => Failure::peer(
             format_args!(
@@ -64,11 +66,11 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
         JobError::Compression(_) => Failure::new(
             ErrorClass::Internal,
             format_args!("{}: {error}", config.name),
-            "is there memory left?",
+            "check that memory is available",
         ),
         JobError::Read { .. } => Failure::peer(
             format_args!("{} (from {}): {error}", config.name, place(&config.source)),
-            "look at the array's own log",
+            "see the array's own log",
         ),
         JobError::Write { .. } | JobError::Flush(_) | JobError::ReadBack { .. } => Failure::peer(
             format_args!(
@@ -76,7 +78,7 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
                 config.name,
                 place(&config.destination)
             ),
-            "look at the array's own log",
+            "see the array's own log",
         ),
     };
     let written = job.counters().written_bytes;

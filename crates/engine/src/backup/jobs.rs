@@ -1,4 +1,4 @@
-//! The jobs and the sockets of their streams.
+//! The jobs, and the sockets of their streams.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
 use crate::tcp::{self, TcpLog};
 
-/// Sessions that log in at the same time.
+/// Maximum number of sessions that log in at the same time.
 const LOGINS_MAX: usize = 64;
 
 /// All jobs of the engine.
 pub struct Jobs<'r> {
     sockets: Sockets<'r>,
-    crew: Crew,
+    job_set: JobSet,
     /// Number of jobs that have begun to log in.
     opened: usize,
     /// Last TCP counters of each socket.
@@ -35,7 +35,7 @@ pub struct Jobs<'r> {
 
 /// The jobs and their state.
 #[derive(Default)]
-struct Crew {
+struct JobSet {
     jobs: Vec<Job>,
     /// Job and leg of each socket.
     legs: Vec<(usize, Leg)>,
@@ -61,7 +61,7 @@ impl<'r> Jobs<'r> {
         settings: &Settings,
     ) -> Result<Jobs<'r>, Failure> {
         let mut sockets = Sockets::new(reactor, settings.timeout, SocketOptions::default());
-        let mut crew = Crew::default();
+        let mut job_set = JobSet::default();
         for (index, job) in config.jobs.iter().enumerate() {
             let first = sockets.count();
             let job = Job::new(Arc::new(job.clone()), settings, index, first);
@@ -72,15 +72,15 @@ impl<'r> Jobs<'r> {
                 };
                 let field = format!("jobs[{index}].{field}.portal");
                 sockets.add(parse_address(&field, &lu.portal)?);
-                crew.legs.push((index, leg));
-                crew.redirects.push(None);
+                job_set.legs.push((index, leg));
+                job_set.redirects.push(None);
             }
-            crew.first.push(first);
-            crew.jobs.push(job);
+            job_set.first.push(first);
+            job_set.jobs.push(job);
         }
         Ok(Jobs {
             sockets,
-            crew,
+            job_set,
             opened: 0,
             tcp: TcpLog::default(),
         })
@@ -88,105 +88,113 @@ impl<'r> Jobs<'r> {
 
     /// Starts the login of more jobs.
     pub fn open_more(&mut self) {
-        while self.opened < self.crew.jobs.len() && self.logging_in() < LOGINS_MAX {
+        while self.opened < self.job_set.jobs.len() && self.logging_in() < LOGINS_MAX {
             let job = self.opened;
             self.opened += 1;
-            for leg in self.crew.jobs[job].legs() {
-                let index = self.crew.first[job] + leg.0;
-                self.sockets.connect(index, &mut self.crew);
+            for leg in self.job_set.jobs[job].legs() {
+                let index = self.job_set.first[job] + leg.0;
+                self.sockets.connect(index, &mut self.job_set);
             }
         }
     }
 
-    /// Returns the number of sessions that are logging in. Jobs become ready about in order.
+    /// Returns the approximate number of sessions that are logging in. Jobs become ready about in
+    /// order.
     fn logging_in(&self) -> usize {
-        let open = &self.crew.jobs[self.crew.ready.min(self.opened)..self.opened];
+        let open = &self.job_set.jobs[self.job_set.ready.min(self.opened)..self.opened];
         open.iter().map(|job| job.legs().count()).sum()
     }
 
     pub fn all_ready(&self) -> bool {
-        self.crew.ready == self.crew.jobs.len()
+        self.job_set.ready == self.job_set.jobs.len()
     }
 
-    /// Returns whether every job has written all data that it read, to stable storage.
+    /// Returns whether every job has written all data that it read to stable storage.
     pub fn all_copied(&self) -> bool {
-        self.crew.copied == self.crew.jobs.len()
+        self.job_set.copied == self.job_set.jobs.len()
     }
 
-    /// Returns whether every copy that is to be verified has been.
+    /// Returns whether every copy that is configured for it has been verified.
     pub fn all_verified(&self) -> bool {
         let wanted = self.jobs().filter(|job| job.config().verify).count();
-        self.crew.verified == wanted
+        self.job_set.verified == wanted
     }
 
     pub fn all_logged_out(&self) -> bool {
-        self.crew.logged_out == self.crew.legs.len()
+        self.job_set.logged_out == self.job_set.legs.len()
     }
 
-    /// Calls `act` for every job.
-    pub fn each(&mut self, now: Time, act: impl Fn(&mut Job, Time, &mut Latencies)) {
-        for job in 0..self.crew.jobs.len() {
-            act(&mut self.crew.jobs[job], now, &mut self.crew.latencies);
-            self.sockets.flush(self.crew.first[job], &mut self.crew);
+    /// Calls `act` for every job, and sends the resulting data.
+    pub fn for_each(&mut self, now: Time, act: impl Fn(&mut Job, Time, &mut Latencies)) {
+        for job in 0..self.job_set.jobs.len() {
+            act(
+                &mut self.job_set.jobs[job],
+                now,
+                &mut self.job_set.latencies,
+            );
+            self.sockets
+                .flush(self.job_set.first[job], &mut self.job_set);
         }
     }
 
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
-        self.crew.jobs.iter()
+        self.job_set.jobs.iter()
     }
 
     pub fn latencies(&mut self) -> &mut Latencies {
-        &mut self.crew.latencies
+        &mut self.job_set.latencies
     }
 
-    /// Returns the failure that ends the engine at once.
+    /// Removes and returns the failure that ends the engine at once.
     pub fn take_fatal(&mut self) -> Option<Failure> {
-        self.crew.fatal.take()
+        self.job_set.fatal.take()
     }
 
-    /// Returns the failure of the first copy that differs.
+    /// Removes and returns the failure of the first copy that differs.
     pub fn take_mismatch(&mut self) -> Option<Failure> {
-        self.crew.mismatch.take()
+        self.job_set.mismatch.take()
     }
 
-    /// Instant at which [`Jobs::handle_timeouts`] is due.
+    /// Returns the instant at which [`Jobs::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.sockets.poll_timeout()
     }
 
     pub fn handle_timeouts(&mut self) {
-        self.sockets.handle_timeouts(clock::now(), &mut self.crew);
+        self.sockets
+            .handle_timeouts(clock::now(), &mut self.job_set);
     }
 
     pub fn handle_event(&mut self, event: Event) {
-        self.sockets.handle_event(event, &mut self.crew);
+        self.sockets.handle_event(event, &mut self.job_set);
     }
 
     /// Visits the TCP counters of each job's connections, as entity and counters. A closed
     /// connection keeps its last values.
-    pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+    pub fn visit_tcp(&mut self, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         for index in 0..self.sockets.count() {
             if let Some(socket) = self.sockets.socket(index) {
                 self.tcp.read(index, socket);
             }
         }
-        for (job, first) in self.crew.jobs.iter().zip(&self.crew.first) {
+        for (job, first) in self.job_set.jobs.iter().zip(&self.job_set.first) {
             let of_job = self.tcp.of(*first..first + job.legs().count());
             for side in [Side::Source, Side::Destination] {
                 let streams = of_job.clone().skip(side as usize).step_by(2);
                 let entity = format!("tcp/{}/{}", job.config().name, side.name());
-                see(entity, tcp::counters(streams));
+                visit(entity, tcp::counters(streams));
             }
         }
     }
 
-    /// Facts for `ready`: both LUs and the keys of the first job, and the parts of every copy.
+    /// Returns the facts for `ready`: both LUs and the keys of the first job, and the parts of
+    /// every copy.
     pub fn facts(&self) -> BTreeMap<String, Value> {
         let mut facts = BTreeMap::from([
-            ("jobs".to_owned(), json!(self.crew.jobs.len())),
-            ("sessions".to_owned(), json!(self.crew.legs.len())),
+            ("jobs".to_owned(), json!(self.job_set.jobs.len())),
+            ("sessions".to_owned(), json!(self.job_set.legs.len())),
         ]);
-        if let Some(job) = self.crew.jobs.first() {
+        if let Some(job) = self.job_set.jobs.first() {
             for (side, leg) in [Side::Source, Side::Destination]
                 .into_iter()
                 .zip(job.legs())
@@ -216,8 +224,8 @@ impl<'r> Jobs<'r> {
     }
 }
 
-impl Crew {
-    fn take_event(&mut self, index: usize, event: JobEvent) {
+impl JobSet {
+    fn handle_event_of(&mut self, index: usize, event: JobEvent) {
         let job = &self.jobs[index];
         match event {
             JobEvent::Ready => self.ready += 1,
@@ -246,7 +254,7 @@ impl Crew {
     }
 }
 
-impl Machines for Crew {
+impl Machines for JobSet {
     fn handle_connected(&mut self, now: Time, index: usize) {
         let (job, leg) = self.legs[index];
         self.jobs[job].handle_connected(now, leg);
@@ -291,7 +299,7 @@ impl Machines for Crew {
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {
         let (job, _) = self.legs[index];
         while let Some(event) = self.jobs[job].poll_event() {
-            self.take_event(job, event);
+            self.handle_event_of(job, event);
         }
         self.redirects[index].take()
     }

@@ -36,7 +36,8 @@ impl Meter {
         self.measuring = false;
     }
 
-    /// Takes and sends a sample: the sum, each job and its connections, the interval's histograms.
+    /// Takes and sends a sample: the sums, each job and its connections, and the histograms of the
+    /// interval.
     pub fn sample(&mut self, at: Time, jobs: &mut Jobs<'_>, control: &Control) {
         let mut counters = BTreeMap::new();
         let mut sum = Counters::default();

@@ -1,14 +1,17 @@
-//! The `backup` engine: image backup jobs in one thread, each over iSCSI sessions of its own.
+//! The `backup` engine: image backup jobs in one thread, each over its own iSCSI sessions.
 //!
-//! 1. check the configuration, log in and survey every LU, see that every image fits: `ready`;
-//! 2. at the instant of `start` every job begins: `measure`, until all jobs are done, the time is over
-//!    or `stop` arrives; then `drain`: data in memory are written and flushed;
-//! 3. `verify`: copies configured for it are read back and compared; skipped after a `stop`;
-//! 4. the sessions log out: `result`.
+//! 1. Check the configuration, log in, survey every LU, and check that every image fits. Then send
+//!    `ready`.
+//! 2. At the instant of `start`, every job begins. Phase `measure` lasts until all jobs are done,
+//!    the time limit has passed, or `stop` arrives. In phase `drain`, data in memory is written and
+//!    flushed.
+//! 3. In phase `verify`, the copies configured for it are read back and compared. Skipped after a
+//!    `stop`.
+//! 4. The sessions log out. Then send `result`.
 //!
 //! A job that fails ends the engine with an error that names it, because results without that job
-//! are no valid measurement. Compression and digests run on the same thread and are part of its CPU
-//! time.
+//! are not a valid measurement. Compression and digests run on the same thread and are part of its
+//! CPU time.
 mod failures;
 mod jobs;
 mod meter;
@@ -29,16 +32,16 @@ use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 use crate::secret;
 
-/// Events taken from the reactor at a time.
+/// Maximum number of events taken from the reactor at a time.
 const EVENTS: usize = 256;
-/// Time for sessions to log out; targets that do not answer are abandoned.
+/// Time for sessions to log out. Targets that do not answer in time are abandoned.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the `backup` engine until its work is done.
 ///
 /// # Errors
-/// An invalid configuration, LUs that do not fit, a lost session, a failed read or write, or a copy
-/// that differs.
+/// The configuration is invalid, an image does not fit, a session is lost, a read or write fails,
+/// or a copy differs.
 pub fn run(config: &BackupConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
     let mut engine = Engine::new(config, reactor)?;
@@ -64,7 +67,7 @@ struct Engine<'r> {
     jobs: Jobs<'r>,
     samples: Schedule,
     meter: Meter,
-    /// A `stop` has arrived.
+    /// Whether a `stop` has arrived.
     stopped: bool,
 }
 
@@ -79,8 +82,8 @@ impl<'r> Engine<'r> {
             seed: u64::from_ne_bytes(seed),
         };
         process::reserve_descriptors(config.sessions() as u64).or_environment(
-            "hold two sockets for every stream",
-            "raise it with `ulimit -n`, or use fewer jobs or streams",
+            "open two sockets for every stream",
+            "raise the limit with `ulimit -n`, or use fewer jobs or streams",
         )?;
         Ok(Engine {
             reactor,
@@ -99,7 +102,8 @@ impl<'r> Engine<'r> {
             match self.turn(control, Time::MAX)? {
                 Some(Order::Stop) => return Ok(false),
                 Some(Order::Start(_)) => {
-                    return Err(Failure::usage("`start` before `ready`", "wait for `ready`"));
+                    let message = "order `start` arrived before `ready`";
+                    return Err(Failure::usage(message, "send `start` after `ready`"));
                 }
                 None => self.jobs.open_more(),
             }
@@ -108,7 +112,7 @@ impl<'r> Engine<'r> {
         Ok(true)
     }
 
-    /// Runs the jobs, from `ready` to the last logout.
+    /// Runs the jobs from `ready` to the last logout.
     fn work(&mut self, config: &BackupConfig, control: &mut Control) -> Result<(), Failure> {
         if let Some(start) = self.wait_for_start(control)? {
             self.copy(config, start, control)?;
@@ -120,8 +124,8 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Waits for `start` and its instant and keeps the sessions alive. Returns `None` after a
-    /// `stop`.
+    /// Waits for the instant of `start`, and keeps the sessions alive meanwhile. Returns `None`
+    /// after a `stop`.
     fn wait_for_start(&mut self, control: &mut Control) -> Result<Option<Time>, Failure> {
         let mut start = Time::MAX;
         loop {
@@ -150,12 +154,12 @@ impl<'r> Engine<'r> {
             0.0 => Time::MAX,
             seconds => begun + Duration::from_secs_f64(seconds),
         };
-        self.jobs.each(begun, |job, now, _| job.begin(now));
+        self.jobs.for_each(begun, |job, now, _| job.begin(now));
         while !self.jobs.all_copied() && clock::now() < limit && !self.stopped {
             self.step(control, limit)?;
         }
         self.enter("drain", control);
-        self.jobs.each(clock::now(), |job, now, _| job.end(now));
+        self.jobs.for_each(clock::now(), |job, now, _| job.end(now));
         while !self.jobs.all_copied() {
             self.step(control, Time::MAX)?;
         }
@@ -164,14 +168,15 @@ impl<'r> Engine<'r> {
 
     fn verify(&mut self, control: &mut Control) -> Result<(), Failure> {
         self.enter("verify", control);
-        self.jobs.each(clock::now(), |job, now, _| job.verify(now));
+        self.jobs
+            .for_each(clock::now(), |job, now, _| job.verify(now));
         while !self.jobs.all_verified() && !self.stopped {
             self.step(control, Time::MAX)?;
         }
         Ok(())
     }
 
-    /// Begins a phase; counters change phase at the same instant.
+    /// Begins a phase, and takes a sample at the same instant.
     fn enter(&mut self, phase: &str, control: &mut Control) {
         let now = clock::now();
         self.samples.due(now);
@@ -184,7 +189,7 @@ impl<'r> Engine<'r> {
         control.phase(phase, now);
     }
 
-    /// Runs one turn of the loop, until the next sample or `until` at the latest.
+    /// Runs one turn of the loop, at most until the next sample or `until`.
     fn step(&mut self, control: &mut Control, until: Time) -> Result<(), Failure> {
         let until = until.min(self.samples.next().unwrap_or(Time::MAX));
         if self.turn(control, until)? == Some(Order::Stop) {
@@ -203,7 +208,7 @@ impl<'r> Engine<'r> {
 
     fn log_out(&mut self, control: &mut Control) -> Result<(), Failure> {
         let patience = clock::now() + LOGOUT_PATIENCE;
-        self.jobs.each(clock::now(), Job::log_out);
+        self.jobs.for_each(clock::now(), Job::log_out);
         while !self.jobs.all_logged_out() && clock::now() < patience {
             self.turn(control, patience)?;
         }

@@ -22,10 +22,10 @@ impl Default for Leaving {
 }
 
 impl Leaving {
-    /// Least number of packets worth handing to the writer's thread. Smaller batches are written by
-    /// the thread that read them, super-frames too: writing those is mostly copying, which is
-    /// faster on the processor that has the bytes in its cache, and on two processors the hosts
-    /// need the other one for their own copying.
+    /// Least number of packets worth handing to the writer's thread. The thread that read them
+    /// writes smaller batches itself, super-frames included. Writing a super-frame is mostly
+    /// copying, which is faster on the processor that has the bytes in its cache. On two
+    /// processors, the hosts need the other processor for their own copying.
     const HANDED_OVER_MIN: usize = 16;
 
     pub(super) fn push(&mut self, frame: OutFrame) {
@@ -42,12 +42,12 @@ impl Leaving {
     }
 
     /// Returns whether the batch is large enough to wake the writer's thread for it.
-    pub(super) fn is_much(&self) -> bool {
+    pub(super) fn is_large(&self) -> bool {
         self.frames.len() >= Self::HANDED_OVER_MIN
     }
 
-    /// Due instants of the frames. Kept until the batch is cleared, also after the frames were
-    /// released.
+    /// Returns the due instants of the frames. They are kept until the batch is cleared, even after
+    /// the frames were released.
     pub(super) fn dues(&self) -> &[Time] {
         &self.dues
     }

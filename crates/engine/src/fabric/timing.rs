@@ -1,36 +1,40 @@
-//! Lead times of the `fabric` engine: how long before a frame is due its write begins, so that the
-//! frame reaches the interface on time.
+//! Lead times of the `fabric` engine. A write begins by the lead time before the frame is due, so
+//! that the frame reaches the interface on time.
 use std::time::Duration;
 
 use hakaru_units::Time;
 
-/// Lead time of one interface: how long before its due instant a write begins. Interfaces differ,
-/// because the receiver behind an interface takes the frame within the same call.
+/// Lead time of one interface. Interfaces differ, because the receiver behind an interface
+/// processes the frame within the same call.
 ///
-/// After a pause the code and data of a write, the kernel's included, have left the caches. The
-/// write then takes 5 to 50 µs (measured with the interface's own time stamps), where a frame that
-/// follows others takes 2 µs. The first write after a pause therefore begins earlier by the median
-/// duration of the last such writes: half of the frames are early, half late, and the mean delay is
-/// the configured one. A frame that follows another one closely is written at its due instant.
+/// After a pause, the code and data of a write, including those of the kernel, have left the
+/// caches. The write then takes 5 to 50 µs (measured with the interface's own time stamps), while a
+/// frame that follows others takes 2 µs. The first write after a pause therefore begins earlier, by
+/// the median duration of the last such writes. Half of the frames are early, half are late, and
+/// the mean delay is the configured one. A frame that closely follows another is written at its due
+/// instant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lead {
     /// Durations of the last writes after a pause, ns; the oldest is at `next`.
-    took: [u64; Lead::KEPT],
+    durations: [u64; Lead::DURATIONS],
     /// Number of durations recorded.
     known: usize,
     next: usize,
     /// Median of the durations, ns.
     ns: u64,
     /// Instant of the last write to this interface.
-    wrote: Time,
+    last_write: Time,
 }
 
 impl Lead {
-    const KEPT: usize = 31;
+    /// Number of durations of which the median is taken.
+    const DURATIONS: usize = 31;
+    /// Longest lead time, ns.
     const NS_MAX: u64 = 60_000;
+    /// Shortest time without a write that counts as a pause, ns.
     const PAUSE_NS: u64 = 200_000;
 
-    /// Instant at which to begin writing a frame that is due at `due`.
+    /// Returns the instant at which to begin writing a frame that is due at `due`.
     pub(super) fn begin(&self, due: Time) -> Time {
         if self.after_pause(due) {
             Time(due.as_ns().saturating_sub(self.ns))
@@ -41,7 +45,7 @@ impl Lead {
 
     /// Returns whether a write at `at` is the first after a pause.
     pub(super) fn after_pause(&self, at: Time) -> bool {
-        at.ns_since(self.wrote) > Self::PAUSE_NS
+        at.ns_since(self.last_write) > Self::PAUSE_NS
     }
 
     /// Returns the lead time of a write after a pause.
@@ -49,17 +53,17 @@ impl Lead {
         Duration::from_nanos(self.ns)
     }
 
-    /// Notes the instant of a write.
-    pub(super) fn wrote(&mut self, at: Time) {
-        self.wrote = at;
+    /// Records the instant of a write.
+    pub(super) fn record_write(&mut self, at: Time) {
+        self.last_write = at;
     }
 
-    /// Notes how long a write after a pause took to reach the interface, ns.
-    pub(super) fn took(&mut self, ns: u64) {
-        self.took[self.next] = ns;
-        self.next = (self.next + 1) % Self::KEPT;
-        self.known = (self.known + 1).min(Self::KEPT);
-        let mut sorted = self.took;
+    /// Records the time that a write after a pause took to reach the interface, ns.
+    pub(super) fn record_duration(&mut self, ns: u64) {
+        self.durations[self.next] = ns;
+        self.next = (self.next + 1) % Self::DURATIONS;
+        self.known = (self.known + 1).min(Self::DURATIONS);
+        let mut sorted = self.durations;
         let sorted = &mut sorted[..self.known];
         sorted.sort_unstable();
         self.ns = sorted[self.known / 2].min(Self::NS_MAX);
@@ -71,27 +75,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lead_is_the_median_of_the_last_writes_and_for_the_first_frame_after_a_pause() {
+    fn a_lead_is_the_median_of_the_last_writes_and_applies_to_the_first_frame_after_a_pause() {
         let mut lead = Lead::default();
-        lead.took(30_000);
+        lead.record_duration(30_000);
         assert_eq!(lead.duration(), Duration::from_micros(30), "at once");
-        lead.took(9_000);
-        lead.took(10_000);
+        lead.record_duration(9_000);
+        lead.record_duration(10_000);
         assert_eq!(
             lead.duration(),
             Duration::from_micros(10),
             "one slow write does not move the median"
         );
         for n in 0..20_000_u64 {
-            lead.took(10_000 + n * 7919 % 100 * 100);
+            lead.record_duration(10_000 + n * 7919 % 100 * 100);
         }
         let ns = lead.duration().as_nanos() as u64;
         assert!((13_500..=16_500).contains(&ns), "{ns}");
-        lead.wrote(Time(1_000_000));
+        lead.record_write(Time(1_000_000));
         assert_eq!(lead.begin(Time(1_100_000)), Time(1_100_000));
         assert_eq!(lead.begin(Time(2_000_000)), Time(2_000_000 - ns));
-        for _ in 0..Lead::KEPT {
-            lead.took(1_000_000);
+        for _ in 0..Lead::DURATIONS {
+            lead.record_duration(1_000_000);
         }
         assert_eq!(lead.duration(), Duration::from_nanos(Lead::NS_MAX));
     }

@@ -1,4 +1,5 @@
-//! Failures of a VM as failures of the engine: class, message with the VM and its portal, hint.
+//! Conversion of the errors of a VM into failures of the engine, each with class, message and hint.
+//! The message names the VM and its destination.
 use std::io;
 
 use hakaru_contract::initiator::{Destination, Vm};
@@ -9,12 +10,12 @@ use hakaru_load::{Corruption, Op, VmError};
 use crate::failure::Failure;
 use crate::nexus_failure;
 
-/// The configuration is invalid.
+/// Returns the failure of an invalid configuration.
 pub fn usage_of(error: &ConfigError) -> Failure {
     Failure::usage(error, &error.hint)
 }
 
-/// `vm3 (iqn.… at 192.0.2.1:3260)`.
+/// Returns the VM and its destination, such as `vm3 (iqn.… at 192.0.2.1:3260)`.
 fn place_of(vm: &Vm) -> String {
     match &vm.destination {
         Destination::Iscsi {
@@ -26,12 +27,12 @@ fn place_of(vm: &Vm) -> String {
     }
 }
 
-/// The portal cannot be reached.
+/// Returns the failure of a portal that cannot be reached.
 pub fn of_connect(vm: &Vm, error: &io::Error) -> Failure {
     nexus_failure::of_connect(&place_of(vm), error)
 }
 
-/// The VM failed.
+/// Returns the failure of a VM.
 pub fn of_vm(vm: &Vm, error: &VmError) -> Failure {
     match error {
         VmError::Config(error) => {
@@ -42,7 +43,7 @@ pub fn of_vm(vm: &Vm, error: &VmError) -> Failure {
     }
 }
 
-/// A read returned data that the VM never wrote.
+/// Returns the failure of a read that returned data other than the VM had written.
 pub fn of_corruption(vm: &Vm, corruption: &Corruption) -> Failure {
     Failure::new(
         ErrorClass::Verification,
@@ -51,18 +52,18 @@ pub fn of_corruption(vm: &Vm, corruption: &Corruption) -> Failure {
     )
 }
 
-/// A request failed; the load continues.
+/// Returns the failure of an iSCSI request, after which the load continues.
 pub fn of_request(vm: &Vm, op: Op, error: &TaskError) -> Failure {
     let op = if op == Op::Read { "read" } else { "write" };
     Failure::peer(
         format!("{}: a {op} failed: {error}", place_of(vm)),
-        "counted as `errors`; look at the array's own log",
+        "see the array's own log; the counter `errors` counts failed requests",
     )
 }
 
-/// A request to a file failed; the load continues.
+/// Returns the failure of a request to a file, after which the load continues.
 pub fn of_file_request(vm: &Vm, op: Op, error: &io::Error) -> Failure {
     let op = if op == Op::Read { "read" } else { "write" };
-    let hint = "counted as `errors`; is the device whole, and is there space?";
+    let hint = "check the device and its free space; the counter `errors` counts failed requests";
     Failure::environment(format!("{}: a {op} failed: {error}", place_of(vm)), hint)
 }

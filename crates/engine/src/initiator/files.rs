@@ -1,5 +1,5 @@
-//! VMs whose destination is a file or block device of this machine: the same loads, through a
-//! [`FileQueue`].
+//! VMs whose destination is a file or block device of this machine. They run the same loads as
+//! iSCSI VMs, through a [`FileQueue`].
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::failures::{of_corruption, of_file_request, usage_of};
 use super::ledger::Ledger;
 use crate::failure::{Failure, OrEnvironment};
 
-/// The queue's token; sessions have the small numbers.
+/// Token of the queue. Sessions have smaller tokens.
 const TOKEN: Token = Token(1 << 32);
 
-struct Place {
+struct FileVm {
     vm: Vm,
     load: Load,
     file: FileHandle,
@@ -39,8 +39,8 @@ struct Place {
 pub struct Files {
     queue: FileQueue<PageBuffer>,
     settings: Arc<Settings>,
-    places: Vec<Place>,
-    /// A completed request still to be handled. A request that the page cache serves completes
+    vms: Vec<FileVm>,
+    /// A completed request that is not handled yet. A request that the page cache serves completes
     /// during its submission.
     next_done: Option<FileDone<PageBuffer>>,
 }
@@ -52,13 +52,13 @@ impl Files {
         Ok(Files {
             queue,
             settings,
-            places: Vec::new(),
+            vms: Vec::new(),
             next_done: None,
         })
     }
 
-    /// Opens the destination of a VM, the `index`th of the configuration. Never creates a file: a
-    /// mistyped path must fail.
+    /// Opens the destination of a VM, which is the `index`th of the configuration. Never creates a
+    /// file, because a mistyped path must fail.
     pub fn add(&mut self, vm: &Vm, index: usize) -> Result<(), Failure> {
         let Destination::File { path, direct } = &vm.destination else {
             unreachable!("the caller checked the destination")
@@ -83,7 +83,7 @@ impl Files {
             load = load.with_verifier(Verifier::new(volume_id(path), run, block_bytes, payload));
         }
         let vm = vm.clone();
-        self.places.push(Place {
+        self.vms.push(FileVm {
             vm,
             load,
             file,
@@ -96,12 +96,12 @@ impl Files {
     }
 
     pub fn count(&self) -> usize {
-        self.places.len()
+        self.vms.len()
     }
 
-    /// Facts for `ready`.
+    /// Returns the facts for `ready`.
     pub fn facts(&self) -> BTreeMap<String, Value> {
-        let Some(first) = self.places.first() else {
+        let Some(first) = self.vms.first() else {
             return BTreeMap::new();
         };
         let file =
@@ -114,41 +114,44 @@ impl Files {
 
     pub fn begin(&mut self, ledger: &mut Ledger) {
         let now = clock::now();
-        self.places
+        self.vms
             .iter_mut()
-            .for_each(|place| place.load.begin(now));
+            .for_each(|file_vm| file_vm.load.begin(now));
         self.serve(ledger);
     }
 
     pub fn end(&mut self) {
-        self.places.iter_mut().for_each(|place| place.load.end());
+        self.vms.iter_mut().for_each(|file_vm| file_vm.load.end());
     }
 
     pub fn in_flight(&self) -> usize {
-        self.places.iter().map(|place| place.load.in_flight()).sum()
+        self.vms
+            .iter()
+            .map(|file_vm| file_vm.load.in_flight())
+            .sum()
     }
 
-    pub fn visit_counters(&mut self, now: Time, see: &mut dyn FnMut(&str, Counters)) {
-        for place in &mut self.places {
-            see(&place.vm.name, place.load.counters(now));
+    pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, Counters)) {
+        for file_vm in &mut self.vms {
+            visit(&file_vm.vm.name, file_vm.load.counters(now));
         }
     }
 
-    /// Instant at which [`Files::serve`] is due.
+    /// Returns the instant at which [`Files::serve`] is due.
     pub fn poll_timeout(&self) -> Time {
         if self.next_done.is_some() {
             return Time::ZERO;
         }
         let retry = self.queue.must_retry().then(|| clock::now() + RETRY_AFTER);
-        self.places
+        self.vms
             .iter()
-            .filter_map(|place| place.load.poll_timeout())
+            .filter_map(|file_vm| file_vm.load.poll_timeout())
             .chain(retry)
             .min()
             .unwrap_or(Time::MAX)
     }
 
-    /// Handles the event if it is the queue's. Returns whether it is.
+    /// Handles the event if it belongs to the queue. Returns whether it does.
     pub fn handle_event(&mut self, event: Event) -> bool {
         if event.token == TOKEN {
             self.queue.handle_event();
@@ -158,13 +161,13 @@ impl Files {
 
     /// Handles completed requests and begins those that are due.
     pub fn serve(&mut self, ledger: &mut Ledger) {
-        if self.places.is_empty() {
+        if self.vms.is_empty() {
             return;
         }
         while let Some(done) = self.next_done.take().or_else(|| self.queue.poll_done()) {
             self.handle_done(done, ledger);
         }
-        for index in 0..self.places.len() {
+        for index in 0..self.vms.len() {
             self.issue(index, ledger);
         }
         self.queue.flush();
@@ -172,12 +175,12 @@ impl Files {
     }
 
     fn issue(&mut self, index: usize, ledger: &mut Ledger) {
-        let place = &mut self.places[index];
-        while let Some(request) = place.load.poll_request(clock::now()) {
-            match place.prepare(&request, &self.settings.payload) {
+        let file_vm = &mut self.vms[index];
+        while let Some(request) = file_vm.load.poll_request(clock::now()) {
+            match file_vm.prepare(&request, &self.settings.payload) {
                 Ok(buffer) => self.queue.submit(FileRequest {
                     id: (index as u64) << 32 | u64::from(request.id.0),
-                    file: place.file.clone(),
+                    file: file_vm.file.clone(),
                     op: match request.access.op {
                         Op::Read => FileOp::Read,
                         Op::Write => FileOp::Write { durable: false },
@@ -191,25 +194,25 @@ impl Files {
     }
 
     fn handle_done(&mut self, done: FileDone<PageBuffer>, ledger: &mut Ledger) {
-        let (place, id) = (
-            &mut self.places[(done.id >> 32) as usize],
+        let (file_vm, id) = (
+            &mut self.vms[(done.id >> 32) as usize],
             RequestId(done.id as u32),
         );
-        let access = place.load.access(id);
+        let access = file_vm.load.access(id);
         let result = done.result;
         if result.is_ok()
             && access.op == Op::Read
-            && let Err(corruption) = place.load.check(&access, &done.buffer)
+            && let Err(corruption) = file_vm.load.check(&access, &done.buffer)
         {
-            ledger.fail(of_corruption(&place.vm, &corruption));
+            ledger.fail(of_corruption(&file_vm.vm, &corruption));
         }
-        place
+        file_vm
             .load
             .handle_done(clock::now(), id, result.is_ok(), &mut ledger.latencies);
         if let Err(error) = result {
-            ledger.complain(of_file_request(&place.vm, access.op, &error));
+            ledger.add_failed_request(of_file_request(&file_vm.vm, access.op, &error));
         }
-        place
+        file_vm
             .spare
             .entry(access.length_bytes)
             .or_default()
@@ -217,14 +220,14 @@ impl Files {
     }
 }
 
-impl Place {
+impl FileVm {
     /// Returns a buffer for the request, filled if it is a write.
     fn prepare(&mut self, request: &Request, payload: &Payload) -> Result<PageBuffer, Failure> {
         let access = request.access;
         let mut buffer = match self.spare.entry(access.length_bytes).or_default().pop() {
             Some(buffer) => buffer,
             None => PageBuffer::new(access.length_bytes as usize).or_environment(
-                "get memory for a request",
+                "allocate memory for a request",
                 "use a smaller queue depth or request size",
             )?,
         };

@@ -5,8 +5,8 @@ use hakaru_stats::Latencies;
 use crate::control::Control;
 use crate::failure::Failure;
 
-/// Failed requests that are reported individually; all are counted.
-const COMPLAINTS_MAX: usize = 8;
+/// Maximum number of failed requests that are reported individually. All are counted.
+const REPORTS_MAX: usize = 8;
 
 /// Latencies of all requests, and failures to be reported.
 #[derive(Default)]
@@ -14,20 +14,20 @@ pub struct Ledger {
     pub latencies: Latencies,
     /// The first failure that ends the engine.
     fatal: Option<Failure>,
-    /// Failed requests to report.
-    complaints: Vec<Failure>,
+    /// Failed requests to be reported.
+    failed_requests: Vec<Failure>,
     reported: usize,
 }
 
 impl Ledger {
-    /// A VM is lost or has read wrong data: the engine ends.
+    /// Records a failure that ends the engine: a VM is lost or has read wrong data.
     pub fn fail(&mut self, failure: Failure) {
         self.fatal.get_or_insert(failure);
     }
 
-    /// A request failed; the load continues.
-    pub fn complain(&mut self, failure: Failure) {
-        self.complaints.push(failure);
+    /// Records a failed request, after which the load continues.
+    pub fn add_failed_request(&mut self, failure: Failure) {
+        self.failed_requests.push(failure);
     }
 
     /// Reports failed requests to the control plane.
@@ -35,10 +35,10 @@ impl Ledger {
     /// # Errors
     /// Returns the failure that ends the engine.
     pub fn report(&mut self, control: &mut Control) -> Result<(), Failure> {
-        for complaint in self.complaints.drain(..) {
+        for failure in self.failed_requests.drain(..) {
             self.reported += 1;
-            if self.reported <= COMPLAINTS_MAX {
-                control.error(&complaint, false);
+            if self.reported <= REPORTS_MAX {
+                control.error(&failure, false);
             }
         }
         self.fatal.take().map_or(Ok(()), Err)

@@ -12,20 +12,22 @@ use super::phases::Phase;
 use super::sessions::Sessions;
 use crate::control::Control;
 
-/// Up to this number of VMs, each VM appears in every sample. More VMs appear in the last sample
-/// only, to keep samples small.
+/// Maximum number of VMs that appear individually in every sample. With more VMs, each appears in
+/// the last sample only, to keep samples small.
 const VMS_SAMPLED_MAX: usize = 256;
 /// Entity of all VMs together.
 const ALL: &str = "vms";
 
 /// Samples the VMs and keeps the totals of the measuring phase.
 pub struct Meter {
-    each: bool,
+    /// Whether each VM appears in every sample.
+    samples_vms: bool,
     phase: Option<Phase>,
     /// Sums at the last sample. A sample is taken at every change of phase.
     now: Counters,
-    /// Instant and sums at the begin of the measuring phase.
+    /// Instant and sums at the start of the measuring phase.
     begin: (Time, Counters),
+    /// Instant and sums at the end of the measuring phase, or at the last sample so far.
     end: (Time, Counters),
 }
 
@@ -33,7 +35,7 @@ impl Meter {
     pub fn new(config: &InitiatorConfig) -> Meter {
         let nothing = (Time::ZERO, Counters::default());
         Meter {
-            each: config.vms.len() <= VMS_SAMPLED_MAX,
+            samples_vms: config.vms.len() <= VMS_SAMPLED_MAX,
             phase: None,
             now: Counters::default(),
             begin: nothing,
@@ -51,8 +53,8 @@ impl Meter {
         }
     }
 
-    /// Takes and sends a sample: sums, each VM (always in the `last` sample), the interval's
-    /// histograms.
+    /// Takes and sends a sample: the sums, each VM (always in the `last` sample), and the
+    /// histograms of the interval.
     pub fn sample(
         &mut self,
         at: Time,
@@ -63,10 +65,10 @@ impl Meter {
         control: &Control,
     ) {
         let (mut sum, mut each) = (Counters::default(), Vec::new());
-        let wanted = self.each || last;
+        let samples_vms = self.samples_vms || last;
         let mut add = |name: &str, of_vm: Counters| {
             sum.add(&of_vm);
-            if wanted {
+            if samples_vms {
                 each.push((format!("vm/{name}"), of_vm));
             }
         };

@@ -1,14 +1,14 @@
-//! The `initiator` engine: many VMs in one thread, each over an iSCSI session of its own or on a
-//! file or block device.
+//! The `initiator` engine: many VMs in one thread, each over its own iSCSI sessions or on a file or
+//! block device.
 //!
-//! 1. check the configuration, log in (a bounded number at a time) and survey every LU, open every
-//!    file: `ready`;
-//! 2. at the instant of `start` every VM begins: `warmup`, `measure`, `drain`, with a sample per
-//!    interval and at each border;
-//! 3. requests in flight end, sessions log out: `result`.
+//! 1. Check the configuration, log in (a bounded number of sessions at a time), survey every LU,
+//!    and open every file. Then send `ready`.
+//! 2. At the instant of `start`, every VM begins. The phases are `warmup`, `measure` and `drain`,
+//!    with a sample per interval and at each border between phases.
+//! 3. Requests in flight end and sessions log out. Then send `result`.
 //!
 //! A VM that is lost ends the engine at once with an error that names it, because results without
-//! that VM are no valid measurement.
+//! that VM are not a valid measurement.
 mod failures;
 mod files;
 mod ledger;
@@ -37,19 +37,19 @@ use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::secret;
 
-/// Events taken from the reactor at a time.
+/// Maximum number of events taken from the reactor at a time.
 const EVENTS: usize = 1024;
-/// Longest poll of a lone busy socket before sleeping. Falling asleep and waking up costs the cores
-/// of both ends about as much, and it delays the answer.
+/// Longest time for which a lone busy socket is polled before sleeping. Falling asleep and waking
+/// up costs the cores of both ends about as much time, and it delays the response.
 const LINGER: Duration = Duration::from_micros(10);
-/// Time for sessions to log out; targets that do not answer are abandoned.
+/// Time for sessions to log out. Targets that do not answer in time are abandoned.
 const LOGOUT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Runs the `initiator` engine until its work is done.
 ///
 /// # Errors
-/// Returns the failure that makes the load impossible or worthless: a refused configuration, a lost
-/// session, wrong data.
+/// Returns the failure that makes the load impossible or its results invalid: an invalid
+/// configuration, a lost session, or wrong data.
 pub fn run(
     config: &InitiatorConfig,
     reactor: &Reactor,
@@ -80,7 +80,7 @@ struct Engine<'r> {
     files: Files,
     ledger: Ledger,
     meter: Meter,
-    /// Instant at which the last turn had served its events.
+    /// Instant at which the last turn finished serving its events.
     now: Time,
 }
 
@@ -91,7 +91,7 @@ impl<'r> Engine<'r> {
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
             payload: Payload::new(config.longest_request_bytes(), config.vms[0].seed),
-            // From the clock, so that stamps of two runs with the same seed differ.
+            // Derived from the clock, so that the stamps of two runs with the same seed differ.
             verify_run: config.verify.then(|| (clock::now().as_ns() >> 10) as u32),
             commands: CommandLimits::of(config),
         });
@@ -105,8 +105,8 @@ impl<'r> Engine<'r> {
             }
         }
         process::reserve_descriptors(sessions.sessions() as u64).or_environment(
-            "hold a socket for every session",
-            "raise it with `ulimit -n`, or use fewer VMs or sessions",
+            "open a socket for every session",
+            "raise the limit with `ulimit -n`, or use fewer VMs or sessions",
         )?;
         let policy = WaitPolicy::Adaptive { linger: LINGER };
         let coalescing = Coalescing::new(
@@ -132,7 +132,8 @@ impl<'r> Engine<'r> {
             match self.turn(control, Time::MAX)? {
                 Some(Order::Stop) => return Ok(false),
                 Some(Order::Start(_)) => {
-                    return Err(Failure::usage("`start` before `ready`", "wait for `ready`"));
+                    let message = "order `start` arrived before `ready`";
+                    return Err(Failure::usage(message, "send `start` after `ready`"));
                 }
                 None => self.sessions.open_more(&mut self.ledger),
             }
@@ -147,7 +148,7 @@ impl<'r> Engine<'r> {
         Ok(true)
     }
 
-    /// Runs the load, from `ready` to the last logout.
+    /// Runs the load from `ready` to the last logout.
     fn load(&mut self, config: &InitiatorConfig, control: &mut Control) -> Result<(), Failure> {
         if let Some(start) = self.wait_for_start(control)? {
             let mut phases = Phases::new(config, start)?;
@@ -170,8 +171,8 @@ impl<'r> Engine<'r> {
         self.log_out(control)
     }
 
-    /// Pauses, so that one wait returns several answers; see [`Coalescing`]. Ends at `until` or the
-    /// next timer.
+    /// Pauses so that one wait returns several responses; see [`Coalescing`]. Ends at `until` or
+    /// the next timer.
     fn coalesce_answers(&self, until: Time) {
         let until = until
             .min(self.sessions.poll_timeout())
@@ -180,8 +181,7 @@ impl<'r> Engine<'r> {
         self.waiter.coalesce(self.now, recent_ns, until);
     }
 
-    /// Takes the sample of a border, and begins the phase that starts there. Counters and phase
-    /// change at the same instant.
+    /// Takes the sample at a border, and begins the phase that starts there, at the same instant.
     fn pass_border(&mut self, now: Time, phases: &mut Phases, control: &mut Control) {
         self.sample(now, false, control);
         if let Some(phase) = phases.pass(now) {
@@ -201,15 +201,15 @@ impl<'r> Engine<'r> {
         );
     }
 
-    /// Waits for `start` and its instant and keeps the sessions alive. Returns `None` after a
-    /// `stop`.
+    /// Waits for the instant of `start`, and keeps the sessions alive meanwhile. Returns `None`
+    /// after a `stop`.
     fn wait_for_start(&mut self, control: &mut Control) -> Result<Option<Time>, Failure> {
         let mut start = Time::MAX;
         loop {
             match self.turn(control, start)? {
                 Some(Order::Stop) => return Ok(None),
-                // An instant in the past means now (contract); the events of the phases report the
-                // actual one.
+                // An instant in the past means now (contract). The events of the phases report the
+                // actual instant.
                 Some(Order::Start(at)) => start = at.max(clock::now()),
                 None => {}
             }
@@ -219,9 +219,9 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Issues no new requests and waits until those in flight have ended or timed out. A `stop`
-    /// that arrives meanwhile ends the wait: a target that is silent must not hold the engine for
-    /// the commands' timeout.
+    /// Issues no new requests, and waits until the requests in flight have ended or timed out. A
+    /// `stop` that arrives meanwhile ends the wait, because a silent target must not hold up the
+    /// engine for the command timeout.
     fn drain(&mut self, control: &mut Control) -> Result<(), Failure> {
         self.sessions.end();
         self.files.end();

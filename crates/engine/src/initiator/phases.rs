@@ -1,5 +1,5 @@
-//! Schedule of a load: begins of its phases and instants of its samples, counted from the instant
-//! of `start`.
+//! Schedule of a load: the start of its phases and the instants of its samples, counted from the
+//! instant of `start`.
 use std::time::Duration;
 
 use hakaru_contract::initiator::InitiatorConfig;
@@ -11,16 +11,16 @@ use crate::sampling::Schedule;
 /// A phase of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Load that is not measured.
+    /// The load runs and is not measured.
     Warmup,
-    /// Load that is measured.
+    /// The load runs and is measured.
     Measure,
-    /// Sends no new requests.
+    /// No new requests are issued.
     Drain,
 }
 
 impl Phase {
-    /// Name of the phase in the contract.
+    /// Returns the name of the phase in the contract.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Warmup => "warmup",
@@ -30,17 +30,18 @@ impl Phase {
     }
 }
 
-/// The schedule. A border is an instant at which a sample is taken; a phase may begin there.
+/// Schedule of phases and samples. A border is an instant at which a sample is taken, and at which
+/// a phase may begin.
 #[derive(Debug)]
 pub struct Phases {
-    /// Instants and phases still to be entered, the next one last.
+    /// Phases that have not begun, with their instants. The next phase is last.
     ahead: Vec<(Time, Phase)>,
     samples: Schedule,
 }
 
 impl Phases {
-    /// The schedule of a load that starts at `start`. A warm-up time of zero omits that phase.
-    /// Without a measuring time, the measuring phase lasts until [`Phases::stop`].
+    /// Creates the schedule of a load that starts at `start`. A warm-up time of zero omits that
+    /// phase. With a measuring time of zero, the measuring phase lasts until [`Phases::stop`].
     ///
     /// # Errors
     /// The sample interval is out of bounds.
@@ -64,7 +65,7 @@ impl Phases {
         self.ahead = vec![(Time::ZERO, Phase::Drain)];
     }
 
-    /// Returns the next border; `None` once the load has ended.
+    /// Returns the next border, or `None` once the load has ended.
     pub fn next_border(&self) -> Option<Time> {
         let phase = self.ahead.last().map(|&(at, _)| at)?;
         Some(
@@ -74,8 +75,8 @@ impl Phases {
         )
     }
 
-    /// Passes a border. Returns the phase that begins there; the last one if several are due at
-    /// once.
+    /// Passes a border. Returns the phase that begins there, or the last phase if several are due
+    /// at once.
     pub fn pass(&mut self, now: Time) -> Option<Phase> {
         let mut entered = None;
         while let Some((_, phase)) = self.ahead.pop_if(|(at, _)| *at <= now) {
@@ -97,7 +98,8 @@ mod tests {
         Phases::new(&config.unwrap(), Time(5_000_000_000)).unwrap()
     }
 
-    /// Every border in order with the phase that begins there, in milliseconds from `start`.
+    /// Returns all borders in order, in milliseconds from `start`, with the phase that begins
+    /// there.
     fn borders(mut phases: Phases) -> Vec<(u64, Option<Phase>)> {
         let mut all = Vec::new();
         while let Some(at) = phases.next_border().filter(|_| all.len() < 20) {
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn load_without_end_ends_when_told() {
+    fn load_without_a_measuring_time_ends_at_stop() {
         let mut phases = phases(0.0, 0.0);
         assert_eq!(phases.pass(Time(5_000_000_000)), Some(Phase::Measure));
         assert_eq!(phases.next_border(), Some(Time(6_000_000_000)));

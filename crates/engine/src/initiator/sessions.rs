@@ -1,5 +1,5 @@
-//! VMs on iSCSI, over the engine's sockets: session `leg` of VM `vm` has socket
-//! `vm * sessions + leg`.
+//! VMs on iSCSI, over the engine's sockets. Session `leg` of VM `vm` has socket
+//! `vm * sessions + leg`, where `sessions` is the number of sessions per VM.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -21,28 +21,28 @@ use crate::failure::Failure;
 use crate::sockets::{Machines, Sockets};
 use crate::tcp::{self, TcpLog};
 
-/// Sessions that log in at the same time: enough to hide the round trips, few enough for any
-/// target's backlog.
+/// Maximum number of sessions that log in at the same time: enough to hide the round trips, few
+/// enough for the backlog of any target.
 const LOGINS_MAX: usize = 64;
-/// Up to this number of VMs, TCP counters are reported per VM.
+/// Maximum number of VMs for which TCP counters are reported per VM.
 const TCP_VMS_MAX: usize = 16;
-/// Up to this number of sessions, TCP counters are reported.
+/// Maximum number of sessions for which TCP counters are reported.
 const TCP_SESSIONS_MAX: usize = 1024;
 
 /// All iSCSI VMs of the engine.
 pub struct Sessions<'r> {
     sockets: Sockets<'r>,
     settings: Arc<Settings>,
-    crowd: Crowd,
+    vm_set: VmSet,
     /// Number of VMs that have begun to log in.
     opened: usize,
     /// Last TCP counters of each socket.
     tcp: TcpLog,
 }
 
-/// The VMs.
+/// The VMs and their state.
 #[derive(Default)]
-struct Crowd {
+struct VmSet {
     vms: Vec<IscsiVm>,
     /// Sessions per VM.
     legs: usize,
@@ -55,8 +55,8 @@ struct Crowd {
 }
 
 /// The VMs and the ledger of their requests.
-struct Served<'a> {
-    crowd: &'a mut Crowd,
+struct VmMachines<'a> {
+    vm_set: &'a mut VmSet,
     ledger: &'a mut Ledger,
 }
 
@@ -68,9 +68,9 @@ impl<'r> Sessions<'r> {
     ) -> Sessions<'r> {
         Sessions {
             sockets: Sockets::new(reactor, settings.timeout, options),
-            crowd: Crowd {
+            vm_set: VmSet {
                 legs: settings.commands.sessions as usize,
-                ..Crowd::default()
+                ..VmSet::default()
             },
             settings,
             opened: 0,
@@ -78,29 +78,29 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// Adds a VM, the `index`th of the configuration.
+    /// Adds a VM, which is the `index`th of the configuration.
     pub fn add(&mut self, vm: Arc<Vm>, index: usize) -> Result<(), Failure> {
         let Destination::Iscsi { portal, .. } = &vm.destination else {
             unreachable!("the caller checked the destination")
         };
         let address = portal.parse().map_err(|_| {
             Failure::usage(
-                format_args!("vms[{index}].destination.portal: `{portal}`"),
-                "address:port",
+                format_args!("vms[{index}].destination.portal: {portal:?} is not `address:port`"),
+                "use a numeric address and port, such as 10.0.0.1:3260 or [fd00::1]:3260",
             )
         })?;
-        for leg in 0..self.crowd.legs {
+        for leg in 0..self.vm_set.legs {
             self.sockets.add(address);
-            self.crowd.places.push((self.count(), leg));
+            self.vm_set.places.push((self.count(), leg));
         }
         let vm = IscsiVm::new(vm, Arc::clone(&self.settings), index);
-        self.crowd.vms.push(vm);
+        self.vm_set.vms.push(vm);
         Ok(())
     }
 
     /// Returns the number of VMs.
     pub fn count(&self) -> usize {
-        self.crowd.vms.len()
+        self.vm_set.vms.len()
     }
 
     /// Returns the number of sessions of all VMs.
@@ -109,65 +109,67 @@ impl<'r> Sessions<'r> {
     }
 
     pub fn all_ready(&self) -> bool {
-        self.crowd.ready == self.count()
+        self.vm_set.ready == self.count()
     }
 
     pub fn all_ended(&self) -> bool {
-        self.crowd.ended == self.count()
+        self.vm_set.ended == self.count()
     }
 
     /// Starts the login of more VMs, up to the limit of concurrent logins.
     pub fn open_more(&mut self, ledger: &mut Ledger) {
-        let legs = self.crowd.legs;
+        let legs = self.vm_set.legs;
         while self.opened < self.count()
-            && (self.opened - self.crowd.ready) * legs < LOGINS_MAX.max(legs)
+            && (self.opened - self.vm_set.ready) * legs < LOGINS_MAX.max(legs)
         {
             let first = self.opened * legs;
             self.opened += 1;
             for index in first..first + legs {
-                let crowd = &mut self.crowd;
-                self.sockets.connect(index, &mut Served { crowd, ledger });
+                let vm_set = &mut self.vm_set;
+                self.sockets
+                    .connect(index, &mut VmMachines { vm_set, ledger });
             }
         }
     }
 
-    /// Begins every VM's load.
+    /// Begins the load of every VM.
     pub fn begin(&mut self, ledger: &mut Ledger) {
         for vm in 0..self.count() {
-            self.crowd.vms[vm].begin(clock::now());
+            self.vm_set.vms[vm].begin(clock::now());
             self.flush(vm, ledger);
         }
     }
 
     /// Stops issuing requests.
     pub fn end(&mut self) {
-        self.crowd.vms.iter_mut().for_each(IscsiVm::end);
+        self.vm_set.vms.iter_mut().for_each(IscsiVm::end);
     }
 
     /// Returns the number of requests in flight of all VMs.
     pub fn in_flight(&self) -> usize {
-        self.crowd.vms.iter().map(IscsiVm::in_flight).sum()
+        self.vm_set.vms.iter().map(IscsiVm::in_flight).sum()
     }
 
     /// Logs out every session.
     pub fn log_out(&mut self, ledger: &mut Ledger) {
         for vm in 0..self.count() {
-            self.crowd.vms[vm].log_out(clock::now(), &mut ledger.latencies);
+            self.vm_set.vms[vm].log_out(clock::now(), &mut ledger.latencies);
             self.flush(vm, ledger);
         }
     }
 
-    pub fn visit_counters(&mut self, now: Time, see: &mut dyn FnMut(&str, Counters)) {
-        for vm in &mut self.crowd.vms {
+    pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, Counters)) {
+        for vm in &mut self.vm_set.vms {
             let counters = vm.counters(now);
-            see(&vm.config().name, counters);
+            visit(&vm.config().name, counters);
         }
     }
 
-    /// Visits the TCP counters of the VMs' connections, as entity and counters: per VM up to
-    /// [`TCP_VMS_MAX`] VMs, otherwise summed over all. Above [`TCP_SESSIONS_MAX`] sessions there
-    /// are none: reading takes a microsecond per session, during which no session is served.
-    pub fn visit_tcp(&mut self, see: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+    /// Visits the TCP counters of the VMs' connections, as entity and counters. Up to
+    /// [`TCP_VMS_MAX`] VMs they are per VM, otherwise summed over all VMs. Above
+    /// [`TCP_SESSIONS_MAX`] sessions none are visited, because reading takes a microsecond per
+    /// session, during which no session is served.
+    pub fn visit_tcp(&mut self, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
             return;
         }
@@ -178,19 +180,20 @@ impl<'r> Sessions<'r> {
         }
         if self.count() > TCP_VMS_MAX {
             let all = tcp::counters(self.tcp.of(0..self.sessions()));
-            return see("tcp/vms".to_owned(), all);
+            return visit("tcp/vms".to_owned(), all);
         }
-        let legs = self.crowd.legs;
-        for (index, vm) in self.crowd.vms.iter().enumerate() {
+        let legs = self.vm_set.legs;
+        for (index, vm) in self.vm_set.vms.iter().enumerate() {
             let first = index * legs;
             let counters = tcp::counters(self.tcp.of(first..first + legs));
-            see(format!("tcp/{}", vm.config().name), counters);
+            visit(format!("tcp/{}", vm.config().name), counters);
         }
     }
 
-    /// Facts for `ready`: the number of sessions, and LU, keys and socket of the first session.
+    /// Returns the facts for `ready`: the number of sessions, and LU, keys and socket of the first
+    /// session.
     pub fn facts(&self) -> BTreeMap<String, Value> {
-        let mut facts = self.crowd.facts.clone();
+        let mut facts = self.vm_set.facts.clone();
         facts.insert("sessions".to_owned(), json!(self.sessions()));
         let socket = (self.sessions() > 0)
             .then(|| self.sockets.socket(0))
@@ -201,103 +204,104 @@ impl<'r> Sessions<'r> {
         facts
     }
 
-    /// Instant at which [`Sessions::handle_timeouts`] is due.
+    /// Returns the instant at which [`Sessions::handle_timeouts`] is due.
     pub fn poll_timeout(&self) -> Time {
         self.sockets.poll_timeout()
     }
 
     /// Handles the timers that expired by `now`.
     pub fn handle_timeouts(&mut self, now: Time, ledger: &mut Ledger) {
-        let crowd = &mut self.crowd;
+        let vm_set = &mut self.vm_set;
         self.sockets
-            .handle_timeouts(now, &mut Served { crowd, ledger });
+            .handle_timeouts(now, &mut VmMachines { vm_set, ledger });
     }
 
-    /// Serves the socket of the event. Returns whether any data were received.
+    /// Serves the socket of the event. Returns whether any data was received.
     pub fn handle_event(&mut self, event: Event, ledger: &mut Ledger) -> bool {
-        let crowd = &mut self.crowd;
+        let vm_set = &mut self.vm_set;
         self.sockets
-            .handle_event(event, &mut Served { crowd, ledger })
+            .handle_event(event, &mut VmMachines { vm_set, ledger })
     }
 
     /// Sends a VM's queued bytes over all of its sessions.
     fn flush(&mut self, vm: usize, ledger: &mut Ledger) {
-        let crowd = &mut self.crowd;
-        let first = vm * crowd.legs;
-        self.sockets.flush(first, &mut Served { crowd, ledger });
+        let vm_set = &mut self.vm_set;
+        let first = vm * vm_set.legs;
+        self.sockets
+            .flush(first, &mut VmMachines { vm_set, ledger });
     }
 }
 
-impl Crowd {
+impl VmSet {
     /// Returns VM and leg of a socket.
     fn place(&self, index: usize) -> (usize, usize) {
         self.places[index]
     }
 }
 
-impl Machines for Served<'_> {
+impl Machines for VmMachines<'_> {
     fn handle_connected(&mut self, now: Time, index: usize) {
-        let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].handle_connected(now, leg);
+        let (vm, leg) = self.vm_set.place(index);
+        self.vm_set.vms[vm].handle_connected(now, leg);
     }
 
     fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
-        let (vm, _) = self.crowd.place(index);
+        let (vm, _) = self.vm_set.place(index);
         self.ledger
-            .fail(of_connect(self.crowd.vms[vm].config(), error));
+            .fail(of_connect(self.vm_set.vms[vm].config(), error));
     }
 
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
-        let (vm, leg) = self.crowd.place(index);
+        let (vm, leg) = self.vm_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.crowd.vms[vm].handle_received(now, leg, bytes, latencies);
+        self.vm_set.vms[vm].handle_received(now, leg, bytes, latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
-        let (vm, leg) = self.crowd.place(index);
+        let (vm, leg) = self.vm_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.crowd.vms[vm].handle_closed(now, leg, why, latencies);
+        self.vm_set.vms[vm].handle_closed(now, leg, why, latencies);
     }
 
     fn handle_timeout(&mut self, now: Time, index: usize) {
-        let (vm, leg) = self.crowd.place(index);
+        let (vm, leg) = self.vm_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.crowd.vms[vm].handle_timeout(now, leg, latencies);
+        self.vm_set.vms[vm].handle_timeout(now, leg, latencies);
     }
 
     fn poll_timeout(&self, index: usize) -> Option<Time> {
-        let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].poll_timeout(leg)
+        let (vm, leg) = self.vm_set.place(index);
+        self.vm_set.vms[vm].poll_timeout(leg)
     }
 
     fn transmit(&mut self, index: usize) -> &mut Transmit {
-        let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].transmit(leg)
+        let (vm, leg) = self.vm_set.place(index);
+        self.vm_set.vms[vm].transmit(leg)
     }
 
     fn session(&self, index: usize) -> &Session {
-        let (vm, leg) = self.crowd.place(index);
-        self.crowd.vms[vm].session(leg)
+        let (vm, leg) = self.vm_set.place(index);
+        self.vm_set.vms[vm].session(leg)
     }
 
     fn poll_transmit(&mut self, index: usize) -> Option<usize> {
-        let (vm, leg) = self.crowd.place(index);
-        let other = self.crowd.vms[vm].poll_transmit(leg)?;
-        Some(vm * self.crowd.legs + other)
+        let (vm, leg) = self.vm_set.place(index);
+        let other = self.vm_set.vms[vm].poll_transmit(leg)?;
+        Some(vm * self.vm_set.legs + other)
     }
 
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {
-        let (vm, leg) = self.crowd.place(index);
-        let Served { crowd, ledger } = self;
-        let vm = &mut crowd.vms[vm];
+        let (vm, leg) = self.vm_set.place(index);
+        let VmMachines { vm_set, ledger } = self;
+        let vm = &mut vm_set.vms[vm];
         while let Some(event) = vm.poll_event() {
             match event {
                 VmEvent::Ready(facts) => {
-                    crowd.ready += 1;
-                    if crowd.facts.is_empty() {
+                    vm_set.ready += 1;
+                    if vm_set.facts.is_empty() {
                         let keys = describe_keys(vm.session(0).agreed());
-                        crowd.facts.insert("lu".into(), describe_lu(&facts));
-                        crowd.facts.insert("negotiated".into(), keys);
+                        vm_set.facts.insert("lu".into(), describe_lu(&facts));
+                        vm_set.facts.insert("negotiated".into(), keys);
                     }
                 }
                 // The event comes from the leg that is being served, because only that leg received
@@ -316,16 +320,16 @@ impl Machines for Served<'_> {
                     }
                 },
                 VmEvent::RequestFailed { op, error } => {
-                    ledger.complain(of_request(vm.config(), op, &error));
+                    ledger.add_failed_request(of_request(vm.config(), op, &error));
                 }
                 VmEvent::Corrupt(corruption) => {
                     ledger.fail(of_corruption(vm.config(), &corruption));
                 }
                 VmEvent::Failed(error) => {
-                    crowd.ended += 1;
+                    vm_set.ended += 1;
                     ledger.fail(of_vm(vm.config(), &error));
                 }
-                VmEvent::LoggedOut => crowd.ended += 1,
+                VmEvent::LoggedOut => vm_set.ended += 1,
             }
         }
         None

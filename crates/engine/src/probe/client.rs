@@ -13,22 +13,22 @@ use crate::address::parse_address;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
 
-/// A message of the round-trip measurement: about an iSCSI header.
+/// Length of a message of the round-trip measurement: about an iSCSI header.
 const MESSAGE_BYTES: usize = 64;
-/// Round trips that are not measured: they warm caches and routes.
+/// Number of round trips that are not measured. They warm caches and routes.
 const WARM_UP_TRIPS: u32 = 10;
 /// Time within which the server must answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pause between phases, in which the queues that the phase before filled drain. Each phase begins
-/// at an instant counted from `start`, so that probes started together measure the same period and
-/// their rates add up.
+/// Pause between phases, in which the queues that the previous phase filled drain. Each phase
+/// begins at an instant counted from `start`. Probes started together therefore measure the same
+/// period, and their rates add up.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Share of a direction's time, at its begin, that is left out.
+/// Share of a direction's time, at its start, that is not measured.
 const RAMP_UP_SHARE: f64 = 0.2;
-/// Slices of the rest; the result is the median of their rates.
+/// Number of slices of the measured time. The result is the median of their rates.
 const SLICES: u32 = 10;
 
-/// Connects, waits for `start`, measures, reports the result.
+/// Connects, waits for `start`, measures, and reports the result.
 pub fn run(
     connect: &str,
     seconds: f64,
@@ -40,7 +40,7 @@ pub fn run(
     if !(0.05..=60.0).contains(&seconds) || !(1..=1_000_000).contains(&round_trips) {
         return Err(Failure::usage(
             format_args!("seconds is {seconds}, round_trips is {round_trips}"),
-            "seconds is 0.05 to 60, round_trips 1 to 1000000",
+            "seconds must be 0.05 to 60, and round_trips 1 to 1000000",
         ));
     }
     let mut path = Path {
@@ -75,7 +75,8 @@ struct Path<'a> {
 }
 
 impl Path<'_> {
-    /// Runs every phase. `stop` ends it early; the values of later phases are missing then.
+    /// Runs every phase. A `stop` ends the measurement early; the values of later phases are then
+    /// missing.
     fn measure(
         &mut self,
         echo: &Socket,
@@ -127,7 +128,7 @@ impl Path<'_> {
         let refused = |server: SocketAddr, e: io::Error| {
             Failure::peer(
                 format_args!("cannot reach the probe at {server}: {e}"),
-                "start its server first",
+                "start the server of the probe first",
             )
         };
         let server = self.server;
@@ -175,8 +176,8 @@ impl Path<'_> {
 
     fn lost(&self, e: &dyn std::fmt::Display) -> Failure {
         Failure::peer(
-            format_args!("the probe at {} was lost: {e}", self.server),
-            "see why its server ended, and whether the network holds",
+            format_args!("lost the probe at {}: {e}", self.server),
+            "check why its server ended, and whether the network works",
         )
     }
 
@@ -192,7 +193,7 @@ impl Path<'_> {
             let mut received = 0;
             while received < MESSAGE_BYTES {
                 match self.retry_until(until, || socket.receive(&mut message[received..]))? {
-                    Some(0) => return Err(self.lost(&"it closed the connection")),
+                    Some(0) => return Err(self.lost(&"the server closed the connection")),
                     Some(n) => received += n,
                     None if self.stopped => return Ok(trips),
                     None => return Err(self.lost(&"no answer within 5 s")),
@@ -205,7 +206,7 @@ impl Path<'_> {
         Ok(trips)
     }
 
-    /// Sends for `seconds`. Returns the arrivals at the server, on its clock.
+    /// Sends for `seconds`. Returns the arrivals at the server, by the server's clock.
     fn send(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Report>, Failure> {
         let until = clock::now() + Duration::from_secs_f64(seconds);
         let chunk = vec![0_u8; CHUNK_BYTES];
@@ -226,7 +227,7 @@ impl Path<'_> {
         let mut buffer = [0_u8; 4096];
         loop {
             match socket.receive(&mut buffer) {
-                Ok(0) => return Err(self.lost(&"it closed the connection")),
+                Ok(0) => return Err(self.lost(&"the server closed the connection")),
                 Ok(n) => reports.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) => return Err(self.lost(&e)),
@@ -234,14 +235,14 @@ impl Path<'_> {
         }
     }
 
-    /// Receives for `seconds`. Returns the arrivals here.
+    /// Receives for `seconds`. Returns the arrivals at this client.
     fn receive(&mut self, socket: &Socket, seconds: f64) -> Result<Vec<Report>, Failure> {
         let until = clock::now() + Duration::from_secs_f64(seconds);
         let mut buffer = vec![0_u8; CHUNK_BYTES];
         let (mut arrivals, mut total) = (Vec::new(), 0);
         while !self.stopped && clock::now() < until {
             match self.retry_until(until, || socket.receive(&mut buffer))? {
-                Some(0) => return Err(self.lost(&"it closed the connection")),
+                Some(0) => return Err(self.lost(&"the server closed the connection")),
                 Some(n) => {
                     total += n as u64;
                     arrivals.push(Report {
@@ -276,8 +277,8 @@ fn insert_round_trips(mut trips: Vec<u64>, values: &mut BTreeMap<String, f64>) {
     ]);
 }
 
-/// Inserts `DIRECTION_bytes_per_s` and `DIRECTION_mean_bytes_per_s` (TCP payload) and
-/// `DIRECTION_wire_bits_per_s` (the former as full frames on Ethernet).
+/// Inserts `DIRECTION_bytes_per_s` and `DIRECTION_mean_bytes_per_s` (TCP payload), and
+/// `DIRECTION_wire_bits_per_s` (`DIRECTION_bytes_per_s` sent as full Ethernet frames).
 fn insert_rates(
     direction: &str,
     socket: &Socket,
@@ -297,7 +298,7 @@ fn insert_rates(
     }
 }
 
-/// Returns the first arrival of each slice of the steady part, then the end of the last slice.
+/// Returns the first arrival of each slice of the measured time, then the end of the last slice.
 fn slice_edges(arrivals: &[Report], seconds: f64) -> Vec<Report> {
     let Some(first) = arrivals.first() else {
         return Vec::new();
@@ -311,19 +312,20 @@ fn slice_edges(arrivals: &[Report], seconds: f64) -> Vec<Report> {
     bounds.filter_map(at_bound).copied().collect()
 }
 
-/// Bytes per second between two arrivals; `None` if both are of one instant.
+/// Returns the rate between two arrivals in bytes per second, or `None` if both have the same
+/// instant.
 fn rate(from: Report, to: Report) -> Option<f64> {
     let ns = to.at.ns_since(from.at);
     (ns > 0).then(|| (to.total - from.total) as f64 * 1e9 / ns as f64)
 }
 
-/// Mean rate of the whole steady part. Means of flows that share a link add up.
+/// Returns the mean rate of the measured time. Means of flows that share a link add up.
 fn mean_rate(edges: &[Report]) -> Option<f64> {
     rate(*edges.first()?, *edges.last()?)
 }
 
-/// Median rate of the slices. The median is the rate of the link: it leaves out a moment in which a
-/// busy machine did not run the probe, and the burst of a shaper that follows it.
+/// Returns the median rate of the slices, which is the rate of the link. The median is not affected
+/// by a moment in which a busy machine did not run the probe, or by the burst of a shaper after it.
 fn median_rate(edges: &[Report]) -> Option<f64> {
     let mut rates: Vec<f64> = edges
         .windows(2)
@@ -343,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rate_leaves_out_the_slow_start_and_a_moment_of_silence() {
+    fn rate_excludes_the_slow_start_and_a_moment_of_silence() {
         // 1 byte per ms for the first 100 ms of a second, then 1000 bytes per ms.
         let arrivals: Vec<Report> = (0..1000_u64)
             .map(|ms| Report {

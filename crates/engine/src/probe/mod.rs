@@ -1,10 +1,10 @@
-//! The `probe` engine: measures a path before it is trusted. A server answers any number of
-//! clients; a client measures round-trip time, the rate to the server and the rate back, one after
-//! the other. `protocol.rs` has the bytes that they exchange.
+//! The `probe` engine: measures a path before it is used in a lab. A server answers any number of
+//! clients. A client measures, in sequence, the round-trip time, the rate to the server and the
+//! rate back. `protocol.rs` defines the bytes that they exchange.
 //!
 //! **Rates are measured where bytes arrive**, from arrival to arrival, so that bytes waiting in a
-//! buffer do not count. The first fifth of the time is left out: TCP is still finding its rate
-//! then, and queues are filling. The result is the median of ten slices of the rest.
+//! buffer do not count. The first fifth of the time is not measured, because TCP is still finding
+//! its rate and queues are filling. The result is the median of ten slices of the rest.
 mod client;
 mod protocol;
 mod server;
@@ -15,7 +15,7 @@ use hakaru_runtime::Reactor;
 use crate::control::Control;
 use crate::failure::Failure;
 
-/// Runs the engine: a server until `stop`, a client until it has measured.
+/// Runs the engine. A server runs until `stop`, a client until it has measured.
 ///
 /// # Errors
 /// The configuration is invalid, the address cannot be bound, or the server cannot be reached or is

@@ -1,4 +1,4 @@
-//! Bytes that a probe's client and server exchange.
+//! Protocol between the client and the server of a probe.
 //!
 //! The first byte of a connection selects its duty:
 //!
@@ -16,13 +16,13 @@ pub(super) const DRAIN: u8 = b'D';
 /// First byte of a connection that the server fills as fast as it can.
 pub(super) const SOURCE: u8 = b'S';
 
-/// Length of an emitted [`Report`].
+/// Length of an emitted [`Report`], bytes.
 pub(super) const REPORT_BYTES: usize = 16;
 
 /// Bytes moved per system call: enough that the calls cost little per byte.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// Bytes that a receiver had by an instant of its clock; 16 bytes on the wire.
+/// Number of bytes that a receiver had received at an instant of its clock; 16 bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// Receiver's clock, ns; little-endian in bytes 0 to 7.

@@ -19,7 +19,7 @@ const LISTENER: Token = Token(0);
 /// measurement, and 3 kB/s on the way back.
 const REPORT_EVERY: Duration = Duration::from_millis(5);
 
-/// Chunks moved for one connection before the others get their turn.
+/// Maximum number of chunks moved for one connection before the others have their turn.
 const CHUNKS_PER_TURN: u32 = 8;
 
 /// Answers until `stop`.
@@ -27,7 +27,7 @@ pub fn run(listen: &str, reactor: &Reactor, control: &mut Control) -> Result<(),
     let address = parse_address("listen", listen)?;
     let listener = Listener::bind(address).or_environment(
         format_args!("listen on {address}"),
-        "choose a free port of an address that this machine (or namespace) has",
+        "choose a free port on an address of this machine or network namespace",
     )?;
     let bound = listener
         .local_address()
@@ -62,9 +62,10 @@ struct Client {
     duty: Option<Duty>,
 }
 
+/// Duty of a connection, selected by its first byte.
 enum Duty {
-    /// Bytes received and not sent back yet.
     Echo {
+        /// Bytes received and not sent back yet.
         unsent: Vec<u8>,
     },
     Drain {
@@ -74,13 +75,14 @@ enum Duty {
     Source,
 }
 
-/// How a turn of a client ended.
+/// Result of a turn of a client.
 #[derive(PartialEq, Eq)]
 enum Turn {
-    /// Nothing to move until the next event.
+    /// No bytes can be moved until the next event.
     Blocked,
-    /// More to move; the other connections get their turn first.
+    /// More bytes can be moved; the other connections have their turn first.
     Unfinished,
+    /// The connection has ended.
     Closed,
 }
 
@@ -146,7 +148,7 @@ impl Server<'_> {
                 Ok(None) => return,
                 Err(e) => {
                     let failure = Failure::environment(
-                        format_args!("cannot accept a probe: {e}"),
+                        format_args!("cannot accept a connection of a probe client: {e}"),
                         "raise the limit of open files (ulimit -n)",
                     );
                     return control.error(&failure, false);

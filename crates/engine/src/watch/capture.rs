@@ -1,5 +1,5 @@
-//! Packet capture: a thread that moves packets from the kernel's ring to files, so that neither a
-//! slow disk nor heavy traffic delays a sample.
+//! Packet capture. A dedicated thread moves packets from the kernel's ring to files, so that
+//! neither a slow disk nor heavy traffic delays a sample.
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -15,16 +15,17 @@ use serde_json::{Value, json};
 use super::capture_files::CaptureFiles;
 use crate::failure::{Failure, OrEnvironment};
 
-/// Interval at which the thread looks for a stop request. Packets do not wait for it.
-const STOP_SEEN: Duration = Duration::from_millis(50);
-/// Limit for draining the ring after the stop; the kernel needs far less.
-const DRAINED_BY: Duration = Duration::from_secs(1);
+/// Interval at which the thread checks for a stop request. It does not delay packets.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Longest time for draining the ring after the stop. The kernel needs far less.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running capture.
 pub struct Capture {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Result<(), Failure>>>,
     facts: Value,
+    /// Start of the capture on the monotonic and the real-time clock, ns.
     began: (u64, u64),
     cut_short: bool,
 }
@@ -52,16 +53,16 @@ impl Capture {
             snap_bytes: config.snap_bytes,
             ports: config.ports.clone(),
         };
-        // Before the file is created: a failure here must not overwrite an existing file.
+        // Opened before the file is created, because a failure must not overwrite an existing file.
         let ring = CaptureRing::open(&config.interface, &options)
             .map_err(|error| not_opened(&config.interface, &error))?;
         let (monotonic, realtime) = clock::now_and_realtime_ns();
         let files = CaptureFiles::create(config, monotonic, realtime)?;
         let shared = Arc::new(Shared::default());
-        let of_thread = shared.clone();
+        let thread_shared = shared.clone();
         let thread = std::thread::Builder::new()
             .name("capture".to_owned())
-            .spawn(move || capture(ring, files, &of_thread))
+            .spawn(move || capture(ring, files, &thread_shared))
             .or_environment("start a thread", "raise the limit of threads")?;
         Ok(Capture {
             shared,
@@ -77,8 +78,8 @@ impl Capture {
         })
     }
 
-    /// Facts for `ready`. Both clocks were read together: they relate the packets' real time to the
-    /// samples' monotonic time.
+    /// Returns the facts for `ready`. The two clocks in them were read together. They relate the
+    /// packets' real time to the samples' monotonic time.
     pub fn facts(&self) -> Value {
         self.facts.clone()
     }
@@ -98,7 +99,7 @@ impl Capture {
         BTreeMap::from(values)
     }
 
-    /// Returns, once, the failure that ended the capture early.
+    /// Returns the failure that ended the capture early, once.
     pub fn poll_failure(&mut self) -> Option<Failure> {
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             return self.join().err();
@@ -106,7 +107,7 @@ impl Capture {
         None
     }
 
-    /// Ends the capture. The counters are final afterwards, also after an error.
+    /// Ends the capture. The counters are then final, even after an error.
     ///
     /// # Errors
     /// The capture could not be written completely.
@@ -115,8 +116,8 @@ impl Capture {
         self.join()
     }
 
-    /// Step of the real-time clock during the capture, ns. Time stamps before and after the step
-    /// are off from each other by this much.
+    /// Returns the step of the real-time clock during the capture, ns. Time stamps before and after
+    /// the step differ by this amount in addition to the time that passed.
     pub fn clock_set_ns(&self) -> f64 {
         let (monotonic, realtime) = clock::now_and_realtime_ns();
         let passed = monotonic.0 as i128 - i128::from(self.began.0);
@@ -146,7 +147,7 @@ fn check(config: &CaptureConfig) -> Result<(), Failure> {
         }
         Err(Failure::usage(
             format_args!("capture.{name} is {value}"),
-            format_args!("{least} to {most}"),
+            format_args!("it must be {least} to {most}"),
         ))
     };
     within("snap_bytes", config.snap_bytes.into(), 144, 262_144)?;
@@ -162,7 +163,7 @@ fn check(config: &CaptureConfig) -> Result<(), Failure> {
     }
     match (config.files_max, config.rotate_bytes) {
         (Some(_), None) => Err(Failure::usage(
-            "capture.files_max without rotate_bytes",
+            "capture.files_max without rotate_bytes is not valid",
             "set rotate_bytes, the size at which a new file begins",
         )),
         (Some(files), _) => within("files_max", files.into(), 2, 10_000),
@@ -192,7 +193,7 @@ fn not_opened(interface: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Names of the namespace's interfaces, for the hint.
+/// Returns the names of the interfaces of this network namespace, for the hint.
 fn interfaces() -> String {
     let table = std::fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
     let names = table
@@ -205,7 +206,7 @@ fn interfaces() -> String {
 fn capture(mut ring: CaptureRing, mut files: CaptureFiles, shared: &Shared) -> Result<(), Failure> {
     while !shared.stop.load(Ordering::Relaxed) {
         take(&mut ring, &mut files, shared)?;
-        ring.wait(STOP_SEEN).or_environment(
+        ring.wait(STOP_CHECK_INTERVAL).or_environment(
             "continue the capture",
             "the interface was removed; the packets captured before that are in the file",
         )?;
@@ -214,8 +215,8 @@ fn capture(mut ring: CaptureRing, mut files: CaptureFiles, shared: &Shared) -> R
     ring.stop().or_environment("end the capture", hint)?;
     let began = Instant::now();
     // Packets that arrived before the stop may be in blocks that the kernel still owns.
-    while take(&mut ring, &mut files, shared)? > 0 && began.elapsed() < DRAINED_BY {
-        ring.wait(CaptureRing::SETTLES_IN)
+    while take(&mut ring, &mut files, shared)? > 0 && began.elapsed() < DRAIN_TIMEOUT {
+        ring.wait(CaptureRing::SETTLE_TIME)
             .or_environment("end the capture", hint)?;
     }
     files.finish()?;
@@ -226,7 +227,7 @@ fn capture(mut ring: CaptureRing, mut files: CaptureFiles, shared: &Shared) -> R
 /// Writes the packets that are ready. Returns the number of packets still in the ring.
 fn take(ring: &mut CaptureRing, files: &mut CaptureFiles, shared: &Shared) -> Result<u64, Failure> {
     let written = ring.take(&mut |packet| files.write(&packet));
-    // Flushed, so that a capture that is killed lacks only its last packets.
+    // Flushed, so that only the last packets are missing if the process is killed.
     let written = written.and_then(|()| files.flush());
     let (received, dropped) = ring
         .counts()

@@ -1,5 +1,5 @@
-//! The files of a capture: pcapng (draft-ietf-opsawg-pcapng), little-endian, times in nanoseconds,
-//! one section and one interface each; rotated by size.
+//! The files of a capture, rotated by size. The format is pcapng (draft-ietf-opsawg-pcapng),
+//! little-endian, with times in nanoseconds and with one section and one interface per file.
 //!
 //! Each file ends with the number of packets dropped while it was written. A file that was not
 //! finished (the process was killed, the disk was full) lacks that number. It is still readable, up
@@ -19,7 +19,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 const LINKTYPE_ETHERNET: u16 = 1;
-/// Size of the write buffer: many packets per system call.
+/// Size of the write buffer, bytes: many packets per system call.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The file being written, and the settings of the files that follow.
@@ -43,8 +43,8 @@ pub struct CaptureFiles {
 }
 
 impl CaptureFiles {
-    /// Opens the first file. `monotonic` and `realtime_ns` are one instant on both clocks; each
-    /// file records it.
+    /// Opens the first file. `monotonic` and `realtime_ns` are the same instant on two clocks. Each
+    /// file records both.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -98,9 +98,9 @@ impl CaptureFiles {
         let (addresses, rest) = packet.bytes.split_at(packet.bytes.len().min(12));
         let tag = packet.tag.filter(|_| addresses.len() == 12);
         let tag_bytes = if tag.is_some() { 4 } else { 0 };
-        // No packet is longer than the snap length that the file names.
-        let kept = (self.snap_bytes as usize).saturating_sub(addresses.len() + tag_bytes);
-        let rest = &rest[..rest.len().min(kept)];
+        // No packet may be longer than the snap length that the file declares.
+        let rest_max = (self.snap_bytes as usize).saturating_sub(addresses.len() + tag_bytes);
+        let rest = &rest[..rest.len().min(rest_max)];
         let length = addresses.len() + tag_bytes + rest.len();
         let block = self.begin_block(ENHANCED_PACKET);
         put(block, 0);
@@ -117,7 +117,7 @@ impl CaptureFiles {
         self.end_block()
     }
 
-    /// Packets that the kernel has dropped since the capture began.
+    /// Sets the number of packets that the kernel has dropped since the capture began.
     pub fn note_dropped(&mut self, dropped: u64) {
         self.dropped = dropped;
     }
@@ -139,22 +139,22 @@ impl CaptureFiles {
         self.end_section()
     }
 
-    /// Packets written.
+    /// Returns the number of packets written.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Packets lost.
+    /// Returns the number of packets that the kernel has dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Size of all files, deleted ones included.
+    /// Returns the size of all files, including deleted ones, bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Files begun.
+    /// Returns the number of files begun.
     pub fn files(&self) -> u64 {
         self.number
     }
@@ -168,14 +168,14 @@ impl CaptureFiles {
             && let Some(old) = self.number.checked_sub(most.into()).filter(|&old| old > 0)
         {
             let old = numbered(&self.path, old);
-            // The file may have been deleted by someone else.
+            // Another process may have deleted the file.
             match std::fs::remove_file(&old) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
                 _ => Ok(()),
             }
             .or_environment(
                 format_args!("delete {}", old.display()),
-                "let this user delete files in the folder of the capture",
+                "permit this user to delete files in the folder of the capture",
             )?;
         }
         self.begin_section()
@@ -189,7 +189,7 @@ impl CaptureFiles {
         );
         let block = self.begin_block(SECTION_HEADER);
         put(block, 0x1a2b_3c4d);
-        // Version 1.0; the section's length is not known yet.
+        // Version 1.0, then the length of the section, which is unknown.
         block.extend_from_slice(&[1, 0, 0, 0]);
         block.extend_from_slice(&[0xff; 8]);
         let engine = concat!("hakaru-engine ", env!("CARGO_PKG_VERSION"));
@@ -223,7 +223,7 @@ impl CaptureFiles {
         self.flush()
     }
 
-    /// Begins a block: its type, and space for its length.
+    /// Begins a block with its type and space for its length.
     fn begin_block(&mut self, kind: u32) -> &mut Vec<u8> {
         self.block.clear();
         put(&mut self.block, kind);
@@ -245,12 +245,12 @@ impl CaptureFiles {
     fn written(&self, result: std::io::Result<()>) -> Result<(), Failure> {
         result.or_environment(
             format_args!("write the capture {}", self.path.display()),
-            "make room on the disk, or bound it with rotate_bytes and files_max",
+            "free space on the disk, or limit the capture with rotate_bytes and files_max",
         )
     }
 }
 
-/// Name of the `number`th file of a rotated capture.
+/// Returns the name of the `number`th file of a rotated capture.
 fn numbered(file: &Path, number: u64) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let extension = file.extension().unwrap_or_default().to_string_lossy();
@@ -261,7 +261,7 @@ fn numbered(file: &Path, number: u64) -> PathBuf {
 fn open(path: &Path) -> Result<BufWriter<File>, Failure> {
     let file = File::create(path).or_environment(
         format_args!("create {}", path.display()),
-        "name a file in a folder that exists and may be written",
+        "name a file in an existing folder to which this user may write",
     )?;
     Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
 }

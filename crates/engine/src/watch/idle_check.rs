@@ -1,12 +1,14 @@
 //! Check that the kernel delivers events that occur while a CPU is idle.
 //!
 //! A timer of TCP often fires on an idle CPU, so its events belong to the CPU's idle task. On some
-//! kernels `perf_event_open` silently drops all events of some CPU's idle task (seen on a 6.18 of a
-//! cloud provider, on one CPU of two). A trace that misses timeouts must not pass for a complete
-//! one. The check counts two events per CPU: the switch to the idle task, recorded by the task that
-//! was running, and the switch back, recorded by the idle task. A CPU with switches to the idle
-//! task but none back loses the idle task's events. A CPU that is always busy has neither and loses
-//! nothing; it stays undecided until it has been idle.
+//! kernels, `perf_event_open` silently drops all events of the idle task of some CPUs (seen on a
+//! 6.18 of a cloud provider, on one CPU of two). A trace that misses timeouts must not pass for a
+//! complete one.
+//!
+//! The check counts two events per CPU: the switch to the idle task, recorded by the task that was
+//! running, and the switch back, recorded by the idle task. A CPU with switches to the idle task
+//! but none back loses the idle task's events. A CPU that is always busy has neither event and
+//! loses nothing. It stays undecided until it has been idle.
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -16,14 +18,15 @@ use hakaru_runtime::trace::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, records};
 
 const RING_BYTES: usize = 64 << 10;
-/// Sleeps per CPU; each enters and leaves the idle task once.
+/// Number of sleeps per CPU. Each enters and leaves the idle task once.
 const SLEEPS: usize = 4;
 const SLEEP: Duration = Duration::from_micros(500);
 
-/// Undecided CPUs, and the result for the others.
+/// Undecided CPUs, and the result for the other CPUs.
 pub struct IdleCheck {
-    /// `None` once every CPU is decided, or if the check is impossible.
+    /// Counted switches; `None` once every CPU is decided, or if the check is impossible.
     switches: Option<Switches>,
+    /// Number of CPUs whose events are lost while they are idle.
     unheard: usize,
 }
 
@@ -35,8 +38,8 @@ struct Switches {
 }
 
 impl IdleCheck {
-    /// Checks every CPU at once: this thread sleeps on each CPU that it may use, about 2 ms in
-    /// total.
+    /// Starts the check, and decides at once on the CPUs that it can. This thread sleeps on each
+    /// CPU that it may use, about 2 ms per CPU.
     pub fn begin(tracefs: &Tracefs) -> IdleCheck {
         let text = tracefs.read("events/sched/sched_switch/format");
         let id = text.ok().and_then(|text| Some(Format::parse(&text)?.id));
@@ -51,12 +54,12 @@ impl IdleCheck {
                 });
             }
         }
-        check.look();
+        check.update();
         check
     }
 
     /// Decides on the CPUs that have been idle meanwhile.
-    pub fn look(&mut self) {
+    pub fn update(&mut self) {
         let Some(switches) = &mut self.switches else {
             return;
         };
@@ -72,7 +75,7 @@ impl IdleCheck {
         }
     }
 
-    /// Number of CPUs whose events are lost while they are idle.
+    /// Returns the number of CPUs whose events are lost while they are idle.
     pub fn unheard(&self) -> usize {
         self.unheard
     }
@@ -92,7 +95,8 @@ impl Switches {
         })
     }
 
-    /// Counts entries before exits: every counted entry but the last has its exit by then.
+    /// Counts entries before exits, because every counted entry except the last has its exit by
+    /// then.
     fn count(&mut self) {
         let counts = &mut self.counts;
         self.into_idle.drain(&mut |cpu, bytes| {

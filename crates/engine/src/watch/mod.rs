@@ -1,8 +1,8 @@
-//! The `watch` engine: reads the counters of the node it runs in, once per interval.
+//! The `watch` engine: reads the counters of its node once per interval.
 //!
-//! Interfaces and TCP are those of its network namespace (`--netns`). CPUs, interrupts, memory and
+//! Interfaces and TCP belong to its network namespace (`--netns`). CPUs, interrupts, memory and
 //! pressure belong to the machine, not to a namespace; one watch per machine reads them. Single TCP
-//! connections are read at an interval of their own, and a thread of its own captures packets.
+//! connections are read at a separate interval, and a dedicated thread captures packets.
 mod capture;
 mod capture_files;
 mod idle_check;
@@ -91,7 +91,7 @@ pub fn run(config: &WatchConfig, reactor: &Reactor, control: &mut Control) -> Re
     }
 }
 
-/// Final values of the TCP watch and the capture.
+/// Returns the final values of the TCP watch and the capture.
 fn result(watcher: Option<&TcpWatcher>, capture: Option<&Capture>) -> BTreeMap<String, f64> {
     let tcp = watcher.map(TcpWatcher::counters).unwrap_or_default();
     let cumulative = tcp.into_iter().filter(|(name, _)| !name.ends_with("_now"));
@@ -161,9 +161,9 @@ static MACHINE: [Source; 7] = [
     },
 ];
 
-/// The files that will be read. Without the interfaces there is nothing to watch; any other file
-/// may be missing (kernels without pressure accounting, containers that hide the machine), and then
-/// its counters are.
+/// Returns the files to be read. The file of the interfaces is required. Any other file may be
+/// missing (kernels without pressure accounting, containers that hide the machine); its counters
+/// are then missing too.
 fn readable_sources(machine: bool) -> Result<Vec<&'static Source>, Failure> {
     fs::read_to_string(INTERFACES.path).or_environment(
         format_args!("read {}", INTERFACES.path),

@@ -1,4 +1,4 @@
-//! File of the time series of a TCP watch, written in large pieces up to a limit.
+//! The file of the time series of a TCP watch, written in large pieces up to a size limit.
 use std::fs::File;
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use hakaru_watch::series::{self, Series};
 
 use crate::failure::{Failure, OrEnvironment};
 
-/// Bytes per write: few system calls while the load runs, little lost if the process is killed.
+/// Bytes per write: few system calls while the load runs, and little loss if the process is killed.
 const PIECE_BYTES: usize = 256 << 10;
 const HINT: &str = "free some space, or name another file";
 
@@ -22,7 +22,7 @@ pub struct SeriesFile {
 
 impl SeriesFile {
     pub fn create(path: &str, bytes_max: u64) -> Result<SeriesFile, Failure> {
-        let hint = "name a file in a folder that exists and that this user may write to";
+        let hint = "name a file in an existing folder to which this user may write";
         let doing = || format!("write the TCP series {path}");
         let mut file = File::create(path).or_environment(doing(), hint)?;
         let header = series::header();
@@ -39,7 +39,7 @@ impl SeriesFile {
         })
     }
 
-    /// Writes the collected records of the series once they fill a write.
+    /// Writes the collected records of the series if they fill a write ([`PIECE_BYTES`]).
     pub fn take(&mut self, series: &mut Series) -> Result<(), Failure> {
         if series.bytes() < PIECE_BYTES {
             return Ok(());
@@ -66,8 +66,8 @@ impl SeriesFile {
         Ok(())
     }
 
-    /// Returns bytes written, records written, and records dropped after the file reached its
-    /// limit.
+    /// Returns the bytes written, the records written, and the records dropped after the file
+    /// reached its limit.
     pub fn totals(&self) -> (u64, u64, u64) {
         (self.bytes, self.records, self.dropped)
     }

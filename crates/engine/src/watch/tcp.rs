@@ -1,8 +1,9 @@
 //! Watching single TCP connections: the shell around `hakaru_watch::tcp_sockets`.
 //!
-//! Every interval it drains the tracepoints' rings and reads each known connection. From time to
-//! time it dumps all connections of the watched ports to discover new ones. A dump walks the table
-//! of the whole machine. With tracing, the first segment of a new connection announces it at once.
+//! Every interval, it drains the rings of the tracepoints and reads each known connection. From
+//! time to time, it dumps all connections of the watched ports to discover new ones. A dump walks
+//! the table of the entire machine. With tracing, the first segment of a new connection announces
+//! it at once.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,16 +21,18 @@ use super::trace::Trace;
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
-/// Readable when a ring of the tracepoints begins to fill.
+/// Token of the tracepoints' rings, which are readable when they begin to fill.
 pub const TRACE: Token = Token(1);
 
 const INTERVALS_US: std::ops::RangeInclusive<u32> = 1000..=60_000_000;
-/// Sockets requested in one message: their answers (about 2 KiB each) must fit into the socket's
-/// buffer of 208 KiB.
-const ASKED_AT_ONCE: usize = 32;
-/// Least interval between two dumps. Dumps also take at most 1 % of the time.
-const DUMPS_APART: Duration = Duration::from_millis(100);
-const DUMP_SHARE: u64 = 100;
+/// Maximum number of sockets requested in one message. Their answers (about 2 KiB each) must fit in
+/// the socket's buffer of 208 KiB.
+const REQUESTS_MAX: usize = 32;
+/// Shortest interval between two dumps.
+const DUMP_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Ratio of the interval between two dumps to the duration of a dump, so that dumps take at most
+/// 1 % of the time.
+const DUMP_INTERVAL_RATIO: u64 = 100;
 const ENOENT: i32 = 2;
 
 pub struct TcpWatcher {
@@ -56,7 +59,7 @@ impl TcpWatcher {
     pub fn open(config: &TcpWatch, reactor: &Reactor) -> Result<TcpWatcher, Failure> {
         check(config)?;
         let diag = SockDiag::open()
-            .or_environment("ask the kernel for TCP sockets", "load the module tcp_diag")?;
+            .or_environment("query the kernel's TCP sockets", "load the module tcp_diag")?;
         let opened = match config.trace {
             TcpTrace::Off => Err("tracing is off in the configuration".to_owned()),
             TcpTrace::Auto | TcpTrace::On => Trace::open(&config.ports),
@@ -76,7 +79,7 @@ impl TcpWatcher {
             for ring in trace.rings().descriptors() {
                 reactor
                     .register(ring, TRACE, Interest::Edge)
-                    .or_environment("wait for TCP's events", "raise the limit of open files")?;
+                    .or_environment("wait for TCP trace events", "raise the limit of open files")?;
             }
         }
         Ok(TcpWatcher {
@@ -100,7 +103,7 @@ impl TcpWatcher {
         })
     }
 
-    /// Facts for `ready`.
+    /// Returns the facts for `ready`.
     pub fn facts(&self) -> Value {
         let events = self.trace.as_ref().map(Trace::names);
         json!({
@@ -112,12 +115,12 @@ impl TcpWatcher {
         })
     }
 
-    /// Starts readings at `at`, and events now.
+    /// Starts the readings at `at`, and the tracing of events now.
     pub fn start(&mut self, at: Time) -> Result<(), Failure> {
         self.schedule.start(at);
         if let Some(trace) = &self.trace {
             let enabled = trace.rings().enable();
-            enabled.or_environment("begin to trace TCP", "set `trace` to `off`")?;
+            enabled.or_environment("start to trace TCP", "set `trace` to `off`")?;
         }
         Ok(())
     }
@@ -126,8 +129,8 @@ impl TcpWatcher {
         self.schedule.next()
     }
 
-    /// Takes the readings that are due. With `events_wait` reads the events even if no reading is
-    /// due.
+    /// Takes the readings that are due. With `events_wait`, reads the pending events even if no
+    /// reading is due.
     pub fn handle(&mut self, now: Time, events_wait: bool) -> Result<(), Failure> {
         let due = self.schedule.due(now);
         if due || events_wait {
@@ -143,11 +146,11 @@ impl TcpWatcher {
         self.file.flush(&mut self.series)
     }
 
-    /// Entity `tcp_watch` of a sample.
+    /// Returns the counters of the entity `tcp_watch` of a sample.
     pub fn counters(&self) -> BTreeMap<String, f64> {
         let (bytes, records, dropped) = self.file.totals();
         let unheard = self.trace.as_ref().map_or(0, Trace::unheard_cpus);
-        let (lost, not_understood) = self.trace.as_ref().map_or((0, 0), Trace::missing);
+        let (lost, unparsed) = self.trace.as_ref().map_or((0, 0), Trace::missing);
         [
             ("readings", self.readings),
             ("readings_missed", self.schedule.missed()),
@@ -155,7 +158,7 @@ impl TcpWatcher {
             ("records", records),
             ("records_dropped", dropped),
             ("written_bytes", bytes),
-            ("events_lost", lost + not_understood),
+            ("events_lost", lost + unparsed),
             ("unheard_cpus", unheard as u64),
             ("events_of_others", self.sockets.unattributed()),
             ("sockets_seen", self.sockets.seen().into()),
@@ -169,21 +172,22 @@ impl TcpWatcher {
 
     fn read(&mut self, sockets_due: bool) -> Result<(), Failure> {
         let before = process::thread_cpu_ns();
-        // Before the sockets are read, so that a connection seen in an event is read at once.
+        // Events are read before the sockets, so that a connection seen in an event is read at
+        // once.
         self.read_events()?;
         if sockets_due {
             let ids = self.sockets.ids();
             self.readings += ids.len() as u64;
-            self.ask(&ids)?;
+            self.query(&ids)?;
             let now = clock::now();
             if now >= self.next_dump {
-                self.look_for_new()?;
+                self.discover()?;
                 if let Some(trace) = &mut self.trace {
-                    trace.idle_check().look();
+                    trace.idle_check().update();
                 }
-                let took = clock::now().ns_since(now);
-                let apart = DUMPS_APART.max(Duration::from_nanos(took * DUMP_SHARE));
-                self.next_dump = now + apart;
+                let dump_ns = clock::now().ns_since(now);
+                let interval = Duration::from_nanos(dump_ns * DUMP_INTERVAL_RATIO);
+                self.next_dump = now + interval.max(DUMP_INTERVAL_MIN);
             }
         }
         self.file.take(&mut self.series)?;
@@ -196,7 +200,7 @@ impl TcpWatcher {
             return Ok(());
         };
         let (events, losses) = trace.read();
-        let asked = self.ask(&self.sockets.unknown(events));
+        let queried = self.query(&self.sockets.unknown(events));
         for event in events {
             self.sockets.handle_event(event, &mut self.series);
         }
@@ -204,33 +208,33 @@ impl TcpWatcher {
             self.series.add_lost(*at_ns, *lost);
         }
         self.trace = Some(trace);
-        asked
+        queried
     }
 
     /// Reads single sockets.
-    fn ask(&mut self, ids: &[SocketId]) -> Result<(), Failure> {
-        for some in ids.chunks(ASKED_AT_ONCE) {
+    fn query(&mut self, ids: &[SocketId]) -> Result<(), Failure> {
+        for chunk in ids.chunks(REQUESTS_MAX) {
             self.requests.clear();
             let first = self.sequence.wrapping_add(1);
-            for id in some {
+            for id in chunk {
                 self.sequence = self.sequence.wrapping_add(1);
                 sock_diag::emit_request_of(id, self.sequence, &mut self.requests);
             }
-            let asked = clock::now();
+            let sent_at = clock::now();
             self.diag.send(&self.requests).or_environment(
-                "ask the kernel for a TCP socket",
-                "lengthen the interval of the TCP watch",
+                "query a TCP socket of the kernel",
+                "increase the interval of the TCP watch",
             )?;
-            // The kernel has answered all of them by now.
-            let at = span(asked, clock::now());
-            let mut left = some.len();
+            // The kernel has answered all requests by now.
+            let at = span(sent_at, clock::now());
+            let mut left = chunk.len();
             while left > 0 {
                 let Ok(Some(datagram)) = self.diag.receive() else {
                     break;
                 };
                 for (sequence, answer) in answers(datagram) {
-                    let asked_for = some.get(sequence.wrapping_sub(first) as usize);
-                    let Some(id) = asked_for else { continue };
+                    let requested = chunk.get(sequence.wrapping_sub(first) as usize);
+                    let Some(id) = requested else { continue };
                     left -= 1;
                     match answer {
                         Answer::Socket(socket) => {
@@ -250,35 +254,35 @@ impl TcpWatcher {
     }
 
     /// Reads all sockets of the watched ports and adds the new ones.
-    fn look_for_new(&mut self) -> Result<(), Failure> {
+    fn discover(&mut self) -> Result<(), Failure> {
         for family in self.families.clone() {
             self.requests.clear();
             self.sequence = self.sequence.wrapping_add(1);
             sock_diag::emit_dump(family, &self.ports, self.sequence, &mut self.requests);
-            // The kernel makes each part of a dump while the part before it is received, and the
-            // first part during the request.
-            let mut asked = clock::now();
+            // The kernel creates the first part of a dump during the request, and each further part
+            // while the previous part is received.
+            let mut requested_at = clock::now();
             let sent = self.diag.send(&self.requests);
-            sent.or_environment("ask the kernel for TCP sockets", "load the module tcp_diag")?;
-            if self.receive_dump(&mut asked)? == Some(ENOENT) {
-                // A kernel without IPv6.
-                self.families.retain(|of| *of != family);
+            sent.or_environment("query the kernel's TCP sockets", "load the module tcp_diag")?;
+            if self.receive_dump(&mut requested_at)? == Some(ENOENT) {
+                // The kernel lacks this address family, such as IPv6.
+                self.families.retain(|other| *other != family);
             }
         }
         Ok(())
     }
 
     /// Receives the parts of a dump. Returns the errno if the kernel refused it.
-    fn receive_dump(&mut self, asked: &mut Time) -> Result<Option<i32>, Failure> {
+    fn receive_dump(&mut self, requested_at: &mut Time) -> Result<Option<i32>, Failure> {
         loop {
-            let next_asked = clock::now();
+            let next_requested_at = clock::now();
             let Ok(Some(datagram)) = self.diag.receive() else {
                 // The table changed too much for a consistent dump; the next dump finds the
                 // sockets.
                 return Ok(None);
             };
-            let at = span(*asked, next_asked);
-            *asked = next_asked;
+            let at = span(*requested_at, next_requested_at);
+            *requested_at = next_requested_at;
             for (sequence, answer) in answers(datagram) {
                 if sequence != self.sequence {
                     continue;
@@ -322,7 +326,7 @@ fn check(config: &TcpWatch) -> Result<(), Failure> {
     }
     if config.ports.contains(&0) {
         return Err(Failure::usage(
-            "tcp.ports has port 0, which no connection has",
+            "tcp.ports contains port 0, which no connection uses",
             hint,
         ));
     }

@@ -1,12 +1,13 @@
-//! The kernel's tracepoints of TCP, opened for the wanted ports.
+//! The kernel's TCP tracepoints, opened for the watched ports.
 use hakaru_runtime::trace::ring::{TraceRings, Tracepoint};
 use hakaru_runtime::trace::tracefs::Tracefs;
 use hakaru_watch::trace::{Format, Layouts, Record, TcpEvent, TracepointKind, records};
 
 use super::idle_check::IdleCheck;
 
-/// Ring of each CPU. A record takes about 170 bytes and a flow of 10 Gbit/s produces 40 000 records
-/// a second, so the ring holds half a second of them while this process does not run.
+/// Size of the ring of each CPU, bytes. A record takes about 170 bytes, and a flow of 10 Gbit/s
+/// produces 40 000 records per second. The ring therefore holds the records of half a second in
+/// which this process does not run.
 const RING_BYTES: usize = 4 << 20;
 
 pub struct Trace {
@@ -18,11 +19,11 @@ pub struct Trace {
     events: Vec<TcpEvent>,
     losses: Vec<(u64, u64)>,
     lost: u64,
-    not_understood: u64,
+    unparsed: u64,
 }
 
 impl Trace {
-    /// Opens the tracepoints. The error is the reason as text.
+    /// Opens the tracepoints. The error is the reason for the failure, as text.
     pub fn open(ports: &[u16]) -> Result<Trace, String> {
         let tracefs = Tracefs::open().map_err(|e| {
             format!("the kernel's tracefs cannot be read ({e}): this needs CAP_SYS_ADMIN on the machine itself, not in a user namespace")
@@ -34,7 +35,7 @@ impl Trace {
                 .read(&format!("events/{}/format", kind.path()))
                 .map_err(|e| e.to_string())
                 .and_then(|text| {
-                    Format::parse(&text).ok_or_else(|| "its format is not understood".to_owned())
+                    Format::parse(&text).ok_or_else(|| "its format cannot be parsed".to_owned())
                 })
                 .and_then(|format| {
                     let usable = layouts.add(kind, &format);
@@ -48,7 +49,7 @@ impl Trace {
                     names.push(kind.path());
                 }
                 Err(why) if kind == TracepointKind::Probe => {
-                    return Err(format!("no tracepoint {}: {why}", kind.path()));
+                    return Err(format!("cannot use the tracepoint {}: {why}", kind.path()));
                 }
                 // Kernels before 5.16 have no event for the state of congestion control.
                 Err(_) => {}
@@ -75,7 +76,7 @@ impl Trace {
             events: Vec::new(),
             losses: Vec::new(),
             lost: 0,
-            not_understood: 0,
+            unparsed: 0,
         })
     }
 
@@ -83,12 +84,12 @@ impl Trace {
         &self.names
     }
 
-    /// The [`IdleCheck`], to be updated regularly.
+    /// Returns the [`IdleCheck`], which must be updated regularly.
     pub fn idle_check(&mut self) -> &mut IdleCheck {
         &mut self.idle_check
     }
 
-    /// Number of CPUs whose events are lost while they are idle.
+    /// Returns the number of CPUs whose events are lost while they are idle.
     pub fn unheard_cpus(&self) -> usize {
         self.idle_check.unheard()
     }
@@ -100,11 +101,11 @@ impl Trace {
     /// Returns the number of events that the kernel lost so far, and of events that could not be
     /// parsed.
     pub fn missing(&self) -> (u64, u64) {
-        (self.lost, self.not_understood)
+        (self.lost, self.unparsed)
     }
 
-    /// Returns the events after the last call, in order of time, and the losses: instant (ns) and
-    /// number of lost events.
+    /// Returns the events since the last call in order of time, and the losses, each with its
+    /// instant (ns) and the number of lost events.
     pub fn read(&mut self) -> (&[TcpEvent], &[(u64, u64)]) {
         let Trace {
             rings,
@@ -112,7 +113,7 @@ impl Trace {
             events,
             losses,
             lost,
-            not_understood,
+            unparsed,
             ..
         } = self;
         events.clear();
@@ -122,7 +123,7 @@ impl Trace {
                 match record {
                     Record::Sample { at_ns, raw } => match layouts.parse(at_ns, raw) {
                         Some(event) => events.push(event),
-                        None => *not_understood += 1,
+                        None => *unparsed += 1,
                     },
                     Record::Lost { at_ns, events } => {
                         *lost += events;

@@ -1,4 +1,4 @@
-//! One initiator under load: eight commands in flight, none of them on the blocks of another.
+//! One initiator under load: eight commands in flight, no two of them on the same blocks.
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::mpsc::Sender;
@@ -14,9 +14,9 @@ const IN_FLIGHT: usize = 8;
 /// Blocks of the pool's smallest page.
 const PAGE_BLOCKS: u64 = 128;
 
-/// Answers, by kind.
+/// Numbers of responses by kind.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct ResponseCounts {
     pub writes: u64,
     pub fua: u64,
     pub flushes: u64,
@@ -24,8 +24,8 @@ pub struct Counted {
     pub refused: u64,
 }
 
-impl Counted {
-    pub fn add(&mut self, other: &Counted) {
+impl ResponseCounts {
+    pub fn add(&mut self, other: &ResponseCounts) {
         self.writes += other.writes;
         self.fua += other.fua;
         self.flushes += other.flushes;
@@ -34,7 +34,7 @@ impl Counted {
     }
 }
 
-impl fmt::Display for Counted {
+impl fmt::Display for ResponseCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -44,54 +44,55 @@ impl fmt::Display for Counted {
     }
 }
 
+/// A command in flight.
 enum Sent {
     Write { at: u64, count: u64, fua: bool },
     Unmap { at: u64, count: u64 },
     Flush(Mark),
 }
 
-/// An initiator, and what its blocks may hold.
+/// An initiator, and the oracle of its blocks.
 pub struct Initiator {
     client: Client,
     oracle: Oracle,
     rng: Pcg64,
-    told: Sender<()>,
+    responses: Sender<()>,
     in_flight: HashMap<u32, Sent>,
-    counted: Counted,
+    counts: ResponseCounts,
     commands: u64,
-    /// Stamps of this run begin here.
+    /// First stamp of this run.
     stamps: u64,
 }
 
 impl Initiator {
-    /// Tells of each answer.
-    pub fn new(client: Client, oracle: Oracle, seed: u64, told: Sender<()>) -> Initiator {
+    /// Creates an initiator that sends a message to `responses` for each response.
+    pub fn new(client: Client, oracle: Oracle, seed: u64, responses: Sender<()>) -> Initiator {
         let mut rng = Pcg64::seed_from_u64(seed);
         Initiator {
             client,
             oracle,
-            told,
+            responses,
             in_flight: HashMap::new(),
-            counted: Counted::default(),
+            counts: ResponseCounts::default(),
             commands: 0,
-            // Different from those of every run before, but for one chance in 2^40.
+            // Differs from the stamps of all previous runs with high probability.
             stamps: rng.random_range(1..1_u64 << 60),
             rng,
         }
     }
 
-    /// Until the array is gone.
-    pub fn run(mut self) -> (Oracle, Counted) {
+    /// Runs the load until the connection to the array is lost.
+    pub fn run(mut self) -> (Oracle, ResponseCounts) {
         loop {
             while self.in_flight.len() < IN_FLIGHT {
                 self.send_one();
             }
             let Ok(done) = self.client.wait_any() else {
-                return (self.oracle, self.counted);
+                return (self.oracle, self.counts);
             };
-            self.take(done.tag, done.result);
-            // Nobody listens any more once the array is about to be killed.
-            let _ = self.told.send(());
+            self.handle_response(done.tag, done.result);
+            // The receiver no longer exists once the array is about to be killed.
+            let _ = self.responses.send(());
         }
     }
 
@@ -105,7 +106,7 @@ impl Initiator {
         }
         let pages = self.oracle.count() / PAGE_BLOCKS;
         let (at, count) = match kind {
-            // Whole pages are given back, parts of them are cleared.
+            // Unmapped pages are deallocated, unmapped parts of pages are zeroed.
             4..8 => (self.rng.random_range(0..pages) * PAGE_BLOCKS, PAGE_BLOCKS),
             8..12 => (
                 self.rng.random_range(0..self.oracle.count() - 64),
@@ -139,25 +140,28 @@ impl Initiator {
         self.in_flight.insert(tag, Sent::Write { at, count, fua });
     }
 
-    fn take(&mut self, tag: u32, result: Result<u32, TaskError>) {
-        let sent = self.in_flight.remove(&tag).expect("answered once");
+    fn handle_response(&mut self, tag: u32, result: Result<u32, TaskError>) {
+        let sent = self
+            .in_flight
+            .remove(&tag)
+            .expect("each command is answered once");
         match (sent, result) {
             (Sent::Flush(mark), Ok(_)) => {
-                self.counted.flushes += 1;
+                self.counts.flushes += 1;
                 self.oracle.flushed(&mark);
             }
             (Sent::Write { at, count, fua }, Ok(_)) => {
-                self.counted.writes += u64::from(!fua);
-                self.counted.fua += u64::from(fua);
+                self.counts.writes += u64::from(!fua);
+                self.counts.fua += u64::from(fua);
                 self.oracle.answered(at, count, fua);
             }
             (Sent::Unmap { at, count }, Ok(_)) => {
-                self.counted.unmaps += 1;
+                self.counts.unmaps += 1;
                 self.oracle.answered(at, count, false);
             }
             (Sent::Write { at, count, .. } | Sent::Unmap { at, count }, refused) => {
                 assert_eq!(sense(refused), NO_SPACE);
-                self.counted.refused += 1;
+                self.counts.refused += 1;
                 self.oracle.refused(at, count);
             }
             (Sent::Flush(_), Err(e)) => panic!("a flush failed: {e}"),

@@ -1,12 +1,12 @@
-//! P-07: `kill -9` of the array under load, again and again, on one pool.
+//! P-07: repeated `kill -9` of the array under load, on one pool.
 //!
 //! Eight initiators write, flush, write with FUA and unmap on one thin LU, while the operator takes
-//! and deletes snapshots. The array is killed after a random number of answers. Then the pool is
-//! checked, the array restarted, and everything read twice: each block must hold one of the values
-//! that [`oracle`] allows, and a snapshot must be unchanged.
+//! and deletes snapshots. The array is killed after a random number of responses. Then the pool is
+//! checked, the array is restarted, and all data is read twice. Each block must hold one of the
+//! values that [`oracle`] allows, and a snapshot must be unchanged.
 //!
-//! `HAKARU_KILLS` is the number of kills (default 10; 200 where `HAKARU_LONG` is set, as `make crash`
-//! does); `HAKARU_SEED` gives another run.
+//! `HAKARU_KILLS` is the number of kills: default 10, or 200 if `HAKARU_LONG` is set, as in `make
+//! crash`. `HAKARU_SEED` selects another run, default 1.
 mod load;
 mod oracle;
 #[path = "../support/mod.rs"]
@@ -20,37 +20,38 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde_json::{Value, json};
 
-use load::{Counted, Initiator};
+use load::{Initiator, ResponseCounts};
 use oracle::Oracle;
 use support::array::{Array, Scratch, check, config, thin};
 use support::client::Client;
 
 const INITIATORS: u32 = 8;
-/// Bytes of the LU, and of each initiator's region at its beginning.
+/// Size of the LU, bytes.
 const LU_BYTES: u64 = 1 << 40;
+/// Blocks of each initiator's region. The regions lie at the start of the LU.
 const REGION_BLOCKS: u64 = 2048;
 const BLOCKS: u64 = REGION_BLOCKS * INITIATORS as u64;
-/// Most blocks read by one command.
+/// Blocks read by one command.
 const READ_BLOCKS: u64 = 512;
-/// Snapshots that are there at a time at most; each costs an LU to look at.
+/// Maximum number of snapshots at a time. Each is read through an additional LU.
 const SNAPSHOTS_MAX: usize = 3;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// All that is known over the kills.
+/// State of the test across the kills.
 struct Trial {
     rng: Pcg64,
     config: Value,
     directory: std::path::PathBuf,
     regions: Vec<Oracle>,
-    /// What each snapshot holds, once it has been read.
+    /// Stamps of each snapshot, once it has been read.
     snapshots: BTreeMap<String, Option<Vec<u64>>>,
-    snapshots_made: u64,
-    /// Ordered just before the kill, so the outcome is unknown.
+    snapshots_created: u64,
+    /// Order given just before the kill, whose outcome is unknown.
     doubtful: Option<Value>,
-    counted: Counted,
+    counts: ResponseCounts,
     reopened_max: Duration,
 }
 
@@ -74,30 +75,30 @@ impl Trial {
                 .map(|n| Oracle::new(n * REGION_BLOCKS, REGION_BLOCKS))
                 .collect(),
             snapshots: BTreeMap::new(),
-            snapshots_made: 0,
+            snapshots_created: 0,
             doubtful: None,
-            counted: Counted::default(),
+            counts: ResponseCounts::default(),
             reopened_max: Duration::ZERO,
         }
     }
 
-    /// Loads the array until so many answers have come, and kills it.
+    /// Loads the array until a random number of responses has arrived, and kills it.
     fn load_and_kill(&mut self, mut array: Array) {
-        let answers = self.rng.random_range(100..1500_u64);
-        let (told, answered) = mpsc::channel();
+        let response_count = self.rng.random_range(100..1500_u64);
+        let (responses, received) = mpsc::channel();
         let initiators: Vec<_> = std::mem::take(&mut self.regions)
             .into_iter()
             .enumerate()
             .map(|(number, oracle)| {
                 let seed = self.rng.random();
                 let client = Client::login(array.portal(), number as u32 + 1);
-                let told = told.clone();
-                std::thread::spawn(move || Initiator::new(client, oracle, seed, told).run())
+                let responses = responses.clone();
+                std::thread::spawn(move || Initiator::new(client, oracle, seed, responses).run())
             })
             .collect();
-        drop(told);
-        for _ in 0..answers {
-            answered.recv().expect("initiators run until the kill");
+        drop(responses);
+        for _ in 0..response_count {
+            received.recv().expect("initiators run until the kill");
             if self.rng.random_range(0..100) == 0 {
                 self.change_snapshots(&mut array);
             }
@@ -106,18 +107,16 @@ impl Trial {
             let order = self.next_order();
             array.order(&order);
             self.doubtful = Some(order);
-            // As often in the middle of it as before and after.
+            // The kill then falls before, during or after the execution of the order.
             for _ in 0..self.rng.random_range(0..20) {
-                answered.recv().expect("initiators run until the kill");
+                received.recv().expect("initiators run until the kill");
             }
         }
         array.kill();
         for initiator in initiators {
-            let (oracle, counted) = initiator
-                .join()
-                .expect("an initiator found something wrong");
+            let (oracle, counts) = initiator.join().expect("no initiator detected an error");
             self.regions.push(oracle);
-            self.counted.add(&counted);
+            self.counts.add(&counts);
         }
     }
 
@@ -126,21 +125,22 @@ impl Trial {
         let order = self.next_order();
         array
             .manage(order.clone())
-            .expect("snapshots come and go, also in a full pool");
-        self.done(&order);
+            .expect("snapshots can be taken and deleted even in a full pool");
+        self.record(&order);
     }
 
     fn next_order(&mut self) -> Value {
         if self.snapshots.len() == SNAPSHOTS_MAX {
-            let oldest = self.snapshots.keys().next().expect("there are some");
+            let oldest = self.snapshots.keys().next().expect("snapshots exist");
             return json!({"kind": "delete", "pool": "pool", "volume": oldest});
         }
-        self.snapshots_made += 1;
-        let name = format!("s{:06}", self.snapshots_made);
+        self.snapshots_created += 1;
+        let name = format!("s{:06}", self.snapshots_created);
         json!({"kind": "snapshot", "pool": "pool", "volume": "v", "name": name})
     }
 
-    fn done(&mut self, order: &Value) {
+    /// Records an order that was carried out.
+    fn record(&mut self, order: &Value) {
         if order["kind"] == "delete" {
             self.snapshots.pop_first();
         } else {
@@ -149,21 +149,25 @@ impl Trial {
         }
     }
 
-    /// Finds out whether what was ordered just before the kill was done.
-    fn settle_doubt(&mut self, array: &mut Array) {
+    /// Determines whether the order given just before the kill was carried out.
+    fn resolve_doubtful(&mut self, array: &mut Array) {
         let volumes = array.pool()["volumes"].clone();
         let mut names: Vec<String> = volumes
             .as_array()
             .expect("a pool has volumes")
             .iter()
-            .map(|volume| volume["name"].as_str().expect("with names").to_owned())
+            .map(|volume| {
+                let name = volume["name"].as_str();
+                name.expect("a volume has a name").to_owned()
+            })
             .collect();
         names.retain(|name| name != "v");
         if let Some(order) = self.doubtful.take() {
             let deletes = order["kind"] == "delete";
             let name = order[if deletes { "volume" } else { "name" }].as_str();
-            if names.iter().any(|there| Some(there.as_str()) == name) != deletes {
-                self.done(&order);
+            let exists = names.iter().any(|existing| Some(existing.as_str()) == name);
+            if exists != deletes {
+                self.record(&order);
             }
         }
         assert!(
@@ -173,7 +177,7 @@ impl Trial {
         );
     }
 
-    /// Checks the pool, starts the array, and reads everything, twice.
+    /// Checks the pool, starts the array, and reads all data twice.
     fn reopen(&mut self) -> Array {
         let (report, code) = check(&self.directory);
         assert_eq!(code, Some(0), "the pool is sound after a kill: {report}");
@@ -184,7 +188,7 @@ impl Trial {
         let first = read_stamps(&mut client, 0);
         assert!(
             first == read_stamps(&mut client, 0),
-            "what was read once is read again"
+            "two reads return the same data"
         );
         let mut lost = Vec::new();
         for region in &mut self.regions {
@@ -196,12 +200,12 @@ impl Trial {
             lost.len(),
             &lost[..lost.len().min(5)]
         );
-        self.settle_doubt(&mut array);
+        self.resolve_doubtful(&mut array);
         for (name, known) in &mut self.snapshots {
             let lu = thin(1, name, LU_BYTES);
             array
                 .manage(json!({"kind": "create", "lu": lu}))
-                .expect("a snapshot is there for good");
+                .expect("a snapshot survives a kill");
             let stamps = read_stamps(&mut client, 1);
             match known {
                 Some(known) => assert!(*known == stamps, "snapshot {name} has changed"),
@@ -213,13 +217,13 @@ impl Trial {
     }
 }
 
-/// The stamp of every block of all regions.
+/// Returns the stamp of every block of all regions.
 fn read_stamps(client: &mut Client, lun: u8) -> Vec<u64> {
     let mut stamps = Vec::with_capacity(BLOCKS as usize);
     for lba in (0..BLOCKS).step_by(READ_BLOCKS as usize) {
         let data = client
             .read(lun, lba, READ_BLOCKS as u32)
-            .expect("it can be read");
+            .expect("every block can be read");
         for (at, block) in data.chunks(support::client::BLOCK).enumerate() {
             stamps.push(oracle::stamp_of(block, lba + at as u64));
         }
@@ -227,7 +231,7 @@ fn read_stamps(client: &mut Client, lun: u8) -> Vec<u64> {
     stamps
 }
 
-fn kill_again_and_again(name: &str, group_bytes: u64, page_bytes: u64) {
+fn kill_repeatedly(name: &str, group_bytes: u64, page_bytes: u64) {
     let default_kills = if std::env::var_os("HAKARU_LONG").is_some() {
         200
     } else {
@@ -239,38 +243,38 @@ fn kill_again_and_again(name: &str, group_bytes: u64, page_bytes: u64) {
     );
     let scratch = Scratch::new(name);
     let mut trial = Trial::new(&scratch, group_bytes, page_bytes, seed);
-    let mut array = trial.reopen_first();
+    let mut array = trial.open_first();
     for _ in 0..kills {
         trial.load_and_kill(array);
         array = trial.reopen();
     }
     println!(
         "{name}: {kills} kills (seed {seed}); {}; {} snapshots; 0 lost; reopened within {:.3} s",
-        trial.counted,
-        trial.snapshots_made,
+        trial.counts,
+        trial.snapshots_created,
         trial.reopened_max.as_secs_f64()
     );
     assert!(trial.reopened_max < Duration::from_secs(5));
-    let counted = &trial.counted;
-    assert!(counted.writes > 0 && counted.flushes > 0 && counted.fua > 0 && counted.unmaps > 0);
+    let counts = &trial.counts;
+    assert!(counts.writes > 0 && counts.flushes > 0 && counts.fua > 0 && counts.unmaps > 0);
 }
 
 impl Trial {
-    /// The first start, which makes the pool.
-    fn reopen_first(&mut self) -> Array {
+    /// Starts the array for the first time, which creates the pool.
+    fn open_first(&mut self) -> Array {
         Array::start(&self.config)
     }
 }
 
-/// The pool has less space than the initiators write: some writes are refused, and the data of
+/// The pool has less space than the initiators write. Some writes are refused, and the data of
 /// refused writes must not appear later.
 #[test]
 fn nothing_is_lost_when_the_array_is_killed_with_its_pool_full() {
-    kill_again_and_again("full pool", 192 * (64 << 10), 64 << 10);
+    kill_repeatedly("full pool", 192 * (64 << 10), 64 << 10);
 }
 
-/// 64 GiB, as far as the metadata are concerned.
+/// The pool has metadata for 64 GiB, in sparse files.
 #[test]
 fn nothing_is_lost_when_the_array_is_killed_with_a_pool_of_64_gib() {
-    kill_again_and_again("64 GiB pool", 64 << 30, 256 << 10);
+    kill_repeatedly("64 GiB pool", 64 << 30, 256 << 10);
 }

@@ -1,4 +1,4 @@
-//! The engine as an array, watched from outside.
+//! The engine as an array, observed from outside.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Longest wait for anything, far beyond what it takes.
+/// Longest wait for a condition, far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+/// Waits until a condition holds.
+pub fn until(condition: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(
             began.elapsed() < PATIENCE,
-            "{what}: not within {PATIENCE:?}"
+            "{condition}: not within {PATIENCE:?}"
         );
         thread::park_timeout(Duration::from_millis(20));
     }
@@ -42,11 +42,11 @@ impl Array {
             .expect("the engine starts");
         let mut stdin = child.stdin.take().expect("piped");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut hear = move || -> Option<Value> {
+        let mut receive = move || -> Option<Value> {
             let line = lines.next()?.ok()?;
             Some(serde_json::from_str(&line).expect("JSON"))
         };
-        assert_eq!(hear().expect("hello")["type"], "hello");
+        assert_eq!(receive().expect("hello")["type"], "hello");
         let config = json!({
             "engine": "array",
             "target_name": crate::client::TARGET,
@@ -57,17 +57,18 @@ impl Array {
             "sessions_max": sessions_max,
         });
         let configure = json!({"type": "configure", "contract": 1, "config": config});
-        writeln!(stdin, "{configure}").expect("it listens");
-        let ready = hear().expect("ready");
+        writeln!(stdin, "{configure}").expect("the engine reads orders");
+        let ready = receive().expect("ready");
         assert_eq!(ready["type"], "ready", "{ready}");
-        writeln!(stdin, "{}", json!({"type": "start", "at_ns": 0})).expect("it listens");
+        let start = json!({"type": "start", "at_ns": 0});
+        writeln!(stdin, "{start}").expect("the engine reads orders");
         let newest = Arc::new(Mutex::new(Value::Null));
-        let seen = Arc::clone(&newest);
+        let stored = Arc::clone(&newest);
         thread::spawn(move || {
-            while let Some(mut event) = hear() {
+            while let Some(mut event) = receive() {
                 assert_ne!(event["type"], "error", "{event}");
                 if event["type"] == "sample" {
-                    *seen.lock().expect("not poisoned") = event["counters"]["sessions"].take();
+                    *stored.lock().expect("not poisoned") = event["counters"]["sessions"].take();
                 }
             }
         });
@@ -82,23 +83,23 @@ impl Array {
         }
     }
 
-    /// A counter of `sessions` in the newest sample; NaN before the first.
+    /// Returns a counter of `sessions` in the newest sample; NaN before the first sample.
     pub fn sample(&self, name: &str) -> f64 {
         self.newest.lock().expect("not poisoned")[name]
             .as_f64()
             .unwrap_or(f64::NAN)
     }
 
-    /// Open descriptors.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> usize {
         let folder = format!("/proc/{}/fd", self.child.id());
-        std::fs::read_dir(folder).expect("it lives").count()
+        std::fs::read_dir(folder).expect("the engine runs").count()
     }
 
-    /// Memory in use.
+    /// Returns the resident memory, bytes.
     pub fn resident_bytes(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("the engine runs");
         let line = status
             .lines()
             .find(|line| line.starts_with("VmRSS:"))
@@ -110,10 +111,10 @@ impl Array {
         kib.expect("a number") * 1024
     }
 
-    /// Ends it, and waits for that.
+    /// Stops the array and waits for its end.
     pub fn stop(&mut self) {
-        writeln!(self.stdin, "{}", json!({"type": "stop"})).expect("it listens");
-        let status = self.child.wait().expect("it ends");
+        writeln!(self.stdin, "{}", json!({"type": "stop"})).expect("the engine reads orders");
+        let status = self.child.wait().expect("the engine ends");
         assert!(status.success(), "{status}");
     }
 }

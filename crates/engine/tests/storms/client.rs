@@ -1,4 +1,4 @@
-//! An initiator as simple as can be: blocking, one thing at a time.
+//! A minimal initiator: blocking, with one operation at a time.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ impl Client {
         Client::try_log_in(socket, isid, keys).expect("logged in")
     }
 
-    /// `None`: refused, or cut.
+    /// Logs in. Returns `None` if the login is refused or the connection is closed.
     pub fn try_log_in(socket: TcpStream, isid: u32, keys: &[(&str, &str)]) -> Option<Client> {
         socket
             .set_read_timeout(Some(Duration::from_secs(30)))
@@ -68,8 +68,8 @@ impl Client {
         (response.status.0 == 0).then_some(client)
     }
 
-    /// Asks for blocks, and takes no answer.
-    pub fn ask_read(&mut self, lba: u64, blocks: u32) {
+    /// Sends a READ of blocks without receiving the response.
+    pub fn send_read(&mut self, lba: u64, blocks: u32) {
         let mut cdb = [0; 16];
         let emitted = Cdb::Read(Transfer {
             lba,
@@ -95,11 +95,11 @@ impl Client {
         }
         .emit(&mut header);
         self.cmd_sn += 1;
-        // The array may have given this session up.
+        // The array may have ended this session.
         let _ = self.socket.write_all(&header);
     }
 
-    /// The next PDU; `None` at the end of the connection.
+    /// Receives the next PDU. Returns `None` at the end of the connection.
     fn receive(&mut self) -> Option<(Bhs, Vec<u8>)> {
         let mut header = [0; 48];
         self.socket.read_exact(&mut header).ok()?;
@@ -112,14 +112,14 @@ impl Client {
         Some((bhs, data))
     }
 
-    /// One PDU, whatever it is.
-    pub fn try_take(&mut self) -> Option<Opcode> {
+    /// Receives one PDU of any type and returns its opcode.
+    pub fn receive_opcode(&mut self) -> Option<Opcode> {
         self.receive()?.0.opcode()
     }
 
-    /// Reads one block, to its status.
+    /// Reads one block. Returns `None` if the read fails or the connection is closed.
     pub fn read(&mut self) -> Option<Vec<u8>> {
-        self.ask_read(8, 1);
+        self.send_read(8, 1);
         let mut read = Vec::new();
         loop {
             let (bhs, data) = self.receive()?;
@@ -148,15 +148,17 @@ impl Client {
             exp_stat_sn: StatSn(0),
         }
         .emit(&mut header);
-        self.socket.write_all(&header).expect("the array takes it");
-        assert_eq!(self.try_take(), Some(Opcode::LogoutResponse));
+        self.socket
+            .write_all(&header)
+            .expect("the array reads the request");
+        assert_eq!(self.receive_opcode(), Some(Opcode::LogoutResponse));
     }
 }
 
-/// A session of a thread of its own that reads one block after the other.
+/// A session on a separate thread that reads single blocks in sequence.
 pub struct Bystander {
     reads: Arc<AtomicU64>,
-    /// The period to which its reads are counted; [`ENDING`]: the client ends.
+    /// Index of the period to which reads are counted, or [`ENDING`] to end the session.
     period: Arc<AtomicUsize>,
     periods: Vec<&'static str>,
     thread: JoinHandle<Vec<(usize, Duration)>>,
@@ -165,7 +167,7 @@ pub struct Bystander {
 const ENDING: usize = usize::MAX;
 
 impl Bystander {
-    /// Counts its reads to `period` until another one begins.
+    /// Logs in and starts reading. Reads are counted to `period` until another period begins.
     pub fn start(portal: &str, period: &'static str) -> Bystander {
         let mut client = Client::log_in(portal, 1, &[]);
         let reads = Arc::new(AtomicU64::new(0));
@@ -178,10 +180,10 @@ impl Bystander {
                 if period == ENDING {
                     break;
                 }
-                let asked = Instant::now();
+                let sent_at = Instant::now();
                 let data = client.read().expect("the bystander is served");
                 assert_eq!(data.len(), 512);
-                latencies.push((period, asked.elapsed()));
+                latencies.push((period, sent_at.elapsed()));
                 counted.fetch_add(1, Ordering::Relaxed);
             }
             client.log_out();
@@ -195,18 +197,18 @@ impl Bystander {
         }
     }
 
-    /// Reads so far.
+    /// Returns the number of reads so far.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Counts its reads to the period of this name from now on.
+    /// Counts reads to `period` from now on.
     pub fn enter(&mut self, period: &'static str) {
         self.periods.push(period);
         self.period.store(self.periods.len() - 1, Ordering::Relaxed);
     }
 
-    /// Ends it; every read has succeeded.
+    /// Ends the session, checks that every read succeeded, and prints the latencies.
     pub fn stop(self, id: &str) {
         self.period.store(ENDING, Ordering::Relaxed);
         let all = self
@@ -216,8 +218,8 @@ impl Bystander {
         for (number, period) in self.periods.iter().enumerate() {
             let mut latencies: Vec<Duration> = all
                 .iter()
-                .filter(|(of, _)| *of == number)
-                .map(|(_, took)| *took)
+                .filter(|(period, _)| *period == number)
+                .map(|(_, latency)| *latency)
                 .collect();
             assert!(!latencies.is_empty(), "{id}: no read in {period:?}");
             latencies.sort();

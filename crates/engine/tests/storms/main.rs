@@ -1,11 +1,11 @@
-//! Storms, slow clients and races against the real engine on sockets: of
-//! docs/reference/faults.md.
+//! of docs/reference/faults.md: storms, slow clients and races against the real engine
+//! on sockets.
 //!
 //! A bystander reads throughout. Each of its reads must succeed, and its latency is printed.
 //! Absolute speeds are not asserted, because they depend on the machine.
 //!
-//! `cargo test -p hakaru-engine --test storms -- --nocapture` prints the table. `make storms` runs them as long and as large as the
-//! catalogue asks, which takes minutes (`HAKARU_LONG`).
+//! `cargo test -p hakaru-engine --test storms -- --nocapture` prints the table. `make storms` runs
+//! the cases with the duration and size of the catalogue (`HAKARU_LONG`), which takes minutes.
 
 mod array;
 mod client;
@@ -21,12 +21,12 @@ use std::time::{Duration, Instant};
 use array::{Array, until};
 use client::{Bystander, Client};
 
-/// Id, what is tried, how: gives how often.
+/// Identifier, description, and function of a case. The function returns the number of attempts.
 type Case = (&'static str, &'static str, fn() -> u64);
 
 const CASES: &[Case] = &[
-    ("R-01", "ten thousand connections a second", connect_storm),
-    ("R-02", "logins that come byte by byte", slow_logins),
+    ("R-01", "ten thousand connections per second", connect_storm),
+    ("R-02", "logins that arrive byte by byte", slow_logins),
     ("R-04", "initiators that read nothing", unread),
     (
         "R-06",
@@ -35,12 +35,12 @@ const CASES: &[Case] = &[
     ),
     (
         "R-07",
-        "an end while initiators are silent",
-        end_among_the_silent,
+        "a stop while initiators are silent",
+        stop_with_silent_initiators,
     ),
 ];
 
-/// `brief` as part of all tests, `full` where the storms are what is asked for.
+/// Returns `full` if `HAKARU_LONG` is set (`make storms`), otherwise `brief`.
 fn scale<T>(brief: T, full: T) -> T {
     if std::env::var_os("HAKARU_LONG").is_some() {
         full
@@ -51,11 +51,11 @@ fn scale<T>(brief: T, full: T) -> T {
 
 #[test]
 fn every_storm_passes_and_leaves_nothing() {
-    println!("{:<6} {:>7}  what was tried", "case", "tried");
-    for (id, what, case) in CASES {
-        let tried = case();
-        assert!(tried > 0, "{id} tries something");
-        println!("{id:<6} {tried:>7}  {what}");
+    println!("{:<6} {:>8}  description", "case", "attempts");
+    for (id, description, case) in CASES {
+        let attempts = case();
+        assert!(attempts > 0, "{id} made no attempt");
+        println!("{id:<6} {attempts:>8}  {description}");
     }
 }
 
@@ -73,38 +73,36 @@ fn connect_storm() -> u64 {
     until("the bystander reads", || {
         bystander.reads() > reads + 100 && Instant::now() >= quiet_until
     });
-    // The cost of the storm to the machine as a whole: the work of the kernel and of the storm
-    // itself, on CPUs that the bystander needs too.
-    bystander.enter("a storm on somebody else");
-    let somebody = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = somebody.local_addr().expect("bound").to_string();
+    // A storm on another listener shows the cost to the machine: the work of the kernel and of the
+    // storm itself, on CPUs that the bystander needs too.
+    bystander.enter("a storm on another listener");
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = other.local_addr().expect("bound").to_string();
     let over = Arc::new(AtomicBool::new(false));
     let closing = {
         let over = Arc::clone(&over);
         thread::spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                drop(somebody.accept());
+                drop(other.accept());
             }
         })
     };
     storm(&address, lasts, || {});
     over.store(true, Ordering::Relaxed);
     drop(TcpStream::connect(&address));
-    closing.join().expect("it only closes");
+    closing.join().expect("the thread only closes connections");
     bystander.enter("the storm");
     let mut most = 0;
     let opened = storm(&array.portal, lasts, || {
         most = most.max(array.descriptors());
     });
-    bystander.enter("after it");
+    bystander.enter("after the storm");
     assert!(opened > LIMIT, "{opened} connections reach the limit");
     assert!(
         most <= base + LIMIT as usize + 16,
         "{most} descriptors, {base} before"
     );
-    until("descriptors are given back", || {
-        array.descriptors() <= base + 1
-    });
+    until("descriptors are closed", || array.descriptors() <= base + 1);
     let reads = bystander.reads();
     until("the bystander reads again", || {
         bystander.reads() > reads + 100
@@ -113,7 +111,7 @@ fn connect_storm() -> u64 {
     opened
 }
 
-/// Opens silent connections, at [`STORM_PER_S`] or as fast as possible, and keeps up to a thousand
+/// Opens silent connections at [`STORM_PER_S`] or as fast as possible, and keeps up to a thousand
 /// open. Returns the number of connections opened.
 fn storm(address: &str, lasts: Duration, mut each_thousand: impl FnMut()) -> u64 {
     let began = Instant::now();
@@ -142,24 +140,29 @@ fn storm(address: &str, lasts: Duration, mut each_thousand: impl FnMut()) -> u64
 fn slow_logins() -> u64 {
     let many = scale(500, 2000);
     let array = Array::start(2500);
-    let bystander = Bystander::start(&array.portal, "all along");
+    let bystander = Bystander::start(&array.portal, "throughout");
     let began = Instant::now();
     let mut slow: Vec<TcpStream> = (0..many)
-        .map(|_| TcpStream::connect(&array.portal).expect("there is room"))
+        .map(|_| TcpStream::connect(&array.portal).expect("the array accepts"))
         .collect();
     let mut next = began;
     while began.elapsed() < Duration::from_secs(14) {
-        // One byte of a Login Request every five seconds each.
+        // Each connection sends one byte of a Login Request every five seconds.
         for socket in &mut slow {
-            socket.write_all(&[0x43]).expect("not cut before its time");
+            socket
+                .write_all(&[0x43])
+                .expect("the login timeout has not passed");
         }
         next += Duration::from_secs(5);
         while Instant::now() < next && began.elapsed() < Duration::from_secs(14) {
-            let asked = Instant::now();
-            let real = Client::log_in(&array.portal, 900, &[]);
-            let took = asked.elapsed();
-            assert!(took < Duration::from_secs(1), "a real login took {took:?}");
-            real.log_out();
+            let sent_at = Instant::now();
+            let client = Client::log_in(&array.portal, 900, &[]);
+            let took = sent_at.elapsed();
+            assert!(
+                took < Duration::from_secs(1),
+                "a complete login took {took:?}"
+            );
+            client.log_out();
             thread::park_timeout(Duration::from_millis(200));
         }
     }
@@ -172,7 +175,7 @@ fn slow_logins() -> u64 {
         assert!(
             matches!(cut, Ok(0))
                 || cut.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionReset),
-            "each is cut within 20 s, without an answer"
+            "each slow login is closed within 20 s, without a response"
         );
     }
     until("only the bystander is left", || {
@@ -186,18 +189,18 @@ fn unread() -> u64 {
     const MIB: u64 = 1 << 20;
     let clients = scale(20, 100);
     let array = Array::start(2000);
-    let bystander = Bystander::start(&array.portal, "all along");
+    let bystander = Bystander::start(&array.portal, "throughout");
     let base = array.resident_bytes();
-    // With data digests answers are copied, and take memory until they are read.
+    // With data digests, responses are copied and occupy memory until they are read.
     let greedy: Vec<Client> = (0..clients)
         .map(|number| {
             let mut client =
                 Client::log_in(&array.portal, 1000 + number, &[("DataDigest", "CRC32C")]);
-            (0..64).for_each(|_| client.ask_read(0, 2048));
+            (0..64).for_each(|_| client.send_read(0, 2048));
             client
         })
         .collect();
-    until("all are waited for", || {
+    until("all sessions are counted", || {
         array.sample("sessions_now") == f64::from(clients + 1)
     });
     let reads = bystander.reads();
@@ -208,11 +211,13 @@ fn unread() -> u64 {
     let limit = u64::from(clients) * (8 + 2) * MIB + 64 * MIB;
     assert!(
         grown < limit,
-        "{} MiB for {clients} that read nothing",
+        "{} MiB for {clients} initiators that read nothing",
         grown / MIB
     );
     drop(greedy);
-    until("they are gone", || array.sample("sessions_now") == 1.0);
+    until("their sessions have ended", || {
+        array.sample("sessions_now") == 1.0
+    });
     bystander.stop("R-04");
     u64::from(clients)
 }
@@ -220,7 +225,7 @@ fn unread() -> u64 {
 fn races() -> u64 {
     const THREADS: u32 = 16;
     let array = Array::start(2000);
-    let bystander = Bystander::start(&array.portal, "all along");
+    let bystander = Bystander::start(&array.portal, "throughout");
     until("the bystander reads", || bystander.reads() > 10);
     let base = array.descriptors();
     let cycles = Arc::new(AtomicU64::new(0));
@@ -242,12 +247,10 @@ fn races() -> u64 {
     for thread in threads {
         thread.join().expect("no client fails");
     }
-    until("every session is gone", || {
+    until("all other sessions have ended", || {
         array.sample("sessions_now") == 1.0 && array.sample("connections_now") == 1.0
     });
-    until("descriptors are given back", || {
-        array.descriptors() <= base + 1
-    });
+    until("descriptors are closed", || array.descriptors() <= base + 1);
     assert_eq!(array.sample("panics"), 0.0);
     bystander.stop("R-06");
     cycles.load(Ordering::Relaxed)
@@ -270,37 +273,37 @@ fn cycle(portal: &str, kind: u32, isid: u32) {
             let _ = socket.read(&mut [0; 16]);
         }
         _ => {
-            // Another thread may take the session's place at any time: every step may fail.
+            // Another thread may reinstate the session at any time, so every step may fail.
             let Some(mut client) = Client::try_log_in(socket, isid, &[]) else {
                 return;
             };
             for _ in 0..kind % 5 {
-                client.ask_read(0, 64);
+                client.send_read(0, 64);
             }
             if kind % 6 == 4 {
-                let _ = client.try_take();
+                let _ = client.receive_opcode();
             }
-            // What is not read when a socket is closed makes the kernel send a reset.
+            // If data is unread when the socket is closed, the kernel sends a reset.
         }
     }
 }
 
-fn end_among_the_silent() -> u64 {
+fn stop_with_silent_initiators() -> u64 {
     const CLIENTS: u32 = 8;
     let mut array = Array::start(2000);
     let silent: Vec<Client> = (0..CLIENTS)
         .map(|number| {
             let mut client = Client::log_in(&array.portal, 3000 + number, &[]);
-            (0..125).for_each(|_| client.ask_read(0, 2048));
+            (0..125).for_each(|_| client.send_read(0, 2048));
             client
         })
         .collect();
-    until("all are there", || {
+    until("all sessions are counted", || {
         array.sample("sessions_now") == f64::from(CLIENTS)
     });
-    let asked = Instant::now();
+    let stopped_at = Instant::now();
     array.stop();
-    let took = asked.elapsed();
+    let took = stopped_at.elapsed();
     assert!(
         took < Duration::from_secs(5),
         "the array took {took:?} to end"
@@ -310,7 +313,7 @@ fn end_among_the_silent() -> u64 {
 }
 
 #[test]
-fn every_storm_stands_in_the_reference() {
+fn every_storm_is_listed_in_the_reference() {
     let reference = include_str!("../../../../docs/reference/faults.md");
     let ids: HashSet<_> = CASES.iter().map(|(id, ..)| *id).collect();
     assert_eq!(ids.len(), CASES.len());

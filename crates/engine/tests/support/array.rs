@@ -1,4 +1,4 @@
-//! The engine's process: configured, ordered about, killed.
+//! An array engine as a process: configuration, orders and end.
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -8,32 +8,33 @@ use serde_json::{Value, json};
 pub const TARGET: &str = "iqn.2026-01.org.hakaru:tested";
 pub const MIB: u64 = 1 << 20;
 
-/// The engine under test: `$HAKARU_ENGINE`, else the one built with this test.
+/// Returns the path of the engine under test: `$HAKARU_ENGINE`, or the engine built with this test.
 fn engine() -> PathBuf {
-    let named = std::env::var_os("HAKARU_ENGINE");
-    named.map_or_else(
+    let path = std::env::var_os("HAKARU_ENGINE");
+    path.map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_hakaru-engine")),
         PathBuf::from,
     )
 }
 
-/// An array that serves.
+/// A running array.
 pub struct Array {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     orders: u64,
-    /// The values of the `ready` event.
+    /// Facts of the `ready` event.
     pub found: Value,
 }
 
 impl Array {
-    /// Starts an array, or returns the error and the exit code of one that refuses to start.
+    /// Starts an array. If it refuses to start, returns its error event and exit code.
     pub fn try_start(config: &Value) -> Result<Array, (Value, Option<i32>)> {
         Array::try_start_inside(&[], config)
     }
 
-    /// As [`Array::try_start`], by the command `inside`, which runs what follows it.
+    /// Like [`Array::try_start`], with the prefix `inside`: a command that runs the command given
+    /// as its last arguments.
     pub fn try_start_inside(
         inside: &[String],
         config: &Value,
@@ -61,9 +62,9 @@ impl Array {
             orders: 0,
             found: Value::Null,
         };
-        assert_eq!(array.hear()["type"], "hello");
-        array.say(&json!({"type": "configure", "contract": 1, "config": config}));
-        let ready = array.hear();
+        assert_eq!(array.receive()["type"], "hello");
+        array.send(&json!({"type": "configure", "contract": 1, "config": config}));
+        let ready = array.receive();
         if ready["type"] == "ready" {
             array.found = ready["found"].clone();
             Ok(array)
@@ -73,18 +74,18 @@ impl Array {
         }
     }
 
-    /// Starts one.
+    /// Starts an array.
     pub fn start(config: &Value) -> Array {
         Array::try_start(config).unwrap_or_else(|(error, code)| panic!("exit {code:?}: {error}"))
     }
 
-    /// Starts one by the command `inside`, which runs what follows it.
+    /// Starts an array with the command prefix `inside`; see [`Array::try_start_inside`].
     pub fn start_inside(inside: &[String], config: &Value) -> Array {
         Array::try_start_inside(inside, config)
             .unwrap_or_else(|(error, code)| panic!("exit {code:?}: {error}"))
     }
 
-    /// Its first portal.
+    /// Returns the address of the first portal.
     pub fn portal(&self) -> &str {
         self.found["portals"][0].as_str().unwrap()
     }
@@ -93,23 +94,23 @@ impl Array {
         self.child.id()
     }
 
-    fn say(&mut self, command: &Value) {
+    fn send(&mut self, command: &Value) {
         writeln!(self.stdin.as_mut().unwrap(), "{command}").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    /// Has an order carried out: its value, or its error.
+    /// Sends an order and waits for its reply. Returns the value or the error of the reply.
     pub fn manage(&mut self, action: Value) -> Result<Value, Value> {
         self.orders += 1;
         let id = self.orders;
-        self.say(&json!({"type": "manage", "id": id, "action": action}));
+        self.send(&json!({"type": "manage", "id": id, "action": action}));
         loop {
-            let event = self.hear();
+            let event = self.receive();
             if event["type"] == "reply" {
                 assert_eq!(event["id"], id, "{event}");
                 return match event.get("error") {
@@ -121,18 +122,18 @@ impl Array {
         }
     }
 
-    /// Orders something and does not wait for the reply.
+    /// Sends an order and does not wait for the reply.
     pub fn order(&mut self, action: &Value) {
         self.orders += 1;
         let id = self.orders;
-        self.say(&json!({"type": "manage", "id": id, "action": action}));
+        self.send(&json!({"type": "manage", "id": id, "action": action}));
     }
 
-    /// The replies to the next `count` orders that are answered, in the order of the answers.
+    /// Waits for the next `count` replies and returns them in order of arrival.
     pub fn replies(&mut self, count: usize) -> Vec<Result<Value, Value>> {
         let mut replies = Vec::new();
         while replies.len() < count {
-            let event = self.hear();
+            let event = self.receive();
             if event["type"] == "reply" {
                 let error = event.get("error").cloned();
                 replies.push(error.map_or_else(|| Ok(event["value"].clone()), Err));
@@ -141,29 +142,29 @@ impl Array {
         replies
     }
 
-    /// The figures of the only pool.
+    /// Returns the figures of the only pool.
     pub fn pool(&mut self) -> Value {
         self.manage(json!({"kind": "status"})).unwrap()["pools"][0].clone()
     }
 
-    /// Counters as of now.
+    /// Requests a sample and returns its counters.
     pub fn sample(&mut self) -> Value {
-        self.say(&json!({"type": "start", "at_ns": 0}));
+        self.send(&json!({"type": "start", "at_ns": 0}));
         loop {
-            let event = self.hear();
+            let event = self.receive();
             if event["type"] == "sample" {
                 return event["counters"].clone();
             }
         }
     }
 
-    /// Ends it cleanly: its exit code.
+    /// Stops the array cleanly and returns its exit code.
     pub fn stop(mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().unwrap().code()
     }
 
-    /// Ends it as a crash would.
+    /// Kills the array, like a crash.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -177,7 +178,7 @@ impl Drop for Array {
     }
 }
 
-/// A directory of the test's own, removed at its end.
+/// A directory of the test, removed at its end.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -205,7 +206,7 @@ impl Drop for Scratch {
     }
 }
 
-/// An array of these LUs, and perhaps pools, with no timing model.
+/// Returns the configuration of an array with these LUs and pools, without a timing model.
 pub fn config(lus: Value, pools: Value) -> Value {
     json!({
         "engine": "array",
@@ -218,7 +219,7 @@ pub fn config(lus: Value, pools: Value) -> Value {
     })
 }
 
-/// A pool of one group with so many pages of 64 KiB for data.
+/// Returns the configuration of a pool of one group with `pages` data pages of 64 KiB.
 pub fn pool(directory: &Path, pages: u64) -> Value {
     json!({
         "name": "pool",
@@ -228,12 +229,12 @@ pub fn pool(directory: &Path, pages: u64) -> Value {
     })
 }
 
-/// A group with so many pages of 64 KiB for data.
+/// Returns the configuration of a group with `pages` data pages of 64 KiB.
 pub fn group(name: &str, pages: u64) -> Value {
     json!({"name": name, "size_bytes": (pages + 1) * 65_536})
 }
 
-/// A thin LU.
+/// Returns the configuration of a thin LU.
 pub fn thin(lun: u8, volume: &str, size_bytes: u64) -> Value {
     json!({
         "lun": lun,
@@ -242,7 +243,7 @@ pub fn thin(lun: u8, volume: &str, size_bytes: u64) -> Value {
     })
 }
 
-/// What `hakaru-engine check` finds: its report (null if it has none), and its exit code.
+/// Runs `hakaru-engine check`. Returns its report (null if it prints none) and its exit code.
 pub fn check(directory: &Path) -> (Value, Option<i32>) {
     let done = Command::new(engine())
         .arg("check")
@@ -253,9 +254,9 @@ pub fn check(directory: &Path) -> (Value, Option<i32>) {
     (report, done.status.code())
 }
 
-/// A command that runs the one behind it so that no file it writes may be longer.
+/// Returns a command that runs another command with a limit of the size of files that it writes.
 pub fn file_size_limit(bytes: u64) -> Vec<String> {
-    // An ignored signal stays ignored: the engine gets the error instead.
+    // The engine inherits the ignored signal, so its writes fail with an error instead.
     let script = format!("trap '' XFSZ; ulimit -f {}; exec \"$@\"", bytes / 512);
     ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec()
 }

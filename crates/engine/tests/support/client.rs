@@ -1,4 +1,4 @@
-//! An initiator of one session: commands by their CDBs, one or many at a time.
+//! An initiator with one session, which sends commands given as CDBs, one or several at a time.
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -28,19 +28,19 @@ pub struct Client {
     done: HashMap<u32, Done>,
 }
 
-/// Why a command was not answered.
+/// Error of a login that failed, or of a connection that was lost.
 #[derive(Debug)]
-pub struct Gone;
+pub struct Disconnected;
 
 impl Client {
-    /// Logs in.
+    /// Logs in. Panics if the login fails.
     pub fn login(portal: &str, number: u32) -> Client {
         Client::try_login(portal, number).expect("the array answers")
     }
 
-    /// Logs in, unless the array is gone.
-    pub fn try_login(portal: &str, number: u32) -> Result<Client, Gone> {
-        let stream = TcpStream::connect(portal).map_err(|_| Gone)?;
+    /// Logs in, or returns an error if the array refuses the login or the connection is lost.
+    pub fn try_login(portal: &str, number: u32) -> Result<Client, Disconnected> {
+        let stream = TcpStream::connect(portal).map_err(|_| Disconnected)?;
         stream.set_nodelay(true).unwrap();
         let config = SessionConfig {
             initiator_name: format!("iqn.2026-01.org.hakaru:initiator-{number}"),
@@ -72,7 +72,7 @@ impl Client {
         loop {
             match client.session.poll_event() {
                 Some(Event::LoggedIn) => return Ok(client),
-                Some(_) => return Err(Gone),
+                Some(_) => return Err(Disconnected),
                 None => client.pump()?,
             }
         }
@@ -82,22 +82,22 @@ impl Client {
         Time(self.began.elapsed().as_nanos() as u64)
     }
 
-    fn send(&mut self) -> Result<(), Gone> {
+    fn send(&mut self) -> Result<(), Disconnected> {
         let now = self.now();
         let transmit = self.session.transmit();
         while !transmit.is_empty() {
             let first = transmit.slices().next();
             let sent = self.stream.write(first.unwrap_or_default());
-            transmit.advance(now, sent.map_err(|_| Gone)?);
+            transmit.advance(now, sent.map_err(|_| Disconnected)?);
         }
         Ok(())
     }
 
-    /// Sends what is to be sent and takes what comes next.
-    fn pump(&mut self) -> Result<(), Gone> {
+    /// Sends all queued bytes, and waits for received bytes and processes them.
+    fn pump(&mut self) -> Result<(), Disconnected> {
         self.send()?;
         match self.stream.read(&mut self.buffer) {
-            Ok(0) | Err(_) => return Err(Gone),
+            Ok(0) | Err(_) => return Err(Disconnected),
             Ok(n) => {
                 let now = self.now();
                 self.session.handle_received(now, &self.buffer[..n]);
@@ -109,7 +109,7 @@ impl Client {
         Ok(())
     }
 
-    /// What has come and was not looked at, once anything has; it stays.
+    /// Waits for received bytes and returns them without consuming them, up to 4 MiB.
     pub fn peek(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; 4 << 20];
         let length = self.stream.peek(&mut bytes).expect("the array answers");
@@ -117,7 +117,7 @@ impl Client {
         bytes
     }
 
-    /// Sends a command; its tag.
+    /// Sends a command and returns its tag.
     pub fn submit(&mut self, lun: u8, cdb: &[u8], data: TaskData) -> u32 {
         self.next_tag += 1;
         let mut block = [0; 16];
@@ -134,8 +134,8 @@ impl Client {
         self.next_tag
     }
 
-    /// Waits for the answer to a command.
-    pub fn wait(&mut self, tag: u32) -> Result<Done, Gone> {
+    /// Waits for the response to a command.
+    pub fn wait(&mut self, tag: u32) -> Result<Done, Disconnected> {
         loop {
             if let Some(done) = self.done.remove(&tag) {
                 return Ok(done);
@@ -144,8 +144,8 @@ impl Client {
         }
     }
 
-    /// Waits for any answer.
-    pub fn wait_any(&mut self) -> Result<Done, Gone> {
+    /// Waits for the response to any command.
+    pub fn wait_any(&mut self) -> Result<Done, Disconnected> {
         loop {
             if let Some(tag) = self.done.keys().next().copied() {
                 return Ok(self.done.remove(&tag).expect("seen just now"));
@@ -160,7 +160,7 @@ impl Client {
         done.result.map(|_| done.data)
     }
 
-    /// Reads so many blocks.
+    /// Reads `blocks` blocks.
     pub fn read(&mut self, lun: u8, lba: u64, blocks: u32) -> Result<Vec<u8>, TaskError> {
         self.command(
             lun,
@@ -181,18 +181,18 @@ impl Client {
         self.command(lun, &cdb, outgoing(data)).map(drop)
     }
 
-    /// SYNCHRONIZE CACHE over the whole LU.
+    /// Sends SYNCHRONIZE CACHE for the entire LU.
     pub fn flush(&mut self, lun: u8) -> Result<(), TaskError> {
         self.command(lun, &flush(), TaskData::None).map(drop)
     }
 
-    /// UNMAP of one range.
+    /// Sends UNMAP of one range.
     pub fn unmap(&mut self, lun: u8, lba: u64, blocks: u32) -> Result<(), TaskError> {
         self.command(lun, &unmap(), unmap_data(lba, blocks))
             .map(drop)
     }
 
-    /// WRITE SAME(16).
+    /// Sends WRITE SAME(16).
     pub fn write_same(
         &mut self,
         lun: u8,
@@ -205,15 +205,15 @@ impl Client {
         self.command(lun, &cdb, outgoing(block)).map(drop)
     }
 
-    /// GET LBA STATUS: (first block, blocks, provisioning state) of each extent returned.
+    /// Sends GET LBA STATUS. Returns each extent as (first block, blocks, provisioning state).
     pub fn lba_status(&mut self, lun: u8, lba: u64) -> Vec<(u64, u32, u8)> {
         let mut cdb = transfer(0x9e, lba, 8 + 16 * 16);
         cdb[1] = 0x12;
         let data = self
             .command(lun, &cdb, incoming(8 + 16 * 16))
             .expect("GET LBA STATUS is answered");
-        let told = u32::from_be_bytes(data[..4].try_into().unwrap()) as usize + 4;
-        data[8..told.min(data.len())]
+        let length = u32::from_be_bytes(data[..4].try_into().unwrap()) as usize + 4;
+        data[8..length.min(data.len())]
             .chunks(16)
             .map(|d| {
                 let lba = u64::from_be_bytes(d[..8].try_into().unwrap());
@@ -226,7 +226,7 @@ impl Client {
             .collect()
     }
 
-    /// READ CAPACITY(16): number of blocks.
+    /// Sends READ CAPACITY(16). Returns the number of blocks.
     pub fn blocks(&mut self, lun: u8) -> u64 {
         let mut cdb = transfer(0x9e, 0, 32);
         cdb[1] = 0x10;
@@ -234,7 +234,8 @@ impl Client {
         u64::from_be_bytes(data[..8].try_into().unwrap()) + 1
     }
 
-    /// REQUEST SENSE: the unit attention that is pending, as (key, ASC, ASCQ); key 0: none.
+    /// Sends REQUEST SENSE. Returns the pending unit attention as (key, ASC, ASCQ). The key is 0 if
+    /// none is pending.
     pub fn attention(&mut self, lun: u8) -> (u8, u8, u8) {
         let data = self
             .command(lun, &[0x03, 0, 0, 0, 252, 0], incoming(252))
@@ -242,7 +243,8 @@ impl Client {
         (data[2] & 0xf, data[12], data[13])
     }
 
-    /// LOG SENSE of the logical block provisioning page: counts of its parameters by code.
+    /// Sends LOG SENSE for the logical block provisioning page. Returns the counts of its
+    /// parameters by code.
     pub fn log_provisioning(&mut self, lun: u8) -> HashMap<u16, u32> {
         let cdb = [0x4d, 0, 0x40 | 0x0c, 0, 0, 0, 0, 0x10, 0, 0];
         let data = self.command(lun, &cdb, incoming(4096)).unwrap();
@@ -258,17 +260,17 @@ impl Client {
     }
 }
 
-/// The sense of a CHECK CONDITION as (key, ASC, ASCQ).
+/// Returns the sense data of a CHECK CONDITION as (key, ASC, ASCQ).
 pub fn sense<T: std::fmt::Debug>(result: Result<T, TaskError>) -> (u8, u8, u8) {
     match result {
         Err(TaskError::Check(Sense {
             key, additional, ..
         })) => (key as u8, additional.code, additional.qualifier),
-        other => panic!("a CHECK CONDITION was expected, not {other:?}"),
+        other => panic!("expected a CHECK CONDITION, got {other:?}"),
     }
 }
 
-/// SPACE ALLOCATION FAILED WRITE PROTECT.
+/// Sense data DATA PROTECT, SPACE ALLOCATION FAILED WRITE PROTECT.
 pub const NO_SPACE: (u8, u8, u8) = (0x7, 0x27, 0x07);
 
 pub fn incoming(length: usize) -> TaskData {

@@ -1,4 +1,5 @@
-//! Frames that reach the end of a channel: out to an interface, or through a switch into the next.
+//! Frames that reach the end of a channel. They leave through an interface, or a switch forwards
+//! them to the next channel.
 use hakaru_units::Time;
 
 use super::{Fabric, Sink};
@@ -9,6 +10,7 @@ use crate::train::Train;
 use hakaru_contract::fabric::Forwarding;
 
 impl Fabric {
+    /// Handles a train that reaches the end of a channel.
     pub(super) fn arrived(
         &mut self,
         mut now: Time,
@@ -52,8 +54,8 @@ impl Fabric {
     }
 
     /// Returns whether the path of a train that reaches a switch at `at` is already certain at
-    /// `now`: no event of the fabric happens in between, and no frame still to come could meet it
-    /// in a queue.
+    /// `now`. This is so if no event of the fabric happens in between, and no frame that enters the
+    /// fabric later could meet the train in a queue.
     fn is_settled(
         &self,
         (now, at): (Time, Time),
@@ -73,7 +75,7 @@ impl Fabric {
         let Some(vlan) = switch.vlan_of(port, tag) else {
             return false;
         };
-        // Other frames must not find its sender's address sooner either.
+        // Learning the sender's address early would change the path of other frames.
         if switch.port_of(at, train.source(), vlan) != Some(port) {
             return false;
         }
@@ -93,8 +95,8 @@ impl Fabric {
                 })
     }
 
-    /// Returns the tag of a train at the end of a channel. Between two switches the VLAN travels
-    /// with the train, as the tag would.
+    /// Returns the tag of a train at the end of a channel. After a switch it follows from the VLAN
+    /// of the train.
     fn tag_at_end(&self, channel: usize, train: &Train) -> Option<u16> {
         match self.sources[channel] {
             None => train.packet.tag(),
@@ -123,7 +125,8 @@ impl Fabric {
         }
     }
 
-    /// Sends the pending output of a router. `from`: the channel of the train that caused it.
+    /// Sends the pending output of a router and schedules its next timeout. `from` is the channel
+    /// of the train that caused the output.
     fn routed(&mut self, now: Time, from: Option<usize>, switch: usize, complete_at: Time) {
         let output = |fabric: &mut Fabric| fabric.switches[switch].router.as_mut()?.poll_output();
         while let Some((vlan, mut train)) = output(self) {
@@ -145,7 +148,8 @@ impl Fabric {
         self.routed(now, None, switch, now);
     }
 
-    /// Forwards a train within its VLAN, except to its ingress `port`.
+    /// Forwards a train within its VLAN, but not to its ingress `port`. A train that has not
+    /// arrived completely waits at faster egress channels.
     fn forward(
         &mut self,
         now: Time,
@@ -156,9 +160,11 @@ impl Fabric {
     ) {
         let mut route = core::mem::take(&mut self.route);
         let count = u64::from(train.count);
-        let of = &mut self.switches[switch];
-        of.route(now, port, train.destination(), train.vlan, &mut route);
-        of.counters.passed(count, route.len() as u64);
+        let forwarder = &mut self.switches[switch];
+        forwarder.route(now, port, train.destination(), train.vlan, &mut route);
+        forwarder
+            .counters
+            .count_forwarded(count, route.len() as u64);
         for port in &route {
             let egress = self.switches[switch].ports[*port].egress;
             match from.filter(|from| complete_at > now && self.is_faster(egress, *from)) {
@@ -177,14 +183,15 @@ impl Fabric {
         self.route = route;
     }
 
+    /// Returns the tag of frames of a VLAN that leave a switch through the channel `egress`.
     fn tag_out_of(&self, switch: usize, egress: usize, vlan: u16) -> Option<u16> {
         let switch = &self.switches[switch];
         let port = switch.ports.iter().position(|port| port.egress == egress);
         port.and_then(|port| switch.tag_of(port, vlan))
     }
 
-    /// Returns whether `egress` would run out of bytes if it started before `ingress` has delivered
-    /// them all.
+    /// Returns whether `egress` is faster than `ingress`, and would therefore run out of bytes if
+    /// it started before all have arrived.
     fn is_faster(&self, egress: usize, ingress: usize) -> bool {
         match (
             self.channels[egress].rate_bits_per_s(),
@@ -196,8 +203,8 @@ impl Fabric {
         }
     }
 
-    /// Offers a train to an egress queue of a switch, and pauses its source above half of the
-    /// limit.
+    /// Offers a train to an egress queue of a switch. Pauses its source channel if the queue is
+    /// then above half of its limit.
     pub(super) fn offer(&mut self, now: Time, from: Option<usize>, egress: usize, train: Train) {
         let room = self.room(egress);
         self.channels[egress].offer(now, train, room, &mut self.rng);
@@ -213,15 +220,15 @@ impl Fabric {
         }
     }
 
-    /// Returns the current limit of a channel's queue.
+    /// Returns the current limit of a channel's queue, bytes.
     pub(super) fn limit_bytes(&self, channel: usize) -> u64 {
         let queue = self.channels[channel].queue();
         self.room(channel)
             .limit_bytes(queue.limit_bytes(), queue.bytes())
     }
 
-    /// Returns the bound of a switch's egress queue: its own and, if the switch shares its memory,
-    /// its share of the free part.
+    /// Returns the kind of limit of an egress queue: its own and, if the switch has a shared
+    /// memory, its share of the free part.
     fn room(&self, channel: usize) -> Room {
         let Some(switch) = self.sources[channel].map(|switch| &self.switches[switch]) else {
             return Room::Own;

@@ -1,4 +1,4 @@
-//! Switches, channels and events, owned by one [`Fabric`]; the interface that a shell calls.
+//! The [`Fabric`], which owns switches, channels and events, and which a shell calls.
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use hakaru_contract::fabric::{End, FabricConfig, LinkConfig};
 mod forwarding;
 mod sending;
 
-/// A train is at most one part in this many of any queue that it leaves or enters.
+/// Minimum number of trains of maximum length that fit into any queue that they leave or enter.
 const TRAINS_PER_QUEUE: u64 = 8;
 
 /// Switches and links.
@@ -34,11 +34,12 @@ const TRAINS_PER_QUEUE: u64 = 8;
 ///     sleep until          poll_timeout
 /// }
 /// ```
-/// A late call does not change the result: events and arrivals keep their own instants.
+/// A late call does not change the result, because events and arrivals keep their own instants.
 #[derive(Debug)]
 pub struct Fabric {
-    /// Link `n` has channels `2n` (a to b) and `2n + 1`.
+    /// Channels of all links. Link `n` has channels `2n` (a to b) and `2n + 1` (b to a).
     channels: Vec<Channel>,
+    /// Name of each channel in counters.
     names: Vec<String>,
     /// End point of each channel.
     sinks: Vec<Sink>,
@@ -47,15 +48,17 @@ pub struct Fabric {
     /// Switch that sends into each channel; `None` for an interface.
     sources: Vec<Option<usize>>,
     ports: Vec<Port>,
-    /// Channels that each channel's queue has stopped.
+    /// Channels that each channel's queue has paused.
     stopped_by: Vec<Vec<usize>>,
     events: Events,
     rng: Pcg64,
+    /// Reusable memory for the egress ports of a train.
     route: Vec<usize>,
+    /// Reusable memory for the arrivals of a transmission.
     arrivals: Vec<(Time, Train)>,
     /// Instant up to which all events have been handled.
     now: Time,
-    /// Lead time with which frames are reported before they reach an interface.
+    /// Time by which frames are reported before they reach an interface.
     ahead_ns: u64,
     /// Instant at which the last frame sent on each channel reaches its end.
     last_arrivals: Vec<Time>,
@@ -64,8 +67,8 @@ pub struct Fabric {
     lateness: Lateness,
 }
 
-/// Packets that the fabric received after it had handled the instant at which they should have
-/// entered. They enter late.
+/// Packets that entered late, because the fabric received them after it had handled the instant at
+/// which they should have entered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
     /// Number of packets.
@@ -85,11 +88,12 @@ enum Sink {
 #[derive(Debug)]
 struct Port {
     name: String,
-    /// The channel that leads into the fabric.
+    /// Channel into the fabric.
     ingress: usize,
-    /// Bytes of accepted frames that have not reached the channel's queue yet.
+    /// Number of bytes of accepted frames that have not reached the channel's queue yet.
     entering_bytes: u64,
-    /// Instant at which the last of those frames reaches the queue: an interface keeps its order.
+    /// Instant at which the last of those frames reaches the queue. Later frames do not overtake
+    /// it.
     entering_at: Time,
     delivery: Delivery,
 }
@@ -98,7 +102,7 @@ impl Fabric {
     /// Creates a fabric without frames.
     ///
     /// # Errors
-    /// The configuration is invalid; the error names the place and the bounds.
+    /// The configuration is invalid. The error names the place and the valid values.
     pub fn new(config: &FabricConfig) -> Result<Fabric, ConfigError> {
         validate(config)?;
         let mut rng = Pcg64::seed_from_u64(config.seed);
@@ -115,7 +119,7 @@ impl Fabric {
             switch_names: config
                 .switches
                 .iter()
-                .map(|of| format!("switch/{}", of.name))
+                .map(|switch| format!("switch/{}", switch.name))
                 .collect(),
             sources: Vec::new(),
             ports: Vec::new(),
@@ -138,10 +142,10 @@ impl Fabric {
     }
 
     fn add_link(&mut self, config: &FabricConfig, link: &LinkConfig, rng: &mut Pcg64) {
-        for (direction, way) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
+        for (direction, label) in [(&link.a_to_b, "a-b"), (&link.b_to_a, "b-a")] {
             self.channels
                 .push(Channel::new(direction, link.mtu_bytes, rng));
-            self.names.push(format!("link/{}/{way}", link.name));
+            self.names.push(format!("link/{}/{label}", link.name));
         }
         let a_to_b = self.channels.len() - 2;
         let (near, far) = (
@@ -157,7 +161,7 @@ impl Fabric {
         self.sources.extend([source(near), source(far)]);
     }
 
-    /// Keeps trains to a small part of every queue of a switch that they leave or enter.
+    /// Limits trains to a small part of every switch queue that they leave or enter.
     fn bound_trains(&mut self) {
         let bounds: Vec<u64> = (0..self.channels.len())
             .map(|channel| {
@@ -182,7 +186,8 @@ impl Fabric {
         }
     }
 
-    /// Returns an end of a link, from which the channel `egress` leads.
+    /// Adds an end of a link to its switch or to the interfaces. The channel `egress` starts there.
+    /// Returns the end as the end point of the opposite channel.
     fn attach(&mut self, config: &FabricConfig, end: &End, egress: usize) -> Sink {
         match end {
             End::Interface { name } => {
@@ -209,7 +214,9 @@ impl Fabric {
                 ports.push(SwitchPort {
                     egress,
                     vlan: *vlan,
-                    allowed: allowed.as_ref().map(|of| of.iter().copied().collect()),
+                    allowed: allowed
+                        .as_ref()
+                        .map(|vlans| vlans.iter().copied().collect()),
                 });
                 self.channels[egress].is_trunk = vlan.is_none();
                 Sink::Switch {
@@ -220,21 +227,21 @@ impl Fabric {
         }
     }
 
-    /// Reports frames to an interface up to `by` before they arrive. A shell that needs time to
-    /// write can then start before [`OutFrame::due`]. Only frames that nothing can change any more
-    /// are reported early: frames on the line, and frames that no other frame can meet in the
-    /// switch before it (see `is_settled`).
+    /// Reports frames to an interface up to `by` before they arrive; 0 by default. A shell that
+    /// needs time to write can then start before [`OutFrame::due`]. Only frames whose arrival is
+    /// certain are reported early: frames on the line to the interface, and frames that no other
+    /// frame can meet in the switch before it (see `is_settled`).
     pub fn report_ahead(&mut self, by: Duration) {
         self.ahead_ns = by.as_nanos() as u64;
     }
 
-    /// Names of the interfaces, in the order of their numbers.
+    /// Returns the names of the interfaces, in the order of their numbers.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         self.ports.iter().map(|port| port.name.as_str())
     }
 
-    /// Returns whether interface `port` should be read: false while its link has enough to send or
-    /// is paused.
+    /// Returns whether interface `port` should be read. `false` while the queue of its link is
+    /// full, also because the link is paused.
     #[must_use]
     pub fn wants_frame(&self, port: usize) -> bool {
         let port = &self.ports[port];
@@ -242,13 +249,13 @@ impl Fabric {
         queue.bytes() + port.entering_bytes < queue.limit_bytes()
     }
 
-    /// Handles a packet that came from interface `port` at `at`. It is accepted even if it is not
-    /// wanted.
+    /// Handles a packet that interface `port` received at `at`. Accepts it even if
+    /// [`Fabric::wants_frame`] is `false`.
     ///
-    /// A packet whose instant has been handled already still enters at that instant, if it could
-    /// have affected only its own link by now: kernels deliver a packet 5 to 30 µs after its
-    /// timestamp. If the link is shorter than that, or its other end has paused it, the packet
-    /// enters now and counts as late.
+    /// Kernels deliver a packet 5 to 30 µs after its timestamp. A packet whose instant has been
+    /// handled already still enters at that instant if it could not have reached the other end of
+    /// its link by now. If the delay of the link is shorter, or pauses are enabled on it, the
+    /// packet enters now and counts as late.
     pub fn handle_frame(&mut self, at: Time, port: usize, packet: Packet) {
         let train = Train::whole(Arc::new(packet));
         let Port {
@@ -258,18 +265,18 @@ impl Fabric {
             ..
         } = &mut self.ports[port];
         let channel = &self.channels[*ingress];
-        let noticed = at + Duration::from_nanos(channel.delay_ns());
-        let in_time = noticed >= self.now.max(self.settled) && !channel.pause;
+        let at_other_end = at + Duration::from_nanos(channel.delay_ns());
+        let in_time = at_other_end >= self.now.max(self.settled) && !channel.pause;
         let late = if in_time { 0 } else { self.now.ns_since(at) };
         self.lateness.packets += u64::from(late > 0);
         self.lateness.ns += late;
-        // The packet queues behind the packets sent before it.
-        let enters = (at + Duration::from_nanos(late))
+        // The packet enters after the packets sent before it.
+        let enters_at = (at + Duration::from_nanos(late))
             .max(*entering_at)
             .max(channel.freed_at());
         *entering_bytes += train.bytes();
-        *entering_at = enters;
-        self.schedule(enters, EventKind::Enter { port, train });
+        *entering_at = enters_at;
+        self.schedule(enters_at, EventKind::Enter { port, train });
     }
 
     /// Handles all events up to `now`.
@@ -294,25 +301,27 @@ impl Fabric {
         self.now = self.now.max(now);
     }
 
-    /// Returns the instant of the next call of [`Fabric::handle_timeout`].
+    /// Returns the instant at which [`Fabric::handle_timeout`] has to be called next. `None` if no
+    /// event is pending.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.events.next()
     }
 
-    /// Returns the next frame, or super-frame, to write to interface `port`.
+    /// Returns the next frame or super-frame to write to interface `port`.
     pub fn poll_frame(&mut self, port: usize) -> Option<OutFrame> {
         self.ports[port].delivery.pop()
     }
 
-    /// Returns when the next frame of [`Fabric::poll_frame`] arrives. Later than now only with
-    /// [`Fabric::report_ahead`].
+    /// Returns the arrival of the next frame of [`Fabric::poll_frame`]. It is in the future only
+    /// with [`Fabric::report_ahead`].
     #[must_use]
     pub fn frame_due(&self, port: usize) -> Option<Time> {
         self.ports[port].delivery.due()
     }
 
-    /// Counters of each direction of each link, as `link/NAME/a-b` and `link/NAME/b-a`.
+    /// Returns the counters of each direction of each link, as `link/NAME/a-b` and `link/NAME/b-a`.
+    /// Resets the peaks of the queues.
     pub fn counters(&mut self, now: Time) -> impl Iterator<Item = (&str, ChannelCounters)> {
         let channels = self
             .channels
@@ -321,27 +330,27 @@ impl Fabric {
         self.names.iter().map(String::as_str).zip(channels)
     }
 
-    /// Counters of each switch, as `switch/NAME`.
+    /// Returns the counters of each switch, as `switch/NAME`.
     pub fn switch_counters(&self) -> impl Iterator<Item = (&str, SwitchCounters)> {
         let counters = self.switches.iter().map(Switch::counters);
         self.switch_names.iter().map(String::as_str).zip(counters)
     }
 
-    /// Returns the packets that arrived too late to enter at their own instant.
+    /// Returns the number and delay of packets that entered late.
     #[must_use]
     pub const fn lateness(&self) -> Lateness {
         self.lateness
     }
 
-    /// Ends the interval of the queue depths. Returns the depths that frames met, of each direction
-    /// of each link that had frames, named as in [`Fabric::counters`].
+    /// Ends the interval of the queue depths. Returns the depths that frames met in it, for each
+    /// direction of a link that had frames, named as in [`Fabric::counters`].
     pub fn take_queue_depths(&mut self) -> impl Iterator<Item = (&str, Histogram)> {
         let channels = self.channels.iter_mut().map(Channel::take_depths);
         let all = self.names.iter().map(String::as_str).zip(channels);
         all.filter_map(|(name, depths)| Some((name, depths?)))
     }
 
-    /// Depths of all completed intervals.
+    /// Returns the queue depths of all completed intervals, named as in [`Fabric::counters`].
     pub fn queue_depths(&self) -> impl Iterator<Item = (&str, &Histogram)> {
         let channels = self.channels.iter().map(Channel::depths);
         let all = self.names.iter().map(String::as_str).zip(channels);

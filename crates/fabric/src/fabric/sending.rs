@@ -1,4 +1,4 @@
-//! Frames on their way into a channel and out of its serialiser.
+//! Frames that enter the queue of a channel, and frames that its serialiser sends.
 use hakaru_units::Time;
 
 use super::{Fabric, Sink};
@@ -8,31 +8,33 @@ use crate::queue::Room;
 use crate::train::Train;
 use hakaru_contract::fabric::Forwarding;
 
-/// Trains that follow others more closely than this are not reported ahead through a switch: under
-/// load that would double the events without benefit.
+/// Minimum time after the previous train on a channel for a train to be reported ahead through a
+/// switch, ns. Under load, reporting ahead would double the events without benefit.
 const ALONE_NS: u64 = 100_000;
 
 impl Fabric {
+    /// Handles a train from an interface that reaches the queue of its channel.
     pub(super) fn entered(&mut self, now: Time, port: usize, train: Train) {
         let port = &mut self.ports[port];
         port.entering_bytes -= train.bytes();
         let channel = port.ingress;
-        self.channels[channel].offer(now, train, Room::Endless, &mut self.rng);
+        self.channels[channel].offer(now, train, Room::Unlimited, &mut self.rng);
         self.start(now, channel);
     }
 
+    /// Starts the next transmission of a channel, if it can send now.
     pub(super) fn start(&mut self, now: Time, channel: usize) {
-        // Without a rate the next transmission starts at once.
+        // Without a rate a transmission takes no time, and the next one starts at once.
         while let Some(busy) = self.send(now, channel) {
             if self.channels[channel].rate_bits_per_s().is_some() {
                 self.schedule(busy.free_at, EventKind::Free { channel });
                 return;
             }
-            self.channels[channel].freed(now);
+            self.channels[channel].end_transmission(now);
         }
     }
 
-    /// Sends the next frames of a channel, if it can now.
+    /// Sends the next train of a channel, if it can send now, and schedules the arrivals.
     fn send(&mut self, now: Time, channel: usize) -> Option<Busy> {
         let mut arrivals = core::mem::take(&mut self.arrivals);
         let busy = self.channels[channel].start(now, &mut self.rng, &mut |at, train| {
@@ -63,6 +65,7 @@ impl Fabric {
         busy
     }
 
+    /// Adds an event to the lane of its source.
     pub(super) fn schedule(&mut self, at: Time, kind: EventKind) {
         let lane = match kind {
             EventKind::Enter { port, .. } => 3 * self.channels.len() + port,
@@ -74,13 +77,15 @@ impl Fabric {
         self.events.push(lane, at, kind);
     }
 
+    /// Handles the end of a transmission.
     pub(super) fn freed(&mut self, now: Time, channel: usize) {
-        self.channels[channel].freed(now);
+        self.channels[channel].end_transmission(now);
         self.start(now, channel);
         self.resume_senders(now, channel);
     }
 
-    /// Resumes the channels that this channel's queue has paused, if it is short again.
+    /// Resumes the channels that this channel's queue has paused, if the queue is down to a quarter
+    /// of its limit.
     fn resume_senders(&mut self, now: Time, channel: usize) {
         if self.stopped_by[channel].is_empty() {
             return;

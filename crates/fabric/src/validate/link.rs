@@ -1,9 +1,9 @@
-//! Checks a link: rate, delay, impairments and queue of each direction.
+//! Checks of a link: MTU, and rate, delay, impairments and queue of each direction.
 use hakaru_contract::fabric::{Direction, Discipline, Jitter, LinkConfig, Loss};
 
 use super::error::{ConfigError, error, within};
 
-/// Ethernet header, tag and FCS.
+/// Length of Ethernet header, tag and FCS.
 const FRAME_OVERHEAD_BYTES: u64 = 22;
 
 pub(super) fn check_link(place: &str, link: &LinkConfig) -> Result<(), ConfigError> {
@@ -13,8 +13,8 @@ pub(super) fn check_link(place: &str, link: &LinkConfig) -> Result<(), ConfigErr
         576.0,
         65_535.0,
     )?;
-    for (way, direction) in [("a_to_b", &link.a_to_b), ("b_to_a", &link.b_to_a)] {
-        check_direction(&format!("{place}: {way}"), link, direction)?;
+    for (name, direction) in [("a_to_b", &link.a_to_b), ("b_to_a", &link.b_to_a)] {
+        check_direction(&format!("{place}: {name}"), link, direction)?;
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ fn check_queue(place: &str, link: &LinkConfig, direction: &Direction) -> Result<
         return Err(error(
             &format!("{place}.queue.bytes"),
             problem,
-            &format!("at least {frame} with this MTU"),
+            &format!("it must be at least {frame} with this MTU"),
         ));
     }
     if let Discipline::Red {
@@ -147,7 +147,7 @@ fn check_queue(place: &str, link: &LinkConfig, direction: &Direction) -> Result<
         if min_bytes >= max_bytes {
             return Err(error(
                 &format!("{place}.queue.discipline"),
-                format!("min_bytes is {min_bytes}, max_bytes {max_bytes}"),
+                format!("min_bytes is {min_bytes}, and max_bytes is {max_bytes}"),
                 "min_bytes must be below max_bytes",
             ));
         }

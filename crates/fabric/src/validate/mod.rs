@@ -1,4 +1,4 @@
-//! Checks the configuration of a fabric.
+//! Checks of the configuration of a fabric.
 mod error;
 mod link;
 mod router;
@@ -22,7 +22,7 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
         check_switch(&place, switch)?;
     }
     let (mut names, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
-    // Switches that are already connected have the same number.
+    // Number of the tree that each switch belongs to. Connected switches are in the same tree.
     let mut trees: Vec<usize> = (0..config.switches.len()).collect();
     for link in &config.links {
         let place = format!("link {:?}", link.name);
@@ -37,8 +37,8 @@ pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Checks an end of a link. Returns the index of its switch; `None` for an interface, whose name is
-/// added to `interfaces`.
+/// Checks an end of a link. Returns the index of its switch, or `None` for an interface, whose name
+/// is added to `interfaces`.
 fn check_end(
     place: &str,
     end: &End,
@@ -67,7 +67,7 @@ fn check_end(
     Ok(index)
 }
 
-/// Connects two switches, which must not be connected already.
+/// Joins the trees of two switches. Fails if the switches are connected already.
 fn connect(place: &str, trees: &mut [usize], a: usize, b: usize) -> Result<(), ConfigError> {
     let (a, b) = (trees[a], trees[b]);
     if a == b {
@@ -117,7 +117,7 @@ fn check_switch(place: &str, switch: &SwitchConfig) -> Result<(), ConfigError> {
 
 fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), ConfigError> {
     if let Some(vlan) = vlan {
-        let problem = format!("it is an access port of VLAN {vlan}, and has `allowed`");
+        let problem = format!("an access port of VLAN {vlan} has `allowed`");
         return Err(error(
             place,
             problem,
@@ -125,7 +125,7 @@ fn check_allowed(place: &str, vlan: Option<u16>, allowed: &[u16]) -> Result<(), 
         ));
     }
     if allowed.is_empty() {
-        let problem = "a trunk that allows no VLAN".to_owned();
+        let problem = "the trunk allows no VLAN".to_owned();
         return Err(error(
             place,
             problem,

@@ -1,4 +1,4 @@
-//! Checks the router of an L3 switch.
+//! Checks of the router of an L3 switch.
 use hakaru_contract::fabric::{RouterConfig, RouterInterface};
 
 use super::error::{ConfigError, error, within};
@@ -31,15 +31,20 @@ pub(super) fn check_router(place: &str, router: &RouterConfig) -> Result<(), Con
             0.0,
             32.0,
         )?;
-        let near = |of: &&RouterInterface| {
-            network(of.address, of.prefix_length) == network(route.via, of.prefix_length)
+        let reaches_via = |interface: &&RouterInterface| {
+            let prefix_length = interface.prefix_length;
+            network(interface.address, prefix_length) == network(route.via, prefix_length)
         };
-        if !router.interfaces.iter().any(|of| near(&of)) {
+        if !router
+            .interfaces
+            .iter()
+            .any(|interface| reaches_via(&interface))
+        {
             let problem = format!("no interface is in the network of {}", route.via);
             return Err(error(
                 &place,
                 problem,
-                "`via` is in the network of one of `interfaces`",
+                "`via` must be in the network of one of `interfaces`",
             ));
         }
     }
@@ -73,15 +78,22 @@ fn check_router_interface(
     for other in earlier {
         let shorter = interface.prefix_length.min(other.prefix_length);
         if other.vlan == interface.vlan {
-            let problem = format!("{} is in VLAN {} as well", other.address, interface.vlan);
-            return Err(error(&place, problem, "one address in each VLAN"));
+            let problem = format!(
+                "interface {} is already in VLAN {}",
+                other.address, interface.vlan
+            );
+            return Err(error(
+                &place,
+                problem,
+                "a router has at most one address in each VLAN",
+            ));
         }
         if network(interface.address, shorter) == network(other.address, shorter) {
             let problem = format!("its network overlaps that of {}", other.address);
             return Err(error(
                 &place,
                 problem,
-                "each interface in a network of its own",
+                "each interface must be in a network of its own",
             ));
         }
     }

@@ -1,16 +1,16 @@
-//! Shared by the tests: short configurations, frames, and a clock that advances from event to
-//! event.
+//! Support for the tests: short configurations, frames, and a loop that runs all events.
 #![allow(dead_code)] // Each test binary uses only a part.
 use hakaru_contract::fabric::{Direction, End, FabricConfig, LinkConfig, Queue, SwitchConfig};
 use hakaru_fabric::{ChannelCounters, Fabric, OutFrame, Packet, Segmentation};
 use hakaru_units::Time;
 
 pub const GIGABIT: u64 = 1_000_000_000;
-/// Ethernet, IPv4 and TCP with time stamps.
+/// Length of Ethernet, IPv4 and TCP headers with timestamps.
 pub const HEADER_BYTES: usize = 66;
+/// Payload of a full segment.
 pub const SEGMENT_BYTES: usize = 1448;
 
-/// A direction with a rate and nothing else.
+/// Returns a direction with a rate, and defaults otherwise.
 pub fn rate(bits_per_s: u64) -> Direction {
     Direction {
         rate_bits_per_s: Some(bits_per_s),
@@ -25,7 +25,7 @@ pub fn queue(bytes: u64) -> Queue {
     }
 }
 
-/// Two interfaces, `a` (0) and `b` (1), joined by a link.
+/// Returns two interfaces, `a` (0) and `b` (1), joined by a link.
 pub fn wire(a_to_b: Direction) -> FabricConfig {
     let end = |name: &str| End::Interface { name: name.into() };
     let link = LinkConfig {
@@ -47,13 +47,13 @@ pub fn switch(name: &str) -> SwitchConfig {
     serde_json::from_value(serde_json::json!({ "name": name })).unwrap()
 }
 
-/// A host on a switch: (to the switch, from the switch).
-pub fn host(name: &str, of: &str, up: Direction, down: Direction) -> LinkConfig {
+/// Returns the link of a host to `switch`. `up` is the direction to the switch.
+pub fn host(name: &str, switch: &str, up: Direction, down: Direction) -> LinkConfig {
     LinkConfig {
         name: name.into(),
         a: End::Interface { name: name.into() },
         b: End::Switch {
-            name: of.into(),
+            name: switch.into(),
             vlan: Some(1),
             allowed: None,
         },
@@ -63,12 +63,13 @@ pub fn host(name: &str, of: &str, up: Direction, down: Direction) -> LinkConfig 
     }
 }
 
-/// The address of host `n`.
+/// Returns the Ethernet address of host `n`.
 pub fn mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, n]
 }
 
-/// A TCP super-frame of `payload` bytes, ECN-capable, or one frame if that fits.
+/// Builds an ECN-capable TCP super-frame with `payload` bytes, or a single frame if they fit into
+/// one.
 pub fn tcp(from: u8, to: u8, payload: usize) -> Packet {
     let mut bytes = vec![0; HEADER_BYTES + payload];
     bytes[..6].copy_from_slice(&mac(to));
@@ -82,7 +83,7 @@ pub fn tcp(from: u8, to: u8, payload: usize) -> Packet {
     Packet::new(bytes, (payload > SEGMENT_BYTES).then_some(cut), None).unwrap()
 }
 
-/// A frame of `length` bytes with FCS.
+/// Builds a frame of `length` bytes, including FCS.
 pub fn frame(from: u8, to: u8, length: usize) -> Packet {
     let mut bytes = vec![0; length - 4];
     bytes[..6].copy_from_slice(&mac(to));
@@ -109,7 +110,7 @@ pub fn frames_of(out: &OutFrame) -> usize {
     }
 }
 
-/// Runs all events. Returns the frames that left each interface, and when.
+/// Runs all events. Returns each frame that left, with the instant and the interface.
 pub fn run(fabric: &mut Fabric, ports: usize) -> Vec<(Time, usize, OutFrame)> {
     let mut seen = Vec::new();
     let mut now = Time::ZERO;
@@ -130,11 +131,11 @@ pub fn run(fabric: &mut Fabric, ports: usize) -> Vec<(Time, usize, OutFrame)> {
 pub fn counters(fabric: &mut Fabric, channel: &str) -> ChannelCounters {
     let mut all = fabric.counters(Time::MAX);
     all.find(|(name, _)| *name == format!("link/{channel}"))
-        .expect("there is such a channel")
+        .expect("the channel exists")
         .1
 }
 
-/// Every frame that entered has left, was dropped for a counted cause, or is inside.
+/// Asserts that every frame that entered has left, was dropped for a counted cause, or is inside.
 pub fn assert_conserved(fabric: &mut Fabric) {
     for (name, c) in fabric.counters(Time::MAX) {
         assert_eq!(

@@ -1,5 +1,5 @@
-//! CHAP, as the side that proves who it is, and may ask the same of the target (RFC 7143 section
-//! 12.1.3).
+//! CHAP of an initiator, which proves its identity and may require the same of the target (RFC 7143
+//! section 12.1.3).
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials, SecretError};
 use hakaru_wire::iscsi::keys::{AuthMethod, Key};
 use hakaru_wire::iscsi::text::emit_pair;
@@ -16,11 +16,12 @@ pub struct Chap {
 }
 
 impl Chap {
-    /// `target`: credentials that the target must prove. `algorithms`: offered, best first.
-    /// `entropy` fills a slice with unpredictable bytes.
+    /// Creates the settings. `user` are the initiator's credentials, `target` those that the target
+    /// must prove. `algorithms` are offered, best first. `entropy` fills a slice with unpredictable
+    /// bytes.
     ///
     /// # Errors
-    /// [`SecretError::Same`]: both directions with one secret.
+    /// [`SecretError::Same`] if both directions use the same secret.
     pub fn new(
         user: Credentials,
         target: Option<Credentials>,
@@ -41,39 +42,39 @@ impl Chap {
 
 #[derive(Debug)]
 enum Step {
-    /// The answer to AuthMethod=CHAP is awaited.
+    /// Awaiting the answer to AuthMethod=CHAP.
     Method,
-    /// A challenge is awaited.
+    /// Awaiting the target's challenge.
     Challenge,
-    /// The verdict is awaited, and the target's own proof if it was asked this.
+    /// Awaiting the target's verdict, and its response to our challenge if we sent one.
     Verdict(Option<Challenge>),
-    /// Nothing more.
+    /// The exchange is complete.
     Done,
 }
 
-/// How far a login has come with it.
+/// The CHAP exchange of a login.
 #[derive(Debug)]
-pub(super) struct Proving {
+pub(super) struct ChapExchange {
     chap: Chap,
     step: Step,
 }
 
-impl Proving {
-    pub(super) fn new(chap: Chap) -> Proving {
-        Proving {
+impl ChapExchange {
+    pub(super) fn new(chap: Chap) -> ChapExchange {
+        ChapExchange {
             chap,
             step: Step::Method,
         }
     }
 
-    /// Both sides have proved what they were asked to.
+    /// Returns whether the exchange is complete.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.step, Step::Done)
     }
 
     /// Handles the CHAP keys of a complete answer of the security stage and appends our next keys.
-    /// Returns whether those are the last.
-    pub(super) fn take(
+    /// Returns whether our keys are complete.
+    pub(super) fn handle_keys(
         &mut self,
         method: Option<AuthMethod>,
         keys: &[(Key, String)],
@@ -84,9 +85,9 @@ impl Proving {
                 "the target does not accept CHAP",
             ));
         }
-        let value = |wanted: Key| {
-            let found = keys.iter().find(|(key, _)| *key == wanted);
-            found.map(|(_, value)| value.as_str())
+        let value = |name: Key| {
+            let pair = keys.iter().find(|(key, _)| *key == name);
+            pair.map(|(_, value)| value.as_str())
         };
         match (&self.step, keys.len()) {
             (Step::Method, 0) => {
@@ -110,7 +111,7 @@ impl Proving {
                 self.step = Step::Done;
                 Ok(true)
             }
-            (Step::Verdict(Some(asked)), 2) => {
+            (Step::Verdict(Some(challenge)), 2) => {
                 let (Some(name), Some(response)) = (value(Key::ChapN), value(Key::ChapR)) else {
                     return Err(UNEXPECTED);
                 };
@@ -118,16 +119,16 @@ impl Proving {
                 let secret = expected
                     .filter(|target| target.name() == name)
                     .map(Credentials::secret);
-                asked.check(secret, response).map_err(|_| UNPROVED)?;
+                challenge.check(secret, response).map_err(|_| UNPROVEN)?;
                 self.step = Step::Done;
                 Ok(true)
             }
-            (Step::Verdict(Some(_)), _) => Err(UNPROVED),
+            (Step::Verdict(Some(_)), _) => Err(UNPROVEN),
             _ => Err(UNEXPECTED),
         }
     }
 
-    /// Answers the target's challenge, and asks one of our own.
+    /// Answers the target's challenge, and sends our own if the target must prove its identity.
     fn answer(
         &mut self,
         algorithm: &str,
@@ -135,13 +136,13 @@ impl Proving {
         challenge: &str,
         out: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        // One of the list, not a list: `choose` of what is no single number finds none.
+        // The target must choose a single algorithm, so a list is refused.
         let algorithm = Some(algorithm)
-            .filter(|one| !one.contains(','))
-            .and_then(|one| Algorithm::choose(one, &self.chap.algorithms))
+            .filter(|number| !number.contains(','))
+            .and_then(|number| Algorithm::choose(number, &self.chap.algorithms))
             .ok_or(UNEXPECTED)?;
         let challenge = Challenge::parse(algorithm, identifier, challenge).map_err(|_| {
-            SessionError::Authentication("the target asks what no challenge can be")
+            SessionError::Authentication("the target sent an invalid CHAP challenge")
         })?;
         emit_pair(out, Key::ChapN.name(), self.chap.user.name());
         emit_pair(
@@ -150,18 +151,18 @@ impl Proving {
             &challenge.answer(self.chap.user.secret()),
         );
         let mut entropy = self.chap.entropy;
-        let asked = self.chap.target.is_some().then(|| {
+        let own_challenge = self.chap.target.is_some().then(|| {
             let own = Challenge::new(algorithm, &mut entropy);
             emit_pair(out, Key::ChapI.name(), &own.identifier());
             emit_pair(out, Key::ChapC.name(), &own.value());
             own
         });
-        self.step = Step::Verdict(asked);
+        self.step = Step::Verdict(own_challenge);
         Ok(())
     }
 }
 
 const UNEXPECTED: SessionError =
-    SessionError::Authentication("the target's CHAP keys are not those that must come now");
-const UNPROVED: SessionError =
-    SessionError::Authentication("the target did not prove that it is the one it should be");
+    SessionError::Authentication("the target sent unexpected CHAP keys");
+const UNPROVEN: SessionError =
+    SessionError::Authentication("the target did not prove its identity");

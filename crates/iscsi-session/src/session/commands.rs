@@ -1,5 +1,5 @@
-//! The tasks of a session and their traffic: commands within the window, data in both directions,
-//! status, retries.
+//! The tasks of a session and their PDUs: commands within the command window, data in both
+//! directions, status, retries.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -16,33 +16,34 @@ use super::phases::Mark;
 use super::task::{Done, Ended, Task, TaskData, Tasks};
 use crate::error::{SessionError, TaskError};
 
-/// UNIT ATTENTION conditions that one task may meet: a target may hold several (power on, LUNs
-/// changed, …).
+/// Maximum number of retries of a task after UNIT ATTENTION. A target may hold several conditions
+/// (power on, LUNs changed, …).
 const ATTENTIONS_MAX: u8 = 16;
-/// First pause after BUSY or TASK SET FULL; each further one is twice as long, up to the last.
+/// First pause after BUSY or TASK SET FULL. Each further pause is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
+/// Maximum number of doublings of the pause, which limits it to 640 ms.
 const PAUSE_DOUBLINGS_MAX: u8 = 6;
 
-/// Buffers for kept data that are used again.
+/// Maximum number of spare buffers.
 const SPARE_MAX: usize = 32;
 
 /// The tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     tasks: Tasks,
-    /// Tasks to send, in order, when the window allows.
+    /// Slots of tasks to send when the window allows, in order.
     ready: VecDeque<u16>,
-    /// Tasks that a BUSY holds back until the instant.
+    /// Slots of tasks that BUSY or TASK SET FULL delays, each with the instant of the retry.
     delayed: Vec<(Time, u16)>,
-    /// Tasks that have ended, in order, until they are polled.
+    /// Tasks that have ended and were not polled, in order.
     done: VecDeque<Ended>,
-    /// Buffers for kept data, used again.
+    /// Reusable buffers for read data.
     spare: Vec<Vec<u8>>,
     busies: u64,
 }
 
 impl Commands {
-    /// Takes a task; it is sent as soon as the target's command window allows.
+    /// Submits a task. It is sent as soon as the target's command window allows.
     pub(super) fn submit(&mut self, now: Time, task: Task, deadline: Time, link: &mut Link) {
         let slot = self.tasks.insert(now, task, deadline);
         if self.ready.is_empty() && link.window_is_open() {
@@ -59,7 +60,7 @@ impl Commands {
         Some(self.tasks.take(slot, result))
     }
 
-    /// Takes a buffer of [`Done`] back.
+    /// Keeps the buffer of a [`Done`] for reuse.
     pub(super) fn recycle(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         if buffer.capacity() > 0 && self.spare.len() < SPARE_MAX {
@@ -72,7 +73,7 @@ impl Commands {
         self.tasks.len() - self.done.len()
     }
 
-    /// Returns the number of answers BUSY and TASK SET FULL.
+    /// Returns the number of BUSY and TASK SET FULL answers.
     pub(super) fn busies(&self) -> u64 {
         self.busies
     }
@@ -82,12 +83,12 @@ impl Commands {
         self.tasks.iter().map(|live| live.deadline).min()
     }
 
-    /// Returns when the first task that a BUSY holds back is tried again.
+    /// Returns when the first delayed task is retried.
     pub(super) fn next_release(&self) -> Option<Time> {
         self.delayed.iter().map(|&(at, _)| at).min()
     }
 
-    /// Queues tasks again whose pause after BUSY is over.
+    /// Queues the delayed tasks that are due for a retry.
     pub(super) fn release_delayed(&mut self, now: Time, link: &mut Link) {
         let ready = &mut self.ready;
         self.delayed.retain(|&(at, slot)| {
@@ -99,7 +100,7 @@ impl Commands {
         self.send_ready(link);
     }
 
-    /// Sends tasks that have waited, as far as the command window allows.
+    /// Sends queued tasks as far as the command window allows.
     #[inline]
     pub(super) fn send_ready(&mut self, link: &mut Link) {
         while link.window_is_open()
@@ -109,7 +110,7 @@ impl Commands {
         }
     }
 
-    /// Advances the clocks of tasks by the marks that were sent. Marks of tasks that have ended are
+    /// Advances the clocks of tasks to the marks that were sent. Marks of tasks that have ended are
     /// dropped.
     #[inline]
     pub(super) fn take_passed(&mut self, link: &mut Link) {
@@ -121,8 +122,10 @@ impl Commands {
         });
     }
 
-    /// DataPDUInOrder and DataSequenceInOrder are Yes (we offer no other, and Yes wins): data comes
-    /// from front to back. Returns the task's slot and whether its data is kept.
+    /// Checks the header of a Data-In. Returns the task's slot and whether its data is kept.
+    ///
+    /// DataPDUInOrder and DataSequenceInOrder are Yes, because the session offers Yes and Yes wins.
+    /// Data therefore arrives in ascending order of offsets.
     #[inline]
     pub(super) fn begin_data_in(
         &mut self,
@@ -150,7 +153,7 @@ impl Commands {
         }
         live.next_sn = live.next_sn.wrapping_add(1);
         live.moved += pdu.data_segment_length;
-        live.clock.receive(now);
+        live.clock.receive_data(now);
         link.take_window(&pdu.numbers);
         if pdu.status.is_some() {
             link.check_stat_sn(pdu.numbers.stat_sn)?;
@@ -158,20 +161,20 @@ impl Commands {
         Ok((slot, keep))
     }
 
-    /// Keeps read data of the task in `slot`.
+    /// Appends read data to that of the task in `slot`.
     #[inline]
     pub(super) fn keep_data(&mut self, slot: u16, bytes: &[u8]) {
         let live = self
             .tasks
             .get_mut(slot)
             .expect("the task lives until its status");
-        if live.kept.capacity() == 0 {
-            live.kept = self.spare.pop().unwrap_or_default();
+        if live.read_data.capacity() == 0 {
+            live.read_data = self.spare.pop().unwrap_or_default();
         }
-        live.kept.extend_from_slice(bytes);
+        live.read_data.extend_from_slice(bytes);
     }
 
-    /// A Data-In without status is complete.
+    /// Handles the end of a Data-In without status.
     #[inline]
     pub(super) fn end_data_in(&mut self, now: Time, slot: u16) {
         let live = self
@@ -179,7 +182,7 @@ impl Commands {
             .get_mut(slot)
             .expect("the task lives until its status");
         if live.moved == live.task.data.length() {
-            live.clock.received(now);
+            live.clock.end_data(now);
         }
     }
 
@@ -219,7 +222,7 @@ impl Commands {
         }
     }
 
-    /// One sequence of Data-Out PDUs: for one R2T, or unsolicited.
+    /// Queues one sequence of Data-Out PDUs, for one R2T or unsolicited.
     fn send_data_out(
         &mut self,
         slot: u16,
@@ -254,8 +257,8 @@ impl Commands {
         }
     }
 
-    /// Queues a part of a task's data as a data segment: by reference, with padding and digest
-    /// behind it.
+    /// Queues a part of a task's data as a data segment: the data by reference, then padding and
+    /// digest.
     fn push_task_data(&mut self, slot: u16, at: u32, length: u32, link: &mut Link) {
         if length == 0 {
             return;
@@ -275,9 +278,10 @@ impl Commands {
         }
     }
 
-    /// The target asks for a part of a write (RFC 7143 section 11.8). As DataSequenceInOrder is
-    /// Yes, R2Ts ask for the data from front to back, each byte once; so however many a hostile
-    /// target sends, what is queued is bounded by the write.
+    /// Sends the part of a write that an R2T requests (RFC 7143 section 11.8).
+    ///
+    /// DataSequenceInOrder is Yes, so R2Ts request the data in ascending order, each byte once. The
+    /// length of the write therefore limits the bytes that a hostile target can cause to be queued.
     pub(super) fn handle_r2t(
         &mut self,
         now: Time,
@@ -307,7 +311,7 @@ impl Commands {
         }
         live.next_sn = live.next_sn.wrapping_add(1);
         live.moved += wanted;
-        live.clock.ask(now);
+        live.clock.receive_r2t(now);
         link.transmit.mark_next(Mark::burst_begins(r2t.itt));
         self.send_data_out(slot, (r2t.itt, r2t.ttt), r2t.buffer_offset, wanted, link);
         link.transmit.mark_all(Mark::burst_ended(r2t.itt, wanted));
@@ -340,7 +344,7 @@ impl Commands {
         Ok(())
     }
 
-    /// A status came: the task is done, or tried again.
+    /// Handles the status of a task: completes the task or retries it.
     #[inline]
     pub(super) fn end_task(
         &mut self,
@@ -369,7 +373,7 @@ impl Commands {
         self.finish_task(now, slot, Ok(moved));
     }
 
-    /// A status other than GOOD came: what it means, unless the task is tried again.
+    /// Handles a status other than GOOD. Returns the error, or `None` if the task is retried.
     #[cold]
     fn retry(
         &mut self,
@@ -411,19 +415,19 @@ impl Commands {
     }
 }
 
-/// Returns the bytes of a write of `length` bytes that are sent unsolicited: in the command, and
-/// after it. Both together are never more than FirstBurstLength (RFC 7143 section 4.2.4.2).
+/// Returns the number of unsolicited bytes of a write of `length` bytes: in the command, and after
+/// it. Their sum is at most FirstBurstLength (RFC 7143 section 4.2.4.2).
 fn unsolicited_parts(agreed: &Agreed, length: u32) -> (u32, u32) {
-    let all = length.min(agreed.first_burst_length);
+    let unsolicited = length.min(agreed.first_burst_length);
     let immediate = if agreed.immediate_data {
-        all.min(agreed.peer_max_recv_data_segment_length)
+        unsolicited.min(agreed.peer_max_recv_data_segment_length)
     } else {
         0
     };
     let after = if agreed.initial_r2t {
         0
     } else {
-        all - immediate
+        unsolicited - immediate
     };
     (immediate, after)
 }

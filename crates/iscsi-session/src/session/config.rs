@@ -7,14 +7,14 @@ use hakaru_wire::iscsi::Isid;
 use super::authentication::Chap;
 use crate::error::SessionError;
 
-/// The purpose of a session.
+/// Purpose of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To ask which targets there are (SendTargets); ends itself with a logout.
+    /// Requests the list of targets (SendTargets), then logs out.
     Discovery,
-    /// To use this target.
+    /// Executes tasks on a target.
     Normal {
-        /// Its iSCSI name.
+        /// iSCSI name of the target.
         target_name: String,
     },
 }
@@ -24,43 +24,42 @@ pub enum Purpose {
 pub struct SessionConfig {
     /// iSCSI name of the initiator.
     pub initiator_name: String,
-    /// Session ID; with the name it must be unique at the target, or an older session of the same
-    /// is replaced.
+    /// Session ID. The target replaces an older session with the same initiator name and ID.
     pub isid: Isid,
-    /// Its purpose.
+    /// Purpose of the session.
     pub purpose: Purpose,
     /// Keys to offer.
     pub keys: LoginKeys,
-    /// CHAP of the initiator; a login to a target that does not ask for it fails then.
+    /// CHAP settings of the initiator. With them, a login fails if the target does not use CHAP.
     pub chap: Option<Chap>,
-    /// Limit for a login, a command, a ping and a logout.
+    /// Time limit of a login, a command, a ping and a logout.
     pub timeout: Duration,
 }
 
 /// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Full feature phase: tasks are carried out.
+    /// The session has entered full feature phase, in which tasks are executed.
     LoggedIn,
-    /// The target moved to another portal: `address:port` (or with a host name). The session has
-    /// ended; the caller makes another.
+    /// The target redirects to another portal. The session has ended, and the caller creates a new
+    /// one.
     Redirected {
-        /// The other portal.
+        /// `address:port` or `host:port` of the other portal.
         address: String,
     },
-    /// Answer of a discovery session.
+    /// Result of a discovery session.
     Targets(Vec<DiscoveredTarget>),
-    /// The session ended as we asked.
+    /// The session ended as requested.
     LoggedOut,
-    /// The session ended otherwise.
+    /// The session ended for another reason.
     Lost(SessionError),
 }
 
 /// A target that a discovery session reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Its portals as `address:port,group`, as the target wrote them.
+    /// Portals of the target as `address:port,group`, in the target's notation.
     pub addresses: Vec<String>,
 }

@@ -4,12 +4,13 @@ use hakaru_wire::iscsi::text::parse_pairs;
 use super::config::DiscoveredTarget;
 use crate::error::SessionError;
 
-/// Longest list of targets that is collected, bytes. A target has no business sending more.
+/// Maximum length of the list of targets, bytes.
 const TEXT_MAX: usize = 1 << 20;
-/// Text Responses of one discovery; 1 MiB in pieces of the least MaxRecvDataSegmentLength is 2048.
+/// Maximum number of Text Responses of one discovery: 1 MiB in pieces of the minimum
+/// MaxRecvDataSegmentLength.
 const RESPONSES_MAX: u32 = 2048;
 
-/// The text so far.
+/// The text received so far.
 #[derive(Debug, Default)]
 pub(super) struct Discovery {
     text: Vec<u8>,
@@ -17,23 +18,26 @@ pub(super) struct Discovery {
 }
 
 impl Discovery {
-    /// Adds the text of one response.
+    /// Appends the text of one response.
     pub(super) fn extend(&mut self, text: &[u8]) -> Result<(), SessionError> {
         self.text.extend_from_slice(text);
         self.responses += 1;
         if self.text.len() > TEXT_MAX || self.responses > RESPONSES_MAX {
-            return Err(SessionError::Protocol("Text Response without end"));
+            return Err(SessionError::Protocol(
+                "the list of targets exceeds 1 MiB or 2048 Text Responses",
+            ));
         }
         Ok(())
     }
 
-    /// Returns the targets of the whole text.
+    /// Returns the targets of the entire text.
     pub(super) fn targets(&self) -> Result<Vec<DiscoveredTarget>, SessionError> {
         parse_targets(&self.text)
     }
 }
 
-/// The answer to SendTargets (RFC 7143 appendix C): a TargetName, then its TargetAddresses.
+/// Parses the answer to SendTargets (RFC 7143 appendix C): each TargetName is followed by its
+/// TargetAddresses.
 fn parse_targets(text: &[u8]) -> Result<Vec<DiscoveredTarget>, SessionError> {
     let mut targets: Vec<DiscoveredTarget> = Vec::new();
     for pair in parse_pairs(text) {

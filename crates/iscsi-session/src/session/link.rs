@@ -1,5 +1,4 @@
-//! The sending side of a session: the queue of PDUs, the numbers that they carry and the keys that
-//! shape them.
+//! The sending side of a session: the send queue, the sequence numbers and the negotiated keys.
 use hakaru_wire::iscsi::keys::{Agreed, Digest};
 use hakaru_wire::iscsi::{
     BHS_LENGTH, CmdSn, Itt, LogoutReason, LogoutRequest, Lun, NopOut, StatSn, TargetNumbers,
@@ -10,12 +9,12 @@ use super::task::{LOGOUT, TEXT};
 use crate::error::SessionError;
 use crate::transmit::Transmit;
 
-/// The connection as senders of PDUs see it.
+/// State that every sender of PDUs needs.
 #[derive(Debug)]
 pub(super) struct Link {
     pub transmit: Transmit,
     agreed: Agreed,
-    /// Full feature phase: commands may be sent.
+    /// Whether the session is in full feature phase, in which commands may be sent.
     open: bool,
     cmd_sn: CmdSn,
     max_cmd_sn: CmdSn,
@@ -34,13 +33,13 @@ impl Link {
         }
     }
 
-    /// Full feature phase begins, with these keys.
+    /// Enters full feature phase with these keys.
     pub(super) fn open(&mut self, agreed: Agreed) {
         self.agreed = agreed;
         self.open = true;
     }
 
-    /// Full feature phase has ended: no command is sent any more.
+    /// Leaves full feature phase. No further command is sent.
     pub(super) fn close(&mut self) {
         self.open = false;
     }
@@ -65,20 +64,20 @@ impl Link {
         self.exp_stat_sn
     }
 
-    /// Takes the numbers with which the target begins, from its first Login Response.
+    /// Adopts the target's initial numbers from its first Login Response.
     pub(super) fn begin_numbers(&mut self, numbers: &TargetNumbers) {
         self.exp_stat_sn = numbers.stat_sn;
         self.max_cmd_sn = numbers.max_cmd_sn;
     }
 
-    /// Commands may be sent: CmdSN up to MaxCmdSN (RFC 7143 section 4.2.2.1).
+    /// Returns whether a command may be sent: CmdSN is at most MaxCmdSN (RFC 7143 section 4.2.2.1).
     #[inline]
     pub(super) fn window_is_open(&self) -> bool {
         self.open && !self.max_cmd_sn.precedes(self.cmd_sn)
     }
 
-    /// RFC 7143 section 4.2.2.1: numbers that contradict one another are ignored, and the window
-    /// never moves back.
+    /// Updates the command window. Contradictory numbers are ignored, and the window never moves
+    /// back (RFC 7143 section 4.2.2.1).
     #[inline]
     pub(super) fn take_window(&mut self, numbers: &TargetNumbers) {
         let contradictory = numbers.max_cmd_sn.precedes(numbers.exp_cmd_sn.minus(1));
@@ -87,9 +86,9 @@ impl Link {
         }
     }
 
-    /// Checks the StatSN of a PDU whose status is acknowledged later. At error recovery level 0 a
-    /// status that is missing cannot be asked for again (RFC 7143 section 7.1.4.1): the session is
-    /// lost.
+    /// Checks the StatSN of a PDU whose status is acknowledged later. A missing status loses the
+    /// session, because it cannot be requested again at error recovery level 0 (RFC 7143 section
+    /// 7.1.4.1).
     #[inline]
     pub(super) fn check_stat_sn(&self, stat_sn: StatSn) -> Result<(), SessionError> {
         if stat_sn == self.exp_stat_sn {
@@ -99,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Acknowledges the status that was checked.
+    /// Acknowledges the status checked by [`Link::check_stat_sn`].
     #[inline]
     pub(super) fn acknowledge(&mut self) {
         self.exp_stat_sn = self.exp_stat_sn.plus(1);
@@ -121,7 +120,7 @@ impl Link {
         sn
     }
 
-    /// Queues a header, with its digest where one was agreed on.
+    /// Queues a header, with its digest if header digests were agreed on.
     #[inline]
     pub(super) fn push_header(&mut self, emit: impl FnOnce(&mut [u8; BHS_LENGTH])) {
         let mut header = [0; BHS_LENGTH];
@@ -143,7 +142,7 @@ impl Link {
         }
     }
 
-    /// Queues a Text Request: SendTargets (RFC 7143 appendix C), or the empty one that asks for the
+    /// Queues a Text Request: SendTargets (RFC 7143 appendix C), or an empty text that requests the
     /// rest of the answer.
     pub(super) fn push_text(&mut self, lun: Lun, ttt: Ttt, text: &[u8]) {
         let header = TextRequest {

@@ -1,10 +1,10 @@
-//! The login phase (RFC 7143 section 6), seen from the initiator: security stage (CHAP or none),
-//! operational stage, full feature.
+//! The login phase of an initiator (RFC 7143 section 6): security stage (CHAP or none), operational
+//! stage, then full feature phase.
 use hakaru_wire::iscsi::keys::{Agreed, AuthMethod, Key, Negotiation, Offer, Role};
 use hakaru_wire::iscsi::text::{TextBuffer, parse_pairs};
 use hakaru_wire::iscsi::{Isid, LoginRequest, LoginResponse, LoginStatus, Stage};
 
-use super::authentication::Proving;
+use super::authentication::ChapExchange;
 use super::config::{Purpose, SessionConfig};
 use super::link::Link;
 use super::task::LOGIN;
@@ -13,7 +13,7 @@ use crate::error::SessionError;
 /// Longest data segment during login (RFC 7143 section 13.12: the default of
 /// MaxRecvDataSegmentLength), bytes.
 pub(super) const LOGIN_SEGMENT_MAX: u32 = 8192;
-/// Login Responses that one login may take. Two are usual.
+/// Maximum number of Login Responses of one login. Two are usual.
 const RESPONSES_MAX: u32 = 32;
 
 /// Result of a Login Response.
@@ -21,7 +21,7 @@ const RESPONSES_MAX: u32 = 32;
 pub(super) enum Progress {
     /// Another request was queued.
     Underway,
-    /// The login is over, with these keys.
+    /// The login is complete, with these keys.
     LoggedIn(Agreed),
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Progress {
 #[derive(Debug)]
 pub(super) struct Login {
     negotiation: Negotiation,
-    proving: Option<Proving>,
+    chap: Option<ChapExchange>,
     stage: Stage,
     /// Text of the next request.
     outgoing: Vec<u8>,
@@ -50,7 +50,7 @@ impl Login {
         let stage = Stage::SecurityNegotiation;
         Login {
             negotiation,
-            proving: config.chap.clone().map(Proving::new),
+            chap: config.chap.clone().map(ChapExchange::new),
             stage,
             outgoing,
             incoming: TextBuffer::default(),
@@ -58,12 +58,13 @@ impl Login {
         }
     }
 
-    /// The first request may ask for the next stage: nothing is to be proved.
+    /// Returns whether the first request may ask for the next stage, which requires that CHAP is
+    /// not used.
     pub(super) fn may_transit(&self) -> bool {
-        self.proving.is_none()
+        self.chap.is_none()
     }
 
-    /// The stage that a request asks to go to.
+    /// Returns the stage that follows the current stage.
     fn next_stage(&self) -> Stage {
         match self.stage {
             Stage::SecurityNegotiation => Stage::OperationalNegotiation,
@@ -71,7 +72,7 @@ impl Login {
         }
     }
 
-    /// Queues the next Login Request; with `transit` it asks for the next stage.
+    /// Queues the next Login Request, which asks for the next stage if `transit` is set.
     pub(super) fn send(&mut self, transit: bool, isid: Isid, link: &mut Link) {
         let text = std::mem::take(&mut self.outgoing);
         let header = LoginRequest {
@@ -91,7 +92,7 @@ impl Login {
         link.push_control(|out| header.emit(out), &text);
     }
 
-    /// Takes a successful response and queues the next request, if one follows.
+    /// Handles a successful response and queues the next request, if any.
     pub(super) fn handle_response(
         &mut self,
         pdu: &LoginResponse,
@@ -107,7 +108,7 @@ impl Login {
         if self.responses == 0 {
             link.begin_numbers(&pdu.numbers);
         }
-        let next = self.take(pdu, text)?;
+        let next = self.process(pdu, text)?;
         link.take_stat_sn(pdu.numbers.stat_sn)?;
         link.take_window(&pdu.numbers);
         match next {
@@ -120,17 +121,17 @@ impl Login {
         }
     }
 
-    /// Takes a response. `Some`: continue with another request, `true` to ask for the next stage;
-    /// `None`: logged in.
-    fn take(&mut self, pdu: &LoginResponse, text: &[u8]) -> Result<Option<bool>, SessionError> {
+    /// Processes a response. Returns `None` if the login is complete. `Some` means that another
+    /// request follows, which asks for the next stage if the value is true.
+    fn process(&mut self, pdu: &LoginResponse, text: &[u8]) -> Result<Option<bool>, SessionError> {
         self.responses += 1;
         if self.responses > RESPONSES_MAX {
-            return Err(SessionError::Protocol("login without end"));
+            return Err(SessionError::Protocol("login exceeds 32 Login Responses"));
         }
         if pdu.current_stage != self.stage
             || pdu.next_stage.is_some_and(|next| next != self.next_stage())
         {
-            return Err(SessionError::Protocol("Login Response of another stage"));
+            return Err(SessionError::Protocol("Login Response for the wrong stage"));
         }
         let negotiation_error =
             |e: &dyn std::fmt::Display| SessionError::Negotiation(e.to_string());
@@ -139,14 +140,14 @@ impl Login {
             .and_then(|()| self.incoming.extend(text))
             .map_err(|e| negotiation_error(&e))?;
         if pdu.more {
-            // The rest of the list comes after an empty request without T (RFC 7143 section 6.2).
+            // An empty request without T requests the rest of the list (RFC 7143 section 6.2).
             return Ok(Some(false));
         }
         let text = self.incoming.take();
         self.negotiation
             .receive(self.stage, &text, &mut self.outgoing)
             .map_err(|e| negotiation_error(&e))?;
-        let transit = self.prove(pdu.next_stage.is_some())?;
+        let transit = self.continue_chap(pdu.next_stage.is_some())?;
         match pdu.next_stage {
             None => Ok(Some(transit)),
             Some(Stage::FullFeaturePhase) => {
@@ -162,9 +163,10 @@ impl Login {
         }
     }
 
-    /// Continues CHAP, if the login uses it. `leaves`: the target permits the next stage.
-    fn prove(&mut self, leaves: bool) -> Result<bool, SessionError> {
-        let Some(proving) = &mut self.proving else {
+    /// Continues CHAP, if the login uses it. `target_transits` is whether the target agrees to the
+    /// next stage. Returns whether the next request may ask for it.
+    fn continue_chap(&mut self, target_transits: bool) -> Result<bool, SessionError> {
+        let Some(chap) = &mut self.chap else {
             return Ok(true);
         };
         if self.stage != Stage::SecurityNegotiation {
@@ -172,10 +174,10 @@ impl Login {
         }
         let keys = self.negotiation.take_authentication();
         let method = self.negotiation.agreed().auth_method;
-        let last = proving.take(method, &keys, &mut self.outgoing)?;
-        if leaves && !proving.is_done() {
+        let last = chap.handle_keys(method, &keys, &mut self.outgoing)?;
+        if target_transits && !chap.is_done() {
             return Err(SessionError::Authentication(
-                "the target passes over what it was to ask and to prove",
+                "the target ended the security stage before CHAP was complete",
             ));
         }
         Ok(last)

@@ -1,4 +1,4 @@
-//! The session itself: its phases, timers, and what each PDU of the target does to it.
+//! [`Session`]: its phases and timers, and the dispatch of the target's PDUs.
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ use crate::transmit::Transmit;
 
 /// Idle time after which the target is pinged (open-iscsi's `noop_out_interval`).
 const PING_AFTER: Duration = Duration::from_secs(5);
-/// Answers to NOP-Ins that may wait to be sent. A target that pings without reading is hostile.
+/// Maximum number of queued answers to NOP-Ins. A target that exceeds it pings without reading.
 const PONGS_MAX: u32 = 1024;
-/// `SendTargets=All`, the question of a discovery session.
+/// Text of a discovery session's request.
 const SEND_TARGETS: &[u8] = b"SendTargets=All\0";
 
 #[derive(Debug)]
@@ -41,17 +41,17 @@ enum Phase {
 enum Receiving {
     /// Between PDUs.
     Nothing,
-    /// Data-In: its data belongs to the task in this slot, which may keep it and may end with it.
+    /// Data-In of the task in `slot`. `keep` stores the data; `status` ends the task.
     DataIn {
         slot: u16,
         keep: bool,
         status: Option<Status>,
     },
-    /// Any other: handled when it is complete.
+    /// Any other PDU, which is handled when it is complete.
     Other(Bhs),
 }
 
-/// One session. See the module's parent.
+/// One session. See the documentation of the parent module.
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
@@ -60,23 +60,23 @@ pub struct Session {
     commands: Commands,
     framer: Framer,
     receiving: Receiving,
-    /// Data segment of the PDU that is being received, where it is wanted whole.
+    /// Data segment received so far of a PDU other than Data-In.
     collected: Vec<u8>,
     discovery: Discovery,
     events: VecDeque<Event>,
-    /// When the target was heard last.
-    heard: Time,
-    /// When the ping that waits for its echo was sent.
-    pinged: Option<Time>,
-    /// By then login or logout must be over; in full feature phase, when deadlines of tasks are
-    /// checked next.
+    /// Instant at which bytes of the target last arrived.
+    last_received: Time,
+    /// Instant at which the unanswered ping was sent, if any.
+    ping_sent: Option<Time>,
+    /// Instant by which login or logout must be complete. In full feature phase, instant at which
+    /// the deadlines of tasks are checked next.
     deadline: Time,
-    /// Answers to NOP-Ins queued after the send queue was last empty.
+    /// Number of answers to NOP-Ins queued after the send queue was last empty.
     pongs: u32,
 }
 
 impl Session {
-    /// A session that waits for its connection.
+    /// Creates a session that waits for its connection.
     #[must_use]
     pub fn new(config: SessionConfig) -> Session {
         Session {
@@ -89,17 +89,17 @@ impl Session {
             collected: Vec::new(),
             discovery: Discovery::default(),
             events: VecDeque::new(),
-            heard: Time::ZERO,
-            pinged: None,
+            last_received: Time::ZERO,
+            ping_sent: None,
             deadline: Time::MAX,
             pongs: 0,
         }
     }
 
-    /// The connection is established: the login begins.
+    /// Starts the login on an established connection.
     pub fn handle_connected(&mut self, now: Time) {
         debug_assert!(matches!(self.phase, Phase::Idle));
-        self.heard = now;
+        self.last_received = now;
         self.deadline = now + self.config.timeout;
         let mut login = Login::new(&self.config);
         let transit = login.may_transit();
@@ -107,16 +107,17 @@ impl Session {
         self.phase = Phase::Login(Box::new(login));
     }
 
-    /// The connection ended, `why` completes "connection lost …". After a logout that is no loss.
-    pub fn handle_closed(&mut self, why: &'static str) {
+    /// Handles the end of the connection. `cause` completes the message "connection lost …". After
+    /// a logout, the end is not an error.
+    pub fn handle_closed(&mut self, cause: &'static str) {
         match self.phase {
             Phase::Idle | Phase::Ended => {}
             Phase::Logout => self.end(Event::LoggedOut),
-            _ => self.lose(SessionError::Closed(why)),
+            _ => self.lose(SessionError::Closed(cause)),
         }
     }
 
-    /// Handles timers that have expired; harmless when none has.
+    /// Handles expired timers. An early call has no effect.
     pub fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Idle | Phase::Ended => {}
@@ -130,17 +131,17 @@ impl Session {
         }
     }
 
-    /// When [`Session::handle_timeout`] is wanted next. May move later by itself: an early call
-    /// does no harm.
+    /// Returns when [`Session::handle_timeout`] must be called next. The instant may move later
+    /// without notice. An early call has no effect.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         match self.phase {
             Phase::Idle | Phase::Ended => None,
             Phase::Login(_) | Phase::Logout => Some(self.deadline),
             Phase::Full => {
-                let ping = match self.pinged {
+                let ping = match self.ping_sent {
                     Some(sent) => sent + self.config.timeout,
-                    None => self.heard + PING_AFTER,
+                    None => self.last_received + PING_AFTER,
                 };
                 let released = self.commands.next_release().unwrap_or(Time::MAX);
                 Some(ping.min(self.deadline).min(released))
@@ -148,7 +149,8 @@ impl Session {
         }
     }
 
-    /// Takes a task on; it is sent as soon as the target's command window allows.
+    /// Submits a task. It is sent as soon as the target's command window allows. An ended session
+    /// discards it.
     pub fn submit(&mut self, now: Time, task: Task) {
         if matches!(self.phase, Phase::Ended) {
             return;
@@ -157,7 +159,7 @@ impl Session {
         self.commands.submit(now, task, deadline, &mut self.link);
     }
 
-    /// Ends the session: what is in flight is not waited for (the caller should have).
+    /// Logs out without waiting for tasks in flight. [`Event::LoggedOut`] follows.
     pub fn log_out(&mut self, now: Time) {
         match self.phase {
             Phase::Full => {}
@@ -170,7 +172,7 @@ impl Session {
         self.link.push_logout();
     }
 
-    /// The next task that has ended.
+    /// Returns the next completed task.
     #[inline]
     pub fn poll_done(&mut self) -> Option<Done> {
         self.commands.poll_done()
@@ -186,36 +188,36 @@ impl Session {
         &mut self.link.transmit
     }
 
-    /// Takes a buffer of [`Done`] back.
+    /// Accepts the buffer of a [`Done`] for reuse by later reads.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         self.commands.recycle(buffer);
     }
 
-    /// Returns the keys agreed on; the RFC's defaults before [`Event::LoggedIn`].
+    /// Returns the negotiated keys. These are the RFC's defaults before [`Event::LoggedIn`].
     #[must_use]
     pub fn agreed(&self) -> &Agreed {
         self.link.agreed()
     }
 
-    /// Its session ID, initiator's part.
+    /// Returns the initiator's part of the session ID.
     #[must_use]
     pub fn isid(&self) -> Isid {
         self.config.isid
     }
 
-    /// Tasks that were submitted and have not ended.
+    /// Returns the number of tasks that were submitted and have not ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.commands.len()
     }
 
-    /// Answers BUSY and TASK SET FULL so far; each task was or will be tried again.
+    /// Returns the number of BUSY and TASK SET FULL answers so far. Each such task is retried.
     #[must_use]
     pub fn busies(&self) -> u64 {
         self.commands.busies()
     }
 
-    /// Returns whether the session has ended, for any reason, and the connection is of no more use.
+    /// Returns whether the session has ended for any reason. Its connection can then be closed.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
@@ -234,10 +236,10 @@ impl Session {
         }
     }
 
-    fn lose_if_due(&mut self, now: Time, what: &'static str) {
+    fn lose_if_due(&mut self, now: Time, exchange: &'static str) {
         if now >= self.deadline {
             self.lose(SessionError::Timeout {
-                what,
+                exchange,
                 after: self.config.timeout,
             });
         }
@@ -247,24 +249,24 @@ impl Session {
         if self.config.purpose == Purpose::Discovery {
             return; // RFC 7143 section 4.3: text and logout only.
         }
-        match self.pinged {
+        match self.ping_sent {
             Some(sent) if now >= sent + self.config.timeout => {
                 self.lose(SessionError::Timeout {
-                    what: "a ping",
+                    exchange: "a ping",
                     after: self.config.timeout,
                 });
             }
-            None if now >= self.heard + PING_AFTER => {
-                self.pinged = Some(now);
+            None if now >= self.last_received + PING_AFTER => {
+                self.ping_sent = Some(now);
                 self.link.push_nop_out(Lun(0), PING, Ttt::RESERVED);
             }
             _ => {}
         }
     }
 
-    /// Looks for tasks past their deadline. Every task submitted later has a later deadline than
-    /// those seen here, so looking again at the earliest of them misses none, and the hot path
-    /// never touches a timer.
+    /// Loses the session if a task is past its deadline. A task submitted later has a later
+    /// deadline than the tasks seen here, so it is sufficient to check again at the earliest
+    /// deadline seen. The hot path therefore never touches a timer.
     fn check_tasks(&mut self, now: Time) {
         if now < self.deadline {
             return;
@@ -277,12 +279,12 @@ impl Session {
         self.lose_if_due(now, "a command");
     }
 
-    /// Takes what was received, in pieces of any size.
+    /// Processes received bytes, in pieces of any size.
     pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
         if matches!(self.phase, Phase::Idle) {
-            return; // Of a connection that a redirect has left behind.
+            return; // The bytes are from the connection before a redirect.
         }
-        self.heard = now;
+        self.last_received = now;
         self.commands.take_passed(&mut self.link);
         if let Err(error) = self.handle_frames(now, bytes) {
             self.lose(error);
@@ -312,8 +314,8 @@ impl Session {
         Ok(())
     }
 
-    /// Number of the next bytes that [`Session::handle_received`] will only count: read data that
-    /// the caller does not keep, in a data segment of at least `segment_min` bytes.
+    /// Returns the number of next bytes that [`Session::handle_received`] only counts: read data
+    /// that the caller does not keep, in a data segment of at least `segment_min` bytes.
     #[must_use]
     pub fn unwanted_bytes(&self, segment_min: u32) -> usize {
         match self.receiving {
@@ -328,7 +330,7 @@ impl Session {
         if bhs.opcode_code() == Opcode::DataIn.code() && !in_login {
             let pdu = DataIn::parse(bhs)?;
             let (slot, keep) = self.commands.begin_data_in(now, &pdu, &mut self.link)?;
-            let status = pdu.status.map(|with| Status(with.status));
+            let status = pdu.status.map(|fields| Status(fields.status));
             self.receiving = Receiving::DataIn { slot, keep, status };
             Ok(())
         } else {
@@ -342,9 +344,7 @@ impl Session {
             Some(opcode)
                 if !in_login && !opcode.from_initiator() && opcode != Opcode::LoginResponse => {}
             _ => {
-                return Err(SessionError::Protocol(
-                    "a PDU that may not come in this phase",
-                ));
+                return Err(SessionError::Protocol("unexpected PDU in this phase"));
             }
         }
         self.collected.clear();
@@ -357,7 +357,7 @@ impl Session {
         match self.receiving {
             Receiving::DataIn { keep: false, .. } | Receiving::Nothing => {}
             Receiving::DataIn { slot, .. } => self.commands.keep_data(slot, bytes),
-            // At most our MaxRecvDataSegmentLength, which the framer holds.
+            // The framer limits the segment to our MaxRecvDataSegmentLength.
             Receiving::Other(_) => self.collected.extend_from_slice(bytes),
         }
     }
@@ -377,8 +377,8 @@ impl Session {
                 status: Some(status),
                 ..
             } => {
-                // Not before: the target may change what it lent to the kernel once we say that we
-                // have it.
+                // The status is acknowledged only after all data has arrived, because the target
+                // may then change memory that it lent to the kernel.
                 self.link.acknowledge();
                 self.commands
                     .end_task(now, slot, status, None, Residual::None);
@@ -412,20 +412,21 @@ impl Session {
             }
             Some(Opcode::AsyncMessage) => self.handle_async_message(&AsyncMessage::parse(bhs)?),
             Some(Opcode::Reject) => self.handle_reject(&Reject::parse(bhs)?),
-            // Not asked for: task management is never used, the rest are no target's opcodes.
-            _ => Err(SessionError::Protocol("a PDU that answers nothing")),
+            // Task management is never requested. Targets do not send the other opcodes.
+            _ => Err(SessionError::Protocol("PDU that answers no request")),
         }
     }
 
     fn handle_nop_in(&mut self, pdu: &NopIn) -> Result<(), SessionError> {
         self.link.take_window(&pdu.numbers);
         if pdu.itt != Itt::RESERVED {
-            // The echo of our ping. StatSN advances only here (RFC 7143 section 11.19).
+            // The echo of our ping. Only this kind of NOP-In consumes a StatSN (RFC 7143 section
+            // 11.19).
             self.link.take_stat_sn(pdu.numbers.stat_sn)?;
-            return if pdu.itt == PING && self.pinged.take().is_some() {
+            return if pdu.itt == PING && self.ping_sent.take().is_some() {
                 Ok(())
             } else {
-                Err(SessionError::Protocol("NOP-In that answers nothing"))
+                Err(SessionError::Protocol("NOP-In that answers no ping"))
             };
         }
         if pdu.ttt != Ttt::RESERVED {
@@ -436,7 +437,7 @@ impl Session {
             };
             if self.pongs > PONGS_MAX {
                 return Err(SessionError::Protocol(
-                    "more NOP-Ins than the target reads answers",
+                    "the target sends NOP-Ins without reading the answers",
                 ));
             }
             self.link.push_nop_out(pdu.lun, Itt::RESERVED, pdu.ttt);
@@ -448,7 +449,9 @@ impl Session {
         self.link.take_window(&pdu.numbers);
         self.link.take_stat_sn(pdu.numbers.stat_sn)?;
         if pdu.itt != TEXT || self.config.purpose != Purpose::Discovery {
-            return Err(SessionError::Protocol("Text Response that answers nothing"));
+            return Err(SessionError::Protocol(
+                "Text Response that answers no request",
+            ));
         }
         self.discovery.extend(&self.collected)?;
         if !pdu.is_final {
@@ -465,25 +468,25 @@ impl Session {
     fn handle_logout_response(&mut self, pdu: &LogoutResponse) -> Result<(), SessionError> {
         if !matches!(self.phase, Phase::Logout) || pdu.itt != LOGOUT {
             return Err(SessionError::Protocol(
-                "Logout Response that answers nothing",
+                "Logout Response that answers no request",
             ));
         }
         self.end(Event::LoggedOut);
         Ok(())
     }
 
-    /// RFC 7143 section 11.9.
+    /// Handles an Asynchronous Message (RFC 7143 section 11.9).
     fn handle_async_message(&mut self, pdu: &AsyncMessage) -> Result<(), SessionError> {
         self.link.take_window(&pdu.numbers);
         self.link.take_stat_sn(pdu.numbers.stat_sn)?;
         match pdu.event {
-            AsyncEvent::LogoutRequested => Err(SessionError::Dropped("asked for a logout")),
+            AsyncEvent::LogoutRequested => Err(SessionError::Dropped("requested a logout")),
             AsyncEvent::ConnectionDropped => Err(SessionError::Dropped("dropped the connection")),
             AsyncEvent::SessionDropped => Err(SessionError::Dropped(
                 "dropped all connections of the session",
             )),
-            // We have nothing to negotiate anew; the target may end the session if it insists. The
-            // rest is news only.
+            // A request for negotiation is ignored; the target may then end the session. Other
+            // events are only informative.
             _ => Ok(()),
         }
     }

@@ -1,23 +1,23 @@
-//! One iSCSI session of one connection at error recovery level 0 (RFC 7143), seen from the
-//! initiator.
+//! The initiator's side of an iSCSI session with one connection at error recovery level 0 (RFC
+//! 7143).
 //!
 //! ```text
 //!              handle_connected          last Login Response         log_out            Logout Response
 //!   Idle ─────────────────────→ Login ─────────────────────→ Full ───────────→ Logout ─────────────────→ Ended
-//!                                 └───────────── anything that breaks the session: Lost(SessionError) ─────→ ┘
+//!                                 └───────────── any error of the session: Lost(SessionError) ─────────────→ ┘
 //! ```
 //!
-//! `submit` queues tasks; they leave in order as the target's command window lets them. UNIT
-//! ATTENTION is retried at once, BUSY and TASK SET FULL after a growing pause. Whatever ends the
-//! session is reported once as [`Event::Lost`]; tasks that were not done by then never will be.
+//! `submit` queues tasks. They are sent in order when the target's command window allows. UNIT
+//! ATTENTION is retried at once, BUSY and TASK SET FULL after a growing pause. An error that ends
+//! the session is reported once as [`Event::Lost`]; unfinished tasks will not complete.
 //!
-//! Not here: reconnecting and following redirects (the caller's), more than one connection, error
-//! recovery levels 1 and 2.
+//! Out of scope: reconnecting and following redirects (left to the caller), more than one
+//! connection, error recovery levels 1 and 2.
 //!
 //! | file | contents |
 //! |---|---|
 //! | `machine` | [`Session`]: phases, timers, dispatch of PDUs |
-//! | `commands` `task` `phases` | tasks and their traffic; slots and tags; the clock of each command |
+//! | `commands` `task` `phases` | tasks and their PDUs; slots and tags; the clock of each command |
 //! | `login` `authentication` `discovery` | login phase, CHAP, SendTargets |
 //! | `link` | the send queue, numbers and keys that every sender of PDUs needs |
 //! | `config` | configuration and events |

@@ -1,51 +1,57 @@
-//! Where a command is, and how long it has been there: every instant from its submission to its end
-//! belongs to one phase.
+//! Phases of a command: every instant from its submission to its end belongs to one phase.
 //!
 //! ```text
-//!            out                R2T here            its data begins          its data is out       all data is out      status
-//!   waiting ────→ turn ────────────────→ asked ────────────────→ transfer ──────────────→ turn …  ────────→ response ────→ end
-//!   waiting ────→ turn ───────────── first Data-In ────────────→ transfer ─────────── last data ──────────→ response ────→ end     (reads)
+//!   write: waiting → target_wait → r2t_pending → transfer → target_wait → … → response → end
+//!   read:  waiting → target_wait → transfer → response → end
 //! ```
-//! "Out" is what was handed to the network ([`crate::Transmit::advance`]). Data that goes unasked,
-//! with the command or after it, is `transfer` from the command's first byte on. While several
-//! bursts are asked for, what is going out says `transfer`, else what is asked for says `asked`.
+//!
+//! | phase | begins when |
+//! |---|---|
+//! | `waiting` | the command is submitted |
+//! | `target_wait` | the command was sent, or a burst of a write was sent and data remains |
+//! | `r2t_pending` | an R2T is received |
+//! | `transfer` | the first data of a burst was sent, or the first Data-In is received |
+//! | `response` | all data was sent or received |
+//!
+//! "Sent" means accepted by the kernel ([`crate::Transmit::advance`]). Unsolicited data, in the
+//! command or after it, is in phase `transfer` from the command's first byte. With several R2Ts,
+//! the phase is `transfer` while data is being sent, otherwise `r2t_pending`.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Itt;
 
-/// How long a command was where, nanoseconds. All of them together are the time from its submission
-/// to its end.
+/// Time that a command spent in each phase. The sum is the time from its submission to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// Submitted, and its first byte not yet out: the command window, what goes out before it,
-    /// pauses after BUSY.
+    /// Time before the first byte was sent: command window, earlier data in the send queue, pauses
+    /// after BUSY.
     pub waiting_ns: u64,
-    /// Of a write: out, or a burst is out, and nothing may be sent until the next R2T. Of a read:
-    /// until its first data.
-    pub turn_ns: u64,
-    /// Of a write: an R2T is here, and the first data of it not yet out.
-    pub asked_ns: u64,
-    /// Data is going out, or coming in.
+    /// Write: time with nothing to send until the next R2T. Read: time from the command to its
+    /// first data.
+    pub target_wait_ns: u64,
+    /// Write: time between an R2T and the first data for it.
+    pub r2t_pending_ns: u64,
+    /// Time spent sending or receiving data.
     pub transfer_ns: u64,
-    /// All data is out, or in, and the status is not here.
+    /// Time from the last data to the status.
     pub response_ns: u64,
     /// R2Ts received.
     pub r2ts: u32,
 }
 
-/// A place in what is sent that a command waits for.
+/// A position in the sent bytes at which the phase of a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(super) itt: Itt,
-    passage: Passage,
+    kind: MarkKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Passage {
+enum MarkKind {
     /// The command's first byte.
     Command,
-    /// The first byte of what an R2T has asked for.
+    /// The first byte of the data for an R2T.
     BurstBegins,
-    /// The last byte of so much data, asked for or not.
+    /// The last byte of a burst of this many bytes, for an R2T or unsolicited.
     BurstEnded(u32),
 }
 
@@ -53,31 +59,31 @@ impl Mark {
     pub(super) fn command(itt: Itt) -> Mark {
         Mark {
             itt,
-            passage: Passage::Command,
+            kind: MarkKind::Command,
         }
     }
 
     pub(super) fn burst_begins(itt: Itt) -> Mark {
         Mark {
             itt,
-            passage: Passage::BurstBegins,
+            kind: MarkKind::BurstBegins,
         }
     }
 
     pub(crate) fn burst_ended(itt: Itt, bytes: u32) -> Mark {
         Mark {
             itt,
-            passage: Passage::BurstEnded(bytes),
+            kind: MarkKind::BurstEnded(bytes),
         }
     }
 }
 
-/// Its number is its place in [`Clock::spent_ns`].
+/// Phase of a command. The discriminant is the index into [`Clock::spent_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Waiting,
-    Turn,
-    Asked,
+    TargetWait,
+    R2tPending,
     Transfer,
     Response,
 }
@@ -94,17 +100,17 @@ pub(super) struct Clock {
     /// Total bytes that the command sends; 0 for a read or a command without data.
     length: u32,
     /// Unsolicited bytes among them.
-    unasked: u32,
+    unsolicited: u32,
     /// Bytes of data sent so far.
-    out: u32,
-    /// Bursts requested by R2Ts that have not begun.
-    asked: u32,
-    /// Data is going out.
+    sent: u32,
+    /// Number of R2Ts for which no data was sent yet.
+    pending_r2ts: u32,
+    /// Whether a burst is partly sent.
     sending: bool,
 }
 
 impl Clock {
-    /// Of a command that was just submitted and sends `length` bytes.
+    /// Creates the clock of a command that was just submitted and sends `length` bytes.
     pub(super) fn new(now: Time, length: u32) -> Clock {
         Clock {
             phase: Phase::Waiting,
@@ -112,90 +118,97 @@ impl Clock {
             spent_ns: [0; 5],
             r2ts: 0,
             length,
-            unasked: 0,
-            out: 0,
-            asked: 0,
+            unsolicited: 0,
+            sent: 0,
+            pending_r2ts: 0,
             sending: false,
         }
     }
 
-    /// Notes that the command was queued with `unasked` bytes of unsolicited data.
-    pub(super) fn queue(&mut self, unasked: u32) {
-        self.unasked = unasked;
+    /// Records that the command was queued with `unsolicited` bytes of data.
+    pub(super) fn queue(&mut self, unsolicited: u32) {
+        self.unsolicited = unsolicited;
     }
 
-    /// Resets the accounting because the command is sent again.
+    /// Returns to phase `waiting` because the command is sent again. The time spent is kept.
     pub(super) fn rewind(&mut self, now: Time) {
         self.enter(now, Phase::Waiting);
-        (self.out, self.asked, self.sending) = (0, 0, false);
+        (self.sent, self.pending_r2ts, self.sending) = (0, 0, false);
     }
 
-    /// Notes that the kernel accepted the bytes up to `mark`.
+    /// Records that the kernel accepted the bytes up to `mark`.
     #[inline]
     pub(super) fn pass(&mut self, at: Time, mark: Mark) {
-        match mark.passage {
-            Passage::Command => self.sending = self.unasked > 0,
-            Passage::BurstBegins => {
-                self.asked = self.asked.saturating_sub(1);
+        match mark.kind {
+            MarkKind::Command => self.sending = self.unsolicited > 0,
+            MarkKind::BurstBegins => {
+                self.pending_r2ts = self.pending_r2ts.saturating_sub(1);
                 self.sending = true;
             }
-            Passage::BurstEnded(bytes) => {
-                self.out = self.out.saturating_add(bytes);
+            MarkKind::BurstEnded(bytes) => {
+                self.sent = self.sent.saturating_add(bytes);
                 self.sending = false;
             }
         }
-        self.settle(at);
+        self.update_phase(at);
     }
 
-    /// An R2T is here.
-    pub(super) fn ask(&mut self, now: Time) {
-        self.asked += 1;
+    /// Records that an R2T was received.
+    pub(super) fn receive_r2t(&mut self, now: Time) {
+        self.pending_r2ts += 1;
         self.r2ts += 1;
-        self.settle(now);
+        self.update_phase(now);
     }
 
-    /// Data comes in.
+    /// Records that data is being received.
     #[inline]
-    pub(super) fn receive(&mut self, now: Time) {
+    pub(super) fn receive_data(&mut self, now: Time) {
         if self.phase != Phase::Transfer {
             self.enter(now, Phase::Transfer);
         }
     }
 
-    /// All data is in.
-    pub(super) fn received(&mut self, now: Time) {
+    /// Records that all data was received.
+    pub(super) fn end_data(&mut self, now: Time) {
         self.enter(now, Phase::Response);
     }
 
-    /// The command has ended.
+    /// Records the end of the command.
     #[inline]
     pub(super) fn end(&mut self, now: Time) {
         self.enter(now, self.phase);
     }
 
-    /// How long the command was where, until it ended.
+    /// Returns the time spent in each phase until the command ended.
     #[inline]
     pub(super) fn phases(&self) -> Phases {
-        let [waiting_ns, turn_ns, asked_ns, transfer_ns, response_ns] = self.spent_ns;
+        let [
+            waiting_ns,
+            target_wait_ns,
+            r2t_pending_ns,
+            transfer_ns,
+            response_ns,
+        ] = self.spent_ns;
         Phases {
             waiting_ns,
-            turn_ns,
-            asked_ns,
+            target_wait_ns,
+            r2t_pending_ns,
             transfer_ns,
             response_ns,
             r2ts: self.r2ts,
         }
     }
 
-    fn settle(&mut self, now: Time) {
+    /// Enters the phase that follows from the state of the transfer.
+    fn update_phase(&mut self, now: Time) {
         let phase = if self.sending {
             Phase::Transfer
-        } else if self.asked > 0 {
-            Phase::Asked
-        } else if self.length > 0 && self.out >= self.length {
+        } else if self.pending_r2ts > 0 {
+            Phase::R2tPending
+        } else if self.length > 0 && self.sent >= self.length {
             Phase::Response
         } else {
-            Phase::Turn
+            Phase::TargetWait
         };
         self.enter(now, phase);
     }

@@ -1,4 +1,4 @@
-//! Tasks of a session: what was asked, how far it is, and the tags that name them on the wire.
+//! Tasks of a session: the request, its progress, and its tag on the wire.
 use std::sync::Arc;
 
 use hakaru_units::Time;
@@ -7,33 +7,33 @@ use hakaru_wire::iscsi::{Itt, Lun};
 use super::phases::{Clock, Phases};
 use crate::error::TaskError;
 
-/// Data of a task. Which kind takes four bytes: fewer would leave padding, which is moved byte by
-/// byte.
+/// Data of a task. The discriminant has four bytes, because a smaller one leaves padding, which is
+/// moved byte by byte.
 #[derive(Clone, Debug)]
 #[repr(u32)]
 pub enum TaskData {
-    /// None.
+    /// No data.
     None,
-    /// From the target.
+    /// Data from the target.
     In {
-        /// Bytes expected at most.
+        /// Maximum number of bytes expected.
         length: u32,
-        /// Hand the bytes out with [`Done`]; otherwise they are counted and dropped where they lie.
+        /// Whether [`Done`] returns the bytes. Otherwise they are counted and dropped.
         keep: bool,
     },
-    /// To the target.
+    /// Data to the target.
     Out {
-        /// How many bytes.
+        /// Number of bytes.
         length: u32,
-        /// Holds them; referenced until they are sent.
+        /// Buffer that contains the bytes, referenced until they are sent.
         buffer: Arc<Vec<u8>>,
-        /// Where in it they begin.
+        /// Offset of the bytes in the buffer.
         begin: usize,
     },
 }
 
 impl TaskData {
-    /// Expected Data Transfer Length.
+    /// Returns the Expected Data Transfer Length, bytes.
     #[inline]
     pub(super) fn length(&self) -> u32 {
         match *self {
@@ -43,75 +43,75 @@ impl TaskData {
     }
 }
 
-/// A SCSI command to carry out.
+/// A SCSI command to execute.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The caller's name of the task, returned in [`Done`].
+    /// Caller's identifier of the task, returned in [`Done`].
     pub tag: u32,
     /// Logical unit.
     pub lun: Lun,
     /// Command descriptor block.
     pub cdb: [u8; 16],
-    /// Its data.
+    /// Data of the command.
     pub data: TaskData,
 }
 
-/// A task has ended, in this slot.
+/// A task that has ended and was not polled yet.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub slot: u16,
     pub result: Result<u32, TaskError>,
 }
 
-/// A task has ended.
+/// A completed task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// The caller's name.
+    /// Caller's identifier of the task.
     pub tag: u32,
-    /// Bytes moved, or how it failed.
+    /// Number of bytes transferred, or the error.
     pub result: Result<u32, TaskError>,
-    /// How long it was where.
+    /// Time spent in each phase.
     pub phases: Phases,
-    /// Data of a read that the caller asked to keep. [`super::Session::recycle`] takes the buffer
-    /// back.
+    /// Data of a read with [`TaskData::In::keep`]; otherwise empty. [`super::Session::recycle`]
+    /// accepts the buffer for reuse.
     pub data: Vec<u8>,
 }
 
-/// Where a task is.
+/// State of a slot's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// To be sent, for the first time or again.
     Waiting,
-    /// Sent, and not yet answered.
+    /// Sent and not yet answered.
     Sent,
-    /// It has ended, or none has begun yet.
-    Over,
+    /// Ended, or never begun.
+    Ended,
 }
 
-/// A task and how far it is.
+/// A task and its progress.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveTask {
     pub task: Task,
     pub clock: Clock,
-    /// By then the task must have ended.
+    /// Instant by which the task must have ended.
     pub deadline: Time,
     stage: Stage,
-    /// Bytes of the Data-In PDUs that have begun (in), or queued to be sent (out).
+    /// Bytes of the Data-In PDUs begun so far (in), or bytes queued for sending (out).
     pub moved: u32,
     /// Next DataSN (in) or R2TSN (out).
     pub next_sn: u32,
-    /// Bytes received, where they are kept.
-    pub kept: Vec<u8>,
+    /// Data received, if the task keeps it.
+    pub read_data: Vec<u8>,
     /// Retries after UNIT ATTENTION.
     pub attentions: u8,
     /// Retries after BUSY or TASK SET FULL.
     pub busies: u8,
 }
 
-impl Live {
-    /// Initial content of a slot.
-    fn nothing() -> Live {
-        Live {
+impl LiveTask {
+    /// Returns the initial content of a slot.
+    fn vacant() -> LiveTask {
+        LiveTask {
             task: Task {
                 tag: 0,
                 lun: Lun(0),
@@ -120,24 +120,25 @@ impl Live {
             },
             clock: Clock::new(Time::ZERO, 0),
             deadline: Time::ZERO,
-            stage: Stage::Over,
+            stage: Stage::Ended,
             moved: 0,
             next_sn: 0,
-            kept: Vec::new(),
+            read_data: Vec::new(),
             attentions: 0,
             busies: 0,
         }
     }
 
-    /// Becomes a task that was just submitted. The one before has given away what it has kept.
+    /// Begins a task that was just submitted. `read_data` is empty, because the previous task
+    /// returned its data.
     #[inline]
     fn begin(&mut self, now: Time, task: Task, deadline: Time) {
-        let sends = match task.data {
+        let length_out = match task.data {
             TaskData::Out { length, .. } => length,
             _ => 0,
         };
         self.task = task;
-        self.clock = Clock::new(now, sends);
+        self.clock = Clock::new(now, length_out);
         self.deadline = deadline;
         self.stage = Stage::Waiting;
         self.moved = 0;
@@ -146,31 +147,31 @@ impl Live {
         self.busies = 0;
     }
 
-    /// As before it was sent for the first time.
+    /// Resets the task to its state before it was sent.
     pub(super) fn rewind(&mut self, now: Time) {
         self.clock.rewind(now);
         self.stage = Stage::Waiting;
         self.moved = 0;
         self.next_sn = 0;
-        self.kept.clear();
+        self.read_data.clear();
     }
 
-    /// Ends the task: its tag becomes invalid and its sent data are released. The result stays here
-    /// until the caller takes it.
+    /// Ends the task: its tag becomes invalid and its outgoing data is released. The clock and the
+    /// read data remain until the caller polls the result.
     #[inline]
     pub(super) fn end(&mut self, now: Time) {
         self.clock.end(now);
         self.task.data = TaskData::None;
-        self.stage = Stage::Over;
+        self.stage = Stage::Ended;
     }
 }
 
 /// A slot for a task. Tasks are too large to move, so each begins and ends in its slot.
 #[derive(Debug)]
 struct Slot {
-    /// Counts the uses of the slot, so that a tag of the past never names a task of the present.
+    /// Number of uses of the slot, modulo 2^16, so that an old tag does not match a new task.
     generation: u16,
-    live: Live,
+    live: LiveTask,
 }
 
 /// Tasks by slot. An Initiator Task Tag is `generation << 16 | slot`.
@@ -180,7 +181,8 @@ pub(super) struct Tasks {
     free: Vec<u16>,
 }
 
-/// Slots from here on name no tasks: the session's own exchanges have their tags there.
+/// Maximum number of slots. Slot numbers from this value on are the tags of the session's own
+/// exchanges.
 const SLOTS_MAX: u16 = 0xff00;
 /// Tag of the login.
 pub(super) const LOGIN: Itt = Itt(0xff00);
@@ -195,15 +197,16 @@ impl Tasks {
     /// Puts a task into a free slot.
     ///
     /// # Panics
-    /// Panics beyond 65 280 tasks; a VM has at most 1024.
+    /// Panics beyond 65 280 tasks. An initiator has at most 4096 per session
+    /// ([`hakaru_contract::initiator::COMMANDS_MAX`]).
     #[inline]
     pub(super) fn insert(&mut self, now: Time, task: Task, deadline: Time) -> u16 {
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => self.add_slot(),
         };
-        let there = &mut self.slots[usize::from(slot)];
-        there.live.begin(now, task, deadline);
+        let entry = &mut self.slots[usize::from(slot)];
+        entry.live.begin(now, task, deadline);
         slot
     }
 
@@ -211,16 +214,16 @@ impl Tasks {
     fn add_slot(&mut self) -> u16 {
         assert!(
             self.slots.len() < usize::from(SLOTS_MAX),
-            "more tasks than tags"
+            "more than 65 280 tasks in a session"
         );
         self.slots.push(Slot {
             generation: 0,
-            live: Live::nothing(),
+            live: LiveTask::vacant(),
         });
         (self.slots.len() - 1) as u16
     }
 
-    /// Takes away a task that has ended; its slot is free then.
+    /// Removes a task that has ended and frees its slot.
     #[inline]
     pub(super) fn take(&mut self, slot: u16, result: Result<u32, TaskError>) -> Done {
         self.free.push(slot);
@@ -229,50 +232,50 @@ impl Tasks {
             tag: live.task.tag,
             result,
             phases: live.clock.phases(),
-            data: std::mem::take(&mut live.kept),
+            data: std::mem::take(&mut live.read_data),
         }
     }
 
-    /// Gives the task in `slot` a new tag, under which it counts as sent.
+    /// Assigns a new tag to the task in `slot` and marks the task as sent.
     ///
     /// # Panics
-    /// Panics if the slot holds no task: a defect of the caller.
+    /// Panics if the slot has no waiting task, which is a defect of the caller.
     #[inline]
-    pub(super) fn send(&mut self, slot: u16) -> (Itt, &mut Live) {
-        let there = &mut self.slots[usize::from(slot)];
+    pub(super) fn send(&mut self, slot: u16) -> (Itt, &mut LiveTask) {
+        let entry = &mut self.slots[usize::from(slot)];
         assert!(
-            there.live.stage == Stage::Waiting,
-            "queued slots hold a task"
+            entry.live.stage == Stage::Waiting,
+            "a queued slot has a waiting task"
         );
-        there.generation = there.generation.wrapping_add(1);
-        there.live.stage = Stage::Sent;
-        let itt = Itt(u32::from(there.generation) << 16 | u32::from(slot));
-        (itt, &mut there.live)
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.live.stage = Stage::Sent;
+        let itt = Itt(u32::from(entry.generation) << 16 | u32::from(slot));
+        (itt, &mut entry.live)
     }
 
-    /// The task that was sent under this tag and not yet answered, and its slot.
+    /// Returns the slot and the task that was sent with this tag and is not yet answered.
     #[inline]
-    pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut Live)> {
+    pub(super) fn find(&mut self, itt: Itt) -> Option<(u16, &mut LiveTask)> {
         let (generation, slot) = ((itt.0 >> 16) as u16, itt.0 as u16);
-        let there = self.slots.get_mut(usize::from(slot))?;
-        let is_current = there.generation == generation && there.live.stage == Stage::Sent;
-        is_current.then_some((slot, &mut there.live))
+        let entry = self.slots.get_mut(usize::from(slot))?;
+        let is_current = entry.generation == generation && entry.live.stage == Stage::Sent;
+        is_current.then_some((slot, &mut entry.live))
     }
 
-    /// The task in `slot`, if one is there that has not ended.
+    /// Returns the task in `slot`, if it has not ended.
     #[inline]
-    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut Live> {
+    pub(super) fn get_mut(&mut self, slot: u16) -> Option<&mut LiveTask> {
         let live = &mut self.slots.get_mut(usize::from(slot))?.live;
-        (live.stage != Stage::Over).then_some(live)
+        (live.stage != Stage::Ended).then_some(live)
     }
 
-    /// All tasks that have not ended.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Live> {
+    /// Returns all tasks that have not ended.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LiveTask> {
         let lives = self.slots.iter().map(|slot| &slot.live);
-        lives.filter(|live| live.stage != Stage::Over)
+        lives.filter(|live| live.stage != Stage::Ended)
     }
 
-    /// Number of tasks, with those that have ended and were not taken away.
+    /// Returns the number of tasks, including those that have ended and were not removed.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,6 +1,6 @@
-//! The other end of a session under test: reads the PDUs of the session and sends the PDUs of the
+//! The other end of a session under test. It reads the PDUs of the session and sends PDUs of the
 //! test, valid or not.
-#![allow(dead_code)] // Each test crate uses a part of it.
+#![allow(dead_code)] // Each test crate uses a part of the module.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use hakaru_wire::iscsi::{
 };
 use hakaru_wire::scsi::{Cdb, Sense, Status, Transfer};
 
-/// Limit for everything, in all tests.
+/// Time limit of every exchange, in all tests.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A PDU as the session sent it.
@@ -38,13 +38,13 @@ impl Pdu {
     }
 }
 
-/// A session and the target that a test plays.
+/// A session and the target that a test emulates.
 pub struct Peer {
     pub session: Session,
     pub time: Time,
     pub stat_sn: u32,
     pub exp_cmd_sn: u32,
-    /// Commands that the window lets through, counted from `exp_cmd_sn`.
+    /// Size of the command window, counted from `exp_cmd_sn`.
     pub window: u32,
     pub header_digest: bool,
     pub data_digest: bool,
@@ -66,7 +66,7 @@ pub fn config(keys: LoginKeys) -> SessionConfig {
 }
 
 impl Peer {
-    /// A session whose connection is established at second 100.
+    /// Creates a session whose connection is established at second 100.
     pub fn connected(config: SessionConfig) -> Peer {
         let mut session = Session::new(config);
         let time = Time(100_000_000_000);
@@ -84,7 +84,8 @@ impl Peer {
         }
     }
 
-    /// A session in full feature phase; the target answers the operational keys with `answers`.
+    /// Creates a session in full feature phase. The target answers the operational keys with
+    /// `answers`.
     pub fn logged_in(keys: LoginKeys, answers: &[(&str, &str)]) -> Peer {
         let mut peer = Peer::connected(config(keys));
         peer.take();
@@ -112,7 +113,7 @@ impl Peer {
         self.session.handle_timeout(self.time);
     }
 
-    /// The next PDU that the session has sent.
+    /// Returns the next PDU that the session has sent, if any.
     pub fn poll(&mut self) -> Option<Pdu> {
         let bytes: Vec<u8> = self
             .session
@@ -144,7 +145,10 @@ impl Peer {
         self.sent.pop_front()
     }
 
-    /// The next PDU that the session has sent; there must be one.
+    /// Returns the next PDU that the session has sent.
+    ///
+    /// # Panics
+    /// Panics if the session has sent no PDU.
     pub fn take(&mut self) -> Pdu {
         self.poll().expect("the session has sent a PDU")
     }
@@ -173,7 +177,7 @@ impl Peer {
         self.session.handle_received(self.time, bytes);
     }
 
-    /// Numbers of a PDU that carries a status.
+    /// Returns the numbers of a PDU that carries a status.
     pub fn next_numbers(&mut self) -> TargetNumbers {
         self.stat_sn += 1;
         TargetNumbers {
@@ -182,7 +186,7 @@ impl Peer {
         }
     }
 
-    /// Numbers of a PDU that carries none.
+    /// Returns the numbers of a PDU without a status.
     pub fn numbers(&self) -> TargetNumbers {
         TargetNumbers {
             stat_sn: StatSn(self.stat_sn),
@@ -262,13 +266,13 @@ impl Peer {
         assert_eq!(
             command.cmd_sn,
             CmdSn(self.exp_cmd_sn),
-            "commands are numbered one after the other"
+            "commands are numbered consecutively"
         );
         self.exp_cmd_sn += 1;
         command
     }
 
-    /// Data-In; with `status` it ends the task.
+    /// Sends a Data-In, which ends the task if `status` is set.
     pub fn send_data_in(
         &mut self,
         itt: Itt,
@@ -281,7 +285,7 @@ impl Peer {
         self.send_raw(&mut bytes);
     }
 
-    /// The same, not sent yet.
+    /// Returns the bytes of the Data-In that [`Peer::send_data_in`] sends.
     pub fn data_in(
         &mut self,
         itt: Itt,
@@ -311,7 +315,7 @@ impl Peer {
         self.bytes_of(|out| pdu.emit(out), data)
     }
 
-    /// SCSI Response, with sense data where there is a CHECK CONDITION.
+    /// Sends a SCSI Response, with sense data if given.
     pub fn send_response(&mut self, itt: Itt, status: Status, sense: Option<Sense>) {
         let data = sense
             .map(|sense| sense.emit_response_data().to_vec())

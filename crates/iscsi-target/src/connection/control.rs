@@ -11,8 +11,9 @@ use crate::connection::link::Link;
 use crate::shared::Core;
 use crate::shared::outbox::Effect;
 
-/// Answers a ping with its own data, cut to what the initiator takes (RFC 7143 section 11.19.1). A
-/// NOP-Out without ITT answers ours, or only acknowledges status.
+/// Answers a ping with its own data, truncated to the length that the initiator accepts (RFC 7143
+/// section 11.19.1). A NOP-Out without ITT answers a NOP-In of the target, or only acknowledges
+/// status.
 pub(crate) fn nop_out(conn: &mut Active<'_>, bhs: &Bhs, data: &[u8]) -> Result<(), RejectReason> {
     let ping = NopOut::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
     if ping.itt == Itt::RESERVED {
@@ -37,7 +38,7 @@ pub(crate) fn nop_out(conn: &mut Active<'_>, bhs: &Bhs, data: &[u8]) -> Result<(
     Ok(())
 }
 
-/// Asks whether the initiator is still there. Any byte received counts as the answer.
+/// Sends a NOP-In to check that the initiator is alive. Any byte received counts as the answer.
 pub(crate) fn ping(link: &mut Link, core: &mut Core, now: Time) {
     link.clocks.pinged = Some(now);
     let ping = NopIn {
@@ -52,8 +53,9 @@ pub(crate) fn ping(link: &mut Link, core: &mut Core, now: Time) {
     link.announce(&mut core.outbox);
 }
 
-/// Answers a request to end the session, or its only connection, which is the same. Returns true if
-/// the session ends; then its unanswered commands end without an answer (RFC 7143 section 11.14).
+/// Answers a request to end the session, or its only connection, which has the same effect. Returns
+/// true if the session ends. Its unanswered commands then end without an answer (RFC 7143 section
+/// 11.14).
 pub(crate) fn logout(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -82,7 +84,8 @@ pub(crate) fn logout(
     Ok(ends)
 }
 
-/// Passes a Task Management Function Request to the endpoint: it concerns other connections.
+/// Passes a Task Management Function Request to the endpoint, because it concerns other
+/// connections.
 pub(crate) fn task_management(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -118,7 +121,7 @@ pub(crate) fn answer_management(
     link.announce(&mut core.outbox);
 }
 
-/// Returns a PDU to the initiator unserved, with its header as data (RFC 7143 section 11.17).
+/// Rejects a PDU. The Reject carries the header of that PDU as data (RFC 7143 section 11.17).
 pub(crate) fn reject(link: &mut Link, core: &mut Core, reason: RejectReason, bhs: &Bhs) {
     core.counters.sessions.rejects += 1;
     let reject = Reject {

@@ -7,7 +7,7 @@ use hakaru_units::Time;
 use crate::config::Limits;
 use crate::connection::{Connection, Phase};
 
-/// Deadlines are kept to within this.
+/// Precision of deadlines: the target acts on a deadline at most this late.
 pub(crate) const GRAIN: Duration = Duration::from_millis(100);
 
 /// The reason for which a deadline was set.
@@ -17,9 +17,9 @@ pub(crate) enum Due {
     Login,
     /// The queue of an ending connection was not taken in time.
     Linger,
-    /// The initiator takes nothing, or does not send the data of a write.
+    /// The initiator accepts no data, or does not send the data of a write.
     Stall,
-    /// Nothing was received for a while: a NOP-In asks whether the initiator is there.
+    /// Nothing was received for `keepalive_after`. The target sends a NOP-In.
     Ping,
     /// The NOP-In was not answered in time.
     Silence,

@@ -1,4 +1,4 @@
-//! The end of a connection, and with it of its session or login.
+//! The end of a connection and of its session or login.
 
 use hakaru_units::Time;
 
@@ -19,8 +19,8 @@ pub(crate) fn end(conn: &mut Connection, core: &mut Core, now: Time) {
         Phase::FullFeature(session) => {
             core.sessions.remove(&session.name, session.tsih);
             core.device.units.lose(&session.name.nexus);
-            let left = abort_session(&mut Active { link, session }, core);
-            core.remains.add(session.name.clone(), link.id, left);
+            let unfinished = abort_session(&mut Active { link, session }, core);
+            core.remains.add(session.name.clone(), link.id, unfinished);
         }
     }
     conn.phase = Phase::Ending;

@@ -33,8 +33,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// MaxCmdSN. It never decreases: an accepted command advances ExpCmdSN by one and is one more
-    /// in flight.
+    /// Returns MaxCmdSN. It never decreases: an accepted command advances ExpCmdSN by one and is
+    /// one more in flight.
     pub(crate) fn last(&self) -> CmdSn {
         self.expected.plus(self.size - self.in_flight).minus(1)
     }
@@ -44,7 +44,7 @@ impl Window {
     }
 }
 
-/// Times that deadlines are counted from.
+/// Times from which deadlines are counted.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     pub(crate) connected: Time,
@@ -52,7 +52,7 @@ pub(crate) struct Clocks {
     pub(crate) received: Time,
     /// Last time the kernel took bytes, or the queue was empty.
     pub(crate) sent: Time,
-    /// Time of our NOP-In that is not answered yet.
+    /// Time of the target's NOP-In that is not answered yet.
     pub(crate) pinged: Option<Time>,
     /// Time at which the connection began to end.
     pub(crate) ending: Option<Time>,
@@ -127,7 +127,7 @@ impl Link {
         }
     }
 
-    /// Has `poll_transmit` return the connection, if there is something to send.
+    /// Queues the connection for `poll_transmit`, if there is something to send.
     pub(crate) fn announce(&mut self, outbox: &mut Outbox) {
         if !self.announced && !self.transmit.is_empty() {
             self.announced = true;
@@ -135,12 +135,12 @@ impl Link {
         }
     }
 
-    /// `poll_transmit` takes the connection out of its queue.
+    /// Notes that `poll_transmit` has taken the connection out of its queue.
     pub(crate) fn unannounce(&mut self) {
         self.announced = false;
     }
 
-    /// Has `poll_close` return the connection.
+    /// Queues the connection for `poll_close`.
     pub(crate) fn close(&mut self, outbox: &mut Outbox) {
         if !self.closing {
             self.closing = true;
@@ -154,7 +154,8 @@ impl Link {
         self.close(outbox);
     }
 
-    /// The initiator has received all before this StatSN: memory lent for that returns.
+    /// Moves lent memory that the initiator has received to `returned`. ExpStatSN `expected`
+    /// acknowledges the status that follows that memory.
     pub(crate) fn handle_expected_status(
         &mut self,
         expected: StatSn,
@@ -169,7 +170,7 @@ impl Link {
         }
     }
 
-    /// Sequence numbers of a PDU without status.
+    /// Returns the sequence numbers of a PDU without status.
     pub(crate) fn numbers(&self) -> TargetNumbers {
         TargetNumbers {
             stat_sn: self.stat_sn,
@@ -178,7 +179,7 @@ impl Link {
         }
     }
 
-    /// Sequence numbers of a PDU with status, which consumes a StatSN.
+    /// Returns the sequence numbers of a PDU with status, which consumes a StatSN.
     pub(crate) fn status_numbers(&mut self) -> TargetNumbers {
         let numbers = self.numbers();
         self.stat_sn = self.stat_sn.plus(1);

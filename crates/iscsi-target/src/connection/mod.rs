@@ -1,7 +1,7 @@
 //! One connection and, after login, its session.
 //!
 //! A connection is split into its [`Link`] (bytes out, numbers, clocks) and its [`Phase`], so that
-//! code for one phase holds both at once: functions of full feature phase take [`Active`].
+//! code for one phase can borrow both at once. Functions of full feature phase take [`Active`].
 
 pub(crate) mod control;
 pub(crate) mod deadlines;
@@ -46,7 +46,7 @@ pub(crate) struct Active<'a> {
 }
 
 impl Connection {
-    /// The session, in full feature phase.
+    /// Returns the session, if the connection is in full feature phase.
     pub(crate) fn session(&self) -> Option<&Session> {
         match &self.phase {
             Phase::FullFeature(session) => Some(session),
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// The session, in full feature phase.
+    /// Returns the session, if the connection is in full feature phase.
     pub(crate) fn session_mut(&mut self) -> Option<&mut Session> {
         match &mut self.phase {
             Phase::FullFeature(session) => Some(session),
@@ -62,7 +62,7 @@ impl Connection {
         }
     }
 
-    /// Link and session, in full feature phase.
+    /// Returns link and session, if the connection is in full feature phase.
     pub(crate) fn active(&mut self) -> Option<Active<'_>> {
         match &mut self.phase {
             Phase::FullFeature(session) => Some(Active {
@@ -105,15 +105,15 @@ impl Active<'_> {
         }
     }
 
-    /// Whether another task may read: copies held for earlier answers, and those requested, are
-    /// within the limit.
+    /// Whether another task may read: the copies held for earlier answers and those requested from
+    /// the storage are together within the limit, bytes.
     pub(crate) fn may_read(&self, held_bytes_max: usize) -> bool {
         let held_bytes = self.link.transmit.held_bytes() as u64;
         held_bytes + self.session.copying_bytes <= held_bytes_max as u64
     }
 
-    /// Whether data of an LU with this block length may be sent in place: it needs no data digest,
-    /// and PDUs can end on block boundaries.
+    /// Whether data of an LU with this block length may be sent in place. The data must need no
+    /// data digest, and PDUs must be able to end on block boundaries.
     pub(crate) fn sends_in_place(&self, block_bytes: u32) -> bool {
         let parameters = &self.session.parameters;
         let segment_bytes = parameters

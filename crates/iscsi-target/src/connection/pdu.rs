@@ -6,7 +6,7 @@ use hakaru_wire::iscsi::Bhs;
 /// The kept part of a PDU's data segment.
 #[derive(Debug, Default)]
 pub(crate) enum Payload {
-    /// The PDU has no data segment, or no use for it.
+    /// The PDU has no data segment, or its data is not needed.
     #[default]
     Nothing,
     /// The write budget had no room; the data was discarded.
@@ -30,7 +30,7 @@ impl Payload {
 pub(crate) enum Sink {
     /// The PDU's own payload.
     Payload(Payload),
-    /// The buffer of a write; `keep` bytes of the segment at most.
+    /// The buffer of a write, which takes at most `keep` bytes of the segment.
     Task { task: Key, keep: u32 },
 }
 
@@ -43,7 +43,7 @@ impl Sink {
 pub(crate) struct Pdu<'a> {
     pub(crate) bhs: &'a Bhs,
     pub(crate) ahs: &'a [u8],
-    /// A handler that needs the payload takes it out; the rest returns to the pool.
+    /// A handler that needs the payload takes it out. Otherwise its buffer returns to the pool.
     pub(crate) payload: Payload,
 }
 

@@ -20,8 +20,8 @@ enum After {
     End,
 }
 
-/// Receives PDUs until `bytes` is empty. Returns early, with true, when a PDU has effects on other
-/// connections: call again when those are settled.
+/// Receives PDUs until `bytes` is empty. Returns true early when a PDU has effects on other
+/// connections: call it again when the effects are settled.
 pub(crate) fn receive(
     framer: &mut Framer,
     conn: &mut Connection,
@@ -59,7 +59,7 @@ pub(crate) fn receive(
     }
 }
 
-/// Delivers the held PDU that is next in order. Returns false if there is none.
+/// Delivers the held PDU that is next in order. Returns false if the next PDU is not held.
 pub(crate) fn deliver_held(conn: &mut Connection, core: &mut Core, now: Time) -> bool {
     let Some(mut active) = conn.active() else {
         return false;
@@ -88,7 +88,7 @@ pub(crate) fn deliver_held(conn: &mut Connection, core: &mut Core, now: Time) ->
     true
 }
 
-/// A PDU begins: chooses the destination of its data segment.
+/// Chooses the destination of the data segment of a PDU that begins.
 fn begin_pdu(conn: &mut Connection, core: &mut Core, now: Time, bhs: &Bhs) {
     conn.link.pdus_in += 1;
     let has_data = bhs.data_segment_length() > 0;
@@ -122,22 +122,23 @@ fn begin_pdu(conn: &mut Connection, core: &mut Core, now: Time, bhs: &Bhs) {
     }
 }
 
-/// Immediate data begins: reserves write budget for the whole command, and takes a buffer for it.
+/// Reserves write budget for all data of a command whose immediate data begins, and takes a buffer
+/// for it.
 fn begin_immediate_data(conn: &mut Active<'_>, core: &mut Core, bhs: &Bhs) {
     let Ok(command) = ScsiCommand::parse(bhs) else {
         return;
     };
     let immediate_bytes = command.data_segment_length;
-    let whole_bytes = command.expected_data_transfer_length;
-    let wanted_bytes = if whole_bytes <= core.config.limits.transfer_bytes_max {
-        whole_bytes.max(immediate_bytes)
+    let transfer_bytes = command.expected_data_transfer_length;
+    let wanted_bytes = if transfer_bytes <= core.config.limits.transfer_bytes_max {
+        transfer_bytes.max(immediate_bytes)
     } else {
         immediate_bytes
     };
     begin_payload(conn, core, wanted_bytes);
 }
 
-/// A data segment that is kept begins: takes a buffer for it, if the write budget has room.
+/// Takes a buffer for a data segment that is kept, if the write budget has room.
 fn begin_payload(conn: &mut Active<'_>, core: &mut Core, bytes: u32) {
     let limit = core.config.limits.session_write_buffer_bytes_max;
     let reserved = conn.session.reserve(&mut core.buffers, limit, bytes);
@@ -151,7 +152,7 @@ fn begin_payload(conn: &mut Active<'_>, core: &mut Core, bytes: u32) {
     });
 }
 
-/// A piece of a data segment.
+/// Stores a piece of a data segment.
 fn take_data(conn: &mut Connection, core: &mut Core, offset: u32, bytes: &[u8]) {
     match &mut conn.link.sink {
         Sink::Payload(Payload::Nothing | Payload::Refused) => {}
@@ -166,7 +167,7 @@ fn take_data(conn: &mut Connection, core: &mut Core, offset: u32, bytes: &[u8]) 
     }
 }
 
-/// A PDU is complete.
+/// Serves a complete PDU.
 fn end_pdu(
     conn: &mut Connection,
     core: &mut Core,
@@ -206,8 +207,8 @@ fn end_pdu(
 }
 
 /// Delivers immediate PDUs at once, and numbered ones in the order of their CmdSN (RFC 7143 section
-/// 4.2.2.1). A PDU outside the command window is ignored; an early one is held until those before
-/// it have arrived.
+/// 4.2.2.1). A PDU outside the command window is ignored. An early one is held until its
+/// predecessors have arrived.
 fn order(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -237,7 +238,8 @@ fn order(
     After::Continue
 }
 
-/// Serves PDUs that are no request with a CmdSN, or are damaged. `None`: it is a sound request.
+/// Serves a PDU that is damaged or is not ordered by CmdSN. Returns `None` for an intact request,
+/// which the caller serves.
 fn serve_unordered(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -248,8 +250,8 @@ fn serve_unordered(
     match pdu.bhs.opcode() {
         Some(Opcode::DataOut) => end_data_out(conn, core, now, pdu.bhs, None, digest_ok),
         _ if !digest_ok => {
-            // Discarded as a whole: its CmdSN is not consumed, and the initiator sends it again
-            // (RFC 7143 section 7.8).
+            // The entire PDU is discarded. Its CmdSN is not consumed, and the initiator sends it
+            // again (RFC 7143 section 7.8).
             let payload = core::mem::take(&mut pdu.payload);
             conn.session.release_payload(&mut core.buffers, payload);
             reject(conn.link, core, RejectReason::DataDigestError, pdu.bhs);
@@ -291,8 +293,8 @@ fn deliver_immediate(
     })
 }
 
-/// Delivers the PDU that is next in order. A rejected PDU does not count as received: the initiator
-/// fills the gap with another one, or by aborting it (RFC 7143 section 7.3).
+/// Delivers the PDU that is next in order. A rejected PDU does not count as received. The initiator
+/// fills the gap with another PDU or by aborting the command (RFC 7143 section 7.3).
 fn deliver(conn: &mut Active<'_>, core: &mut Core, now: Time, pdu: &mut Pdu<'_>) -> After {
     let cmd_sn = conn.link.window.expected;
     conn.link.window.expected = cmd_sn.plus(1);
@@ -315,7 +317,7 @@ fn dispatch(
 ) -> Result<After, RejectReason> {
     match pdu.bhs.opcode() {
         Some(Opcode::ScsiCommand) => scsi_command(conn, core, now, pdu)?,
-        // The write budget had no room for its data.
+        // The write budget had no room for the data.
         _ if matches!(pdu.payload, Payload::Refused) => {
             return Err(RejectReason::LongOperationReject);
         }
@@ -334,13 +336,13 @@ fn dispatch(
     Ok(After::Continue)
 }
 
-/// ExpStatSN: bytes 28 to 31 of every PDU of an initiator.
+/// Returns ExpStatSN, bytes 28 to 31 of every PDU of an initiator.
 fn exp_stat_sn_of(bhs: &Bhs) -> StatSn {
     let b = bhs.as_bytes();
     StatSn(u32::from_be_bytes([b[28], b[29], b[30], b[31]]))
 }
 
-/// CmdSN: bytes 24 to 27 of the five PDUs that have one.
+/// Returns CmdSN, bytes 24 to 27 of the five PDUs that have one.
 fn cmd_sn_of(bhs: &Bhs) -> CmdSn {
     let b = bhs.as_bytes();
     CmdSn(u32::from_be_bytes([b[24], b[25], b[26], b[27]]))

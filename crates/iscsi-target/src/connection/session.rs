@@ -23,7 +23,7 @@ pub(crate) struct SessionName {
 }
 
 impl SessionName {
-    /// Name of the normal session of a nexus.
+    /// Returns the name of the normal session of a nexus.
     pub(crate) fn of(nexus: Nexus) -> Self {
         Self {
             nexus,
@@ -60,7 +60,7 @@ pub(crate) struct Session {
     pub(crate) aborted: Vec<Key>,
     /// Immediate tasks in flight.
     pub(crate) immediate_in_flight: u32,
-    /// PDUs received before the ones that precede them; at most as many as the window is large.
+    /// PDUs received before their predecessors, at most one per command of the window.
     pub(crate) held: Vec<(CmdSn, Held)>,
     /// Tasks in `Stage::Transmit`, in order.
     pub(crate) waiting: VecDeque<Key>,
@@ -106,7 +106,8 @@ impl Session {
         Some(self.held.swap_remove(at).1)
     }
 
-    /// Reserves write budget: of the target's, and of the session's share of `limit` bytes.
+    /// Reserves `bytes` of the target's write budget and of the session's share, which is `limit`
+    /// bytes. Returns false if either lacks room.
     #[must_use]
     pub(crate) fn reserve(&mut self, buffers: &mut Buffers, limit: u64, bytes: u32) -> bool {
         let bytes = u64::from(bytes);

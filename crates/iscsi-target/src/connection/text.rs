@@ -22,16 +22,16 @@ pub(crate) fn text_request(
     data: &[u8],
 ) -> Result<(), RejectReason> {
     let request = TextRequest::parse(bhs).map_err(|_| RejectReason::InvalidPduField)?;
-    // A request that continues nothing begins a new exchange and abandons an exchange in progress (section
-    // 11.10.4).
-    let before = conn.session.text.take();
+    // A request that continues no exchange begins a new exchange and abandons an exchange in
+    // progress (section 11.10.4).
+    let previous = conn.session.text.take();
     let mut exchange = match request.ttt {
         Ttt::RESERVED => TextExchange {
             itt: request.itt,
             ..TextExchange::default()
         },
-        EXCHANGE => before
-            .filter(|before| before.itt == request.itt)
+        EXCHANGE => previous
+            .filter(|previous| previous.itt == request.itt)
             .ok_or(RejectReason::ProtocolError)?,
         _ => return Err(RejectReason::ProtocolError),
     };
@@ -56,7 +56,7 @@ pub(crate) fn text_request(
     Ok(())
 }
 
-/// Answers keys.
+/// Receives keys and answers them.
 fn take_text(
     conn: &mut Active<'_>,
     config: &TargetConfig,
@@ -65,10 +65,10 @@ fn take_text(
 ) -> Result<(), RejectReason> {
     let local = conn.link.local;
     let session = &mut conn.session;
-    let taken = session
+    let received = session
         .negotiation
         .receive(Stage::FullFeaturePhase, text, reply);
-    taken.map_err(|_| RejectReason::ProtocolError)?;
+    received.map_err(|_| RejectReason::ProtocolError)?;
     let agreed = session.negotiation.agreed();
     session.parameters.peer_max_recv_data_segment_length = agreed.peer_max_recv_data_segment_length;
     let discovery = session.negotiation.declared().session_type == SessionType::Discovery;
@@ -81,13 +81,13 @@ fn take_text(
         "" if !discovery => emit_target(config, local, reply),
         name if name == config.target_name => emit_target(config, local, reply),
         "All" | "" => emit_pair(reply, "SendTargets", "Reject"),
-        // Another target than this: an empty list.
+        // An unknown target name is answered with an empty list.
         _ => {}
     }
     Ok(())
 }
 
-/// Emits name and every address of the target.
+/// Emits the name and every address of the target.
 fn emit_target(config: &TargetConfig, local: SocketAddr, reply: &mut Vec<u8>) {
     emit_pair(reply, "TargetName", &config.target_name);
     for (portal, tag) in config.portals.iter().zip(1..) {
@@ -121,8 +121,8 @@ fn answer_text(
     }
 }
 
-/// Returns the address at which an initiator reaches a portal: for a portal on every address, the
-/// one that the initiator has connected to.
+/// Returns the address at which an initiator reaches a portal. For an unspecified portal address
+/// this is the address that the initiator has connected to.
 fn reachable_address(portal: SocketAddr, local: SocketAddr) -> SocketAddr {
     if !portal.ip().is_unspecified() {
         return portal;

@@ -3,11 +3,11 @@
 use crate::endpoint::Target;
 
 impl Target {
-    /// Checks that tables refer to each other, and that sessions hold no more write budget than is
-    /// reserved.
+    /// Checks that the tables are consistent with each other, and that sessions hold no more write
+    /// budget than is reserved.
     ///
     /// # Errors
-    /// The first contradiction.
+    /// Describes the first contradiction.
     pub(crate) fn audit(&self) -> Result<(), String> {
         let mut reserved_bytes = 0;
         let core = &self.core;
@@ -18,13 +18,16 @@ impl Target {
             };
             reserved_bytes += session.reserved_bytes;
             if core.sessions.by_tsih.get(&session.tsih) != Some(&id) || id.0 != key {
-                return Err(format!("session {} is not listed", session.tsih));
+                return Err(format!(
+                    "session {} is not in the directory of sessions",
+                    session.tsih
+                ));
             }
             for task in session.tasks.tasks() {
                 let owner = core.tasks.get(task).and_then(|task| task.connection);
                 if owner != Some(id) {
                     return Err(format!(
-                        "session {} has a task that is not its own",
+                        "session {} lists a task that belongs to another session",
                         session.tsih
                     ));
                 }
@@ -39,11 +42,13 @@ impl Target {
                 .and_then(|entry| entry.conn.session())
                 .is_none_or(|session| session.tsih != *tsih)
             {
-                return Err(format!("session {tsih} is listed and does not exist"));
+                return Err(format!(
+                    "session {tsih} is in the directory but does not exist"
+                ));
             }
         }
         if core.sessions.by_name.len() != core.sessions.by_tsih.len() {
-            return Err("sessions are listed by name and by handle differently".to_owned());
+            return Err("the directories of sessions by name and by TSIH differ".to_owned());
         }
         Ok(())
     }
@@ -65,14 +70,14 @@ mod tests {
             limits: Limits::default(),
         });
         assert_eq!(target.audit(), Ok(()));
-        let gone = ConnectionId(Key {
+        let unknown_connection = ConnectionId(Key {
             index: 7,
             generation: 0,
         });
-        target.core.sessions.by_tsih.insert(3, gone);
+        target.core.sessions.by_tsih.insert(3, unknown_connection);
         assert_eq!(
             target.audit(),
-            Err("session 3 is listed and does not exist".to_owned())
+            Err("session 3 is in the directory but does not exist".to_owned())
         );
     }
 }

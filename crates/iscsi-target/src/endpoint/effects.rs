@@ -19,10 +19,10 @@ use crate::shared::barriers::AfterAbort;
 use crate::shared::outbox::Effect;
 use crate::task::Stage;
 use crate::task::answer::finish;
-use crate::task::parameters::{finish_when_alone, resume};
+use crate::task::parameters::{finish_after_aborts, resume};
 
 impl Target {
-    /// Settles all effects, and those that follow from them.
+    /// Settles all effects, including those that result from settling others.
     pub(super) fn settle(&mut self, now: Time) {
         while self.core.outbox.is_unsettled() {
             if let Some(effect) = self.core.outbox.effects.pop_front() {
@@ -48,13 +48,13 @@ impl Target {
                     conn.link.announce(&mut self.core.outbox);
                 }
             }
-            Effect::AfterAbort(then) => self.after_abort(now, then),
+            Effect::AfterAbort(action) => self.after_abort(now, action),
         }
     }
 
-    /// The last of some aborted tasks has ended: takes the action that waited for it.
-    pub(super) fn after_abort(&mut self, now: Time, then: AfterAbort) {
-        match then {
+    /// Takes the action that waited for aborted tasks, the last of which has ended.
+    pub(super) fn after_abort(&mut self, now: Time, action: AfterAbort) {
+        match action {
             AfterAbort::Answer { connection, itt } => {
                 self.answer_management(connection, itt, TaskManagementResult::Complete);
             }
@@ -68,7 +68,7 @@ impl Target {
                 if waits.is_some_and(|task| task.stage == Stage::Barrier)
                     && let Some(mut conn) = owner_of(&mut self.connections, &self.core, task)
                 {
-                    finish_when_alone(&mut conn, &mut self.core, task);
+                    finish_after_aborts(&mut conn, &mut self.core, task);
                 }
             }
             AfterAbort::BeginSession { connection } => self.replace_session(now, connection),
@@ -89,10 +89,10 @@ impl Target {
         }
     }
 
-    /// A login has requested full feature phase. An older session of the same initiator port is
-    /// ended first (session reinstatement, RFC 7143 section 6.3.5), and every access that its
-    /// sessions have left with the storage: none of those writes may take effect after the new
-    /// session begins. Called again when that is done.
+    /// Begins the session of a login that has requested full feature phase. An older session of the
+    /// same initiator port ends first (session reinstatement, RFC 7143 section 6.3.5), and so does
+    /// every access of its sessions that the storage still executes: none of those writes may take
+    /// effect after the new session begins. Called again when they have ended.
     fn replace_session(&mut self, now: Time, connection: ConnectionId) {
         let Some(entry) = self.connections.get_mut(connection.0) else {
             return;
@@ -160,8 +160,8 @@ impl Target {
         }
     }
 
-    /// PREEMPT AND ABORT: ends the tasks of the nexuses it named; `task` waits for those that the
-    /// storage executes.
+    /// Ends the tasks of the nexuses that a PREEMPT AND ABORT named. `task`, the command itself,
+    /// waits for the tasks that the storage still executes.
     fn abort_for(&mut self, task: Key, notices: &[Notice]) {
         let Some(lu) = self.core.tasks.get(task).map(|task| task.lu) else {
             return;
@@ -173,7 +173,7 @@ impl Target {
             };
             let name = SessionName::of(nexus.clone());
             let Some(connection) = self.core.sessions.by_name.get(&name).copied() else {
-                // Its session has ended; accesses left with the storage must end all the same.
+                // The session has ended, but accesses that the storage still executes must end too.
                 unfinished.extend(self.core.remains.of(&name));
                 continue;
             };
@@ -189,8 +189,8 @@ impl Target {
             unfinished.extend(covered.into_iter().filter(|covered| self.abort(*covered)));
         }
         if !unfinished.is_empty() {
-            let then = AfterAbort::FinishTask { task };
-            self.core.barriers.add(unfinished, then);
+            let action = AfterAbort::FinishTask { task };
+            self.core.barriers.add(unfinished, action);
         }
         self.core.outbox.freed = true;
     }
@@ -205,7 +205,8 @@ impl Target {
         }
     }
 
-    /// Establishes a unit attention condition for every session, except one; on one LU or on all.
+    /// Establishes a unit attention condition on one LU (`None`: all LUs) for every session but
+    /// one.
     pub(super) fn attend_all(
         &mut self,
         lu: Option<u8>,
@@ -230,7 +231,8 @@ impl Target {
     }
 }
 
-/// Begins the session of a login, unless accesses of an older one are still to end.
+/// Begins the session of a login. If accesses of an older session have not ended yet, the login
+/// waits for them.
 fn continue_login(
     entry: &mut Entry,
     core: &mut Core,
@@ -240,13 +242,13 @@ fn continue_login(
     if core.shutting_down {
         return Err(LoginStatus::SERVICE_UNAVAILABLE);
     }
-    let left = core.remains.of(&name);
-    if left.is_empty() {
+    let unfinished = core.remains.of(&name);
+    if unfinished.is_empty() {
         return begin_session(&mut entry.conn, &mut entry.framer, core, now, name);
     }
     let connection = entry.conn.link.id;
-    let then = AfterAbort::BeginSession { connection };
-    core.barriers.add(left, then);
+    let action = AfterAbort::BeginSession { connection };
+    core.barriers.add(unfinished, action);
     match &mut entry.conn.phase {
         Phase::Login(Some(login)) => hold_text(&entry.conn.link, login, core),
         _ => Ok(()),

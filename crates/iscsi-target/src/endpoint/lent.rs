@@ -24,10 +24,10 @@ impl Target {
             && entry.is_some_and(|entry| entry.conn.link.lent.len() < LENT_MAX)
     }
 
-    /// The first `length` bytes of [`Self::transmit`], which are memory of one LU, were lent to the
-    /// kernel. They are pending until [`Self::handle_transmitted`] reports that the socket took
-    /// them; [`Self::poll_returned`] reports when the memory may be changed again. `read_lu` as for
-    /// [`Self::handle_transmitted`].
+    /// Notes that the first `length` bytes of [`Self::transmit`], which are memory of one LU, were
+    /// lent to the kernel. They are pending until [`Self::handle_transmitted`] reports that the
+    /// socket took them; [`Self::poll_returned`] reports when the memory may be changed again.
+    /// `read_lu` is as for [`Self::handle_transmitted`].
     ///
     /// # Panics
     /// If the queue does not begin with that many bytes of an LU.
@@ -54,7 +54,7 @@ impl Target {
         self.core.outbox.returned.pop_front()
     }
 
-    /// An LU is removed, and its memory with it.
+    /// Forgets the lent memory of an LU that is removed.
     pub(super) fn forget_lent(&mut self, lun: u8) {
         for entry in self.connections.values_mut() {
             let lent = &mut entry.conn.link.lent;

@@ -88,8 +88,8 @@ impl Target {
         }
     }
 
-    /// Serves a function that concerns one LU. `None`: the answer is sent, or waits for the
-    /// storage.
+    /// Serves a function that concerns one LU. Returns `None` if the answer is sent already or
+    /// waits for the storage.
     fn manage_unit(
         &mut self,
         now: Time,
@@ -116,8 +116,8 @@ impl Target {
         None
     }
 
-    /// TARGET WARM RESET and TARGET COLD RESET, also of LUs that the initiator does not see: it
-    /// must be allowed to write all.
+    /// Serves TARGET WARM RESET and TARGET COLD RESET. They also reset LUs that the initiator does
+    /// not see, so it must be allowed to write all LUs.
     fn reset_target(
         &mut self,
         now: Time,
@@ -134,16 +134,16 @@ impl Target {
         None
     }
 
-    /// ABORT TASK. `None`: the answer waits for the storage.
+    /// Serves ABORT TASK. Returns `None` if the answer waits for the storage.
     fn abort_one(
         &mut self,
         now: Time,
         connection: ConnectionId,
         request: &TaskManagementRequest,
     ) -> Option<TaskManagementResult> {
-        let conn = self.connections.get(connection.0)?;
-        let window = conn.conn.link.window;
-        let key = conn.conn.session()?.tasks.get(request.referenced_task_tag);
+        let entry = self.connections.get(connection.0)?;
+        let window = entry.conn.link.window;
+        let key = entry.conn.session()?.tasks.get(request.referenced_task_tag);
         let on_lun = |key: &Key| {
             let task = self.core.tasks.get(*key);
             task.is_some_and(|task| task.lun == request.lun)
@@ -151,8 +151,8 @@ impl Target {
         if let Some(key) = key.filter(on_lun) {
             if self.abort(key) {
                 let itt = request.itt;
-                let then = AfterAbort::Answer { connection, itt };
-                self.core.barriers.add(vec![key], then);
+                let action = AfterAbort::Answer { connection, itt };
+                self.core.barriers.add(vec![key], action);
                 return None;
             }
             self.resume_waiting();
@@ -183,8 +183,8 @@ impl Target {
         }
     }
 
-    /// CLEAR TASK SET: the other sessions whose tasks it ends get a unit attention condition (SAM-5
-    /// section 7.5).
+    /// Establishes a unit attention condition for the other sessions whose tasks CLEAR TASK SET
+    /// ends (SAM-5 section 7.5).
     fn report_cleared(&mut self, lu: u8, connection: ConnectionId) {
         for (_, task) in self.core.tasks.iter() {
             if task.lu == lu
@@ -200,7 +200,7 @@ impl Target {
         }
     }
 
-    /// Resets LUs, except for their tasks: they are started, and every session gets a unit
+    /// Resets LUs, except for their tasks. The LUs are started, and every session gets a unit
     /// attention condition.
     fn reset_units(&mut self, units: &[u8]) {
         for &lu in units {
@@ -211,8 +211,8 @@ impl Target {
         }
     }
 
-    /// Aborts every task in scope, and held commands that precede the request. The answer follows
-    /// when the storage has ended them.
+    /// Aborts every task in scope, and held commands that precede the request. The request is
+    /// answered when the storage has ended the tasks.
     fn abort_all(
         &mut self,
         now: Time,
@@ -231,14 +231,14 @@ impl Target {
         }
         self.resume_waiting();
         let itt = request.itt;
-        let then = match request.function {
+        let action = match request.function {
             Function::TargetColdReset => AfterAbort::ColdReset { connection, itt },
             _ => AfterAbort::Answer { connection, itt },
         };
         if unfinished.is_empty() {
-            self.after_abort(now, then);
+            self.after_abort(now, action);
         } else {
-            self.core.barriers.add(unfinished, then);
+            self.core.barriers.add(unfinished, action);
         }
     }
 
@@ -249,8 +249,8 @@ impl Target {
         abort(conn.as_mut(), &mut self.core, key)
     }
 
-    /// TARGET COLD RESET ends every session; each initiator port gets a unit attention condition
-    /// when it logs in again (RFC 7143 section 11.5.1).
+    /// Ends every session for TARGET COLD RESET. Each initiator port gets a unit attention
+    /// condition when it logs in again (RFC 7143 section 11.5.1).
     pub(super) fn end_all_sessions(&mut self, now: Time) {
         let sessions = self.core.sessions.by_name.clone();
         for name in sessions.keys().filter(|name| !name.discovery) {

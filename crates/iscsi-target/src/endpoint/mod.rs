@@ -1,7 +1,7 @@
-//! The endpoint: accepts connections, passes bytes and results to them, and settles what one
-//! connection causes on others.
+//! The endpoint: accepts connections, passes bytes and results to them, and settles the effects of
+//! one connection on others.
 //!
-//! An entry point resolves a connection's id once; everything below takes the connection and
+//! An entry point resolves a connection's id once. Functions below it take the connection and
 //! [`Core`].
 
 mod audit;
@@ -38,7 +38,7 @@ use crate::task::read::start_waiting;
 use crate::task::{Access, Stage, Task};
 use crate::transmit::Transmit;
 
-/// A connection, and beside it the state of its receive stream.
+/// A connection and the state of its receive stream.
 #[derive(Debug)]
 struct Entry {
     framer: Framer,
@@ -50,7 +50,7 @@ struct Entry {
 pub struct Target {
     connections: Slab<Entry>,
     core: Core,
-    /// Buffers that were sent as a whole, on their way back to the pool.
+    /// Buffers that were sent to their end, on their way back to the pool.
     retired: Vec<Vec<u8>>,
     /// `shut_down` was called; sessions end at this time at the latest.
     shut_down_by: Option<Time>,
@@ -62,7 +62,7 @@ impl Target {
     /// Creates a target without sessions, for an access list without CHAP users.
     ///
     /// # Panics
-    /// If the configuration breaks a bound its documentation names, or has CHAP users: they need
+    /// If the configuration violates a documented bound, or has CHAP users, which need
     /// [`Self::with_entropy`].
     #[must_use]
     pub fn new(config: TargetConfig) -> Self {
@@ -72,7 +72,7 @@ impl Target {
         );
         Self::with_entropy(
             config,
-            Box::new(|_| unreachable!("no user is asked for a proof")),
+            Box::new(|_| unreachable!("no initiator authenticates with CHAP")),
         )
     }
 
@@ -81,36 +81,36 @@ impl Target {
     /// generator.
     ///
     /// # Panics
-    /// If the configuration breaks a bound its documentation names.
+    /// If the configuration violates a documented bound.
     #[must_use]
     pub fn with_entropy(config: TargetConfig, entropy: Entropy) -> Self {
         let limits = &config.limits;
         assert!(
             (1..u32::from(u16::MAX)).contains(&limits.sessions_max),
-            "1 to 65 534 sessions: each has a TSIH"
+            "sessions_max must be 1 to 65 534, because each session has a TSIH"
         );
         assert!(
             (1..1 << 20).contains(&limits.commands_max),
-            "1 to 2^20 - 1 commands in flight"
+            "commands_max must be 1 to 2^20 - 1"
         );
         assert!(
             (1..=TASKS_MAX).contains(&limits.tasks_max),
-            "1 to 2^24 - 257 tasks: each has a Target Transfer Tag"
+            "tasks_max must be 1 to 2^24 - 257, because each task has a Target Transfer Tag"
         );
         assert!(
             limits.session_write_buffer_bytes_max >= u64::from(limits.transfer_bytes_max),
-            "a whole write fits its session"
+            "session_write_buffer_bytes_max must be at least transfer_bytes_max"
         );
         assert!(
             limits.write_buffer_bytes_max >= limits.session_write_buffer_bytes_max,
-            "a session's share fits the whole"
+            "write_buffer_bytes_max must be at least session_write_buffer_bytes_max"
         );
         assert!(
             (1..=256).contains(&config.portals.len()),
-            "1 to 256 portals"
+            "a target must have 1 to 256 portals"
         );
         let checked = config.access.check();
-        assert_eq!(checked, Ok(()), "the access list is consistent");
+        assert_eq!(checked, Ok(()), "the access list must be consistent");
         Self {
             core: Core::new(config, entropy),
             connections: Slab::default(),
@@ -120,8 +120,9 @@ impl Target {
         }
     }
 
-    /// A connection was accepted on portal `portal` (an index into [`TargetConfig::portals`]).
-    /// Returns `None` if a limit is reached, or the target is shutting down: close it.
+    /// Handles a connection that was accepted on portal `portal` (an index into
+    /// [`TargetConfig::portals`]). Returns `None` if a limit is reached or the target is shutting
+    /// down: close the connection.
     ///
     /// # Panics
     /// If there is no such portal.
@@ -136,7 +137,7 @@ impl Target {
         let limits = &core.config.limits;
         assert!(
             portal < core.config.portals.len(),
-            "there is a portal {portal}"
+            "the target has no portal {portal}"
         );
         let origin = Origin::of(peer.ip());
         let open = self.connections.len() as u32;
@@ -156,7 +157,7 @@ impl Target {
         Some(ConnectionId(key))
     }
 
-    /// Bytes were received; takes all of them.
+    /// Handles received bytes and consumes all of them.
     pub fn handle_received(&mut self, now: Time, connection: ConnectionId, bytes: &[u8]) {
         let mut rest = bytes;
         let mut began = false;
@@ -178,7 +179,7 @@ impl Target {
         }
     }
 
-    /// The connection's socket ended, for whatever reason. Its send queue is dropped.
+    /// Handles the end of the connection's socket, for any reason. Its send queue is dropped.
     pub fn handle_closed(&mut self, now: Time, connection: ConnectionId) {
         if let Some(entry) = self.connections.get_mut(connection.0) {
             end(&mut entry.conn, &mut self.core, now);
@@ -188,14 +189,14 @@ impl Target {
         self.settle(now);
     }
 
-    /// The shell has caught a panic in a call about this connection: a defect of the target, which
-    /// costs this session. The session is ended and its send queue dropped. Then the state that all
-    /// sessions share (tables of connections, tasks and sessions, write budget) is checked; the
-    /// other sessions continue only if it is consistent. A task or a share of a budget may be lost
-    /// until a restart.
+    /// Handles a panic that the shell has caught in a call about this connection. Such a panic is a
+    /// defect of the target and costs this session: the session ends and its send queue is dropped.
+    /// Then the state that all sessions share (tables of connections, tasks and sessions, write
+    /// budget) is checked. The other sessions continue only if it is consistent. A task or a share
+    /// of a budget may leak until a restart.
     ///
     /// # Panics
-    /// If the shared state contradicts itself: then no session can be served correctly.
+    /// If the shared state contradicts itself, because then no session can be served correctly.
     pub fn handle_panicked(&mut self, now: Time, connection: ConnectionId) {
         let core = &mut self.core;
         core.counters.sessions.panics += 1;
@@ -208,15 +209,15 @@ impl Target {
         }
     }
 
-    /// Returns the next access to an LU, those of long commands last.
+    /// Returns the next access to an LU. Accesses of long commands come last.
     pub fn poll_io(&mut self) -> Option<Io> {
         let mut unlimited = u64::MAX;
         self.poll_io_within(&mut unlimited)
     }
 
-    /// Returns the next access to an LU. One of a long command (WRITE SAME, SANITIZE, UNMAP,
+    /// Returns the next access to an LU. An access of a long command (WRITE SAME, SANITIZE, UNMAP,
     /// EXTENDED COPY, …) is returned only while `work_left_bytes` is not 0, and its work is
-    /// subtracted: a shell resets it each time it has polled its sockets.
+    /// subtracted. A shell resets `work_left_bytes` each time it has polled its sockets.
     pub fn poll_io_within(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
         let accesses = &mut self.core.accesses;
         accesses
@@ -225,14 +226,14 @@ impl Target {
             .or_else(|| accesses.background.pop(work_left_bytes))
     }
 
-    /// Whether [`Self::poll_io_within`] returns an access as soon as there is work left.
+    /// Whether [`Self::poll_io_within`] returns an access when `work_left_bytes` is not 0.
     #[must_use]
     pub fn has_io(&self) -> bool {
         let accesses = &self.core.accesses;
         !accesses.ready.is_empty() || accesses.background.is_ready()
     }
 
-    /// An [`Io`] ended.
+    /// Handles the result of an [`Io`].
     pub fn handle_io_done(&mut self, now: Time, id: IoId, result: IoResult) {
         let (key, core) = (id.0, &mut self.core);
         let Some(task) = core.tasks.get(key) else {
@@ -249,7 +250,8 @@ impl Target {
         match (stage, conn.as_mut()) {
             (Stage::Aborted, conn) => {
                 if keeps {
-                    // The command gets no answer: the reservations are as stored, or as before.
+                    // The command gets no answer. The reservations are the stored ones, or the
+                    // previous ones if storing failed.
                     end_keeping(core, key, &result);
                 }
                 core.buffers.give_back(result);
@@ -268,20 +270,20 @@ impl Target {
         self.settle(now);
     }
 
-    /// Returns an access whose task was aborted: one that is still held (for space) may be ended at
-    /// once. [`Target::handle_io_done`] answers it all the same. A shell that cannot end accesses
-    /// need not poll.
+    /// Returns an access whose task was aborted. The shell may end it at once if it still waits for
+    /// space, and reports its end with [`Target::handle_io_done`] in any case. A shell that cannot
+    /// end accesses need not poll.
     pub fn poll_unwanted(&mut self) -> Option<IoId> {
         self.core.accesses.unwanted.pop_front()
     }
 
-    /// Returns the next login that was refused. Of a flood only the first are kept;
-    /// `logins_refused` counts all.
+    /// Returns the next login that was refused. At most 16 are kept; the counter `logins_refused`
+    /// counts all.
     pub fn poll_refusal(&mut self) -> Option<LoginRefusal> {
         self.core.refusals.pop()
     }
 
-    /// Returns a connection to close now: its send queue is sent, or was dropped. Its id is
+    /// Returns a connection to close now. Its send queue was sent or dropped, and its id is
     /// forgotten.
     pub fn poll_close(&mut self) -> Option<ConnectionId> {
         while let Some(connection) = self.core.outbox.to_close.pop_front() {
@@ -292,7 +294,7 @@ impl Target {
         None
     }
 
-    /// The pool of buffers of commands and storage.
+    /// Returns the pool of buffers that commands and storage share.
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.core.buffers
     }
@@ -304,7 +306,7 @@ impl Target {
         self.core.buffers.take(capacity)
     }
 
-    /// Number of sessions in full feature phase.
+    /// Returns the number of sessions in full feature phase.
     #[must_use]
     pub fn sessions_now(&self) -> usize {
         self.core.sessions.by_tsih.len()
@@ -341,7 +343,7 @@ impl Target {
         }
     }
 
-    /// Removes a connection that has ended. Returns false if that was done before.
+    /// Removes a connection that has ended. Returns false if it was removed before.
     fn forget(&mut self, connection: ConnectionId) -> bool {
         let Some(Entry { conn, .. }) = self.connections.remove(connection.0) else {
             return false;
@@ -354,19 +356,19 @@ impl Target {
         true
     }
 
-    /// A connection, if it is not closed.
+    /// Returns a connection, if it is not closed.
     fn connection(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         self.connections.get_mut(id.0).map(|entry| &mut entry.conn)
     }
 }
 
-/// The connection that a task came from, while that has a session.
+/// Returns the connection that a task came from, if it still has a session.
 fn owner<'a>(connections: &'a mut Slab<Entry>, task: &Task) -> Option<Active<'a>> {
     let entry = connections.get_mut(task.connection?.0)?;
     entry.conn.active()
 }
 
-/// The connection of a task that exists, while that has a session.
+/// Returns the connection of a task, if the task exists and the connection still has a session.
 fn owner_of<'a>(connections: &'a mut Slab<Entry>, core: &Core, task: Key) -> Option<Active<'a>> {
     owner(connections, core.tasks.get(task)?)
 }

@@ -26,8 +26,8 @@ impl Target {
         }
     }
 
-    /// The soft threshold of an LU's pool was crossed: every initiator gets UNIT ATTENTION, THIN
-    /// PROVISIONING SOFT THRESHOLD REACHED. Call it once per crossing.
+    /// Reports that the pool of an LU has crossed its soft threshold. Every initiator gets UNIT
+    /// ATTENTION, THIN PROVISIONING SOFT THRESHOLD REACHED. Call it once per crossing.
     pub fn raise_threshold(&mut self, lun: u8) {
         self.attend_all(
             Some(lun),
@@ -65,7 +65,7 @@ impl Target {
         self.attend_all(None, Sense::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
     }
 
-    /// The asymmetric access state of a portal's port.
+    /// Returns the asymmetric access state of a portal's port.
     ///
     /// # Panics
     /// If there is no such portal.
@@ -91,11 +91,11 @@ impl Target {
             return false;
         }
         let tasks = self.core.tasks.iter();
-        let of_unit: Vec<Key> = tasks
+        let unit_tasks: Vec<Key> = tasks
             .filter(|(_, task)| task.lu == lun && task.stage != Stage::Aborted)
             .map(|(key, _)| key)
             .collect();
-        for key in of_unit {
+        for key in unit_tasks {
             self.abort(key);
         }
         self.forget_lent(lun);

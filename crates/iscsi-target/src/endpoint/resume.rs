@@ -1,8 +1,8 @@
-//! Resumes commands that wait for a range or for write budget, on whatever connection.
+//! Resumes commands that wait for a range or for write budget, on any connection.
 
 use crate::endpoint::{Target, owner_of};
-use crate::task::program::{ask, hold, may_hold};
-use crate::task::write::{advance_write, ask_write};
+use crate::task::program::{hold, may_hold, request_access};
+use crate::task::write::{advance_write, request_write};
 use crate::task::{Access, Stage};
 
 impl Target {
@@ -57,8 +57,8 @@ impl Target {
             core.ranges.leave(place);
             let mut conn = owner_of(&mut self.connections, core, key);
             match (pending, conn.as_mut()) {
-                (Some((lu, op)), conn) => ask(conn, core, key, lu, op),
-                (None, Some(conn)) if writes => ask_write(conn, core, key),
+                (Some((lu, op)), conn) => request_access(conn, core, key, lu, op),
+                (None, Some(conn)) if writes => request_write(conn, core, key),
                 (None, conn) => hold(conn, core, key, claim),
             }
             if let Some(conn) = &mut conn {

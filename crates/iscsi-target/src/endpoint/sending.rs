@@ -8,8 +8,8 @@ use crate::task::read::start_waiting;
 use crate::transmit::Transmit;
 
 impl Target {
-    /// Whether the connection's socket should be read. False while its send queue is too long; ask
-    /// again after [`Self::handle_transmitted`].
+    /// Whether the connection's socket should be read. False while its send queue is too long; call
+    /// it again after [`Self::handle_transmitted`].
     #[must_use]
     pub fn wants_received(&self, connection: ConnectionId) -> bool {
         let limit = self.core.config.limits.transmit_bytes_max;
@@ -18,9 +18,9 @@ impl Target {
             .is_some_and(|entry| entry.conn.link.transmit.held_bytes() <= limit)
     }
 
-    /// `sent` bytes of [`Self::transmit`] were taken by the kernel. `read_lu(lun, offset_bytes,
-    /// out)` copies from an LU; it is called at most once, when the cut lies within a logical block
-    /// that is sent in place.
+    /// Removes `sent` bytes, which the kernel has taken, from [`Self::transmit`]. `read_lu(lun,
+    /// offset_bytes, out)` copies from an LU. It is called at most once, when the cut lies within a
+    /// logical block that is sent in place.
     ///
     /// # Panics
     /// If more was sent than was queued.
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// Returns a connection whose queue has grown after it was last returned.
+    /// Returns a connection whose queue has grown after the connection was last returned.
     pub fn poll_transmit(&mut self) -> Option<ConnectionId> {
         while let Some(connection) = self.core.outbox.to_transmit.pop_front() {
             if let Some(conn) = self.connection(connection) {
@@ -73,7 +73,7 @@ impl Target {
         None
     }
 
-    /// The send queue of a connection; empty if the connection has ended.
+    /// Returns the send queue of a connection. It is empty if the connection has ended.
     #[must_use]
     pub fn transmit(&self, connection: ConnectionId) -> &Transmit {
         self.connections

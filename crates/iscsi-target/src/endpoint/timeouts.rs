@@ -1,8 +1,8 @@
 //! Deadlines of all connections, and the end of the target.
 //!
 //! All connections are checked when the earliest deadline may have passed, at most every 100 ms. A
-//! deadline only ever moves away (as bytes are received), except where `check_by` is called; so a
-//! check may find nothing to do, but is never late by more than that.
+//! deadline only moves to a later time (as bytes are received), except where `check_by` is called.
+//! A check may therefore find nothing to do, but it is never late by more than 100 ms.
 
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{AsyncEvent, AsyncMessage, LoginStatus, Lun};
@@ -96,7 +96,7 @@ impl Target {
     }
 }
 
-/// Sends an asynchronous message that requests logout within this time.
+/// Sends an asynchronous message that requests logout within `seconds`.
 fn request_logout(link: &mut Link, seconds: u16) {
     let message = AsyncMessage {
         event: AsyncEvent::LogoutRequested,

@@ -36,32 +36,34 @@ pub struct Rule {
     pub initiator_name: Option<String>,
     /// Address of the initiator. `None`: any.
     pub address: Option<AddressPrefix>,
-    /// The CHAP user that it has proved to be. `None`: any user, or no authentication.
+    /// The CHAP user as which the initiator must authenticate. `None`: any user, or no
+    /// authentication.
     pub user: Option<String>,
-    /// LUs that it sees; if several rules fit, it sees the LUs of all. `None`: all, writable.
+    /// LUs that the initiator sees. If several rules match, it sees the LUs of all of them. `None`:
+    /// all LUs, writable.
     pub lus: Option<Vec<LuAccess>>,
 }
 
-/// An LU that a rule shows.
+/// An LU that a rule makes visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LuAccess {
     /// Logical unit number.
     pub lun: u8,
-    /// Writes end in DATA PROTECT, WRITE PROTECTED.
+    /// Whether writes fail with DATA PROTECT, WRITE PROTECTED.
     pub read_only: bool,
 }
 
 /// Inconsistencies of an [`Access`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// Two users of one name.
+    /// Two users have the same name.
     #[error("CHAP user {0:?} is given twice")]
     UserTwice(String),
     /// A rule names an unknown user.
-    #[error("a rule names the CHAP user {0:?}, who is not among the users")]
+    #[error("a rule names CHAP user {0:?}, which is not in the list of users")]
     UnknownUser(String),
-    /// There are users and no algorithm.
-    #[error("CHAP without an algorithm")]
+    /// CHAP is required and there is no algorithm.
+    #[error("CHAP is required but the list of algorithms is empty")]
     NoAlgorithm,
     /// A secret is invalid.
     #[error(transparent)]
@@ -80,7 +82,7 @@ impl Default for Access {
 }
 
 impl Access {
-    /// Checks that it is consistent.
+    /// Checks that the access list is consistent.
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -92,17 +94,17 @@ impl Access {
             {
                 return Err(AccessError::UserTwice(user.name().to_owned()));
             }
-            let of_target = self.target.as_ref().map(Credentials::secret);
-            if of_target == Some(user.secret()) {
+            let target_secret = self.target.as_ref().map(Credentials::secret);
+            if target_secret == Some(user.secret()) {
                 return Err(SecretError::Same.into());
             }
         }
-        let named = self
+        let users = self
             .rules
             .iter()
             .flatten()
             .filter_map(|rule| rule.user.as_ref());
-        for name in named {
+        for name in users {
             if self.user(name).is_none() {
                 return Err(AccessError::UnknownUser(name.clone()));
             }
@@ -124,7 +126,7 @@ impl Access {
         self.methods().contains(&AuthMethod::Chap)
     }
 
-    /// Authentication methods, best first.
+    /// Returns the authentication methods to offer, best first.
     pub(crate) fn methods(&self) -> &'static [AuthMethod] {
         const CHAP: &[AuthMethod] = &[AuthMethod::Chap];
         const NONE: &[AuthMethod] = &[AuthMethod::None];
@@ -138,7 +140,7 @@ impl Access {
         }
     }
 
-    /// The user of that name, compared literally.
+    /// Returns the user with this name. Names are compared byte by byte.
     pub(crate) fn user(&self, name: &str) -> Option<&Credentials> {
         self.users.iter().find(|user| user.name() == name)
     }
@@ -157,26 +159,28 @@ impl Access {
                 Err(LoginStatus::AUTHENTICATION_FAILURE)
             };
         };
-        let here = |rule: &&Rule| {
-            let named = rule.initiator_name.as_deref();
-            named.is_none_or(|name| name == initiator_name)
+        let matches = |rule: &&Rule| {
+            let required_name = rule.initiator_name.as_deref();
+            required_name.is_none_or(|name| name == initiator_name)
                 && rule.address.is_none_or(|prefix| prefix.contains(address))
         };
         let mut rights = None;
-        for rule in rules.iter().filter(here) {
+        for rule in rules.iter().filter(matches) {
             if rule.user.is_none() || rule.user.as_deref() == user {
                 allow(rights.get_or_insert(Rights::NONE), rule);
             }
         }
-        rights.ok_or(if user.is_none() && rules.iter().filter(here).count() > 0 {
-            LoginStatus::AUTHENTICATION_FAILURE
-        } else {
-            LoginStatus::AUTHORIZATION_FAILURE
-        })
+        rights.ok_or(
+            if user.is_none() && rules.iter().filter(matches).count() > 0 {
+                LoginStatus::AUTHENTICATION_FAILURE
+            } else {
+                LoginStatus::AUTHORIZATION_FAILURE
+            },
+        )
     }
 }
 
-/// Adds the LUs of a rule.
+/// Adds the LUs of a rule to `rights`.
 fn allow(rights: &mut Rights, rule: &Rule) {
     match &rule.lus {
         None => *rights = Rights::ALL,
@@ -191,14 +195,14 @@ pub struct AddressPrefix {
     bits: u8,
 }
 
-/// The text is no address prefix.
+/// The text is not an address prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("neither an address nor a prefix like 10.1.0.0/16")]
 pub struct PrefixError;
 
 impl AddressPrefix {
-    /// Whether an address begins with it. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) counts as
-    /// the IPv4 address.
+    /// Whether an address begins with this prefix. An IPv4-mapped IPv6 address (`::ffff:10.0.0.1`)
+    /// counts as the IPv4 address.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let shift = |width: u8| u32::from(width - self.bits);
@@ -219,8 +223,8 @@ impl AddressPrefix {
 impl FromStr for AddressPrefix {
     type Err = PrefixError;
 
-    /// Bits behind the prefix must be 0: a typing error there would admit other initiators than
-    /// intended.
+    /// Parses an address or a prefix. Bits after the prefix must be 0, because a typing error there
+    /// would admit other initiators than intended.
     fn from_str(text: &str) -> Result<Self, PrefixError> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_contain_what_begins_with_them() {
+    fn prefixes_contain_the_addresses_that_begin_with_them() {
         for (text, inside, outside) in [
             ("10.1.0.0/16", "10.1.255.255", "10.2.0.0"),
             ("10.1.2.3", "10.1.2.3", "10.1.2.2"),
@@ -286,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_prefix_are_refused() {
+    fn texts_that_are_not_prefixes_are_refused() {
         for text in [
             "",
             "/",
@@ -309,12 +313,12 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_fit_add_up_and_one_may_write_what_one_of_them_lets_write() {
-        let lus = |of: &[(u8, bool)]| {
-            let of = of
+    fn matching_rules_add_up_and_an_lu_is_writable_if_one_of_them_allows_writes() {
+        let lus = |list: &[(u8, bool)]| {
+            let accesses = list
                 .iter()
                 .map(|&(lun, read_only)| LuAccess { lun, read_only });
-            Some(of.collect())
+            Some(accesses.collect())
         };
         let access = Access {
             rules: Some(vec![
@@ -352,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_that_cannot_be_says_why() {
+    fn an_inconsistent_access_list_is_refused_with_the_reason() {
         let user = |name: &str, secret: &str| Credentials::new(name, secret).unwrap();
         let both = Access {
             users: vec![user("a", "one secret of two"), user("b", "another secret")],

@@ -1,8 +1,8 @@
 //! CHAP on the side of the authenticator (RFC 7143 section 12.1.3): the order of keys, and their
-//! check.
+//! verification.
 //!
-//! Every failure has the same answer, Authentication Failure: a peer that guesses learns neither
-//! whether a user exists nor how far it got.
+//! Every failure has the same answer, Authentication Failure. A peer that guesses learns neither
+//! whether a user exists nor which step failed.
 
 use hakaru_wire::iscsi::LoginStatus;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
@@ -11,7 +11,7 @@ use hakaru_wire::iscsi::text::emit_pair;
 
 use crate::login::access::Access;
 
-/// Fills a slice with unpredictable bytes: the operating system's generator.
+/// Fills a slice with unpredictable bytes from the operating system's generator.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// Progress of the authentication of an initiator.
@@ -31,12 +31,12 @@ pub(crate) enum Authentication {
 }
 
 impl Authentication {
-    /// Keys are still expected: the security stage cannot end yet.
+    /// Whether keys are still expected, so that the security stage cannot end yet.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Algorithm | Self::Response(_))
     }
 
-    /// The user that the initiator has proved to be.
+    /// Returns the user as which the initiator has authenticated.
     pub(crate) fn user(&self) -> Option<&str> {
         match self {
             Self::Proved(user) => Some(user),
@@ -44,7 +44,7 @@ impl Authentication {
         }
     }
 
-    /// The reason of a failure.
+    /// Returns the reason of a failure.
     pub(crate) fn refusal(&self) -> Option<String> {
         match self {
             Self::Failed(reason) => Some(reason.clone()),
@@ -52,8 +52,8 @@ impl Authentication {
         }
     }
 
-    /// Takes the CHAP keys of one text of the security stage, after CHAP was agreed on, and appends
-    /// the answer.
+    /// Processes the CHAP keys of one text of the security stage, after CHAP was agreed on, and
+    /// appends the answer to `reply`.
     pub(crate) fn take(
         &mut self,
         keys: &[(Key, String)],
@@ -64,11 +64,11 @@ impl Authentication {
         let next = match (&*self, keys) {
             (Self::None, []) => Ok(Self::Algorithm),
             (Self::None | Self::Algorithm, [(Key::ChapA, offered)]) => {
-                ask(offered, access, entropy, reply)
+                send_challenge(offered, access, entropy, reply)
             }
             (Self::Response(challenge), keys) => prove(challenge, keys, access, reply),
             (Self::Proved(user), []) => Ok(Self::Proved(user.clone())),
-            _ => Err("it sent CHAP keys out of order".to_owned()),
+            _ => Err("the initiator sent CHAP keys out of order".to_owned()),
         };
         match next {
             Ok(next) => {
@@ -83,17 +83,17 @@ impl Authentication {
     }
 }
 
-/// CHAP_A was received: sends a challenge.
-fn ask(
+/// Answers CHAP_A with a challenge.
+fn send_challenge(
     offered: &str,
     access: &Access,
     entropy: &mut Entropy,
     reply: &mut Vec<u8>,
 ) -> Result<Authentication, String> {
     let algorithm = Algorithm::choose(offered, &access.algorithms).ok_or_else(|| {
-        let own: Vec<String> = access.algorithms.iter().map(|one| one.number().to_string()).collect();
+        let own: Vec<String> = access.algorithms.iter().map(|algorithm| algorithm.number().to_string()).collect();
         format!(
-            "its CHAP algorithms (CHAP_A={}) are none of ours ({}); 5 is MD5, 6 SHA1, 7 SHA-256, 8 SHA3-256",
+            "the target accepts none of the initiator's CHAP algorithms (CHAP_A={}), only {}; 5 is MD5, 6 SHA1, 7 SHA-256, 8 SHA3-256",
             offered.chars().take(32).collect::<String>(),
             own.join(",")
         )
@@ -105,7 +105,8 @@ fn ask(
     Ok(Authentication::Response(challenge))
 }
 
-/// CHAP_N and CHAP_R were received, for mutual authentication with CHAP_I and CHAP_C, in any order.
+/// Verifies CHAP_N and CHAP_R. For mutual authentication, CHAP_I and CHAP_C accompany them, in any
+/// order.
 fn prove(
     challenge: &Challenge,
     keys: &[(Key, String)],
@@ -113,37 +114,43 @@ fn prove(
     reply: &mut Vec<u8>,
 ) -> Result<Authentication, String> {
     let value = |wanted: Key| {
-        let found = keys.iter().find(|(key, _)| *key == wanted);
-        found.map(|(_, value)| value.as_str())
+        let pair = keys.iter().find(|(key, _)| *key == wanted);
+        pair.map(|(_, value)| value.as_str())
     };
     let (Some(name), Some(response)) = (value(Key::ChapN), value(Key::ChapR)) else {
-        return Err("it did not send CHAP_N and CHAP_R".to_owned());
+        return Err("the initiator did not send CHAP_N and CHAP_R".to_owned());
     };
     let user = access.user(name);
     let proved = challenge.check(user.map(Credentials::secret), response);
     if proved.is_err() {
         let name: String = name.chars().take(64).collect();
         return Err(match user {
-            Some(_) => format!("its secret for CHAP user {name:?} is wrong"),
-            None => format!("there is no CHAP user {name:?}"),
+            Some(_) => format!("the initiator's secret for CHAP user {name:?} is wrong"),
+            None => format!("CHAP user {name:?} does not exist"),
         });
     }
     match (value(Key::ChapI), value(Key::ChapC), keys.len()) {
         (None, None, 2) => {}
-        (Some(identifier), Some(asked), 4) => {
-            let asked = Challenge::parse(challenge.algorithm(), identifier, asked)
-                .map_err(|_| "its challenge for mutual CHAP is malformed".to_owned())?;
+        (Some(identifier), Some(peer_challenge), 4) => {
+            let peer_challenge =
+                Challenge::parse(challenge.algorithm(), identifier, peer_challenge).map_err(
+                    |_| "the initiator's challenge for mutual CHAP is malformed".to_owned(),
+                )?;
             challenge
-                .check_reflection(&asked)
-                .map_err(|_| "it sent our own challenge back".to_owned())?;
+                .check_reflection(&peer_challenge)
+                .map_err(|_| "the initiator sent the target's own challenge back".to_owned())?;
             let own = access
                 .target
                 .as_ref()
-                .ok_or("it asks for mutual CHAP, and the target has no secret")?;
+                .ok_or("the initiator requests mutual CHAP, and the target has no secret")?;
             emit_pair(reply, Key::ChapN.name(), own.name());
-            emit_pair(reply, Key::ChapR.name(), &asked.answer(own.secret()));
+            emit_pair(
+                reply,
+                Key::ChapR.name(),
+                &peer_challenge.answer(own.secret()),
+            );
         }
-        _ => return Err("it sent unexpected CHAP keys".to_owned()),
+        _ => return Err("the initiator sent unexpected CHAP keys".to_owned()),
     }
     Ok(Authentication::Proved(name.to_owned()))
 }

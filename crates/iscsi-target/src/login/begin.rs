@@ -13,8 +13,8 @@ use crate::login::answer_final;
 use crate::login::budget::Origin;
 use crate::shared::Core;
 
-/// Begins the session of a login that waits for nothing more. The digests hold from the next PDU on
-/// in both directions.
+/// Begins the session of a login that no longer waits. The digests apply from the next PDU on, in
+/// both directions.
 pub(crate) fn begin_session(
     conn: &mut Connection,
     framer: &mut Framer,

@@ -1,7 +1,7 @@
 //! Bounds on logins in progress: their number and the text they hold, in total and per origin.
 //!
-//! An initiator that is not logged in yet has proved nothing, so no origin may keep others from
-//! logging in. Every login may hold a small share of text of its own; the rest comes out of a
+//! An initiator that is not logged in yet has not proved its identity, so no origin may keep others
+//! from logging in. Every login may hold a small amount of text. Text beyond that comes out of a
 //! common budget, of which one origin gets a part.
 
 use core::net::{IpAddr, Ipv6Addr};
@@ -11,14 +11,15 @@ use crate::config::Limits;
 
 /// Text that a login may always hold, bytes: several times what initiators send.
 const OWN_BYTES: usize = 4 << 10;
-/// Text that one login may hold, bytes: the longest text that is collected, and the answers to it.
+/// Text that one login may hold, bytes: the longest text that is collected, and its answers.
 const LOGIN_BYTES_MAX: usize = 128 << 10;
 /// Text beyond their own shares that all logins may hold, bytes.
 const COMMON_BYTES_MAX: usize = 64 << 20;
-/// The same for the logins of one origin.
+/// Text beyond their own shares that the logins of one origin may hold, bytes.
 const ORIGIN_BYTES_MAX: usize = 16 << 20;
 
-/// An IPv4 address, or the /64 network of an IPv6 address: one host may have all addresses of it.
+/// An IPv4 address, or the /64 network of an IPv6 address, because one host may own all addresses
+/// of such a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(IpAddr);
 
@@ -48,19 +49,19 @@ pub(crate) struct LoginBudget {
 }
 
 impl LoginBudget {
-    /// Counts a login if no bound is reached. `open` is the number of connections of any kind, also
-    /// those whose login is not in progress.
+    /// Counts a login if no bound is reached. `open` is the number of connections of any kind,
+    /// including those whose login is not in progress.
     #[must_use]
     pub(crate) fn begin(&mut self, origin: Origin, limits: &Limits, open: u32) -> bool {
-        let here = self.by_origin.get(&origin).map_or(0, |usage| usage.logins);
+        let origin_logins = self.by_origin.get(&origin).map_or(0, |usage| usage.logins);
         let left_by_others = limits
             .connections_max
-            .saturating_sub(open.saturating_sub(here));
-        // The last connection is for anyone: without it no address could log in.
+            .saturating_sub(open.saturating_sub(origin_logins));
+        // The last free connection is open to every origin. Otherwise none could log in.
         let share = (left_by_others - left_by_others.div_ceil(4)).max(1);
         let fits = open < limits.connections_max
             && self.all.logins < limits.logins_max
-            && here < limits.logins_per_address_max.min(share);
+            && origin_logins < limits.logins_per_address_max.min(share);
         if fits {
             self.all.logins += 1;
             self.by_origin.entry(origin).or_default().logins += 1;
@@ -68,36 +69,36 @@ impl LoginBudget {
         fits
     }
 
-    /// A login that held `before_bytes` holds `now_bytes`. Returns false, and changes nothing, if
-    /// that is too much.
+    /// Changes the text that a login holds from `before_bytes` to `now_bytes`. Returns false, and
+    /// changes nothing, if a bound is exceeded.
     #[must_use]
     pub(crate) fn hold(&mut self, origin: Origin, before_bytes: usize, now_bytes: usize) -> bool {
         let common = |bytes: usize| bytes.saturating_sub(OWN_BYTES);
         let (before, now) = (common(before_bytes), common(now_bytes));
-        let here = self.by_origin.entry(origin).or_default();
-        let (all_bytes, here_bytes) = (
+        let usage = self.by_origin.entry(origin).or_default();
+        let (all_bytes, origin_bytes) = (
             self.all.common_bytes - before + now,
-            here.common_bytes - before + now,
+            usage.common_bytes - before + now,
         );
         let fits = now <= before
             || now_bytes <= LOGIN_BYTES_MAX
                 && all_bytes <= COMMON_BYTES_MAX
-                && here_bytes <= ORIGIN_BYTES_MAX;
+                && origin_bytes <= ORIGIN_BYTES_MAX;
         if fits {
-            (self.all.common_bytes, here.common_bytes) = (all_bytes, here_bytes);
+            (self.all.common_bytes, usage.common_bytes) = (all_bytes, origin_bytes);
         }
         fits
     }
 
-    /// A login that held `held_bytes` has ended.
+    /// Removes a login that has ended and held `held_bytes`.
     pub(crate) fn end(&mut self, origin: Origin, held_bytes: usize) {
         let common = held_bytes.saturating_sub(OWN_BYTES);
         self.all.logins -= 1;
         self.all.common_bytes -= common;
-        if let Some(here) = self.by_origin.get_mut(&origin) {
-            here.logins -= 1;
-            here.common_bytes -= common;
-            if here.logins == 0 {
+        if let Some(usage) = self.by_origin.get_mut(&origin) {
+            usage.logins -= 1;
+            usage.common_bytes -= common;
+            if usage.logins == 0 {
                 self.by_origin.remove(&origin);
             }
         }
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn one_origin_leaves_others_their_part_and_every_login_its_own_share() {
+    fn one_origin_cannot_use_the_text_budget_of_others() {
         let mut budget = LoginBudget::default();
         let limits = Limits::default();
         let (greedy, good) = (origin("10.0.0.66"), origin("10.0.0.1"));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_counted_no_more() {
+    fn text_of_ended_logins_is_no_longer_counted() {
         let mut budget = LoginBudget::default();
         let peer = origin("2001:db8::1");
         let limits = Limits {

@@ -2,7 +2,7 @@
 //! transition to full feature phase.
 //!
 //! `authentication` proves the identity of an initiator; `access` decides what that initiator may
-//! do. An initiator that the access list refuses learns neither of sessions nor of the target's
+//! do. An initiator that the access list refuses learns nothing about sessions or the target's
 //! name.
 
 pub(crate) mod access;
@@ -24,7 +24,7 @@ use crate::connection::link::Link;
 use crate::shared::Core;
 use crate::shared::outbox::Effect;
 
-/// Version of RFC 7143's protocol.
+/// Protocol version of RFC 7143.
 const VERSION: u8 = 0;
 
 /// Serves a Login Request. On an error the login is refused with that status.
@@ -46,13 +46,13 @@ pub(crate) fn handle_request(
     }
     take_request(link, login, core, &request, text)?;
     if login.is_held() {
-        // Counted when it turns out that the login has to wait.
+        // The text is counted if the login turns out to wait.
         return Ok(());
     }
     hold_text(link, login, core)
 }
 
-/// Takes one request: collects its text and, once that is complete, answers it.
+/// Collects the text of one request and, once the text is complete, answers it.
 fn take_request(
     link: &mut Link,
     login: &mut Login,
@@ -73,8 +73,7 @@ fn take_request(
     collected.map_err(|_| LoginStatus::INITIATOR_ERROR)?;
     hold_text(link, login, core)?;
     if request.more {
-        // The rest of the keys is still to come: an empty answer requests it (RFC 7143 section
-        // 6.2).
+        // An empty answer requests the remaining keys (RFC 7143 section 6.2).
         answer(link, request, request.tsih, &[], Answer::Plain);
         return Ok(());
     }
@@ -104,7 +103,7 @@ pub(crate) fn hold_text(
     Ok(())
 }
 
-/// Takes the keys of a complete text; the answers are left in `reply`.
+/// Processes the keys of a complete text and appends the answers to `login.reply`.
 fn take_keys(link: &Link, login: &mut Login, core: &Core, text: &[u8]) -> Result<(), LoginStatus> {
     let negotiation = &mut login.negotiation;
     negotiation
@@ -139,7 +138,7 @@ fn take_keys(link: &Link, login: &mut Login, core: &Core, text: &[u8]) -> Result
     }
 }
 
-/// Takes the CHAP keys received, if CHAP was agreed on.
+/// Processes the CHAP keys received, if CHAP was agreed on.
 fn authenticate(login: &mut Login, core: &mut Core) -> Result<(), LoginStatus> {
     let agreed = login.negotiation.agreed().auth_method;
     if login.stage != Stage::SecurityNegotiation || agreed != Some(AuthMethod::Chap) {
@@ -154,7 +153,7 @@ fn authenticate(login: &mut Login, core: &mut Core) -> Result<(), LoginStatus> {
     )
 }
 
-/// Before the security stage is left or skipped: checks that this initiator may log in to this
+/// Checks, before the security stage is left or skipped, that this initiator may log in to this
 /// target.
 fn authorize(
     link: &Link,
@@ -203,7 +202,7 @@ fn reply(link: &mut Link, login: &mut Login, core: &mut Core, request: &LoginReq
     answer(link, request, tsih, &text, Answer::Stage(next_stage));
 }
 
-/// The flags of an answer.
+/// Flags of an answer.
 enum Answer {
     /// No flag.
     Plain,
@@ -235,14 +234,14 @@ fn answer(link: &mut Link, request: &LoginRequest, tsih: u16, text: &[u8], flags
     link.send(&header, text);
 }
 
-/// Answers the final request: full feature phase begins.
+/// Answers the final request, which begins full feature phase.
 fn answer_final(link: &mut Link, request: &LoginRequest, tsih: u16, text: &[u8]) {
     answer(link, request, tsih, text, Answer::Stage(request.next_stage));
 }
 
 /// Refuses a PDU other than Login Request before full feature phase. The first PDU of a connection
-/// gets no answer at all, so that a peer that does not speak iSCSI learns nothing and cannot have
-/// bytes of its choice sent back.
+/// gets no answer at all, so that a peer that does not speak iSCSI learns nothing and cannot make
+/// the target send bytes of its choice.
 pub(crate) fn refuse_other_pdu(link: &mut Link, login: Option<&Login>, core: &mut Core) {
     if login.is_some() {
         refuse(link, login, core, LoginStatus::INVALID_DURING_LOGIN);
@@ -251,7 +250,7 @@ pub(crate) fn refuse_other_pdu(link: &mut Link, login: Option<&Login>, core: &mu
     }
 }
 
-/// Answers a login with the status that refuses it (RFC 7143 section 11.13.5); the caller ends the
+/// Answers a login with the status that refuses it (RFC 7143 section 11.13.5). The caller ends the
 /// connection.
 pub(crate) fn refuse(link: &mut Link, login: Option<&Login>, core: &mut Core, status: LoginStatus) {
     let denied = [

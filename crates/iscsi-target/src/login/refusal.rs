@@ -1,11 +1,11 @@
-//! Refused logins, for the operator.
+//! Refused logins, kept for the operator.
 
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
 use hakaru_wire::iscsi::LoginStatus;
 
-/// Maximum number of refusals kept for the shell; further ones are only counted, so that a flood
+/// Maximum number of refusals kept for the shell. Further ones are only counted, so that a flood
 /// costs nothing.
 const KEPT_MAX: usize = 16;
 
@@ -41,22 +41,32 @@ impl Refusals {
     }
 }
 
-/// Returns the reason for a status.
+/// Returns the text that explains a status to the operator.
 pub(crate) fn reason_of(status: LoginStatus) -> &'static str {
     match status {
-        LoginStatus::AUTHENTICATION_FAILURE => "it must log in with CHAP as a known user",
-        LoginStatus::AUTHORIZATION_FAILURE => "no rule of the access list admits it",
-        LoginStatus::NOT_FOUND => "it asked for another target name",
-        LoginStatus::UNSUPPORTED_VERSION => "it speaks another version of iSCSI",
-        LoginStatus::TOO_MANY_CONNECTIONS => "it asked for a second connection of a session",
-        LoginStatus::MISSING_PARAMETER => "it did not send InitiatorName, or TargetName",
-        LoginStatus::SESSION_TYPE_NOT_SUPPORTED => "it asked for an unknown type of session",
-        LoginStatus::SESSION_DOES_NOT_EXIST => "it asked for a session that does not exist",
-        LoginStatus::INVALID_DURING_LOGIN => "it sent another PDU than a Login Request",
-        LoginStatus::SERVICE_UNAVAILABLE => {
-            "the target shuts down, or an earlier session of it does not end"
+        LoginStatus::AUTHENTICATION_FAILURE => {
+            "the initiator must log in with CHAP as a known user"
         }
-        LoginStatus::OUT_OF_RESOURCES => "too many sessions, or too much text of logins",
-        _ => "its Login Request breaks RFC 7143",
+        LoginStatus::AUTHORIZATION_FAILURE => "no rule of the access list admits the initiator",
+        LoginStatus::NOT_FOUND => "the initiator requested another target name",
+        LoginStatus::UNSUPPORTED_VERSION => "the initiator uses another version of iSCSI",
+        LoginStatus::TOO_MANY_CONNECTIONS => {
+            "the initiator requested a second connection of a session"
+        }
+        LoginStatus::MISSING_PARAMETER => "the initiator did not send InitiatorName or TargetName",
+        LoginStatus::SESSION_TYPE_NOT_SUPPORTED => {
+            "the initiator requested an unknown type of session"
+        }
+        LoginStatus::SESSION_DOES_NOT_EXIST => {
+            "the initiator requested a session that does not exist"
+        }
+        LoginStatus::INVALID_DURING_LOGIN => "the initiator sent a PDU other than a Login Request",
+        LoginStatus::SERVICE_UNAVAILABLE => {
+            "the target is shutting down, or an earlier session of the initiator does not end"
+        }
+        LoginStatus::OUT_OF_RESOURCES => {
+            "there are too many sessions, or logins hold too much text"
+        }
+        _ => "the Login Request violates RFC 7143",
     }
 }

@@ -13,13 +13,13 @@ use crate::login::authentication::Authentication;
 #[derive(Debug)]
 pub(crate) struct Login {
     pub(super) negotiation: Negotiation,
-    /// The first request: later ones must agree with it.
+    /// The first request. Later requests must agree with it.
     pub(super) first: LoginRequest,
     pub(super) stage: Stage,
     pub(super) authentication: Authentication,
     /// LUs that the initiator may see, once it is authorized.
     pub(super) rights: Option<Rights>,
-    /// Names were checked.
+    /// The names of initiator and target were checked.
     pub(super) identified: bool,
     pub(super) text: TextBuffer,
     /// Bytes of `text` and `reply`, as [`crate::login::budget`] counts them.
@@ -63,7 +63,7 @@ impl Login {
         self.negotiation.conclude();
     }
 
-    /// Name of the session that is about to begin on a portal.
+    /// Returns the name of the session that is about to begin on a portal.
     pub(crate) fn session_name(&self, portal: usize) -> SessionName {
         let declared = self.negotiation.declared();
         SessionName {

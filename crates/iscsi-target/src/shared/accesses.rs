@@ -1,4 +1,4 @@
-//! Accesses to LUs that wait for the storage, and those that it may end early.
+//! Accesses to LUs that wait for the storage, and accesses that it may end early.
 
 use std::collections::VecDeque;
 

@@ -1,24 +1,24 @@
 //! Actions that wait for the end of aborted tasks.
 //!
-//! A task that the storage executes cannot be recalled. It is marked aborted; the action that must
-//! follow its end (the answer to a task management function, the login that replaces its session)
-//! waits here, so that an aborted write never changes a block afterwards.
+//! A task that the storage executes cannot be recalled, so it is marked as aborted. The action that
+//! must follow its end (the answer to a task management function, the login that replaces its
+//! session) waits here, so that an aborted write never changes a block after the action.
 
 use hakaru_send_queue::Key;
 use hakaru_wire::iscsi::Itt;
 
 use crate::id::ConnectionId;
 
-/// The action that follows when the last of some tasks has ended.
+/// An action that follows the end of the last of a set of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterAbort {
-    /// A task management function is answered: function complete.
+    /// Answers a task management function with Function complete.
     Answer { connection: ConnectionId, itt: Itt },
-    /// The same, and every session ends.
+    /// Answers TARGET COLD RESET with Function complete and ends every session.
     ColdReset { connection: ConnectionId, itt: Itt },
-    /// A command that has aborted others ends.
+    /// Ends a command that has aborted others.
     FinishTask { task: Key },
-    /// A login that replaces an older session is completed.
+    /// Completes a login that replaces an older session.
     BeginSession { connection: ConnectionId },
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum AfterAbort {
 #[derive(Debug)]
 struct Barrier {
     tasks: Vec<Key>,
-    then: AfterAbort,
+    action: AfterAbort,
 }
 
 /// All waiting actions.
@@ -36,28 +36,28 @@ pub(crate) struct Barriers {
 }
 
 impl Barriers {
-    /// Has an action wait for the end of these tasks.
-    pub(crate) fn add(&mut self, tasks: Vec<Key>, then: AfterAbort) {
-        self.waiting.push(Barrier { tasks, then });
+    /// Makes an action wait for the end of these tasks.
+    pub(crate) fn add(&mut self, tasks: Vec<Key>, action: AfterAbort) {
+        self.waiting.push(Barrier { tasks, action });
     }
 
-    /// Whether an action waits.
-    pub(crate) fn has(&self, then: AfterAbort) -> bool {
-        self.waiting.iter().any(|barrier| barrier.then == then)
+    /// Whether this action waits.
+    pub(crate) fn has(&self, action: AfterAbort) -> bool {
+        self.waiting.iter().any(|barrier| barrier.action == action)
     }
 
     /// Drops an action.
-    pub(crate) fn cancel(&mut self, then: AfterAbort) {
-        self.waiting.retain(|barrier| barrier.then != then);
+    pub(crate) fn cancel(&mut self, action: AfterAbort) {
+        self.waiting.retain(|barrier| barrier.action != action);
     }
 
-    /// A task has ended: returns the actions that waited for nothing else.
+    /// Removes a task that has ended. Returns the actions that waited only for this task.
     pub(crate) fn end(&mut self, task: Key) -> Vec<AfterAbort> {
         let mut due = Vec::new();
         self.waiting.retain_mut(|barrier| {
             barrier.tasks.retain(|waited| *waited != task);
             if barrier.tasks.is_empty() {
-                due.push(barrier.then);
+                due.push(barrier.action);
             }
             !barrier.tasks.is_empty()
         });

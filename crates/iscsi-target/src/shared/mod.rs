@@ -23,8 +23,8 @@ use crate::login::budget::LoginBudget;
 use crate::login::refusal::Refusals;
 use crate::task::Task;
 
-/// State that all connections share. Code that runs for one connection takes it beside that
-/// connection; effects on other connections go through [`Outbox`].
+/// State that all connections share. Functions that serve one connection take that connection and
+/// this state; effects on other connections go through [`Outbox`].
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: TargetConfig,

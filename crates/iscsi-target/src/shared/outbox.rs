@@ -10,7 +10,7 @@ use hakaru_wire::iscsi::TaskManagementRequest;
 use crate::id::ConnectionId;
 use crate::shared::barriers::AfterAbort;
 
-/// An effect that reaches beyond the connection that caused it. The endpoint settles it before the
+/// An effect on connections other than the one that caused it. The endpoint settles it before the
 /// next PDU.
 #[derive(Debug)]
 pub(crate) enum Effect {
@@ -19,17 +19,17 @@ pub(crate) enum Effect {
         connection: ConnectionId,
         request: TaskManagementRequest,
     },
-    /// A login has requested full feature phase: an older session of its name ends first.
+    /// A login has requested full feature phase. An older session of the same name ends first.
     BeginSession { connection: ConnectionId },
-    /// A command has left notices for other nexuses in the device server. `resume`: the task that
-    /// continues with this outcome afterwards.
+    /// A command has left notices for other nexuses in the device server. `resume` is the task that
+    /// then continues with this outcome.
     Notify {
         connection: ConnectionId,
         resume: Option<(Key, Outcome)>,
     },
-    /// An operation has ended; the command that waited for it ends.
+    /// An operation has ended, and the command that waited for it ends.
     FinishTask { task: Key, verdict: Verdict },
-    /// The last of some aborted tasks has ended.
+    /// The last of a set of aborted tasks has ended.
     AfterAbort(AfterAbort),
 }
 
@@ -67,7 +67,7 @@ impl Outbox {
         self.freed || !self.effects.is_empty()
     }
 
-    /// Has deadlines checked at this time at the latest.
+    /// Schedules the check of deadlines at `at` or earlier.
     pub(crate) fn check_by(&mut self, at: Time) {
         self.next_check = self.next_check.min(at);
     }

@@ -1,8 +1,8 @@
 //! Tasks of ended sessions that the storage still executes.
 //!
-//! The same initiator may log in again before they end and send the same writes. Its new session
-//! must not begin before the old writes have taken effect, or an old write could overwrite a new
-//! one.
+//! The same initiator may log in again before these tasks end and send the same writes. Its new
+//! session must not begin before the old writes have taken effect, or an old write could overwrite
+//! a new one.
 
 use hakaru_send_queue::Key;
 
@@ -19,7 +19,7 @@ pub(crate) struct Remains {
 }
 
 impl Remains {
-    /// A session has ended and has left these tasks.
+    /// Adds the tasks of an ended session that the storage still executes.
     pub(crate) fn add(&mut self, name: SessionName, connection: ConnectionId, tasks: Vec<Key>) {
         if !tasks.is_empty() {
             self.by_name
@@ -30,17 +30,17 @@ impl Remains {
         }
     }
 
-    /// A task of `connection` has ended.
+    /// Removes a task of `connection` that has ended.
     pub(crate) fn remove(&mut self, connection: ConnectionId, task: Key) {
         let Some((name, tasks)) = self.by_connection.get_mut(&connection) else {
             return;
         };
-        tasks.retain(|left| *left != task);
+        tasks.retain(|remaining| *remaining != task);
         if !tasks.is_empty() {
             return;
         }
         if let Some(connections) = self.by_name.get_mut(name) {
-            connections.retain(|left| *left != connection);
+            connections.retain(|remaining| *remaining != connection);
             if connections.is_empty() {
                 self.by_name.remove(name);
             }
@@ -48,7 +48,7 @@ impl Remains {
         self.by_connection.remove(&connection);
     }
 
-    /// Returns the tasks that sessions of this initiator have left.
+    /// Returns the remaining tasks of ended sessions of this name.
     pub(crate) fn of(&self, name: &SessionName) -> Vec<Key> {
         let connections = self.by_name.get(name).into_iter().flatten();
         connections

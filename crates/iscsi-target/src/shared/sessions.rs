@@ -13,7 +13,7 @@ const OWED_MAX: usize = 4096;
 #[derive(Debug, Default)]
 struct OwedAttentions {
     names: HashSet<SessionName>,
-    /// There were too many names to remember: every session gets the condition. A superfluous
+    /// There were too many names to remember, so every session gets the condition. A superfluous
     /// condition is harmless, a missing one is not.
     everyone: bool,
 }
@@ -38,7 +38,8 @@ impl Sessions {
         }
     }
 
-    /// Whether a new session gets the unit attention condition of a reset.
+    /// Returns whether a new session gets the unit attention condition of a reset, and forgets the
+    /// condition.
     pub(crate) fn take_owed_attention(&mut self, name: &SessionName) -> bool {
         self.owed.names.remove(name) || self.owed.everyone
     }

@@ -9,8 +9,8 @@ use crate::shared::outbox::Effect;
 use crate::task::Stage;
 use crate::task::answer::remove_task;
 
-/// Ends a task without an answer. Returns true if the storage still executes it: then its end is
-/// still to come. `conn`: its connection, while that has a session.
+/// Ends a task without an answer. Returns true if the storage still executes the task, which then
+/// ends later. `conn` is its connection, if that still has a session.
 pub(crate) fn abort(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) -> bool {
     let Some(stage) = core.tasks.get(key).map(|task| task.stage) else {
         return false;
@@ -63,7 +63,7 @@ pub(crate) fn abort_session(conn: &mut Active<'_>, core: &mut Core) -> Vec<Key> 
     core::mem::take(&mut conn.session.aborted)
 }
 
-/// The storage has ended an aborted task.
+/// Removes an aborted task that the storage has ended, and queues the actions that waited for it.
 pub(crate) fn finish_aborted(mut conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) {
     let Some(task) = remove_task(conn.as_deref_mut(), core, key) else {
         return;

@@ -12,7 +12,8 @@ use crate::connection::link::Link;
 use crate::shared::Core;
 use crate::task::{Access, Ended};
 
-/// Removes a task and frees everything it holds. `conn`: its connection, while that has a session.
+/// Removes a task and frees everything it holds. `conn` is its connection, if that still has a
+/// session.
 pub(crate) fn remove_task(
     conn: Option<&mut Active<'_>>,
     core: &mut Core,
@@ -109,7 +110,7 @@ pub(crate) fn send_good(link: &mut Link, itt: Itt, residual: Residual, r2ts: u32
     send_response(link, itt, good, SenseFormat::Fixed, residual, r2ts);
 }
 
-/// Queues a SCSI Response. `r2ts`: R2Ts sent for the task.
+/// Queues a SCSI Response. `r2ts` is the number of R2Ts sent for the task.
 pub(crate) fn send_response(
     link: &mut Link,
     itt: Itt,
@@ -167,15 +168,15 @@ impl DataIn {
         self.cut(conn, 4, Link::send_buffer_part);
     }
 
-    /// Sends a copy.
+    /// Sends a copy of `data`.
     pub(crate) fn send_copy(&self, conn: &mut Active<'_>, data: &[u8]) {
         self.cut(conn, 4, |link, start, length, _| {
             link.send_data(&data[start as usize..][..length as usize])
         });
     }
 
-    /// Queues the headers, and has `send` queue each data segment: `(start, length, last)`.
-    /// Segments are multiples of `unit` bytes, except the last.
+    /// Queues the headers and calls `send(link, start, length, last)` to queue each data segment.
+    /// Segments except the last are multiples of `unit` bytes.
     fn cut(
         &self,
         conn: &mut Active<'_>,
@@ -188,10 +189,10 @@ impl DataIn {
             parameters.max_burst_length,
             parameters.peer_max_recv_data_segment_length,
         );
-        let whole_max = max_burst.min(peer_max);
-        let (burst_max, segment_max) = if self.length_bytes <= whole_max {
+        let single_max = max_burst.min(peer_max);
+        let (burst_max, segment_max) = if self.length_bytes <= single_max {
             // One PDU, as for most reads.
-            (whole_max, whole_max)
+            (single_max, single_max)
         } else {
             let burst_max = (max_burst / unit * unit).max(unit);
             (burst_max, (peer_max / unit * unit).clamp(unit, burst_max))

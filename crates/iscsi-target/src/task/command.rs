@@ -1,7 +1,7 @@
 //! SCSI Command PDUs: admission, execution by the device server, and the first step of the outcome.
 
 use hakaru_scsi_device::{
-    Directions, Io, IoId, IoOp, Job, OtherLength, Outcome, Verdict, WRONG_DIRECTION,
+    Directions, Io, IoId, IoOp, Job, LengthMismatch, Outcome, Verdict, WRONG_DIRECTION,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, RejectReason, Residual, ScsiCommand, ahs};
@@ -17,7 +17,7 @@ use crate::task::read::start_read;
 use crate::task::write::advance_write;
 use crate::task::{Access, Inbound, Stage, Task};
 
-/// Serves a SCSI command; the payload is its immediate data.
+/// Serves a SCSI command. The payload of the PDU is its immediate data.
 pub(crate) fn scsi_command(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -51,13 +51,13 @@ pub(crate) fn scsi_command(
         Some(verdict) if !matches!(outcome, Outcome::End(Verdict::Check(_))) => {
             end_early(conn, core, now, &command, verdict);
         }
-        _ => carry_out(conn, core, now, &command, outcome, &mut pdu.payload),
+        _ => apply_outcome(conn, core, now, &command, outcome, &mut pdu.payload),
     }
     Ok(())
 }
 
-/// Takes the first step of a command's outcome.
-fn carry_out(
+/// Begins the work that the outcome of a command requires.
+fn apply_outcome(
     conn: &mut Active<'_>,
     core: &mut Core,
     now: Time,
@@ -113,12 +113,12 @@ fn carry_out(
         }
         Outcome::Data if !command.write => send_parameter_data(conn, core, command),
         Outcome::End(verdict) => end_early(conn, core, now, command, verdict),
-        // The initiator has prepared for a write and has no buffer for data: nothing moves.
+        // The initiator has prepared for a write and has no buffer for data, so no data moves.
         Outcome::Read { .. } | Outcome::Data => {
             let verdict = Verdict::Status(Status::GOOD);
             end_early(conn, core, now, command, verdict);
         }
-        // Data is still to come for a command that takes none.
+        // The initiator announces data for a command that takes none.
         _ => end_early(conn, core, now, command, Verdict::Check(WRONG_DIRECTION)),
     }
 }
@@ -221,7 +221,7 @@ fn start_flush(conn: &mut Active<'_>, core: &mut Core, command: &ScsiCommand, mu
     });
 }
 
-/// Begins a command that takes data of the initiator.
+/// Begins a command that takes data from the initiator.
 fn start_write(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -233,7 +233,7 @@ fn start_write(
         task.expected_bytes = 0;
     }
     let access_bytes = task.access.bytes();
-    // A missing parameter list is a parameter list that is too short.
+    // A missing parameter list counts as a parameter list that is too short.
     let takes_list = matches!(task.access, Access::Parameters { .. });
     if task.expected_bytes.min(access_bytes) == 0 && command.is_final && !takes_list {
         return finish_without_io(conn, command, task.expected_bytes, access_bytes);
@@ -241,7 +241,7 @@ fn start_write(
     collect(conn, core, command, task, access_bytes, payload);
 }
 
-/// Receives `wanted_bytes` from the initiator, then continues.
+/// Receives `wanted_bytes` from the initiator, then continues the command.
 fn collect(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -257,8 +257,8 @@ fn collect(
     advance_write(conn, core, key);
 }
 
-/// Begins an operation without a parameter list. `waiting`: the task that is answered at its end;
-/// `None` answers the command at once.
+/// Begins an operation of a command without a parameter list. `waiting` is the task that is
+/// answered at the end of the operation; `None` answers the command at once.
 fn start_operation_of(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -277,7 +277,7 @@ fn start_operation_of(
     start_operation(core, job, Some(key));
 }
 
-/// Ends a command that moves nothing.
+/// Ends a command that moves no data.
 fn finish_without_io(
     conn: &mut Active<'_>,
     command: &ScsiCommand,
@@ -288,14 +288,14 @@ fn finish_without_io(
     send_good(conn.link, command.itt, residual, 0);
 }
 
-/// Checks whether the initiator sends what the program takes.
+/// Checks that the initiator sends as much data as the program takes.
 fn check_length(command: &ScsiCommand, job: &Job) -> Result<(), Sense> {
     let (expected, wanted) = (command.expected_data_transfer_length, job.data_out_bytes);
     if wanted > 0 && (!command.write || command.read) {
         return Err(WRONG_DIRECTION);
     }
-    match job.other_length {
-        OtherLength::Refuse if expected != wanted => Err(Sense::INVALID_FIELD_IN_CDB),
+    match job.length_mismatch {
+        LengthMismatch::Refuse if expected != wanted => Err(Sense::INVALID_FIELD_IN_CDB),
         _ => Ok(()),
     }
 }

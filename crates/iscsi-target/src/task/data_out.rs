@@ -15,7 +15,7 @@ use crate::task::answer::finish;
 use crate::task::write::advance_write;
 use crate::task::{Stage, Task, transfer_tag};
 
-/// A Data-Out PDU begins: checks it against the request for it, and determines how much of it is
+/// Checks a Data-Out PDU that begins against its request, and determines how much of its data is
 /// kept. Data of a task that was aborted or refused is discarded.
 pub(crate) fn begin_data_out(conn: &mut Active<'_>, core: &mut Core, bhs: &Bhs) {
     let Some(key) = conn.session.tasks.get(bhs.itt()) else {
@@ -37,7 +37,7 @@ pub(crate) fn begin_data_out(conn: &mut Active<'_>, core: &mut Core, bhs: &Bhs) 
                 let verdict = Verdict::Check(fault.sense);
                 task.verdict = Some(verdict);
                 if !fault.in_sequence {
-                    // No sequence of the task has room for the PDU: it is rejected and the task
+                    // No sequence of the task has room for the PDU, so it is rejected and the task
                     // ends at once.
                     reject(conn.link, core, RejectReason::InvalidPduField, bhs);
                     finish(conn, core, key, verdict);
@@ -55,7 +55,7 @@ pub(crate) fn begin_data_out(conn: &mut Active<'_>, core: &mut Core, bhs: &Bhs) 
     conn.link.sink = Sink::Task { task: key, keep };
 }
 
-/// A Data-Out PDU is complete. `task`: the task that it belongs to, if any.
+/// Handles a complete Data-Out PDU. `task` is the task that it belongs to, if any.
 pub(crate) fn end_data_out(
     conn: &mut Active<'_>,
     core: &mut Core,
@@ -77,8 +77,8 @@ pub(crate) fn end_data_out(
     task.active = now;
     let inbound = &mut task.inbound;
     if !digest_ok {
-        // RFC 7143 section 7.8: with a verdict none of its data is used, and the task ends once all
-        // of it was received.
+        // A task with a verdict uses none of its data and ends once all data was received (RFC 7143
+        // section 7.8).
         task.verdict
             .get_or_insert(Verdict::Check(Sense::PROTOCOL_SERVICE_CRC_ERROR));
     }
@@ -100,7 +100,7 @@ pub(crate) fn end_data_out(
 /// A defect of a Data-Out PDU.
 struct Fault {
     sense: Sense,
-    /// The PDU belongs to a sequence, whose F bit is still to come.
+    /// The PDU belongs to a sequence whose F bit was not received yet.
     in_sequence: bool,
 }
 

@@ -21,9 +21,9 @@ use crate::id::ConnectionId;
 /// Event that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Data of the initiator.
+    /// Data from the initiator.
     DataOut,
-    /// Room in the write budget; then R2Ts go out.
+    /// Room in the write budget, before R2Ts are sent.
     Budget,
     /// Room in the send queue of the connection.
     Transmit,
@@ -31,11 +31,11 @@ pub(crate) enum Stage {
     Range,
     /// The end of an operation that the command began (SANITIZE).
     Operation,
-    /// The storage.
+    /// The result of the storage.
     Io,
-    /// The storage; the task was aborted and gets no status.
+    /// The result of the storage for an aborted task, which gets no status.
     Aborted,
-    /// The end of tasks that it has aborted.
+    /// The end of the tasks that this task has aborted.
     Barrier,
 }
 
@@ -59,11 +59,12 @@ pub(crate) enum Access {
     Parameters { length_bytes: u32 },
     /// Stores the LU's reservations; the parameter list had this many bytes.
     Keep { length_bytes: u32 },
-    /// Several accesses ([`Task::job`]), after this many bytes of the initiator.
+    /// Executes several accesses ([`Task::job`]) after receiving this many bytes from the
+    /// initiator.
     Program { data_out_bytes: u32 },
-    /// A program of the LU, not of a command: no initiator waits for it or can abort it.
+    /// Executes a program of the LU, not of a command. No initiator waits for it or can abort it.
     Operation,
-    /// None: the command is refused, and only discards the data that is still in flight.
+    /// No access. The command is refused and only discards the data that is still in flight.
     Nothing,
 }
 
@@ -71,11 +72,11 @@ pub(crate) enum Access {
 /// (DataPDUInOrder and DataSequenceInOrder are Yes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inbound {
-    /// Bytes the command can use; the rest is discarded.
+    /// Bytes the command can use; further bytes are discarded.
     pub(crate) wanted_bytes: u32,
     /// Offset in the initiator's buffer up to which data was received.
     pub(crate) next_offset: u32,
-    /// Unsolicited Data-Out PDUs are still to come.
+    /// Further unsolicited Data-Out PDUs are expected.
     pub(crate) unsolicited_open: bool,
     /// Next DataSN of the current sequence.
     pub(crate) data_sn: u32,
@@ -88,7 +89,7 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    /// Data-Out of a command of which `wanted_bytes` are used.
+    /// Creates the state of the Data-Out of a command that uses `wanted_bytes` of its data.
     pub(crate) fn of(command: &ScsiCommand, wanted_bytes: u32) -> Self {
         Self {
             wanted_bytes,
@@ -125,7 +126,7 @@ pub(crate) struct Task {
     pub(crate) cdb: [u8; 16],
     pub(crate) access: Access,
     pub(crate) stage: Stage,
-    /// Time at which it began, or data for it was last received.
+    /// Time at which the task began, or at which it last received data.
     pub(crate) active: Time,
     pub(crate) inbound: Inbound,
     /// Data received so far.
@@ -134,7 +135,7 @@ pub(crate) struct Task {
     pub(crate) reserved_bytes: u32,
     /// Bytes requested from the storage that it returns in a buffer.
     pub(crate) copying_bytes: u32,
-    /// Status of the task, if it is certain before all data was received.
+    /// Status of the task, if it is known before all data was received.
     pub(crate) verdict: Option<Verdict>,
     /// The accesses of [`Access::Program`] and [`Access::Operation`].
     pub(crate) job: Option<Box<Job>>,
@@ -154,7 +155,8 @@ pub(crate) struct Ended {
 }
 
 impl Access {
-    /// Bytes it moves, regardless of the initiator's expectation.
+    /// Returns the number of bytes that the access moves, regardless of the initiator's
+    /// expectation.
     pub(crate) fn bytes(self) -> u32 {
         match self {
             Access::Read { length_bytes, .. }
@@ -230,13 +232,13 @@ impl Task {
         }
     }
 
-    /// Returns its buffer to the pool and its reservation to the write budget.
+    /// Returns the task's buffer to the pool and its reservation to the write budget.
     pub(crate) fn release(&mut self, buffers: &mut Buffers) {
         buffers.release(self.reserved_bytes.into());
         buffers.give(core::mem::take(&mut self.data));
     }
 
-    /// The blocks that its current access writes.
+    /// Returns the blocks that the current access of the task writes.
     pub(crate) fn writing(&self) -> Option<Claim> {
         let (lu, extent) = match (self.access, self.job.as_deref()) {
             (
@@ -275,15 +277,15 @@ impl Task {
         }
     }
 
-    /// Whether data of the initiator is still to come.
+    /// Whether further data from the initiator is expected.
     pub(crate) fn awaits_data(&self) -> bool {
         self.inbound.unsolicited_open || self.inbound.bursts_done < self.inbound.r2ts
     }
 }
 
-/// Returns the Target Transfer Tag of a task's R2T: task and low byte of the R2TSN, so that data
-/// for an earlier R2T is recognized. Never the reserved tag, because no slab grows to 2^24 - 1
-/// tasks.
+/// Returns the Target Transfer Tag of a task's R2T. It consists of the task's index and the low
+/// byte of the R2TSN, so that data for an earlier R2T is recognised. It is never the reserved tag,
+/// because no slab grows to 2^24 - 1 tasks.
 pub(crate) fn transfer_tag(task: Key, r2t: u32) -> Ttt {
     Ttt((task.index << 8) | (r2t & 0xff))
 }
@@ -293,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bursts_tile_the_wanted_data_behind_the_unsolicited_data() {
+    fn bursts_tile_the_wanted_data_after_the_unsolicited_data() {
         let inbound = Inbound {
             wanted_bytes: 1000,
             solicited_from: 100,

@@ -13,13 +13,13 @@ use crate::task::program::start_operation;
 use crate::task::read::begin_program;
 use crate::task::{Access, Stage};
 
-/// The parameter list of a command was received.
-pub(crate) fn take_list(conn: &mut Active<'_>, core: &mut Core, key: Key) {
+/// Executes a command whose parameter list was received.
+pub(crate) fn execute_with_list(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
     };
     let list = core::mem::take(&mut task.data);
-    // The end of this task is not among those that it may wait for.
+    // A task that waits for the end of aborted tasks does not wait for its own.
     task.stage = Stage::Io;
     let nexus = &mut conn.session.device;
     let outcome = core
@@ -53,7 +53,7 @@ pub(crate) fn resume(conn: &mut Active<'_>, core: &mut Core, key: Key, outcome: 
         Outcome::End(verdict) => {
             task.stage = Stage::Barrier;
             return match verdict {
-                Verdict::Status(Status::GOOD) => finish_when_alone(conn, core, key),
+                Verdict::Status(Status::GOOD) => finish_after_aborts(conn, core, key),
                 _ => finish(conn, core, key, verdict),
             };
         }
@@ -73,7 +73,7 @@ pub(crate) fn resume(conn: &mut Active<'_>, core: &mut Core, key: Key, outcome: 
     });
 }
 
-/// A command with a parameter list begins an operation.
+/// Begins the operation of a command with a parameter list.
 fn resume_operation(conn: &mut Active<'_>, core: &mut Core, key: Key, job: Job, immediate: bool) {
     if immediate {
         finish(conn, core, key, Verdict::Status(Status::GOOD));
@@ -85,10 +85,10 @@ fn resume_operation(conn: &mut Active<'_>, core: &mut Core, key: Key, job: Job, 
     start_operation(core, job, Some(key));
 }
 
-/// The storage has stored the reservations, or has failed to: ends the command.
+/// Ends a command whose reservations the storage has stored, or has failed to store.
 pub(crate) fn finish_keeping(conn: &mut Active<'_>, core: &mut Core, key: Key, result: &IoResult) {
     if end_keeping(core, key, result) {
-        finish_when_alone(conn, core, key);
+        finish_after_aborts(conn, core, key);
     } else {
         let verdict = Verdict::Check(Sense::INTERNAL_TARGET_FAILURE);
         finish(conn, core, key, verdict);
@@ -97,8 +97,8 @@ pub(crate) fn finish_keeping(conn: &mut Active<'_>, core: &mut Core, key: Key, r
     }
 }
 
-/// The storage has stored the reservations, or has failed to: then they are as before. Returns
-/// which.
+/// Applies the reservations if the storage has stored them, or keeps the previous ones if it has
+/// failed. Returns true if they were stored.
 pub(crate) fn end_keeping(core: &mut Core, key: Key, result: &IoResult) -> bool {
     let done = *result == IoResult::Done;
     let lu = core.tasks.get(key).map(|task| task.lu);
@@ -108,8 +108,8 @@ pub(crate) fn end_keeping(core: &mut Core, key: Key, result: &IoResult) -> bool 
     done
 }
 
-/// Ends a task with GOOD, as soon as the storage has ended the tasks that it has aborted.
-pub(crate) fn finish_when_alone(conn: &mut Active<'_>, core: &mut Core, key: Key) {
+/// Ends a task with GOOD as soon as the storage has ended the tasks that this task has aborted.
+pub(crate) fn finish_after_aborts(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
     };

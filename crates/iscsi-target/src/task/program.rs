@@ -1,12 +1,13 @@
-//! Commands of several accesses: their programs, and operations that continue after their command.
+//! Programs of commands with several accesses, and operations that continue after their command.
 //!
-//! A program waits for the initiator's data, for room for what it reads (`Stage::Transmit`) and for
-//! its range (`Stage::Range`); then it executes access by access and ends with a status. The
-//! functions here take the connection as an option: an operation has none.
+//! A program waits for the initiator's data, for room for the data that it reads
+//! (`Stage::Transmit`) and for its range (`Stage::Range`). It then executes its accesses in
+//! sequence and ends with a status. The functions here take the connection as an option, because an
+//! operation has none.
 
 use hakaru_scsi_device::{
-    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Program, Step, Verdict,
-    Workplace, work_bytes,
+    Answer, Claim, CopyResult, Extent, Io, IoId, IoOp, IoResult, Job, Program, Step, StepContext,
+    Verdict, work_bytes,
 };
 use hakaru_send_queue::Key;
 use hakaru_wire::iscsi::Residual;
@@ -19,7 +20,7 @@ use crate::task::answer::{DataIn, failure_sense, finish, remove_task, send_good}
 use crate::task::{Access, Stage, Task};
 
 /// Begins an operation, which continues when its command is answered, aborted or forgotten.
-/// `waiting`: the task that is answered at its end.
+/// `waiting` is the task that is answered at the end of the operation.
 pub(crate) fn start_operation(core: &mut Core, job: Job, waiting: Option<Key>) {
     if let Some(unit) = core.device.units.get_mut(job.lu) {
         unit.begin_operation(waiting);
@@ -45,19 +46,20 @@ pub(crate) fn claim(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) {
     }
 }
 
-/// Whether no command writes there, holds it, or waits for it among the first `before`.
+/// Whether a command may hold a range: no other command writes in it, holds it, or is among the
+/// first `before` that wait for it.
 pub(crate) fn may_hold(core: &Core, claim: &Claim, before: usize) -> bool {
     let overlaps = |task: &Task| task.writing().is_some_and(|other| other.overlaps(claim));
     core.ranges.is_free(claim, before) && !core.tasks.iter().any(|(_, task)| overlaps(task))
 }
 
-/// A program holds its range from now on, and begins.
+/// Marks the range of a program as held, and begins the program.
 pub(crate) fn hold(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, claim: Claim) {
     core.ranges.hold(key, claim);
     advance(conn, core, key, Answer::Begin);
 }
 
-/// Has a task wait for a range.
+/// Makes a task wait for a range.
 pub(crate) fn wait_for_range(core: &mut Core, key: Key, claim: Claim) {
     if let Some(task) = core.tasks.get_mut(key) {
         task.stage = Stage::Range;
@@ -65,7 +67,7 @@ pub(crate) fn wait_for_range(core: &mut Core, key: Key, claim: Claim) {
     core.ranges.wait(key, claim);
 }
 
-/// An access of a program ended.
+/// Handles the result of an access of a program.
 pub(crate) fn handle_step_done(
     conn: Option<&mut Active<'_>>,
     core: &mut Core,
@@ -96,7 +98,7 @@ pub(crate) fn handle_step_done(
             let verdict = Verdict::Check(failure_sense(failure));
             return end_program(conn, core, key, verdict);
         }
-        // A program requests neither.
+        // A program never requests data in place or of another length.
         IoResult::ReadInPlace | IoResult::ReadData(_) => {
             let verdict = Verdict::Check(Sense::INTERNAL_TARGET_FAILURE);
             return end_program(conn, core, key, verdict);
@@ -105,7 +107,7 @@ pub(crate) fn handle_step_done(
     advance(conn, core, key, answer);
 }
 
-/// Takes a program to its next access, or to its end.
+/// Advances a program to its next access or to its end.
 fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Answer) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
@@ -114,21 +116,21 @@ fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Ans
     let Some(job) = task.job.as_mut() else {
         return;
     };
-    let mut workplace = Workplace {
+    let mut context = StepContext {
         lu,
         data: &mut task.data,
         buffers: &mut core.buffers,
     };
-    // Progress of the accesses that are done.
+    // Progress of the accesses that have ended.
     let (progress, exclusive) = (job.program.progress(), job.exclusive.is_some());
-    let step = job.program.step(&mut workplace, answer);
+    let step = job.program.step(&mut context, answer);
     if task.access == Access::Operation
         && let Some(unit) = core.device.units.get_mut(lu)
     {
         unit.set_progress(progress);
     }
     match step {
-        Step::Ask(lu, op) => {
+        Step::Access(lu, op) => {
             if let Some(extent) = written_by(&op) {
                 let claim = Claim { lu, extent };
                 // A program that holds its range may write there.
@@ -137,15 +139,22 @@ fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Ans
                     return wait_for_range(core, key, claim);
                 }
             }
-            ask(conn, core, key, lu, op);
+            request_access(conn, core, key, lu, op);
         }
         Step::End(verdict) => end_program(conn, core, key, verdict),
         Step::Data(data) => send_step_data(conn, core, key, data),
     }
 }
 
-/// Passes an access to the storage, unless its LU was removed or shrunk after the program began.
-pub(crate) fn ask(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, lu: u8, op: IoOp) {
+/// Passes an access to the storage. The program ends if its LU was removed or shrunk after the
+/// program began.
+pub(crate) fn request_access(
+    conn: Option<&mut Active<'_>>,
+    core: &mut Core,
+    key: Key,
+    lu: u8,
+    op: IoOp,
+) {
     if let Err(sense) = check_range(core, lu, &op) {
         return end_program(conn, core, key, Verdict::Check(sense));
     }
@@ -220,7 +229,7 @@ fn end_program(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, verdict
     finish(conn, core, key, verdict);
 }
 
-/// An operation has ended, and with it the command that waited for it.
+/// Ends an operation and the command that waits for it.
 fn end_operation(core: &mut Core, lu: u8, verdict: Verdict) {
     let good = verdict == Verdict::Status(Status::GOOD);
     let unit = core.device.units.get_mut(lu);
@@ -263,8 +272,8 @@ fn written_by(op: &IoOp) -> Option<Extent> {
             length_bytes: data.len() as u64,
         }),
         IoOp::WriteSame { range, .. } => Some(*range),
-        // From the first to the last range with the blocks between: a command may wait without
-        // need, but none fails to wait.
+        // The extent spans the first to the last range, including the blocks between. A command may
+        // therefore wait unnecessarily, but it never fails to wait.
         IoOp::Unmap { ranges } => {
             let begin = ranges.iter().map(|range| range.offset_bytes).min()?;
             let end = ranges

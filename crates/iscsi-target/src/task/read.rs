@@ -1,4 +1,4 @@
-//! Commands that read: they wait for room in the send queue of their connection, then for the
+//! Commands that read. They wait for room in the send queue of their connection, then for the
 //! storage.
 
 use hakaru_scsi_device::{Io, IoId, IoOp, LogicalUnit};
@@ -36,14 +36,15 @@ pub(crate) fn start_read(
     if conn.session.waiting.is_empty() && conn.may_read(core.config.limits.transmit_bytes_max) {
         core.accesses
             .ready
-            .push_back(ask_read(conn, unit, key, task, range));
+            .push_back(request_read(conn, unit, key, task, range));
     } else {
         conn.session.waiting.push_back(key);
         start_waiting(conn, core);
     }
 }
 
-/// Begins a program that has its data: reserves room for the data that it reads.
+/// Begins a program that has received its data. A program that reads first waits for room in the
+/// send queue.
 pub(crate) fn begin_program(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
@@ -74,7 +75,7 @@ pub(crate) fn start_waiting(conn: &mut Active<'_>, core: &mut Core) {
             if let Some(unit) = core.device.units.get(task.lu) {
                 core.accesses
                     .ready
-                    .push_back(ask_read(conn, unit, key, task, range));
+                    .push_back(request_read(conn, unit, key, task, range));
             }
         } else {
             let reads_bytes = task.job.as_ref().map_or(0, |job| job.reads_bytes);
@@ -85,8 +86,8 @@ pub(crate) fn start_waiting(conn: &mut Active<'_>, core: &mut Core) {
     }
 }
 
-/// Returns the access of a task that reads.
-fn ask_read(
+/// Moves a task that reads to `Stage::Io` and returns its access.
+fn request_read(
     conn: &mut Active<'_>,
     unit: &LogicalUnit,
     key: Key,
@@ -95,7 +96,7 @@ fn ask_read(
 ) -> Io {
     task.stage = Stage::Io;
     let (offset_bytes, length_bytes) = range;
-    // Only as much as will be sent, in whole blocks.
+    // Read only as much as will be sent, in whole blocks.
     let length_bytes = if task.expected_bytes < length_bytes {
         task.expected_bytes.next_multiple_of(unit.block_bytes)
     } else {

@@ -1,5 +1,5 @@
-//! A session's tasks by Initiator Task Tag: an open table with linear probing. Every command is
-//! looked up, inserted and removed here; the table of our own is kept for `make bench`
+//! A session's tasks by Initiator Task Tag: a hash table with open addressing and linear probing.
+//! Every command is looked up, inserted and removed here. The custom table is kept for `make bench`
 //! array_4k_depth32_iops.
 //!
 //! Initiators choose their tags. An initiator that picks colliding tags slows down only its own
@@ -11,7 +11,7 @@ use hakaru_wire::iscsi::Itt;
 /// Slots of the smallest table.
 const SLOTS_MIN: usize = 16;
 
-/// An empty slot: no task has the reserved tag.
+/// Value of an empty slot. No task has the reserved tag.
 const EMPTY: (Itt, Key) = (
     Itt::RESERVED,
     Key {
@@ -20,11 +20,11 @@ const EMPTY: (Itt, Key) = (
     },
 );
 
-/// ITT → task.
+/// Maps Initiator Task Tags to tasks.
 #[derive(Debug, Default)]
 pub(crate) struct TaskTags {
-    /// No slots, or a power of two that is at least twice the number of tasks: an empty slot ends
-    /// every search.
+    /// The number of slots is 0, or a power of two that is at least twice the number of tasks, so
+    /// that an empty slot ends every search.
     slots: Vec<(Itt, Key)>,
     /// 64 less the binary logarithm of the number of slots.
     shift: u32,
@@ -44,10 +44,10 @@ impl TaskTags {
         self.place(itt).map(|place| self.slots[place].1)
     }
 
-    /// The tasks, in no order.
+    /// Returns the tasks in unspecified order.
     pub(crate) fn tasks(&self) -> impl Iterator<Item = Key> {
-        let taken = self.slots.iter().filter(|(tag, _)| *tag != Itt::RESERVED);
-        taken.map(|(_, key)| *key)
+        let occupied = self.slots.iter().filter(|(tag, _)| *tag != Itt::RESERVED);
+        occupied.map(|(_, key)| *key)
     }
 
     /// Inserts a tag that is not in the table.
@@ -91,8 +91,8 @@ impl TaskTags {
         }
     }
 
-    /// Returns the slot at which the search for a tag begins: by multiplication with 2^64 / φ
-    /// (Knuth).
+    /// Returns the slot at which the search for a tag begins, by multiplicative hashing with 2^64 /
+    /// φ (Knuth).
     fn first(&self, itt: Itt) -> usize {
         (u64::from(itt.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
@@ -111,9 +111,9 @@ impl TaskTags {
 
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(SLOTS_MIN);
-        let before = core::mem::replace(&mut self.slots, vec![EMPTY; slots]);
+        let old_slots = core::mem::replace(&mut self.slots, vec![EMPTY; slots]);
         self.shift = u64::BITS - slots.trailing_zeros();
-        for (itt, key) in before {
+        for (itt, key) in old_slots {
             if itt != Itt::RESERVED {
                 self.put(itt, key);
             }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reserved_tag_is_never_there() {
+    fn the_reserved_tag_is_never_in_the_table() {
         let mut tags = TaskTags::default();
         assert!(!tags.contains(Itt::RESERVED));
         tags.insert(Itt(1), key(1));

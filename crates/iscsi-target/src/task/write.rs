@@ -1,8 +1,9 @@
-//! Commands that take data of the initiator: write budget, R2Ts, and the start of the access.
+//! Commands that take data from the initiator: write budget, R2Ts, and the start of the access.
 //!
-//! A write reserves its budget, receives unsolicited data until its F bit, sends R2Ts, several at a
-//! time, each until its F bit, and then goes to the storage. A write that is refused on the way
-//! drains and discards data still in flight, then completes, as RFC 7143 section 11.17 requires.
+//! A write reserves its budget and receives unsolicited data up to the F bit. It then sends R2Ts,
+//! several at a time, and receives the data of each up to its F bit. Finally it goes to the
+//! storage. A write that is refused before that drains and discards data still in flight, then
+//! completes, as RFC 7143 section 11.17 requires.
 
 use hakaru_scsi_device::{Buffers, Claim, Extent, Io, IoId, IoOp, Verdict};
 use hakaru_send_queue::Key;
@@ -12,7 +13,7 @@ use hakaru_wire::scsi::Status;
 use crate::connection::Active;
 use crate::shared::Core;
 use crate::task::answer::finish;
-use crate::task::parameters::take_list;
+use crate::task::parameters::execute_with_list;
 use crate::task::program::wait_for_range;
 use crate::task::read::begin_program;
 use crate::task::{Access, Stage, Task, transfer_tag};
@@ -26,12 +27,12 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     if task.verdict.is_none() && task.reserved_bytes < wanted_bytes {
         let limit = core.config.limits.session_write_buffer_bytes_max;
         let missing = wanted_bytes - task.reserved_bytes;
-        // Writes that wait already come first.
+        // Writes that already wait come first.
         let is_next = task.stage == Stage::Budget || core.budget_queue.is_empty();
         if is_next && conn.session.reserve(&mut core.buffers, limit, missing) {
             task.reserved_bytes = wanted_bytes;
         } else if task.inbound.unsolicited_open || !task.data.is_empty() {
-            // A write whose data is already coming cannot wait.
+            // A write whose data already arrives cannot wait.
             task.verdict = Some(Verdict::Status(Status::TASK_SET_FULL));
         } else {
             if task.stage != Stage::Budget {
@@ -57,22 +58,22 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
         return solicit(conn, task, key);
     }
     match task.access {
-        Access::Parameters { .. } => take_list(conn, core, key),
+        Access::Parameters { .. } => execute_with_list(conn, core, key),
         Access::Program { .. } => begin_program(conn, core, key),
-        _ => ask_write(conn, core, key),
+        _ => request_write(conn, core, key),
     }
 }
 
-/// Gives a task a buffer for all of its data.
+/// Replaces the buffer of a task by a larger one if it cannot hold `bytes`.
 fn grow(task: &mut Task, buffers: &mut Buffers, bytes: usize) {
     if task.data.capacity() < bytes {
-        let mut whole = buffers.take(bytes);
-        whole.extend_from_slice(&task.data);
-        buffers.give(core::mem::replace(&mut task.data, whole));
+        let mut larger = buffers.take(bytes);
+        larger.extend_from_slice(&task.data);
+        buffers.give(core::mem::replace(&mut task.data, larger));
     }
 }
 
-/// Sends R2Ts, as many as MaxOutstandingR2T allows.
+/// Sends as many R2Ts as MaxOutstandingR2T allows.
 fn solicit(conn: &mut Active<'_>, task: &mut Task, key: Key) {
     let parameters = &conn.session.parameters;
     let inbound = &mut task.inbound;
@@ -101,9 +102,9 @@ fn solicit(conn: &mut Active<'_>, task: &mut Task, key: Key) {
     }
 }
 
-/// All data of a write was received: passes it to the storage, unless another command holds its
-/// blocks.
-pub(crate) fn ask_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
+/// Passes a write whose data is complete to the storage. The write waits if another command holds
+/// its blocks.
+pub(crate) fn request_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
     };
@@ -128,7 +129,7 @@ pub(crate) fn ask_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
         }
     }
     let mut data = core::mem::take(&mut task.data);
-    // An initiator may expect to send less than the command writes, and end inside a block: only
+    // An initiator may expect to send less than the command writes, and end within a block. Only
     // whole blocks are written.
     let block_bytes = unit.block_bytes as usize;
     data.truncate(data.len() / block_bytes * block_bytes);

@@ -1,33 +1,38 @@
-//! CHAP: the way in, and no way round it.
+//! CHAP logins, and attempts to bypass authentication.
 use crate::pair::{INITIATOR, Initiator, names, value};
 use crate::scene::{
-    DENIED, FULL, OPERATIONAL, SECRET, SECURITY, TARGET_SECRET, answer, asked, chap, pair_with,
-    proved, text, user,
+    DENIED, FULL, OPERATIONAL, SECRET, SECURITY, TARGET_SECRET, answer, begin_chap, chap,
+    log_in_with_proof, pair_with, text, user,
 };
 use hakaru_iscsi_target::Access;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge};
 use hakaru_wire::iscsi::{LoginStatus, Stage};
 
 #[test]
-fn who_knows_the_secret_gets_in() {
+fn an_initiator_that_knows_the_secret_logs_in() {
     let mut pair = pair_with(chap());
-    let (status, keys) = proved(&mut pair, |asked| answer(asked, "vm", SECRET));
+    let (status, keys) = log_in_with_proof(&mut pair, |challenge| answer(challenge, "vm", SECRET));
     assert_eq!(status, LoginStatus::SUCCESS);
-    assert_eq!(value(&keys, "CHAP_R"), None, "it was asked nothing");
+    assert_eq!(
+        value(&keys, "CHAP_R"),
+        None,
+        "the initiator requested no mutual CHAP"
+    );
     assert_eq!(pair.target.sessions_now(), 1);
 }
 
 #[test]
-fn who_does_not_is_told_nothing_but_that() {
+fn an_initiator_with_a_wrong_name_or_secret_gets_only_the_status() {
     for (name, secret) in [
         ("vm", "the secret of vM"),
         ("vm", "the secret of vm "),
         ("Vm", SECRET),
-        ("nobody", SECRET),
+        ("unknown", SECRET),
         ("array", TARGET_SECRET),
     ] {
         let mut pair = pair_with(chap());
-        let (status, keys) = proved(&mut pair, |asked| answer(asked, name, secret));
+        let (status, keys) =
+            log_in_with_proof(&mut pair, |challenge| answer(challenge, name, secret));
         assert_eq!((status, keys), (DENIED, vec![]), "{name} {secret}");
         assert_eq!(pair.counter("sessions", "logins_denied"), 1.0);
         assert_eq!(pair.target.sessions_now(), 0);
@@ -35,11 +40,11 @@ fn who_does_not_is_told_nothing_but_that() {
 }
 
 #[test]
-fn no_way_round_the_security_stage_leads_in() {
+fn no_login_bypasses_the_security_stage() {
     let chap_agreed = [names(INITIATOR), text(&[("AuthMethod", "CHAP")])].concat();
     let none = [names(INITIATOR), text(&[("AuthMethod", "None")])].concat();
     type Step = (Stage, Option<Stage>, Vec<u8>);
-    let ways: Vec<(&str, Vec<Step>)> = vec![
+    let attempts: Vec<(&str, Vec<Step>)> = vec![
         (
             "straight to the operational stage",
             vec![(OPERATIONAL, Some(FULL), names(INITIATOR))],
@@ -50,28 +55,28 @@ fn no_way_round_the_security_stage_leads_in() {
             vec![(SECURITY, Some(FULL), names(INITIATOR))],
         ),
         (
-            "no AuthMethod, then on",
+            "no AuthMethod, then the next stage",
             vec![
                 (SECURITY, None, names(INITIATOR)),
                 (SECURITY, Some(OPERATIONAL), vec![]),
             ],
         ),
         (
-            "CHAP agreed, then silence",
+            "CHAP agreed, then no keys",
             vec![
                 (SECURITY, Some(FULL), chap_agreed.clone()),
                 (SECURITY, Some(FULL), vec![]),
             ],
         ),
         (
-            "the stage changed by oneself",
+            "the stage changed by the initiator",
             vec![
                 (SECURITY, Some(OPERATIONAL), chap_agreed.clone()),
                 (OPERATIONAL, Some(FULL), vec![]),
             ],
         ),
         (
-            "an answer without a question",
+            "a response without a challenge",
             vec![
                 (SECURITY, Some(FULL), chap_agreed.clone()),
                 (
@@ -82,7 +87,7 @@ fn no_way_round_the_security_stage_leads_in() {
             ],
         ),
         (
-            "asked twice",
+            "CHAP_A sent twice",
             vec![
                 (SECURITY, None, chap_agreed.clone()),
                 (SECURITY, None, text(&[("CHAP_A", "7")])),
@@ -97,7 +102,7 @@ fn no_way_round_the_security_stage_leads_in() {
             ],
         ),
     ];
-    for (what, steps) in ways {
+    for (attempt, steps) in attempts {
         let mut pair = pair_with(chap());
         let connection = pair.connect();
         let mut initiator = Initiator::new(connection, 1);
@@ -107,19 +112,19 @@ fn no_way_round_the_security_stage_leads_in() {
             assert_eq!(
                 response.status == LoginStatus::SUCCESS,
                 at < last,
-                "{what}: {keys:?}"
+                "{attempt}: {keys:?}"
             );
-            assert_eq!(response.next_stage, None, "{what}");
-            assert_eq!(response.tsih, 0, "{what}");
+            assert_eq!(response.next_stage, None, "{attempt}");
+            assert_eq!(response.tsih, 0, "{attempt}");
         }
-        assert!(pair.is_closed(connection), "{what}");
-        assert_eq!(pair.target.sessions_now(), 0, "{what}");
+        assert!(pair.is_closed(connection), "{attempt}");
+        assert_eq!(pair.target.sessions_now(), 0, "{attempt}");
     }
 }
 
 /// S-03.
 #[test]
-fn weak_algorithms_only_where_they_were_asked_for() {
+fn weak_algorithms_are_used_only_if_configured() {
     let strong = Algorithm::DEFAULT.to_vec();
     let all = Algorithm::ALL.to_vec();
     for (own, offered, expected) in [
@@ -137,7 +142,7 @@ fn weak_algorithms_only_where_they_were_asked_for() {
             algorithms: own.clone(),
             ..chap()
         });
-        let (mut initiator, challenge) = asked(&mut pair, offered);
+        let (mut initiator, challenge) = begin_chap(&mut pair, offered);
         assert_eq!(
             challenge.as_ref().ok().map(Challenge::algorithm),
             expected,
@@ -150,13 +155,13 @@ fn weak_algorithms_only_where_they_were_asked_for() {
     }
 }
 
-/// S-04, as far as the core can: every login is asked something else.
+/// S-04, as far as the target is concerned.
 #[test]
-fn every_login_is_asked_something_else() {
+fn every_login_gets_another_challenge() {
     let mut pair = pair_with(chap());
     let mut seen = std::collections::HashSet::new();
     for _ in 0..1000 {
-        let (initiator, challenge) = asked(&mut pair, "7");
+        let (initiator, challenge) = begin_chap(&mut pair, "7");
         assert!(seen.insert(challenge.unwrap().value()));
         pair.target.handle_closed(pair.time, initiator.connection);
     }
@@ -166,31 +171,31 @@ fn every_login_is_asked_something_else() {
 #[test]
 fn the_targets_own_challenge_is_not_answered() {
     let mut pair = pair_with(chap());
-    let (status, keys) = proved(&mut pair, |asked| {
-        let mut proof = answer(asked, "vm", SECRET);
-        proof.extend(text(&[("CHAP_I", "1"), ("CHAP_C", &asked.value())]));
+    let (status, keys) = log_in_with_proof(&mut pair, |challenge| {
+        let mut proof = answer(challenge, "vm", SECRET);
+        proof.extend(text(&[("CHAP_I", "1"), ("CHAP_C", &challenge.value())]));
         proof
     });
     assert_eq!((status, keys), (DENIED, vec![]));
-    // Nor does one who knows no secret get anything to answer with.
-    let (status, keys) = proved(&mut pair, |asked| {
+    // An initiator that does not know the secret cannot use the target's challenge as an answer.
+    let (status, keys) = log_in_with_proof(&mut pair, |challenge| {
         text(&[
             ("CHAP_N", "vm"),
-            ("CHAP_R", &asked.value()),
+            ("CHAP_R", &challenge.value()),
             ("CHAP_I", "1"),
-            ("CHAP_C", &asked.value()),
+            ("CHAP_C", &challenge.value()),
         ])
     });
     assert_eq!((status, keys), (DENIED, vec![]));
 }
 
 #[test]
-fn a_target_proves_itself_to_who_asks_and_has_proved_itself() {
+fn a_target_proves_its_identity_to_an_authenticated_initiator_that_requests_it() {
     let mut pair = pair_with(chap());
     let own = |algorithm| Challenge::parse(algorithm, "200", "0xfeedc0ffee").unwrap();
-    let (status, keys) = proved(&mut pair, |asked| {
+    let (status, keys) = log_in_with_proof(&mut pair, |challenge| {
         let mut proof = text(&[("CHAP_I", "200"), ("CHAP_C", "0xfeedc0ffee")]);
-        proof.extend(answer(asked, "vm", SECRET));
+        proof.extend(answer(challenge, "vm", SECRET));
         proof
     });
     assert_eq!(status, LoginStatus::SUCCESS);
@@ -206,8 +211,8 @@ fn a_target_proves_itself_to_who_asks_and_has_proved_itself() {
         target: None,
         ..chap()
     });
-    let (status, _) = proved(&mut silent, |asked| {
-        let mut proof = answer(asked, "vm", SECRET);
+    let (status, _) = log_in_with_proof(&mut silent, |challenge| {
+        let mut proof = answer(challenge, "vm", SECRET);
         proof.extend(text(&[("CHAP_I", "200"), ("CHAP_C", "0xfeedc0ffee")]));
         proof
     });
@@ -217,9 +222,9 @@ fn a_target_proves_itself_to_who_asks_and_has_proved_itself() {
     );
 }
 
-/// S-06 and S-07: a login ends at an invalid value. Tests in `wire` hold which values are valid.
+/// S-06 and S-07: a login ends at an invalid value. Tests in `wire` define which values are valid.
 #[test]
-fn keys_that_cannot_be_end_the_login() {
+fn invalid_keys_end_the_login() {
     let zeros = |bytes: usize| format!("0x{}", "00".repeat(bytes));
     let base64 = |characters: usize| format!("0b{}", "A".repeat(characters));
     let responses = [
@@ -242,12 +247,12 @@ fn keys_that_cannot_be_end_the_login() {
     ];
     let mut pair = pair_with(chap());
     for response in &responses {
-        let (status, keys) = proved(&mut pair, |_| {
+        let (status, keys) = log_in_with_proof(&mut pair, |_| {
             text(&[("CHAP_N", "vm"), ("CHAP_R", response)])
         });
         assert_eq!((status, keys), (DENIED, vec![]), "{response}");
     }
-    for (identifier, challenge, expected) in [
+    for (identifier, sent_value, expected) in [
         ("256", zeros(16), DENIED),
         ("-1", zeros(16), DENIED),
         ("", zeros(16), DENIED),
@@ -260,22 +265,22 @@ fn keys_that_cannot_be_end_the_login() {
         ("255", zeros(1024), LoginStatus::SUCCESS),
         ("0", base64(1366), LoginStatus::SUCCESS),
     ] {
-        let (status, _) = proved(&mut pair, |asked| {
-            let mut proof = answer(asked, "vm", SECRET);
-            proof.extend(text(&[("CHAP_I", identifier), ("CHAP_C", &challenge)]));
+        let (status, _) = log_in_with_proof(&mut pair, |challenge| {
+            let mut proof = answer(challenge, "vm", SECRET);
+            proof.extend(text(&[("CHAP_I", identifier), ("CHAP_C", &sent_value)]));
             proof
         });
-        assert_eq!(status, expected, "{identifier} {}", challenge.len());
+        assert_eq!(status, expected, "{identifier} {}", sent_value.len());
     }
-    // One without the other, and keys that have no business there.
+    // One key without the other, and keys that are not allowed at this point.
     for more in [
         ("CHAP_I", "1"),
         ("CHAP_C", "0x00"),
         ("CHAP_A", "7"),
         ("CHAP_N", "vm"),
     ] {
-        let (status, _) = proved(&mut pair, |asked| {
-            [answer(asked, "vm", SECRET), text(&[more])].concat()
+        let (status, _) = log_in_with_proof(&mut pair, |challenge| {
+            [answer(challenge, "vm", SECRET), text(&[more])].concat()
         });
         assert_ne!(status, LoginStatus::SUCCESS, "{more:?}");
     }
@@ -296,9 +301,10 @@ fn names_are_literal_even_where_they_look_like_numbers() {
             users: vec![user(name, SECRET)],
             ..Access::default()
         });
-        let (status, _) = proved(&mut pair, |asked| answer(asked, name, SECRET));
+        let (status, _) = log_in_with_proof(&mut pair, |challenge| answer(challenge, name, SECRET));
         assert_eq!(status, LoginStatus::SUCCESS, "{name}");
-        let (status, _) = proved(&mut pair, |asked| answer(asked, "\u{ab}", SECRET));
-        assert_eq!(status, DENIED, "{name} is not what it would stand for");
+        let (status, _) =
+            log_in_with_proof(&mut pair, |challenge| answer(challenge, "\u{ab}", SECRET));
+        assert_eq!(status, DENIED, "{name} must not be decoded");
     }
 }

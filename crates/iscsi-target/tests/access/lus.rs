@@ -1,4 +1,4 @@
-//! Each sees and reaches only the LUs that the list shows it.
+//! Each initiator sees and accesses only the LUs that the access list shows to it.
 use crate::pair::{Answer, INITIATOR, Initiator, LU_BYTES, Pair, pattern};
 use crate::scene::pair_with;
 use hakaru_iscsi_target::{Access, IoFailure, IoOp, IoResult, LuAccess, Rule};
@@ -8,7 +8,7 @@ use hakaru_wire::iscsi::{
 };
 use hakaru_wire::scsi::{Cdb, Sense, SenseKey, Transfer};
 
-/// LU 0 read-only, LU 5 whole, LU 7 (read-only for all) not seen.
+/// Shows LU 0 read-only and LU 5 writable, and hides LU 7 (which is read-only for all).
 fn partial() -> Access {
     Access {
         rules: Some(vec![Rule {
@@ -30,7 +30,7 @@ fn partial() -> Access {
 }
 
 #[test]
-fn an_lu_that_the_list_does_not_show_is_not_there() {
+fn an_lu_that_the_list_hides_does_not_exist_for_the_initiator() {
     let mut pair = pair_with(partial());
     let mut initiator = pair.log_in(&[]);
     let luns = Cdb::ReportLuns {
@@ -58,7 +58,7 @@ fn an_lu_that_the_list_does_not_show_is_not_there() {
 }
 
 #[test]
-fn resets_reach_no_lu_that_one_may_not_touch() {
+fn resets_of_lus_without_write_access_are_refused() {
     let mut pair = pair_with(partial());
     let mut initiator = pair.log_in(&[]);
     use TaskManagementFunction as Function;
@@ -119,7 +119,7 @@ fn resets_reach_no_lu_that_one_may_not_touch() {
 }
 
 #[test]
-fn an_lu_shown_read_only_is_write_protected_for_this_one_alone() {
+fn an_lu_shown_read_only_is_write_protected_only_for_that_initiator() {
     let mut pair = pair_with(Access {
         rules: Some(vec![
             partial().rules.unwrap().remove(0),
@@ -161,7 +161,8 @@ fn no_command_reaches_storage_beyond_the_list() {
     for opcode in 0..=0xff_u8 {
         for byte_1 in 0..=0x1f_u8 {
             for lun in [0, 7] {
-                // One block at LBA 0; a parameter list of 24 bytes; half of all commands bring data.
+                // Each command addresses one block at LBA 0 or has a parameter list of 24 bytes.
+                // Half of the commands send data.
                 let mut cdb = [0; 16];
                 (cdb[0], cdb[1]) = (opcode, byte_1);
                 (cdb[4], cdb[8], cdb[9], cdb[13]) = (1, 24 * u8::from(opcode == 0x42), 1, 1);
@@ -189,18 +190,19 @@ fn no_command_reaches_storage_beyond_the_list() {
                         let failed = IoResult::Failed(IoFailure::Internal);
                         pair.target.handle_io_done(pair.time, io.id, failed);
                     }
-                    // A command left open would close the window.
+                    // An unanswered command would close the command window.
                     pair.target.handle_closed(pair.time, initiator.connection);
                     initiator = pair.log_in(&[]);
                 }
             }
         }
     }
-    assert!(reads > 0, "reads go through");
+    assert!(reads > 0, "no command reached the storage");
     println!("S-10: {tried} commands tried, {reads} accesses, none beyond the list");
 }
 
-/// An EXTENDED COPY (LID1) of 4 KiB between LUs that are named by their NAA designators.
+/// Returns the parameter list of an EXTENDED COPY (LID1) of 4 KiB between LUs that are named by
+/// their NAA designators.
 fn copy(from: &[u8], from_blocks: u16, to: &[u8]) -> Vec<u8> {
     let mut list = vec![0; 16 + 2 * 32 + 28];
     list[3] = 2 * 32;
@@ -222,7 +224,7 @@ fn copy(from: &[u8], from_blocks: u16, to: &[u8]) -> Vec<u8> {
 
 /// S-10.
 #[test]
-fn a_copy_names_no_lu_that_the_list_does_not_show() {
+fn a_copy_cannot_use_an_lu_that_the_list_hides() {
     let mut pair = pair_with(Access {
         rules: Some(vec![
             partial().rules.unwrap().remove(0),
@@ -256,16 +258,17 @@ fn a_copy_names_no_lu_that_the_list_does_not_show() {
         initiator.send_command(pair, &command, list);
         Answer::of(initiator.receive(pair), command.itt)
     };
-    for (what, list) in [
+    for (case, list) in [
         ("from an LU that is not shown", copy(hidden, 8, own)),
         ("to an LU that is not shown", copy(own, 1, hidden)),
         ("to an LU shown read-only", copy(own, 1, read_only)),
     ] {
         let answer = outcome(&mut restricted, &list, &mut pair);
-        assert_eq!(answer.status, 2, "{what}: {answer:?}");
-        assert_eq!(pair.lus, before, "{what}");
+        assert_eq!(answer.status, 2, "{case}: {answer:?}");
+        assert_eq!(pair.lus, before, "{case}");
     }
-    // The lists are right: who sees all may use them, and so may this one between what it sees.
+    // The parameter lists are valid: an initiator that sees all LUs may use them, and the
+    // restricted one may copy between LUs that it sees.
     outcome(&mut other, &copy(hidden, 8, own), &mut pair).good();
     assert_eq!(pair.lus[&5][..4096], before[&7][..4096]);
     outcome(&mut restricted, &copy(read_only, 8, own), &mut pair).good();

@@ -4,29 +4,29 @@ use crate::scene::{FULL, SECRET, SECURITY, UNAUTHORIZED, log_in, pair_with, text
 use hakaru_iscsi_target::{Access, Rule};
 use hakaru_wire::iscsi::{CmdSn, Itt, LoginStatus, TextRequest, TextResponse, Ttt};
 
-/// S-09: address, initiator name and CHAP user, each not set, fitting, or not.
+/// S-09: conditions on address, initiator name and CHAP user, each unset, met or unmet.
 #[test]
-fn a_rule_admits_whom_all_fits_that_it_names() {
+fn a_rule_admits_an_initiator_that_meets_all_its_conditions() {
     #[derive(Clone, Copy, Debug, PartialEq)]
-    enum Says {
-        Nothing,
-        Fits,
-        Differs,
+    enum Condition {
+        Unset,
+        Met,
+        Unmet,
     }
-    use Says::*;
-    let says = [Nothing, Fits, Differs];
-    let pick = |says: Says, fits: &str, differs: &str| match says {
-        Nothing => None,
-        Fits => Some(fits.to_owned()),
-        Differs => Some(differs.to_owned()),
+    use Condition::*;
+    let conditions = [Unset, Met, Unmet];
+    let pick = |condition: Condition, matching: &str, differing: &str| match condition {
+        Unset => None,
+        Met => Some(matching.to_owned()),
+        Unmet => Some(differing.to_owned()),
     };
     let mut tried = 0;
     for combination in 0..27 {
-        let [address, name, who] = [9, 3, 1].map(|unit| says[combination / unit % 3]);
+        let [address, name, user_name] = [9, 3, 1].map(|unit| conditions[combination / unit % 3]);
         let rule = Rule {
             address: pick(address, "10.0.0.0/24", "10.0.1.0/24").map(|text| text.parse().unwrap()),
             initiator_name: pick(name, INITIATOR, "iqn.2026-01.net.example:vm2"),
-            user: pick(who, "vm", "other"),
+            user: pick(user_name, "vm", "other"),
             lus: None,
         };
         let mut pair = pair_with(Access {
@@ -35,7 +35,7 @@ fn a_rule_admits_whom_all_fits_that_it_names() {
             ..Access::default()
         });
         let (status, _) = log_in(&mut pair, "10.0.0.9:40000", &names(INITIATOR), "8");
-        let expected = if [address, name, who].contains(&Differs) {
+        let expected = if [address, name, user_name].contains(&Unmet) {
             UNAUTHORIZED
         } else {
             LoginStatus::SUCCESS
@@ -52,7 +52,7 @@ fn a_rule_admits_whom_all_fits_that_it_names() {
 }
 
 #[test]
-fn an_empty_list_lets_nobody_in() {
+fn an_empty_list_admits_no_initiator() {
     let mut pair = pair_with(Access {
         rules: Some(vec![]),
         ..Access::default()
@@ -61,13 +61,15 @@ fn an_empty_list_lets_nobody_in() {
     assert_eq!(status, UNAUTHORIZED);
 }
 
-/// S-02: the answer to SendTargets, with CHAP required or not, completed or not, and the initiator on
-/// the access list or not.
+/// S-02: the answer to SendTargets, with CHAP required or not, CHAP completed or not, and the
+/// initiator on the access list or not.
 #[test]
 fn discovery_is_authenticated_like_a_login() {
-    let mut told = Vec::new();
-    for (wanted, done, fits) in (0..8).map(|bits| (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0)) {
-        let name = if fits {
+    let mut listed = Vec::new();
+    for (chap_required, chap_completed, is_listed) in
+        (0..8).map(|bits| (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0))
+    {
+        let name = if is_listed {
             INITIATOR
         } else {
             "iqn.2026-01.net.example:vm2"
@@ -76,13 +78,13 @@ fn discovery_is_authenticated_like_a_login() {
             users: vec![user("vm", SECRET)],
             rules: Some(vec![Rule {
                 initiator_name: Some(name.into()),
-                user: wanted.then(|| "vm".into()),
+                user: chap_required.then(|| "vm".into()),
                 ..Rule::default()
             }]),
             ..Access::default()
         });
         let first = text(&[("InitiatorName", INITIATOR), ("SessionType", "Discovery")]);
-        let (status, initiator) = if done {
+        let (status, initiator) = if chap_completed {
             log_in(&mut pair, "10.0.0.9:40000", &first, "7")
         } else {
             let connection = pair.connect();
@@ -97,15 +99,15 @@ fn discovery_is_authenticated_like_a_login() {
         };
         assert_eq!(
             targets,
-            usize::from(fits && (done || !wanted)),
-            "{wanted} {done} {fits}"
+            usize::from(is_listed && (chap_completed || !chap_required)),
+            "{chap_required} {chap_completed} {is_listed}"
         );
-        told.push(targets);
+        listed.push(targets);
     }
-    assert_eq!(told.len(), 8);
+    assert_eq!(listed.len(), 8);
     println!(
         "S-02: 8 combinations tried, {} listed the target",
-        told.iter().sum::<usize>()
+        listed.iter().sum::<usize>()
     );
 }
 
@@ -125,8 +127,8 @@ fn send_targets(pair: &mut Pair, mut initiator: Initiator) -> usize {
     let pdu = initiator.receive_one(pair);
     TextResponse::parse(&pdu.bhs).expect("an answer");
     let keys = keys_of(&pdu.data);
-    let named = keys
+    let targets = keys
         .iter()
         .filter(|(key, value)| key == "TargetName" && value == TARGET);
-    named.count()
+    targets.count()
 }

@@ -1,4 +1,4 @@
-//! Logins, and access lists of the target.
+//! Logins and access lists for the tests of access control.
 use crate::pair::{INITIATOR, Initiator, Keys, Pair, config, names, value};
 use hakaru_iscsi_target::Access;
 use hakaru_wire::iscsi::chap::{Algorithm, Challenge, Credentials};
@@ -32,7 +32,7 @@ pub fn pair_with(access: Access) -> Pair {
     Pair::with(config)
 }
 
-/// One user, no list.
+/// Returns access for one CHAP user, without an access list.
 pub fn chap() -> Access {
     Access {
         users: vec![user("vm", SECRET)],
@@ -41,8 +41,12 @@ pub fn chap() -> Access {
     }
 }
 
-/// A login that stands before CHAP_N and CHAP_R: what it was asked.
-pub fn asked(pair: &mut Pair, algorithms: &str) -> (Initiator, Result<Challenge, LoginStatus>) {
+/// Begins a CHAP login. Returns the initiator, which must send CHAP_N and CHAP_R next, and its
+/// challenge.
+pub fn begin_chap(
+    pair: &mut Pair,
+    algorithms: &str,
+) -> (Initiator, Result<Challenge, LoginStatus>) {
     let connection = pair.connect();
     let mut initiator = Initiator::new(connection, 1);
     let first = [names(INITIATOR), text(&[("AuthMethod", "CHAP,None")])].concat();
@@ -58,16 +62,19 @@ pub fn asked(pair: &mut Pair, algorithms: &str) -> (Initiator, Result<Challenge,
         assert!(keys.is_empty() && pair.is_closed(connection));
         return (initiator, Err(response.status));
     }
-    let key = |name| value(&keys, name).expect("asked whole");
-    let algorithm = Algorithm::choose(key("CHAP_A"), Algorithm::ALL).expect("one of those");
+    let key = |name| value(&keys, name).expect("a complete challenge");
+    let algorithm = Algorithm::choose(key("CHAP_A"), Algorithm::ALL).expect("a known algorithm");
     let challenge = Challenge::parse(algorithm, key("CHAP_I"), key("CHAP_C"));
     (initiator, Ok(challenge.expect("a challenge")))
 }
 
 /// Returns the outcome of a login whose third text is `proof` of the challenge.
-pub fn proved(pair: &mut Pair, proof: impl Fn(&Challenge) -> Vec<u8>) -> (LoginStatus, Keys) {
-    let (mut initiator, challenge) = asked(pair, "5,6,7,8");
-    let text = proof(&challenge.expect("asked"));
+pub fn log_in_with_proof(
+    pair: &mut Pair,
+    proof: impl Fn(&Challenge) -> Vec<u8>,
+) -> (LoginStatus, Keys) {
+    let (mut initiator, challenge) = begin_chap(pair, "5,6,7,8");
+    let text = proof(&challenge.expect("a challenge"));
     let (response, keys) = initiator.login(pair, SECURITY, Some(FULL), &text);
     let refused = response.status != LoginStatus::SUCCESS;
     assert_eq!(pair.is_closed(initiator.connection), refused);
@@ -79,7 +86,7 @@ pub fn answer(challenge: &Challenge, name: &str, secret: &str) -> Vec<u8> {
     text(&[("CHAP_N", name), ("CHAP_R", &response)])
 }
 
-/// Logs in by whatever the target asks for, as user `vm` where it asks.
+/// Logs in with the authentication method that the target requests, as user `vm` for CHAP.
 pub fn log_in(
     pair: &mut Pair,
     peer: &str,
@@ -96,7 +103,7 @@ pub fn log_in(
         return (response.status, initiator);
     }
     let (response, keys) = initiator.login(pair, SECURITY, None, &text(&[("CHAP_A", algorithms)]));
-    let key = |name| value(&keys, name).expect("asked whole");
+    let key = |name| value(&keys, name).expect("a complete challenge");
     assert_eq!(response.status, LoginStatus::SUCCESS);
     let algorithm = Algorithm::choose(key("CHAP_A"), Algorithm::ALL).unwrap();
     let challenge = Challenge::parse(algorithm, key("CHAP_I"), key("CHAP_C")).unwrap();

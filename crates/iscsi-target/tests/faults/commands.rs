@@ -7,7 +7,7 @@ use hakaru_wire::scsi::{Sense, SenseKey};
 use crate::pair::{Answer, Initiator, LU_BYTES, Pdu, config, pattern};
 use crate::scene::Scene;
 
-/// A generator of xorshift: seeded, so that a failure can be had again.
+/// An xorshift generator. Its fixed seed makes a failure reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -35,7 +35,7 @@ pub fn every_operation_code() -> u64 {
                 (cdb[0], cdb[1]) = (opcode, cdb[1] & 0xe0 | service_action);
                 let write = fill == 3;
                 let expected = 64;
-                // LU 0 is the bystander's.
+                // LU 0 belongs to the bystander.
                 let command = initiator.command(5 + 2 * (fill & 1), &cdb, !write, write, expected);
                 let list = pattern(64, noise.byte());
                 initiator.send_command(&mut scene.pair, &command, if write { &list } else { &[] });
@@ -44,16 +44,16 @@ pub fn every_operation_code() -> u64 {
                 tried += 1;
             }
         }
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
     scene.hang_up(initiator.connection);
-    scene.unchanged();
-    scene.nothing_left();
+    scene.assert_lu_unchanged();
+    scene.assert_nothing_held();
     tried
 }
 
-/// Every CDB gets one status and no more data than it requested; an unknown operation code is
-/// refused as such.
+/// Checks that a CDB gets one status and no more data than it requested, and that CHECK CONDITION
+/// carries sense data.
 fn check_one_answer(cdb: &[u8], pdus: &[Pdu], expected: u32) {
     let data: usize = pdus
         .iter()
@@ -74,12 +74,12 @@ fn check_one_answer(cdb: &[u8], pdus: &[Pdu], expected: u32) {
         let sense = Sense::parse_response_data(&last.data);
         assert!(
             sense.is_some(),
-            "{cdb:02x?}: CHECK CONDITION carries sense data"
+            "{cdb:02x?}: CHECK CONDITION without sense data"
         );
     }
 }
 
-/// CDBs that return parameter data: name, CDB, and offset and size of the allocation length in it.
+/// CDBs that return parameter data: name, CDB, and offset and size of its allocation length.
 const REPORTS: &[(&str, &[u8], usize, usize)] = &[
     ("INQUIRY", &[0x12, 0, 0, 0, 0, 0], 3, 2),
     ("INQUIRY 00h", &[0x12, 1, 0x00, 0, 0, 0], 3, 2),
@@ -176,43 +176,43 @@ pub fn allocation_lengths() -> u64 {
     let mut scene = Scene::with(with_thin(LU_BYTES as u64));
     let mut initiator = scene.log_in(&[]);
     let mut tried = 0;
-    for (what, cdb, at, width) in REPORTS {
-        let most = if *width == 4 {
+    for (name, cdb, at, width) in REPORTS {
+        let length_max = if *width == 4 {
             u32::MAX
         } else {
             (1 << (8 * width)) - 1
         };
-        let mut asked = |allocation_length: u32| {
+        let mut request = |allocation_length: u32| {
             let mut cdb = cdb.to_vec();
             cdb[*at..at + width].copy_from_slice(&allocation_length.to_be_bytes()[4 - width..]);
             initiator.run(&mut scene.pair, 9, &cdb, 65_535)
         };
-        let whole = asked(most.min(0xffff));
-        assert_eq!(whole.status, 0, "{what}: {whole:?}");
-        assert!(!whole.data.is_empty(), "{what}");
+        let full = request(length_max.min(0xffff));
+        assert_eq!(full.status, 0, "{name}: {full:?}");
+        assert!(!full.data.is_empty(), "{name}");
         for length in [0, 1, 3, 4, 7, 8, 15, 16, 17, 36, 255, 256, 0xffff, u32::MAX]
-            .map(|length: u32| length.min(most))
+            .map(|length: u32| length.min(length_max))
         {
-            let answer = asked(length);
-            assert_eq!(answer.status, 0, "{what} of {length}: {answer:?}");
-            let cut = whole.data.len().min(length as usize);
+            let answer = request(length);
+            assert_eq!(answer.status, 0, "{name} of {length}: {answer:?}");
+            let cut = full.data.len().min(length as usize);
             assert!(
                 answer.data.len() <= cut,
-                "{what} of {length}: {} bytes",
+                "{name} of {length}: {} bytes",
                 answer.data.len()
             );
             // GET LBA STATUS returns as many extents as fit.
-            if *what != "GET LBA STATUS" {
-                assert_eq!(answer.data, whole.data[..cut], "{what} of {length}");
+            if *name != "GET LBA STATUS" {
+                assert_eq!(answer.data, full.data[..cut], "{name} of {length}");
             }
             tried += 1;
         }
     }
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }
 
-/// The usual LUs, and LU 9, thin, of this size.
+/// Returns the usual configuration with an additional thin LU 9 of this size.
 fn with_thin(size_bytes: u64) -> hakaru_iscsi_target::TargetConfig {
     let mut config = config();
     let mut thin = LuDescription::new(9, size_bytes);
@@ -227,7 +227,7 @@ pub fn ranges() -> u64 {
     let before = scene.pair.lus.clone();
     let blocks = (LU_BYTES / 512) as u64;
     let mut tried = 0;
-    let places = [
+    let lbas = [
         blocks,
         blocks + 1,
         u64::from(u32::MAX),
@@ -238,9 +238,10 @@ pub fn ranges() -> u64 {
         u64::MAX,
         blocks - 1,
     ];
-    // READ, WRITE, WRITE AND VERIFY, VERIFY, WRITE SAME, ORWRITE, WRITE ATOMIC (16): LBA in 2..10, count in 10..14.
+    // READ, WRITE, WRITE AND VERIFY, VERIFY, WRITE SAME, ORWRITE, WRITE ATOMIC (16). The LBA is in
+    // bytes 2 to 9, the count in bytes 10 to 13.
     for opcode in [0x88_u8, 0x8a, 0x8e, 0x8f, 0x93, 0x8b, 0x9c] {
-        for lba in places {
+        for lba in lbas {
             for count in [2_u32, 0xffff, u32::MAX] {
                 let mut cdb = [0; 16];
                 cdb[0] = opcode;
@@ -265,7 +266,7 @@ pub fn ranges() -> u64 {
             tried += 1;
         }
     }
-    for (what, list, good) in unmap_lists(blocks) {
+    for (name, list, good) in unmap_lists(blocks) {
         let cdb = [
             0x42,
             0,
@@ -282,18 +283,18 @@ pub fn ranges() -> u64 {
             let command = initiator.command(9, &cdb, false, true, list.len() as u32);
             initiator.send_command(&mut scene.pair, &command, &list);
             let answer = Answer::of(initiator.receive(&mut scene.pair), command.itt);
-            assert_eq!(answer.status, 0, "{what}: {answer:?}");
+            assert_eq!(answer.status, 0, "{name}: {answer:?}");
         } else {
             check_refused(&mut scene, &mut initiator, &cdb, true, &list);
         }
         tried += 1;
     }
     assert!(scene.pair.lus == before, "something was changed");
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }
 
-/// The command ends in ILLEGAL REQUEST, and has asked nothing of the storage.
+/// Checks that the command ends in ILLEGAL REQUEST without an access to the storage.
 fn check_refused(
     scene: &mut Scene,
     initiator: &mut Initiator,
@@ -316,12 +317,12 @@ fn check_refused(
     assert_eq!(answer.sense().key, SenseKey::IllegalRequest, "{cdb:02x?}");
 }
 
-/// UNMAP parameter lists: name, bytes, and whether they are valid. The valid ones name no blocks, or
-/// blocks that hold zeros.
+/// Returns UNMAP parameter lists: name, bytes, and whether the list is valid. Valid lists address
+/// no blocks, or blocks that contain zeros.
 fn unmap_lists(blocks: u64) -> Vec<(&'static str, Vec<u8>, bool)> {
-    let list = |said: u16, bytes: u16, ranges: &[(u64, u32)]| {
-        let mut list = said.to_be_bytes().to_vec();
-        list.extend(bytes.to_be_bytes());
+    let list = |data_length: u16, descriptor_bytes: u16, ranges: &[(u64, u32)]| {
+        let mut list = data_length.to_be_bytes().to_vec();
+        list.extend(descriptor_bytes.to_be_bytes());
         list.extend([0; 4]);
         for (lba, count) in ranges {
             list.extend(lba.to_be_bytes());
@@ -330,7 +331,7 @@ fn unmap_lists(blocks: u64) -> Vec<(&'static str, Vec<u8>, bool)> {
         }
         list
     };
-    let honest = |ranges: &[(u64, u32)]| {
+    let consistent = |ranges: &[(u64, u32)]| {
         list(
             6 + 16 * ranges.len() as u16,
             16 * ranges.len() as u16,
@@ -338,26 +339,26 @@ fn unmap_lists(blocks: u64) -> Vec<(&'static str, Vec<u8>, bool)> {
         )
     };
     vec![
-        ("no descriptor", honest(&[]), true),
-        ("overlapping", honest(&[(0, 8), (4, 8), (0, 8)]), true),
-        ("unaligned", honest(&[(1, 1), (127, 3)]), true),
-        ("of no block", honest(&[(0, 0), (blocks, 0)]), true),
-        ("the last block", honest(&[(blocks - 1, 1)]), true),
-        ("one beyond the end", honest(&[(blocks - 1, 2)]), false),
+        ("no descriptor", consistent(&[]), true),
+        ("overlapping", consistent(&[(0, 8), (4, 8), (0, 8)]), true),
+        ("unaligned", consistent(&[(1, 1), (127, 3)]), true),
+        ("of no block", consistent(&[(0, 0), (blocks, 0)]), true),
+        ("the last block", consistent(&[(blocks - 1, 1)]), true),
+        ("one beyond the end", consistent(&[(blocks - 1, 2)]), false),
         (
-            "right, then beyond the end",
-            honest(&[(0, 1), (blocks, 1)]),
+            "one valid, one beyond the end",
+            consistent(&[(0, 1), (blocks, 1)]),
             false,
         ),
-        ("an overflow", honest(&[(u64::MAX, 1)]), false),
+        ("an overflow", consistent(&[(u64::MAX, 1)]), false),
         (
             "an overflow of the count",
-            honest(&[(u64::MAX - 2, u32::MAX)]),
+            consistent(&[(u64::MAX - 2, u32::MAX)]),
             false,
         ),
-        ("4096 descriptors", honest(&[(0, 1); 4000]), false),
+        ("4096 descriptors", consistent(&[(0, 1); 4000]), false),
         (
-            "descriptors it does not bring",
+            "descriptors that are missing",
             list(6 + 64, 64, &[(0, 1)]),
             false,
         ),
@@ -369,7 +370,8 @@ pub fn whole_lu() -> u64 {
     let mut scene = Scene::with(with_thin(SIZE));
     let mut initiator = scene.log_in(&[]);
     scene.pair.stalled = true;
-    // UNMAP takes 2^32-1 blocks per descriptor: 32 of them and a rest. WRITE SAME (16) of 0 blocks goes to the end.
+    // A descriptor of UNMAP covers at most 2^32 - 1 blocks, so there are 32 of them and a rest.
+    // WRITE SAME (16) of 0 blocks fills up to the end.
     let blocks = SIZE / 512;
     let mut list = vec![0; 8];
     let mut lba = 0;
@@ -386,7 +388,7 @@ pub fn whole_lu() -> u64 {
     let unmap = [0x42, 0, 0, 0, 0, 0, 0, (length >> 8) as u8, length as u8, 0].to_vec();
     let write_same = [&[0x93, 0x08][..], &[0; 14]].concat();
     let (mut tried, mut covered_by) = (0, Vec::new());
-    for (what, cdb, data) in [
+    for (name, cdb, data) in [
         ("UNMAP", unmap, list),
         ("WRITE SAME", write_same, vec![0; 512]),
     ] {
@@ -395,21 +397,21 @@ pub fn whole_lu() -> u64 {
         let mut covered = 0;
         let mut accesses = 0;
         while !scene.pair.held.is_empty() {
-            assert_eq!(scene.pair.held.len(), 1, "{what}: one access at a time");
+            assert_eq!(scene.pair.held.len(), 1, "{name}: one access at a time");
             let io = scene.pair.held.remove(0);
             let ranges: Vec<Extent> = match &io.op {
                 IoOp::Unmap { ranges } => ranges.clone(),
                 IoOp::WriteSame { range, .. } => vec![*range],
-                other => panic!("{what} asks for {other:?}"),
+                other => panic!("{name} requests {other:?}"),
             };
             let bytes: u64 = ranges.iter().map(|range| range.length_bytes).sum();
-            assert!(bytes <= 1 << 30, "{what}: {bytes} bytes in one access");
+            assert!(bytes <= 1 << 30, "{name}: {bytes} bytes in one access");
             covered += bytes;
             accesses += 1;
             if accesses % 8192 == 1 {
                 // Other sessions are served at the same time.
                 scene.pair.stalled = false;
-                scene.undisturbed();
+                scene.assert_bystander_served();
                 scene.pair.stalled = true;
             }
             scene
@@ -419,17 +421,18 @@ pub fn whole_lu() -> u64 {
             scene.pair.run();
         }
         let answer = Answer::of(initiator.receive(&mut scene.pair), command.itt);
-        // VPD page B0h reports the limit of WRITE SAME. A longer command is refused as a whole.
+        // VPD page B0h reports the limit of WRITE SAME. A longer command is refused without any
+        // effect.
         if answer.status == 0 {
-            assert_eq!(covered, SIZE, "{what}");
+            assert_eq!(covered, SIZE, "{name}");
         } else {
             assert_eq!(
                 (covered, answer.sense().key),
                 (0, SenseKey::IllegalRequest),
-                "{what}"
+                "{name}"
             );
         }
-        covered_by.push((what, covered));
+        covered_by.push((name, covered));
         tried += 1;
     }
     assert_eq!(covered_by[0], ("UNMAP", SIZE));
@@ -457,7 +460,7 @@ pub fn racing_compares() -> u64 {
             racer.send_command(&mut scene.pair, &command, &[old.clone(), new].concat());
             tags.push(command.itt);
         }
-        // The storage answers in an order of its own.
+        // The storage answers in an order that depends on the round.
         let mut turn = usize::from(round);
         while !scene.pair.held.is_empty() {
             turn = turn.wrapping_mul(31) + 7;
@@ -487,8 +490,12 @@ pub fn racing_compares() -> u64 {
                 .zip(&stored)
                 .position(|(a, b)| a != b)
                 .expect("they differ");
-            let told = answer.sense.and_then(|sense| sense.information);
-            assert_eq!(told, Some(first as u64), "where they differ first");
+            let information = answer.sense.and_then(|sense| sense.information);
+            assert_eq!(
+                information,
+                Some(first as u64),
+                "the first byte that differs"
+            );
         }
         tried += answers.len() as u64;
     }

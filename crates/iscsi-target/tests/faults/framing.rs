@@ -1,4 +1,4 @@
-//! M-01 to M-05, D-03: bytes that are no PDU, or not a whole one.
+//! M-01 to M-05, D-03: bytes that are not a PDU, or only part of one.
 
 use hakaru_wire::iscsi::Opcode;
 use hakaru_wire::scsi::Cdb;
@@ -24,15 +24,15 @@ pub fn first_pdu_is_no_login() -> u64 {
         }
     }
     for input in &inputs {
-        let (answer, closed) = scene.say(input);
+        let (answer, closed) = scene.send_first(input);
         assert!(answer.is_empty(), "{input:02x?} was answered");
-        assert!(closed, "{input:02x?} was listened to");
-        scene.undisturbed();
+        assert!(closed, "{input:02x?} did not close the connection");
+        scene.assert_bystander_served();
     }
     // 48 zero bytes are a NOP-Out.
-    let (answer, closed) = scene.say(&[0; 48]);
+    let (answer, closed) = scene.send_first(&[0; 48]);
     assert!(answer.is_empty() && closed);
-    scene.nothing_left();
+    scene.assert_nothing_held();
     inputs.len() as u64 + 1
 }
 
@@ -59,27 +59,27 @@ pub fn cut_inside_a_pdu() -> u64 {
         scene.pair.send(connection, &login[..cut]);
         assert!(
             scene.pair.received(connection).is_empty(),
-            "{cut} bytes are no request"
+            "{cut} bytes were answered"
         );
         scene.hang_up(connection);
-        scene.nothing_left();
+        scene.assert_nothing_held();
         tried += 1;
     }
-    // The same in full feature phase, in the middle of a write's data.
+    // The same in full feature phase, within a write command and its data.
     for cut in (1..48 + 512).step_by(7) {
         let mut initiator = scene.log_in(&[]);
         let mut command = initiator.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
         command.data_segment_length = 512;
         let mut bytes = [0; 48];
         command.emit(&mut bytes);
-        let whole = initiator.pdu(&bytes, &pattern(512, 9));
-        scene.pair.send(initiator.connection, &whole[..cut]);
+        let pdu = initiator.pdu(&bytes, &pattern(512, 9));
+        scene.pair.send(initiator.connection, &pdu[..cut]);
         scene.hang_up(initiator.connection);
-        scene.nothing_left();
-        scene.unchanged();
+        scene.assert_nothing_held();
+        scene.assert_lu_unchanged();
         tried += 1;
     }
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }
 
@@ -95,13 +95,13 @@ pub fn long_login() -> u64 {
         scene.pair.send(connection, &bytes);
         assert!(
             scene.pair.is_closed(connection),
-            "{length} bytes are awaited"
+            "the connection with {length} bytes was not closed"
         );
         assert_eq!(
             scene.pair.counter("sessions", "write_buffer_bytes_now"),
             0.0
         );
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
     lengths.len() as u64
 }
@@ -109,7 +109,7 @@ pub fn long_login() -> u64 {
 pub fn longer_than_declared() -> u64 {
     let mut scene = Scene::new();
     let mut tried = 0;
-    // We declare 262 144.
+    // The target declares 262 144.
     for length in [262_145_u32, 262_148, 0x80_0000, 0xff_ffff] {
         for opcode in [
             Opcode::ScsiCommand,
@@ -125,8 +125,8 @@ pub fn longer_than_declared() -> u64 {
                 scene.pair.is_closed(initiator.connection),
                 "{opcode:?} {length}"
             );
-            scene.nothing_left();
-            scene.undisturbed();
+            scene.assert_nothing_held();
+            scene.assert_bystander_served();
             tried += 1;
         }
     }
@@ -138,7 +138,7 @@ pub fn additional_headers() -> u64 {
     let mut tried = 0;
     for words in 0..=255_u8 {
         for kind in [0_u8, 1, 2, 3, 0xff] {
-            for said in [
+            for ahs_length in [
                 0_u16,
                 1,
                 2,
@@ -153,7 +153,7 @@ pub fn additional_headers() -> u64 {
                 bytes[4] = words;
                 let mut ahs = vec![0; usize::from(words) * 4];
                 if words > 0 {
-                    ahs[..2].copy_from_slice(&said.to_be_bytes());
+                    ahs[..2].copy_from_slice(&ahs_length.to_be_bytes());
                     ahs[2] = kind;
                 }
                 scene
@@ -164,21 +164,21 @@ pub fn additional_headers() -> u64 {
                 let answered = opcodes(&pdus);
                 assert!(
                     ended || answered.len() == 1,
-                    "{words} words of type {kind} that say {said}: {answered:?}"
+                    "{words} words of type {kind} with length {ahs_length}: {answered:?}"
                 );
                 for opcode in answered {
                     assert!(
                         matches!(opcode, Some(Opcode::ScsiResponse | Opcode::Reject)),
-                        "{words} words of type {kind} that say {said}: {opcode:?}"
+                        "{words} words of type {kind} with length {ahs_length}: {opcode:?}"
                     );
                 }
                 scene.hang_up(initiator.connection);
                 tried += 1;
             }
         }
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
-    scene.nothing_left();
+    scene.assert_nothing_held();
     tried
 }
 
@@ -191,8 +191,8 @@ pub fn cut_digests() -> u64 {
             ("HeaderDigest", word(header_digest)),
             ("DataDigest", word(data_digest)),
         ];
-        let whole = 48 + 4 * usize::from(header_digest) + 512 + 4 * usize::from(data_digest);
-        for cut in [48, 49, 51, 52, whole - 4, whole - 3, whole - 1] {
+        let pdu_bytes = 48 + 4 * usize::from(header_digest) + 512 + 4 * usize::from(data_digest);
+        for cut in [48, 49, 51, 52, pdu_bytes - 4, pdu_bytes - 3, pdu_bytes - 1] {
             let mut initiator = scene.log_in(&keys);
             let mut command =
                 initiator.command(0, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], false, true, 512);
@@ -200,15 +200,15 @@ pub fn cut_digests() -> u64 {
             let mut bytes = [0; 48];
             command.emit(&mut bytes);
             let pdu = initiator.pdu(&bytes, &pattern(512, 9));
-            assert_eq!(pdu.len(), whole);
+            assert_eq!(pdu.len(), pdu_bytes);
             scene.pair.send(initiator.connection, &pdu[..cut]);
             scene.hang_up(initiator.connection);
-            scene.nothing_left();
+            scene.assert_nothing_held();
             assert_eq!(scene.pair.lus[&0].len(), LU_BYTES);
-            scene.unchanged();
+            scene.assert_lu_unchanged();
             tried += 1;
         }
     }
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }

@@ -1,5 +1,5 @@
 //! initiators that occupy resources and send nothing. Time is virtual, so
-//! a minute takes no time.
+//! that the tests do not wait.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -28,33 +28,33 @@ pub fn slow_logins() -> u64 {
             scene.pair.send(*connection, &[0x43]);
             assert!(
                 !scene.pair.is_closed(*connection),
-                "not yet, after {} s",
+                "closed after only {} s",
                 round * 5
             );
         }
-        // A real login does not wait for them.
+        // A real login does not wait for the slow ones.
         let real = scene.log_in(&[]);
         scene.hang_up(real.connection);
         scene.pair.advance(4.99);
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
     scene.pair.advance(0.2);
     assert!(
         slow.iter()
             .all(|connection| scene.pair.is_closed(*connection)),
-        "all are cut after 15 s"
+        "not all connections were cut after 15 s"
     );
     assert!(
         slow.iter()
             .all(|connection| scene.pair.received_nothing(*connection))
     );
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     MANY as u64
 }
 
 pub fn half_logins() -> u64 {
-    const EACH: u32 = 64;
+    const PER_ADDRESS: u32 = 64;
     let limited = TargetConfig {
         access: Access {
             users: vec![Credentials::new("vm", "the secret of vm").expect("credentials")],
@@ -63,7 +63,7 @@ pub fn half_logins() -> u64 {
         },
         limits: Limits {
             logins_max: 256,
-            logins_per_address_max: EACH,
+            logins_per_address_max: PER_ADDRESS,
             ..Limits::default()
         },
         ..config()
@@ -80,7 +80,7 @@ pub fn half_logins() -> u64 {
         assert_eq!(answer.opcode(), Opcode::LoginResponse);
         Some(connection)
     };
-    let held: Vec<_> = (0..EACH)
+    let held: Vec<_> = (0..PER_ADDRESS)
         .map(|port| {
             begin(&mut pair, &format!("10.0.0.9:{}", 1000 + port)).expect("within the limit")
         })
@@ -91,25 +91,25 @@ pub fn half_logins() -> u64 {
     }
     assert_eq!(
         refused, 100,
-        "one address has its share, half-authenticated or not"
+        "an address cannot exceed its share with unfinished logins"
     );
     assert!(
         begin(&mut pair, "10.0.0.10:1000").is_some(),
-        "another address has its own"
+        "another address has its own share"
     );
     pair.advance(15.1);
     assert!(held.iter().all(|connection| pair.is_closed(*connection)));
     assert!(
         begin(&mut pair, "10.0.0.9:9000").is_some(),
-        "and gets it back"
+        "the share is free again after the timeout"
     );
-    u64::from(EACH) + 102
+    u64::from(PER_ADDRESS) + 102
 }
 
 pub fn unread() -> u64 {
     const CLIENTS: u32 = 100;
     let mut scene = Scene::new();
-    // Copies, as with data digests: what is queued takes memory.
+    // Reads are copied, as with data digests, so that the queue occupies memory.
     scene.pair.copy = true;
     let cap = Limits::default().transmit_bytes_max;
     let mut greedy = Vec::new();
@@ -144,20 +144,20 @@ pub fn unread() -> u64 {
             .sum();
         assert!(
             queued <= cap + (1 << 20),
-            "{queued} bytes are held for one that reads nothing"
+            "{queued} bytes are held for an initiator that reads nothing"
         );
         greedy.push(initiator.connection);
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
     for _ in 0..13 {
         scene.pair.advance(5.0);
-        scene.undisturbed();
+        scene.assert_bystander_served();
     }
     for connection in &greedy {
         assert!(scene.pair.is_closed(*connection), "after a minute");
     }
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     u64::from(CLIENTS)
 }
 
@@ -167,7 +167,7 @@ pub fn write_flood() -> u64 {
     const BYTES: u32 = 1 << 20;
     let limits = Limits::default();
     let mut scene = Scene::new();
-    let mut asked = 0_u64;
+    let mut requested = 0_u64;
     for isid in 0..CLIENTS {
         let keys = [
             ("InitialR2T", "Yes"),
@@ -184,20 +184,20 @@ pub fn write_flood() -> u64 {
             initiator.send_command(&mut scene.pair, &command, &[]);
         }
         for pdu in initiator.receive(&mut scene.pair) {
-            asked += u64::from(r2t_of(&pdu).desired_data_transfer_length);
+            requested += u64::from(r2t_of(&pdu).desired_data_transfer_length);
         }
         let reserved = scene.pair.counter("sessions", "write_buffer_bytes_now");
         assert!(
             reserved <= limits.write_buffer_bytes_max as f64,
-            "{reserved} bytes are promised"
+            "{reserved} bytes are reserved"
         );
         assert!(
-            asked as f64 <= reserved,
-            "more is asked for than there is room"
+            requested as f64 <= reserved,
+            "R2Ts request more than is reserved"
         );
     }
-    assert!(asked > 0, "some is asked for");
-    scene.undisturbed();
+    assert!(requested > 0, "no R2T was sent");
+    scene.assert_bystander_served();
     u64::from(CLIENTS * DEPTH)
 }
 
@@ -205,7 +205,7 @@ pub fn vanished() -> u64 {
     let mut scene = Scene::new();
     scene.pair.stalled = true;
     let mut outstanding = 0;
-    let mut gone = Vec::new();
+    let mut vanished = Vec::new();
     for isid in 0..8 {
         let mut initiator = scene
             .pair
@@ -216,21 +216,23 @@ pub fn vanished() -> u64 {
             initiator.send_command(&mut scene.pair, &command, &[]);
             outstanding += 1;
         }
-        gone.push(initiator.connection);
+        vanished.push(initiator.connection);
     }
     assert_eq!(scene.pair.held.len(), outstanding);
     scene.pair.advance(14.9);
     assert!(
-        gone.iter()
+        vanished
+            .iter()
             .all(|connection| !scene.pair.is_closed(*connection))
     );
     scene.pair.advance(0.2);
     assert!(
-        gone.iter()
+        vanished
+            .iter()
             .all(|connection| scene.pair.is_closed(*connection)),
-        "noticed within 15 s"
+        "not noticed within 15 s"
     );
-    // The storage still has their reads; the end does not wait for it.
+    // The storage still executes their reads. The shutdown does not wait for it.
     let time = scene.pair.time;
     scene.pair.target.shut_down(time);
     scene.pair.run();
@@ -238,14 +240,14 @@ pub fn vanished() -> u64 {
     assert_eq!(
         scene.pair.counter("sessions", "connections_now"),
         0.0,
-        "ended within 5 s"
+        "connections remain after 5 s"
     );
     scene.pair.release();
     outstanding as u64
 }
 
-/// The panic is planted in the two places where the target calls out: the generator of challenges,
-/// and the function that reads an LU.
+/// Plants a panic in the two functions of the shell that the target calls: the generator of
+/// challenges, and the function that reads an LU.
 pub fn panicking() -> u64 {
     let mut tried = 0;
     // In a login.
@@ -287,7 +289,7 @@ pub fn panicking() -> u64 {
         let mut text = Vec::new();
         emit_pair(&mut text, "CHAP_A", "7");
         let bytes = login_bytes(&initiator, &text);
-        caught(&mut scene.pair, connection, |pair| {
+        catch_panic(&mut scene.pair, connection, |pair| {
             pair.send(connection, &bytes)
         });
         assert_eq!(
@@ -313,30 +315,30 @@ pub fn panicking() -> u64 {
         );
         initiator.send_command(&mut scene.pair, &command, &[]);
         let connection = initiator.connection;
-        caught(&mut scene.pair, connection, |pair| {
+        catch_panic(&mut scene.pair, connection, |pair| {
             let (time, mut read) = (pair.time, |_: u8, _: u64, _: &mut [u8]| panic!("planted"));
             pair.target
                 .handle_transmitted(time, connection, 48 + 100, &mut read);
         });
-        scene.undisturbed();
+        scene.assert_bystander_served();
         tried += 1;
     }
     assert_eq!(scene.pair.counter("sessions", "panics"), 10.0);
-    scene.nothing_left();
-    // The same initiator port comes back as if it had lost its connection.
+    scene.assert_nothing_held();
+    // The same initiator port logs in again, as after the loss of its connection.
     let again = scene.log_in(&[]);
     scene.hang_up(again.connection);
     tried
 }
 
-/// What a shell does: catches it, and has the connection ended.
-fn caught(
+/// Catches a panic and ends the connection, as a shell does.
+fn catch_panic(
     pair: &mut Pair,
     connection: hakaru_iscsi_target::ConnectionId,
     act: impl FnOnce(&mut Pair),
 ) {
     let panicked = catch_unwind(AssertUnwindSafe(|| act(pair)));
-    assert!(panicked.is_err(), "it was planted");
+    assert!(panicked.is_err(), "the planted panic did not occur");
     pair.target.handle_panicked(pair.time, connection);
     pair.run();
     assert!(pair.is_closed(connection));

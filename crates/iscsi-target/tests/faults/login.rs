@@ -9,7 +9,7 @@ const SECURITY: Stage = Stage::SecurityNegotiation;
 const OPERATIONAL: Stage = Stage::OperationalNegotiation;
 const FULL: Stage = Stage::FullFeaturePhase;
 
-/// The flags byte of a Login Request: transit, and stages as numbers.
+/// Returns the flags byte of a Login Request with the transit bit and the numbers of the stages.
 fn flags(transit: bool, current: u8, next: u8) -> u8 {
     u8::from(transit) << 7 | current << 2 | next
 }
@@ -34,8 +34,8 @@ pub fn stages() -> u64 {
             assert_eq!(answers.len(), 1, "{transit} {current} {next}");
             let status =
                 u16::from_be_bytes([answers[0].bhs.as_bytes()[36], answers[0].bhs.as_bytes()[37]]);
-            // Stages are 0, 1 and 3. A login begins in 0 or 1, and only moves forward. Without the T
-            // bit NSG has no meaning.
+            // Stages are 0, 1 and 3. A login begins in stage 0 or 1 and only moves forward. NSG has
+            // no meaning without the T bit.
             let forward = [1, 3].contains(&next) && next > current;
             let possible = [0, 1].contains(&current) && (!transit || forward);
             assert_eq!(
@@ -45,7 +45,7 @@ pub fn stages() -> u64 {
             );
             assert_eq!(scene.pair.is_closed(connection), !possible);
             if !possible {
-                assert_eq!(status >> 8, 2, "the initiator's error");
+                assert_eq!(status >> 8, 2, "the class is Initiator Error");
             }
             scene.hang_up(connection);
             tried += 1;
@@ -61,11 +61,11 @@ pub fn stages() -> u64 {
         assert!(scene.pair.is_closed(connection), "opcode {opcode:02x}h");
         assert!(
             scene.pair.received(connection).len() <= 48,
-            "one refusal at most"
+            "more than one refusal"
         );
         tried += 1;
     }
-    // A login after the login.
+    // A Login Request in full feature phase.
     let mut initiator = scene.log_in(&[]);
     let mut request = [0; 48];
     initiator
@@ -73,8 +73,8 @@ pub fn stages() -> u64 {
         .emit(&mut request);
     initiator.send(&mut scene.pair, &request, &[]);
     assert!(scene.pair.is_closed(initiator.connection));
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     tried + 1
 }
 
@@ -107,12 +107,13 @@ pub fn handles() -> u64 {
     let answer = victim.run(&mut scene.pair, 0, &[0; 6], 0);
     assert_eq!(
         answer.status, 0,
-        "the session whose handle was used does not notice"
+        "the session whose handle was used is affected"
     );
-    // The same name and ISID with TSIH 0 replaces it, by the RFC: and only it.
-    let heir = scene.log_in(&[]);
+    // A login with the same name and ISID and with TSIH 0 replaces that session, and only that
+    // session.
+    let successor = scene.log_in(&[]);
     assert!(scene.pair.is_closed(victim.connection));
-    assert!(!scene.pair.is_closed(heir.connection));
-    scene.undisturbed();
+    assert!(!scene.pair.is_closed(successor.connection));
+    scene.assert_bystander_served();
     tried + 1
 }

@@ -1,6 +1,7 @@
-//! Bad input, one function per case of docs/reference/faults.md, against the target in virtual time.
-//! Each function tries its case in many forms and returns their number. It asserts what the table
-//! there promises, and that a bystander's session is not affected.
+//! Invalid input against the target in virtual time, one function per case of
+//! docs/reference/faults.md. Each function tries its case in many forms and returns their number.
+//! It asserts the behaviour that the table there states, and that the session of a bystander is not
+//! affected.
 //!
 //! `cargo test -p hakaru-iscsi-target --test faults -- --nocapture` prints the table.
 
@@ -14,13 +15,13 @@ mod scene;
 mod tasks;
 mod text;
 
-/// Id, what is tried, how.
+/// Id, description and function of a case.
 type Case = (&'static str, &'static str, fn() -> u64);
 
 const CASES: &[Case] = &[
     (
         "M-01",
-        "what is no login as first PDU",
+        "a first PDU that is not a Login Request",
         framing::first_pdu_is_no_login,
     ),
     (
@@ -45,22 +46,18 @@ const CASES: &[Case] = &[
     ),
     (
         "M-06",
-        "text that never ends, or contradicts itself",
+        "text that never ends, or is contradictory",
         text::continued,
     ),
-    ("M-07", "keys that are none", text::malformed_keys),
+    ("M-07", "malformed keys", text::malformed_keys),
     (
         "M-08",
-        "keys twice, numbers that are none, contradictory values",
+        "repeated keys, malformed numbers, contradictory values",
         text::values,
     ),
     ("M-09", "unknown keys by the thousand", text::unknown_keys),
-    (
-        "M-10",
-        "stages that cannot follow each other",
-        login::stages,
-    ),
-    ("M-11", "handles of others", login::handles),
+    ("M-10", "stages in an impossible order", login::stages),
+    ("M-11", "handles of other sessions", login::handles),
     (
         "M-12",
         "command numbers outside the window",
@@ -80,7 +77,7 @@ const CASES: &[Case] = &[
     ("M-16", "allocation lengths", commands::allocation_lengths),
     (
         "M-17",
-        "ranges beyond the end, lists that lie",
+        "ranges beyond the end, inconsistent lists",
         commands::ranges,
     ),
     (
@@ -103,7 +100,7 @@ const CASES: &[Case] = &[
         "digests cut short at the end of a connection",
         framing::cut_digests,
     ),
-    ("R-02", "logins that come byte by byte", load::slow_logins),
+    ("R-02", "logins that arrive byte by byte", load::slow_logins),
     (
         "R-03",
         "half-finished logins from one address",
@@ -112,7 +109,7 @@ const CASES: &[Case] = &[
     ("R-04", "initiators that read nothing", load::unread),
     (
         "R-05",
-        "more write data offered than there is memory for",
+        "more write data offered than fits in memory",
         load::write_flood,
     ),
     ("R-07", "an initiator that vanishes", load::vanished),
@@ -124,19 +121,19 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_case_ends_as_the_table_says() {
+fn every_case_ends_as_the_table_states() {
     let mut failed = Vec::new();
     let mut total = 0;
-    println!("{:<6} {:>7}  what was tried", "case", "tried");
-    for (id, what, case) in CASES {
+    println!("{:<6} {:>7}  description", "case", "tried");
+    for (id, description, case) in CASES {
         match std::panic::catch_unwind(case) {
             Ok(tried) => {
-                assert!(tried > 0, "{id} tries something");
+                assert!(tried > 0, "{id} has tried nothing");
                 total += tried;
-                println!("{id:<6} {tried:>7}  {what}");
+                println!("{id:<6} {tried:>7}  {description}");
             }
             Err(_) => {
-                println!("{id:<6}  FAILED  {what}");
+                println!("{id:<6}  FAILED  {description}");
                 failed.push(*id);
             }
         }
@@ -150,7 +147,7 @@ fn every_case_ends_as_the_table_says() {
 }
 
 #[test]
-fn every_case_stands_in_the_reference() {
+fn every_case_is_listed_in_the_reference() {
     let reference = include_str!("../../../../docs/reference/faults.md");
     for (id, ..) in CASES {
         assert!(reference.contains(&format!("| {id} |")), "{id}");

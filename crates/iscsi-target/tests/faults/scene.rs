@@ -1,4 +1,4 @@
-//! A target with a bystander, and somebody who misbehaves.
+//! A target with a bystander's session, next to which other initiators misbehave.
 
 use hakaru_iscsi_target::{ConnectionId, TargetConfig};
 use hakaru_wire::iscsi::{Bhs, LoginStatus, Opcode, Stage};
@@ -6,10 +6,10 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::pair::{INITIATOR, Initiator, Keys, LU_BYTES, Pair, Pdu, config, names, pattern};
 
-/// Bytes of LU 0's first block, which only permitted writes change.
+/// Seed of the contents of LU 0, which no test may change.
 const MARK: u8 = 0x5c;
 
-/// See the module.
+/// A target and the session of a bystander.
 pub struct Scene {
     pub pair: Pair,
     bystander: Initiator,
@@ -33,8 +33,8 @@ impl Scene {
         self.pair.log_in(keys)
     }
 
-    /// The bystander reads what it should, and its session was not ended.
-    pub fn undisturbed(&mut self) {
+    /// Checks that the bystander's session continues and that a read returns the expected data.
+    pub fn assert_bystander_served(&mut self) {
         let read = Cdb::Read(Transfer {
             lba: 0,
             blocks: 1,
@@ -44,21 +44,22 @@ impl Scene {
         assert_eq!(data, pattern(LU_BYTES, MARK)[..512]);
     }
 
-    /// No block of LU 0 was changed.
-    pub fn unchanged(&self) {
+    /// Checks that no block of LU 0 was changed.
+    pub fn assert_lu_unchanged(&self) {
         assert!(
             self.pair.lus[&0] == pattern(LU_BYTES, MARK),
             "LU 0 was changed"
         );
     }
 
-    /// A connection that has sent nothing yet.
+    /// Opens a connection that has sent nothing yet.
     pub fn connect(&mut self) -> ConnectionId {
         self.pair.connect()
     }
 
-    /// What a fresh connection gets for these bytes, and whether it was closed then.
-    pub fn say(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
+    /// Sends these bytes on a new connection. Returns the answer, and whether the target closed the
+    /// connection.
+    pub fn send_first(&mut self, bytes: &[u8]) -> (Vec<u8>, bool) {
         let connection = self.pair.connect();
         self.pair.send(connection, bytes);
         let answer = self.pair.received(connection);
@@ -90,8 +91,8 @@ impl Scene {
         self.pair.run();
     }
 
-    /// Nothing is held for anybody but the bystander.
-    pub fn nothing_left(&self) {
+    /// Checks that the target holds resources only for the bystander.
+    pub fn assert_nothing_held(&self) {
         for (name, expected) in [
             ("sessions_now", 1.0),
             ("connections_now", 1.0),
@@ -102,19 +103,19 @@ impl Scene {
     }
 }
 
-/// A header of 48 bytes with an opcode, final, and a tag.
+/// Returns a header of 48 bytes with an opcode, the F bit and a tag.
 pub fn header(opcode: u8) -> [u8; 48] {
     let mut header = [0; 48];
     (header[0], header[1], header[19]) = (opcode, 0x80, 9);
     header
 }
 
-/// The PDUs in what came, whatever they are.
+/// Returns the opcodes of PDUs; `None` for unknown ones.
 pub fn opcodes(pdus: &[Pdu]) -> Vec<Option<Opcode>> {
     pdus.iter().map(|pdu| pdu.bhs.opcode()).collect()
 }
 
-/// Total length of a PDU whose header begins these bytes, without digests.
+/// Returns the total length, without digests, of the PDU whose header begins these bytes.
 pub fn pdu_length(bytes: &[u8]) -> usize {
     let mut header = [0; 48];
     header.copy_from_slice(&bytes[..48]);

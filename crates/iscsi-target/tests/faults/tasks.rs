@@ -1,4 +1,4 @@
-//! M-12 to M-14 and M-20: numbers, tags and lengths that do not fit.
+//! M-12 to M-14 and M-20: invalid numbers, tags and lengths.
 
 use hakaru_wire::iscsi::{
     CmdSn, DataOut, Itt, LogoutReason, NopOut, Opcode, ScsiCommand, Snack, SnackKind, StatSn, Ttt,
@@ -13,7 +13,7 @@ const WRITE_BYTES: u32 = 8 * 512;
 pub fn command_numbers() -> u64 {
     let mut scene = Scene::new();
     let mut tried = 0;
-    // Around zero as well: numbers wrap.
+    // Numbers wrap, so some cases begin near zero.
     for first in [1_u32, 1000, u32::MAX - 1, u32::MAX, 0] {
         let connection = scene.connect();
         let mut initiator = Initiator::new(connection, 1);
@@ -28,7 +28,8 @@ pub fn command_numbers() -> u64 {
         initiator.tsih = response.tsih;
         let next = first.wrapping_add(1);
         assert_eq!(initiator.run(&mut scene.pair, 0, &[0; 6], 0).status, 0);
-        // Taken already, one before that, beyond the window of 128, and half a circle away.
+        // Already used, the one before that, beyond the window of 128, and half of the number space
+        // away.
         for wrong in [
             first,
             first.wrapping_sub(1),
@@ -41,11 +42,12 @@ pub fn command_numbers() -> u64 {
             initiator.send_command(&mut scene.pair, &command, &[]);
             assert!(
                 scene.pair.received_nothing(connection),
-                "CmdSN {wrong} where {next} comes next"
+                "CmdSN {wrong} where {next} is expected"
             );
             tried += 1;
         }
-        // An early one waits for those before it; a second of the same number is ignored.
+        // An early command waits for its predecessors. A second command with the same number is
+        // ignored.
         let mut early = initiator.command(0, &[0; 6], false, false, 0);
         early.cmd_sn = CmdSn(next.wrapping_add(1));
         initiator.send_command(&mut scene.pair, &early, &[]);
@@ -66,12 +68,13 @@ pub fn command_numbers() -> u64 {
         tried += 2;
     }
     tried += immediate_flood(&mut scene);
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     tried
 }
 
-/// Immediate commands pass by the window: a few are carried out at a time, the rest is rejected.
+/// Sends 100 immediate commands, which the window does not limit. Eight are executed at a time, and
+/// the rest are rejected.
 fn immediate_flood(scene: &mut Scene) -> u64 {
     let mut initiator = scene.log_in(&[]);
     scene.pair.stalled = true;
@@ -82,8 +85,8 @@ fn immediate_flood(scene: &mut Scene) -> u64 {
         command.immediate = true;
         initiator.cmd_sn = initiator.cmd_sn.wrapping_sub(1);
         initiator.send_command(&mut scene.pair, &command, &[]);
-        let came = opcodes(&initiator.receive(&mut scene.pair));
-        rejected += came
+        let received = opcodes(&initiator.receive(&mut scene.pair));
+        rejected += received
             .iter()
             .filter(|opcode| **opcode == Some(Opcode::Reject))
             .count();
@@ -95,7 +98,7 @@ fn immediate_flood(scene: &mut Scene) -> u64 {
     100
 }
 
-/// A write that waits for its data: the session, the command and the R2T.
+/// Begins a write that waits for its data. Returns the initiator, the command and the R2T.
 fn waiting_write(scene: &mut Scene) -> (Initiator, ScsiCommand, hakaru_wire::iscsi::R2t) {
     let mut initiator = scene.log_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
     let command = initiator.command(0, &WRITE_10, false, true, WRITE_BYTES);
@@ -104,7 +107,8 @@ fn waiting_write(scene: &mut Scene) -> (Initiator, ScsiCommand, hakaru_wire::isc
     (initiator, command, r2t)
 }
 
-/// It was refused: with Reject, with a status that is not GOOD, or with the end of the session.
+/// Whether a PDU was refused: with Reject, with a status other than GOOD, or with the end of the
+/// session.
 fn refused(scene: &Scene, initiator: &Initiator, pdus: &[Pdu]) -> bool {
     let bad = |pdu: &Pdu| match pdu.opcode() {
         Opcode::Reject => true,
@@ -115,14 +119,14 @@ fn refused(scene: &Scene, initiator: &Initiator, pdus: &[Pdu]) -> bool {
 }
 
 pub fn data_out() -> u64 {
-    type Spoil = fn(&mut DataOut, &mut usize);
-    let spoilt: [(&str, Spoil); 13] = [
+    type Corrupt = fn(&mut DataOut, &mut usize);
+    let corruptions: [(&str, Corrupt); 13] = [
         ("an unknown TTT", |pdu, _| {
             pdu.ttt = Ttt(pdu.ttt.0.wrapping_add(1))
         }),
-        ("no TTT", |pdu, _| pdu.ttt = Ttt::RESERVED),
+        ("the reserved TTT", |pdu, _| pdu.ttt = Ttt::RESERVED),
         ("an unknown ITT", |pdu, _| pdu.itt = Itt(pdu.itt.0 + 77)),
-        ("no ITT", |pdu, _| pdu.itt = Itt::RESERVED),
+        ("the reserved ITT", |pdu, _| pdu.itt = Itt::RESERVED),
         ("another LUN", |pdu, _| {
             pdu.lun = hakaru_wire::iscsi::Lun::new(5)
         }),
@@ -131,39 +135,41 @@ pub fn data_out() -> u64 {
         ("an offset beyond the R2T", |pdu, _| {
             pdu.buffer_offset = WRITE_BYTES
         }),
-        ("an offset at the end of numbers", |pdu, _| {
+        ("an offset near 2^32", |pdu, _| {
             pdu.buffer_offset = u32::MAX - 511
         }),
         ("a gap before it", |pdu, _| pdu.buffer_offset = 512),
-        ("more than was asked", |_, length| *length += 512),
-        ("less than was asked, and final", |_, length| *length -= 512),
+        ("more than was requested", |_, length| *length += 512),
+        ("less than was requested, and final", |_, length| {
+            *length -= 512
+        }),
         ("nothing, and final", |_, length| *length = 0),
     ];
     let mut scene = Scene::new();
-    for (what, spoil) in spoilt {
+    for (name, corrupt) in corruptions {
         let (mut initiator, _, r2t) = waiting_write(&mut scene);
         let mut pdu = answer_to(&r2t);
         let mut length = WRITE_BYTES as usize;
-        spoil(&mut pdu, &mut length);
+        corrupt(&mut pdu, &mut length);
         initiator.send_data_out(&mut scene.pair, pdu, &pattern(length, 1));
         let pdus = initiator.receive(&mut scene.pair);
-        if what.ends_with("ITT") {
+        if name.ends_with("ITT") {
             // Data of a task that has been aborted looks the same: it is discarded, and no other
             // task receives it.
             assert!(
                 pdus.is_empty() && !scene.pair.is_closed(initiator.connection),
-                "{what}: {pdus:?}"
+                "{name}: {pdus:?}"
             );
         } else {
-            assert!(refused(&scene, &initiator, &pdus), "{what}: {pdus:?}");
+            assert!(refused(&scene, &initiator, &pdus), "{name}: {pdus:?}");
         }
         scene.hang_up(initiator.connection);
-        scene.unchanged();
-        scene.nothing_left();
-        scene.undisturbed();
+        scene.assert_lu_unchanged();
+        scene.assert_nothing_held();
+        scene.assert_bystander_served();
     }
-    let mut tried = spoilt.len() as u64;
-    // Halves in reversed order: DataPDUInOrder is Yes.
+    let mut tried = corruptions.len() as u64;
+    // The halves in reverse order, although DataPDUInOrder is Yes.
     let (mut initiator, _, r2t) = waiting_write(&mut scene);
     let half = WRITE_BYTES / 2;
     let second = DataOut {
@@ -175,7 +181,7 @@ pub fn data_out() -> u64 {
     let pdus = initiator.receive(&mut scene.pair);
     assert!(refused(&scene, &initiator, &pdus), "{pdus:?}");
     scene.hang_up(initiator.connection);
-    scene.unchanged();
+    scene.assert_lu_unchanged();
     // A tag that is in use.
     let (mut initiator, command, _) = waiting_write(&mut scene);
     let mut twin = initiator.command(0, &[0; 6], false, false, 0);
@@ -184,7 +190,7 @@ pub fn data_out() -> u64 {
     let pdus = initiator.receive(&mut scene.pair);
     assert_eq!(opcodes(&pdus), [Some(Opcode::Reject)]);
     scene.hang_up(initiator.connection);
-    // Unsolicited data beyond FirstBurstLength, or none was agreed on.
+    // Unsolicited data beyond FirstBurstLength, or although none was agreed on.
     for (initial_r2t, immediate, sent) in [
         ("No", "Yes", 1024),
         ("Yes", "No", 512),
@@ -204,11 +210,11 @@ pub fn data_out() -> u64 {
             "{initial_r2t} {immediate}: {pdus:?}"
         );
         scene.hang_up(initiator.connection);
-        scene.unchanged();
+        scene.assert_lu_unchanged();
         tried += 1;
     }
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     tried + 2
 }
 
@@ -244,28 +250,28 @@ pub fn transfer_lengths() -> u64 {
                         moved += pdu.data.len() as u64;
                     }
                 }
-                let what = format!("{cdb:02x?} R={wants_read} W={wants_write} of {expected}");
+                let case = format!("{cdb:02x?} R={wants_read} W={wants_write} of {expected}");
                 assert!(
                     moved <= u64::from(if wants_read { expected } else { 0 }),
-                    "{what}"
+                    "{case}"
                 );
-                // Answered, or asked for the data of a write.
+                // The command is answered, or an R2T requests the data of a write.
                 let last = pdus.last().map(Pdu::opcode);
                 assert!(
                     matches!(
                         last,
                         Some(Opcode::ScsiResponse | Opcode::DataIn | Opcode::Reject)
                     ) || wants_write && last == Some(Opcode::R2t),
-                    "{what}: {last:?}"
+                    "{case}: {last:?}"
                 );
                 scene.hang_up(initiator.connection);
                 tried += 1;
             }
         }
     }
-    scene.unchanged();
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_lu_unchanged();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     tried
 }
 
@@ -280,10 +286,10 @@ pub fn stray_pdus() -> u64 {
             let mut initiator = scene.log_in(&[]);
             let mut bytes = header(opcode);
             bytes[7] = length;
-            let whole = [&bytes[..], &vec![0xff; usize::from(length)]].concat();
-            scene.pair.send(initiator.connection, &whole);
-            let came = opcodes(&initiator.receive(&mut scene.pair));
-            assert_eq!(came, [Some(Opcode::Reject)], "opcode {opcode:02x}h");
+            let pdu = [&bytes[..], &vec![0xff; usize::from(length)]].concat();
+            scene.pair.send(initiator.connection, &pdu);
+            let received = opcodes(&initiator.receive(&mut scene.pair));
+            assert_eq!(received, [Some(Opcode::Reject)], "opcode {opcode:02x}h");
             assert_eq!(
                 initiator.run(&mut scene.pair, 0, &[0; 6], 0).status,
                 0,
@@ -293,7 +299,7 @@ pub fn stray_pdus() -> u64 {
             tried += 1;
         }
     }
-    // SNACK of every kind: at error recovery level 0 there is nothing to send again.
+    // Every kind of SNACK. At error recovery level 0 the target retransmits nothing.
     for kind in [
         SnackKind::DataOrR2t,
         SnackKind::Status,
@@ -314,10 +320,12 @@ pub fn stray_pdus() -> u64 {
             }
             .emit(&mut bytes);
             initiator.send(&mut scene.pair, &bytes, &[]);
-            let came = opcodes(&initiator.receive(&mut scene.pair));
+            let received = opcodes(&initiator.receive(&mut scene.pair));
             assert!(
-                came.iter().all(|opcode| *opcode == Some(Opcode::Reject)),
-                "{kind:?}: {came:?}"
+                received
+                    .iter()
+                    .all(|opcode| *opcode == Some(Opcode::Reject)),
+                "{kind:?}: {received:?}"
             );
             scene.hang_up(initiator.connection);
             tried += 1;
@@ -342,16 +350,16 @@ pub fn stray_pdus() -> u64 {
         }
         .emit(&mut bytes);
         initiator.send(&mut scene.pair, &bytes, &[]);
-        let came = initiator.receive(&mut scene.pair);
-        let pings = came
+        let received = initiator.receive(&mut scene.pair);
+        let pings = received
             .iter()
             .filter(|pdu| pdu.opcode() == Opcode::NopIn)
             .count();
-        assert_eq!(pings, answers, "{itt:?} {ttt:?}: {came:?}");
+        assert_eq!(pings, answers, "{itt:?} {ttt:?}: {received:?}");
         scene.hang_up(initiator.connection);
         tried += 1;
     }
-    // Logout of a connection that is not there, and for reasons that there are none of.
+    // Logout of a connection that does not exist, and for a reason that is not supported.
     for (reason, cid) in [
         (LogoutReason::CloseConnection, 99),
         (LogoutReason::RemoveForRecovery, 1),
@@ -377,7 +385,7 @@ pub fn stray_pdus() -> u64 {
         scene.hang_up(initiator.connection);
         tried += 1;
     }
-    scene.undisturbed();
-    scene.nothing_left();
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
     tried
 }

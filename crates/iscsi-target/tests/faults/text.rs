@@ -9,9 +9,9 @@ use crate::scene::Scene;
 const OPERATIONAL: Stage = Stage::OperationalNegotiation;
 const FULL: Stage = Stage::FullFeaturePhase;
 
-/// Logs in with these texts as the first PDUs, joined by the C bit. Returns the number of PDUs sent
+/// Begins a login with `texts` PDUs that are joined by the C bit. Returns the number of PDUs sent
 /// before the target closed the connection.
-fn joined(scene: &mut Scene, texts: usize, text: &[u8], is_final: bool) -> usize {
+fn send_joined(scene: &mut Scene, texts: usize, text: &[u8], is_final: bool) -> usize {
     let connection = scene.connect();
     let mut initiator = Initiator::new(connection, 1);
     for sent in 0..texts {
@@ -25,7 +25,7 @@ fn joined(scene: &mut Scene, texts: usize, text: &[u8], is_final: bool) -> usize
         request.emit(&mut header);
         initiator.send(&mut scene.pair, &header, text);
         let answers = initiator.receive(&mut scene.pair);
-        assert!(answers.len() <= 1, "one answer at most");
+        assert!(answers.len() <= 1, "more than one answer");
         if scene.pair.is_closed(connection) {
             return sent;
         }
@@ -36,14 +36,14 @@ fn joined(scene: &mut Scene, texts: usize, text: &[u8], is_final: bool) -> usize
 
 pub fn continued() -> u64 {
     let mut scene = Scene::new();
-    // Sixteen PDUs and 64 KiB are collected, no more.
-    assert_eq!(joined(&mut scene, 40, b"A=b\0", false), 16);
+    // At most 16 PDUs and 64 KiB are collected.
+    assert_eq!(send_joined(&mut scene, 40, b"A=b\0", false), 16);
     // A continuation without a request to continue is refused.
-    assert_eq!(joined(&mut scene, 40, b"", false), 0);
-    assert_eq!(joined(&mut scene, 40, &[b'A'; 8192], false), 8);
-    // C and T contradict each other.
-    assert_eq!(joined(&mut scene, 1, &names(INITIATOR), true), 0);
-    scene.nothing_left();
+    assert_eq!(send_joined(&mut scene, 40, b"", false), 0);
+    assert_eq!(send_joined(&mut scene, 40, &[b'A'; 8192], false), 8);
+    // The C bit and the T bit contradict each other.
+    assert_eq!(send_joined(&mut scene, 1, &names(INITIATOR), true), 0);
+    scene.assert_nothing_held();
     // The same with Text Requests: the session continues or ends, and its text is freed.
     let mut tried = 4;
     for (more, is_final, text) in [
@@ -84,10 +84,10 @@ pub fn continued() -> u64 {
             text.len()
         );
         scene.hang_up(initiator.connection);
-        scene.nothing_left();
+        scene.assert_nothing_held();
         tried += 1;
     }
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }
 
@@ -120,13 +120,13 @@ pub fn malformed_keys() -> u64 {
         assert_eq!(status, LoginStatus::INITIATOR_ERROR, "{shown:?}");
         assert!(keys.is_empty() && closed, "{shown:?}");
     }
-    let taken: Vec<Vec<u8>> = vec![
+    let accepted: Vec<Vec<u8>> = vec![
         long(63),
         value(255),
         b"X-a.b+c@d_e=\0".to_vec(),
         b"A=b\0\0\0\0".to_vec(),
     ];
-    for text in &taken {
+    for text in &accepted {
         let (status, ..) = scene.log_in_with(text);
         assert_eq!(
             status,
@@ -135,9 +135,9 @@ pub fn malformed_keys() -> u64 {
             &text[..text.len().min(40)]
         );
     }
-    scene.undisturbed();
-    scene.nothing_left();
-    (refused.len() + taken.len()) as u64
+    scene.assert_bystander_served();
+    scene.assert_nothing_held();
+    (refused.len() + accepted.len()) as u64
 }
 
 pub fn values() -> u64 {
@@ -151,7 +151,7 @@ pub fn values() -> u64 {
         out
     };
     // The same key twice, with any second value.
-    for (key, one, two) in [
+    for (key, first, second) in [
         ("MaxBurstLength", "65536", "65536"),
         ("MaxBurstLength", "65536", "512"),
         ("HeaderDigest", "None", "CRC32C"),
@@ -159,11 +159,12 @@ pub fn values() -> u64 {
         ("MaxRecvDataSegmentLength", "65536", "512"),
         ("SessionType", "Normal", "Discovery"),
     ] {
-        let (status, ..) = scene.log_in_with(&text(&[(key, one), (key, two)]));
+        let (status, ..) = scene.log_in_with(&text(&[(key, first), (key, second)]));
         assert_eq!(status, LoginStatus::INITIATOR_ERROR, "{key} twice");
         tried += 1;
     }
-    // Numbers that are none are answered with Reject, or end the login where they were declared.
+    // Malformed numbers are answered with Reject if the key is negotiated, and end the login if it
+    // is declared.
     for number in [
         "-1",
         "0x",
@@ -185,7 +186,7 @@ pub fn values() -> u64 {
         assert_eq!(status, LoginStatus::INITIATOR_ERROR, "{number:?}");
         tried += 2;
     }
-    // FirstBurstLength is never above MaxBurstLength, in whichever order they come and whatever they are.
+    // FirstBurstLength never exceeds MaxBurstLength, for any values and in either order.
     let lengths = ["512", "4096", "65535", "65536", "262144", "16777215"];
     for max in lengths {
         for first in lengths {
@@ -209,7 +210,7 @@ pub fn values() -> u64 {
             }
         }
     }
-    scene.undisturbed();
+    scene.assert_bystander_served();
     tried
 }
 
@@ -222,7 +223,7 @@ pub fn unknown_keys() -> u64 {
             let key = format!("X{number:0>62}");
             emit_pair(&mut text, &key, "v");
         }
-        let asked = text.len();
+        let sent_bytes = text.len();
         let (status, keys, _) = scene.log_in_with(&text);
         assert_eq!(status == LoginStatus::SUCCESS, count <= 16, "{count} keys");
         let answered: usize = keys
@@ -231,18 +232,18 @@ pub fn unknown_keys() -> u64 {
             .sum();
         assert!(
             keys.len() <= 16 + 4 && answered <= 8192,
-            "{count} keys of {asked} bytes: {answered} bytes back"
+            "{count} keys of {sent_bytes} bytes: {answered} bytes in the answer"
         );
         tried += count;
     }
-    // A thousand of them over several PDUs: the login ends.
+    // A thousand keys in several PDUs end the login.
     let connection = scene.connect();
     let mut initiator = Initiator::new(connection, 1);
     let mut rest: Vec<u8> = names(INITIATOR);
     for number in 0..1000 {
         emit_pair(&mut rest, &format!("Y{number:0>62}"), "v");
     }
-    let mut came = 0;
+    let mut answered_bytes = 0;
     for part in rest.chunks(8192) {
         let last = part.len() < 8192;
         let request = LoginRequest {
@@ -254,12 +255,15 @@ pub fn unknown_keys() -> u64 {
         request.emit(&mut header);
         let bytes = initiator.pdu(&header, part);
         scene.pair.send(connection, &bytes);
-        came += scene.pair.received(connection).len();
+        answered_bytes += scene.pair.received(connection).len();
     }
     assert!(scene.pair.is_closed(connection));
-    assert!(came <= 8192 && came <= rest.len(), "{came} bytes back");
+    assert!(
+        answered_bytes <= 8192 && answered_bytes <= rest.len(),
+        "{answered_bytes} bytes in the answers"
+    );
     initiator.tsih = 0;
-    scene.nothing_left();
-    scene.undisturbed();
+    scene.assert_nothing_held();
+    scene.assert_bystander_served();
     tried + 1000
 }

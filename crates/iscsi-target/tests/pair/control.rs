@@ -8,7 +8,7 @@ use hakaru_wire::scsi::{
 
 use super::{Answer, Initiator, Pair, names};
 
-/// A session on a portal.
+/// Logs in a session on a portal.
 pub fn log_in_at(pair: &mut Pair, portal: usize, name: &str, isid: u32) -> Initiator {
     let local = "10.0.0.1:3260".parse().unwrap();
     let peer = "10.0.0.9:40000".parse().unwrap();
@@ -23,7 +23,7 @@ pub fn log_in_at(pair: &mut Pair, portal: usize, name: &str, isid: u32) -> Initi
     initiator
 }
 
-/// A command with a parameter list, to its end.
+/// Executes a command with a parameter list.
 pub fn with_list(
     initiator: &mut Initiator,
     pair: &mut Pair,
@@ -36,7 +36,7 @@ pub fn with_list(
     Answer::of(initiator.receive(pair), command.itt)
 }
 
-/// PERSISTENT RESERVE OUT on LU 0.
+/// Returns the CDB of PERSISTENT RESERVE OUT.
 pub fn reserve_out(action: ReserveOut, kind: u8, length: usize) -> Cdb {
     Cdb::PersistentReserveOut(PersistentReserveOut {
         service_action: action as u8,
@@ -46,7 +46,7 @@ pub fn reserve_out(action: ReserveOut, kind: u8, length: usize) -> Cdb {
     })
 }
 
-/// Registers a key on LU 0, whatever was registered before.
+/// Registers a key on LU 0, regardless of an existing registration.
 pub fn register(initiator: &mut Initiator, pair: &mut Pair, key: u64) {
     let list = ReserveOutParameters {
         service_action_key: key,
@@ -56,7 +56,7 @@ pub fn register(initiator: &mut Initiator, pair: &mut Pair, key: u64) {
     with_list(initiator, pair, 0, cdb, &list.emit()).good();
 }
 
-/// PERSISTENT RESERVE OUT on LU 0 with a key, and another or 0.
+/// Executes PERSISTENT RESERVE OUT on LU 0 with a key and a service action key.
 pub fn order(
     initiator: &mut Initiator,
     pair: &mut Pair,
@@ -75,13 +75,13 @@ pub fn order(
 
 /// Returns the unit attention conditions of an LU in the order in which they are reported.
 pub fn attentions(initiator: &mut Initiator, pair: &mut Pair, lun: u8) -> Vec<Sense> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     loop {
         let answer = initiator.run_cdb(pair, lun, Cdb::TestUnitReady, 0);
         if answer.status != 2 || answer.sense().key != SenseKey::UnitAttention {
-            return told;
+            return reported;
         }
-        told.push(answer.sense());
-        assert!(told.len() < 20, "{told:?}");
+        reported.push(answer.sense());
+        assert!(reported.len() < 20, "{reported:?}");
     }
 }

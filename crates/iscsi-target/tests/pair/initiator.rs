@@ -1,4 +1,4 @@
-//! A scripted initiator: its end of one connection, and how its commands end.
+//! A scripted initiator: its end of one connection, and the answers to its commands.
 
 use super::{Pair, Pdu};
 
@@ -14,7 +14,8 @@ use hakaru_wire::scsi::{Cdb, Sense};
 
 pub type Keys = Vec<(String, String)>;
 
-/// The initiator's end of one connection: its numbers and digests, and nothing clever.
+/// The initiator's end of one connection. It keeps sequence numbers and digests and decides
+/// nothing.
 pub struct Initiator {
     pub connection: ConnectionId,
     pub isid: Isid,
@@ -47,7 +48,7 @@ impl Initiator {
         self.framer.set_digests(header, data);
     }
 
-    /// A whole PDU with padding and digests.
+    /// Returns a complete PDU with padding and digests.
     pub fn pdu(&self, header: &[u8; 48], data: &[u8]) -> Vec<u8> {
         let mut out = header.to_vec();
         if self.header_digest {
@@ -65,7 +66,7 @@ impl Initiator {
         pair.send(self.connection, &bytes);
     }
 
-    /// Every PDU that came whole since the last call.
+    /// Returns every PDU that was completely received since the last call.
     pub fn receive(&mut self, pair: &mut Pair) -> Vec<Pdu> {
         let bytes = pair.received(self.connection);
         let mut input = &bytes[..];
@@ -73,7 +74,7 @@ impl Initiator {
         while let Some(frame) = self
             .framer
             .next(&mut input)
-            .expect("the target's stream is in order")
+            .expect("the target's stream is well-formed")
         {
             match frame {
                 Frame::Header { bhs, ahs } => {
@@ -85,11 +86,11 @@ impl Initiator {
                 }
                 Frame::Data { bytes, .. } => pdus
                     .last_mut()
-                    .expect("a header came")
+                    .expect("a header precedes its data")
                     .data
                     .extend_from_slice(bytes),
                 Frame::End { data_digest_ok } => {
-                    assert!(data_digest_ok, "the target's digest is right")
+                    assert!(data_digest_ok, "the target's data digest is wrong")
                 }
             }
         }
@@ -99,7 +100,7 @@ impl Initiator {
         pdus
     }
 
-    /// StatSN advances by one with every status, and only then.
+    /// Checks that StatSN advances by one with every status, and only then.
     fn check_stat_sn(&mut self, pdu: &Pdu) {
         let b = pdu.bhs.as_bytes();
         let stat_sn = StatSn(u32::from_be_bytes([b[24], b[25], b[26], b[27]]));
@@ -136,7 +137,7 @@ impl Initiator {
         }
     }
 
-    /// One login exchange: the response and its keys.
+    /// Sends a Login Request. Returns the response and its keys.
     pub fn login(
         &mut self,
         pair: &mut Pair,
@@ -167,7 +168,7 @@ impl Initiator {
         )
     }
 
-    /// The next command's header; `bytes`: expected data transfer length.
+    /// Returns the header of the next command. `bytes` is its expected data transfer length.
     pub fn command(
         &mut self,
         lun: u8,
@@ -217,15 +218,15 @@ impl Initiator {
         self.send(pair, &header, data);
     }
 
-    /// A command without data to the target, to its end.
+    /// Executes a command without data to the target.
     pub fn run(&mut self, pair: &mut Pair, lun: u8, cdb: &[u8], expected: u32) -> Answer {
         let command = self.command(lun, cdb, expected > 0, false, expected);
         self.send_command(pair, &command, &[]);
         Answer::of(self.receive(pair), command.itt)
     }
 
-    /// Runs a command with data to the target: sends as much unsolicited data as permitted, and the
-    /// rest as R2Ts request it.
+    /// Executes a command with data to the target. Sends as much immediate data as permitted, and
+    /// the rest as R2Ts request it.
     pub fn run_out(&mut self, pair: &mut Pair, lun: u8, cdb: &[u8], data: &[u8]) -> Answer {
         let command = self.begin_out(pair, lun, cdb, data);
         self.finish_out(pair, &command, data)
@@ -282,7 +283,7 @@ pub fn value<'a>(keys: &'a Keys, key: &str) -> Option<&'a str> {
     keys.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
 }
 
-/// How a command ended.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u8,
@@ -293,7 +294,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Puts Data-In PDUs and status together, checking their numbers and offsets.
+    /// Combines Data-In PDUs and status, after checking their numbers and offsets.
     pub fn of(pdus: Vec<Pdu>, itt: Itt) -> Answer {
         let mut answer = Answer {
             status: 0xff,
@@ -304,7 +305,7 @@ impl Answer {
         };
         for pdu in pdus {
             assert_eq!(pdu.bhs.itt(), itt, "{pdu:?}");
-            assert_eq!(answer.status, 0xff, "nothing comes after the status");
+            assert_eq!(answer.status, 0xff, "a PDU follows the status");
             match pdu.opcode() {
                 Opcode::DataIn => {
                     let data_in = DataIn::parse(&pdu.bhs).unwrap();
@@ -321,14 +322,14 @@ impl Answer {
                     (answer.status, answer.residual) = (response.status, response.residual);
                     answer.sense = Sense::parse_response_data(&pdu.data);
                 }
-                other => panic!("{other:?} is no answer to a command: {pdu:?}"),
+                other => panic!("{other:?} is not an answer to a command: {pdu:?}"),
             }
         }
-        assert_ne!(answer.status, 0xff, "the command was answered");
+        assert_ne!(answer.status, 0xff, "the command has no status");
         answer
     }
 
-    /// The sense data without what points at a field.
+    /// Returns the sense data of CHECK CONDITION without INFORMATION and field pointer.
     pub fn sense(&self) -> Sense {
         assert_eq!(self.status, 2, "{self:?}");
         let sense = self.sense.expect("CHECK CONDITION has sense data");
@@ -349,7 +350,7 @@ pub fn r2t_of(pdu: &Pdu) -> R2t {
     R2t::parse(&pdu.bhs).unwrap_or_else(|error| panic!("{error}: {pdu:?}"))
 }
 
-/// The Data-Out PDU that answers an R2T whole.
+/// Returns a single Data-Out PDU that answers the entire R2T.
 pub fn answer_to(r2t: &R2t) -> DataOut {
     DataOut {
         is_final: true,
@@ -361,7 +362,7 @@ pub fn answer_to(r2t: &R2t) -> DataOut {
     }
 }
 
-/// Unsolicited data.
+/// Returns a Data-Out PDU for unsolicited data.
 pub fn unsolicited(command: &ScsiCommand, offset: u32, data_sn: u32, is_final: bool) -> DataOut {
     DataOut {
         is_final,

@@ -1,5 +1,6 @@
-//! A target and scripted initiators in one thread: real PDU bytes, literal time, LUs in plain vectors.
-#![allow(dead_code)] // Each test binary uses a part of it.
+//! A target and scripted initiators in one thread, with real PDU bytes, explicit time and LUs in
+//! plain vectors.
+#![allow(dead_code)] // Each test binary uses only part of this module.
 
 mod initiator;
 mod unmapped;
@@ -28,7 +29,7 @@ pub const INITIATOR: &str = "iqn.2026-01.net.example:vm1";
 /// Size of LU 0 and LU 5 (4096-byte blocks).
 pub const LU_BYTES: usize = 1 << 20;
 
-/// LUs larger than this have no bytes: a test that has one answers its accesses itself.
+/// LUs larger than this have no contents. A test with such an LU answers its accesses itself.
 const SIZE_BYTES_MAX: u64 = 1 << 30;
 
 /// A PDU that came from the target.
@@ -62,7 +63,8 @@ pub fn config() -> TargetConfig {
     }
 }
 
-/// The same with LU 3: thin, open to SANITIZE and to WRITE ATOMIC of 64 KiB, and removable.
+/// Returns [`config`] with an additional LU 3, which is thin and removable and supports SANITIZE
+/// and WRITE ATOMIC of 64 KiB.
 pub fn config_with_thin_lu() -> TargetConfig {
     let mut config = config();
     let mut thin = LuDescription::new(3, LU_BYTES as u64);
@@ -79,20 +81,20 @@ pub struct Pair {
     pub target: Target,
     pub time: Time,
     pub lus: HashMap<u8, Vec<u8>>,
-    /// The storage keeps what it is asked until `release`.
+    /// Whether the storage holds accesses until `release`.
     pub stalled: bool,
     pub held: Vec<Io>,
-    /// Reads are answered with a copy even where they could be in place.
+    /// Whether reads are answered with a copy even if they could be sent in place.
     pub copy: bool,
-    /// Blocks of 512 bytes that were given back.
+    /// Blocks of 512 bytes that were deallocated.
     pub unmapped: Unmapped,
-    /// Reservations that were to be kept.
+    /// Records of reservations that were stored, by LU.
     pub kept: HashMap<u8, Vec<u8>>,
-    /// Most bytes the "kernel" takes at once.
+    /// Maximum number of bytes that the simulated kernel accepts at once.
     pub write_max: usize,
-    /// What may be lent is.
+    /// Whether memory of LUs is lent to the kernel where possible.
     pub lend: bool,
-    /// The kernel takes nothing from these.
+    /// Connections from which the kernel accepts no data.
     pub blocked: HashSet<ConnectionId>,
     sent: HashMap<ConnectionId, Vec<u8>>,
     closed: HashSet<ConnectionId>,
@@ -141,14 +143,14 @@ impl Pair {
             .handle_connected(self.time, 0, local, peer.parse().unwrap())
     }
 
-    /// Bytes of an initiator reach the target, and everything that follows happens.
+    /// Passes bytes of an initiator to the target and handles all consequences.
     pub fn send(&mut self, connection: ConnectionId, bytes: &[u8]) {
         self.target.handle_received(self.time, connection, bytes);
         self.run();
     }
 
     pub fn advance(&mut self, seconds: f64) {
-        // In steps, as a shell that keeps the deadlines does.
+        // Time advances from deadline to deadline, as in a shell.
         let end = self.time + Duration::from_secs_f64(seconds);
         while let Some(at) = self.target.poll_timeout().filter(|at| *at <= end) {
             self.time = at.max(self.time);
@@ -191,20 +193,20 @@ impl Pair {
         self.run();
     }
 
-    /// The storage does the first access that it keeps.
+    /// Executes the first access that the storage holds.
     pub fn release_one(&mut self) {
         let io = self.held.remove(0);
         self.serve(io);
         self.run();
     }
 
-    /// Nothing came from the target since `received`.
+    /// Whether the target has sent nothing since the last call of `received`.
     pub fn received_nothing(&self, connection: ConnectionId) -> bool {
         self.sent.get(&connection).is_none_or(Vec::is_empty)
     }
 
     fn serve(&mut self, io: Io) {
-        let lu = self.lus.get_mut(&io.lun).expect("an LU there is");
+        let lu = self.lus.get_mut(&io.lun).expect("an existing LU");
         let result = match io.op {
             IoOp::Read { in_place: true, .. } if !self.copy => IoResult::ReadInPlace,
             IoOp::Read {
@@ -259,7 +261,7 @@ impl Pair {
         self.target.handle_io_done(self.time, io.id, result);
     }
 
-    /// The kernel takes what is queued.
+    /// Accepts the queued bytes of a connection, like a kernel.
     fn take(&mut self, connection: ConnectionId) {
         while !self.blocked.contains(&connection) && !self.target.transmit(connection).is_empty() {
             if self.lend && self.take_lent(connection) {
@@ -337,7 +339,7 @@ impl Pair {
         self.run();
     }
 
-    /// Raw bytes that came from the target since the last call.
+    /// Returns the bytes that the target has sent since the last call.
     pub fn received(&mut self, connection: ConnectionId) -> Vec<u8> {
         self.sent.remove(&connection).unwrap_or_default()
     }
@@ -347,16 +349,16 @@ impl Pair {
     }
 
     pub fn counter(&self, entity: &str, name: &str) -> f64 {
-        let mut found = None;
+        let mut counter = None;
         self.target.visit_counters(&mut |e, n, value| {
             if (e, n) == (entity, name) {
-                found = Some(value);
+                counter = Some(value);
             }
         });
-        found.unwrap_or_else(|| panic!("no counter {entity} {name}"))
+        counter.unwrap_or_else(|| panic!("no counter {entity} {name}"))
     }
 
-    /// Logs in a normal session with these operational keys besides its names.
+    /// Logs in a normal session with these operational keys in addition to its names.
     pub fn log_in(&mut self, keys: &[(&str, &str)]) -> Initiator {
         self.log_in_as(INITIATOR, 1, keys)
     }
@@ -381,13 +383,13 @@ impl Pair {
     }
 }
 
-/// Bytes that never come twice in a test, and are the same each time it runs.
+/// Returns a deterministic generator whose output never repeats within a test.
 fn counting() -> hakaru_iscsi_target::Entropy {
-    let mut drawn = 0u64;
+    let mut calls = 0u64;
     Box::new(move |out| {
-        drawn += 1;
+        calls += 1;
         for (at, byte) in out.iter_mut().enumerate() {
-            *byte = drawn.to_be_bytes()[at % 8] ^ at as u8;
+            *byte = calls.to_be_bytes()[at % 8] ^ at as u8;
         }
     })
 }
@@ -400,14 +402,14 @@ pub fn names(initiator: &str) -> Vec<u8> {
     text
 }
 
-/// Bytes that differ from place to place.
+/// Returns bytes that vary with their offset and with `seed`.
 pub fn pattern(length: usize, seed: u8) -> Vec<u8> {
     (0..length)
         .map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ seed)
         .collect()
 }
 
-/// READ of blocks.
+/// Returns a READ of blocks.
 pub fn read(lba: u64, blocks: u32) -> Cdb {
     Cdb::Read(Transfer {
         lba,
@@ -416,7 +418,7 @@ pub fn read(lba: u64, blocks: u32) -> Cdb {
     })
 }
 
-/// WRITE of blocks.
+/// Returns the CDB of a WRITE of blocks.
 pub fn write(lba: u64, blocks: u32) -> [u8; 16] {
     Cdb::Write(Transfer {
         lba,
@@ -426,7 +428,7 @@ pub fn write(lba: u64, blocks: u32) -> [u8; 16] {
     .emit()
 }
 
-/// A session, and bytes in every LU that differ from place to place.
+/// Returns a target whose LUs contain [`pattern`]s, and a session.
 pub fn logged_in(keys: &[(&str, &str)]) -> (Pair, Initiator) {
     let mut pair = Pair::new();
     for (lun, lu) in &mut pair.lus {

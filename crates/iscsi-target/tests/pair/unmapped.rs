@@ -1,4 +1,4 @@
-//! Ranges that the target had the storage unmap.
+//! Ranges that the target has unmapped.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ pub(super) fn span(range: Extent) -> std::ops::Range<usize> {
     range.offset_bytes as usize..(range.offset_bytes + range.length_bytes) as usize
 }
 
-/// What was given back and not written since, by LU and block of 512 bytes.
+/// Blocks of 512 bytes that were unmapped and not written since, by LU and number.
 #[derive(Debug, Default)]
 pub struct Unmapped(HashSet<(u8, u64)>);
 

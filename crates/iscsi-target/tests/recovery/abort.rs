@@ -1,4 +1,5 @@
-//! T-01 and T-03: ABORT TASK. An aborted command has no status, and an aborted write changes nothing after the function's answer.
+//! T-01 and T-03: ABORT TASK. An aborted command gets no status, and an aborted write changes
+//! nothing after the answer to the function.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +15,8 @@ use crate::scene::{
 };
 
 const DEPTH: u64 = 128;
-/// Longest a function may take in 99.9 % of cases; here none takes longer.
+/// Maximum duration of a function in 99.9 % of cases, seconds. In this test no function takes
+/// longer.
 const ANSWER_S_MAX: f64 = 1.0;
 
 pub fn of_random_commands() -> u64 {
@@ -31,7 +33,8 @@ pub fn of_random_commands() -> u64 {
     tried
 }
 
-/// Fills the queue, lets the storage end some of it, and aborts half, in the order of chance.
+/// Fills the queue, lets the storage end some of the commands, and aborts half of them in random
+/// order.
 fn abort_among(pair: &mut Pair, initiator: &mut Initiator, random: &mut Random, round: u8) -> u64 {
     pair.stalled = true;
     let commands: Vec<ScsiCommand> = (0..DEPTH)
@@ -57,27 +60,28 @@ fn abort_among(pair: &mut Pair, initiator: &mut Initiator, random: &mut Random, 
             (itt, *at)
         })
         .collect();
-    let asked_at = pair.time;
-    // What the block held when the abort of its write was answered.
-    let mut as_answered: HashMap<u64, Vec<u8>> = HashMap::new();
+    let requested_at = pair.time;
+    // Contents of each block when the abort of its write was answered.
+    let mut contents_at_answer: HashMap<u64, Vec<u8>> = HashMap::new();
     let mut results = 0;
     loop {
         for pdu in initiator.receive(pair) {
             let Some(result) = outcome(&pdu) else {
-                assert!(answered.insert(pdu.bhs.itt()), "one status for one command");
+                assert!(answered.insert(pdu.bhs.itt()), "a command has two statuses");
                 continue;
             };
             results += 1;
             let at = functions[&pdu.bhs.itt()];
-            let took = (pair.time.0 - asked_at.0) as f64 / 1e9;
+            let took = (pair.time.0 - requested_at.0) as f64 / 1e9;
             assert!(took <= ANSWER_S_MAX, "{took} s");
             match result {
                 Outcome::Complete => assert!(!answered.contains(&commands[at].itt)),
                 Outcome::NoSuchTask => assert!(answered.contains(&commands[at].itt)),
                 other => panic!("{other:?}"),
             }
-            as_answered.insert(at as u64, block(pair, at as u64));
-            // After "function complete" no status may follow: the initiator counts the task as ended.
+            contents_at_answer.insert(at as u64, block(pair, at as u64));
+            // No status may follow Function complete, because the initiator considers the task
+            // ended.
             answered.insert(commands[at].itt);
         }
         if !serve_one(pair, random) {
@@ -88,12 +92,12 @@ fn abort_among(pair: &mut Pair, initiator: &mut Initiator, random: &mut Random, 
     assert_eq!(
         answered.len(),
         commands.len(),
-        "the others were all answered"
+        "not all other commands were answered"
     );
-    for (lba, then) in as_answered {
+    for (lba, contents) in contents_at_answer {
         assert_eq!(
             block(pair, lba),
-            then,
+            contents,
             "block {lba} changed after the answer"
         );
     }
@@ -101,14 +105,14 @@ fn abort_among(pair: &mut Pair, initiator: &mut Initiator, random: &mut Random, 
 }
 
 pub fn in_every_stage() -> u64 {
-    const EACH: u64 = 1000;
-    for n in 0..EACH {
+    const ROUNDS: u64 = 1000;
+    for n in 0..ROUNDS {
         waiting_for_data(n);
         waiting_for_space(n);
         with_the_storage(n);
         on_disk(n);
     }
-    4 * EACH
+    4 * ROUNDS
 }
 
 fn abort(initiator: &mut Initiator, pair: &mut Pair, command: &ScsiCommand) -> Option<Outcome> {
@@ -122,53 +126,58 @@ fn waiting_for_data(n: u64) {
     let command = write_unsent(&mut initiator, &mut pair, n);
     let r2t = r2t_of(&initiator.receive_one(&mut pair));
     let result = abort(&mut initiator, &mut pair, &command);
-    assert_eq!(result, Some(Outcome::Complete), "nothing is under way");
+    assert_eq!(
+        result,
+        Some(Outcome::Complete),
+        "the storage executes nothing"
+    );
     initiator.send_data_out(&mut pair, answer_to(&r2t), &[1; BLOCK_BYTES]);
     assert!(initiator.receive(&mut pair).is_empty());
     assert_eq!(block(&pair, n), [0; BLOCK_BYTES]);
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
 }
 
-/// The target's budget for write data is used up: the next write waits before its first R2T.
+/// Aborts a write that waits for its first R2T because the write budget is used up.
 fn waiting_for_space(n: u64) {
-    const WHOLE: u32 = 64 << 10;
+    const BUDGET_BYTES: u32 = 64 << 10;
     let mut config = config();
     config.limits = Limits {
-        transfer_bytes_max: WHOLE,
-        session_write_buffer_bytes_max: WHOLE.into(),
-        write_buffer_bytes_max: WHOLE.into(),
+        transfer_bytes_max: BUDGET_BYTES,
+        session_write_buffer_bytes_max: BUDGET_BYTES.into(),
+        write_buffer_bytes_max: BUDGET_BYTES.into(),
         ..Limits::default()
     };
     let mut pair = Pair::with(config);
     let mut initiator = pair.log_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
     let transfer = Cdb::Write(Transfer {
         lba: 1024,
-        blocks: WHOLE / BLOCK_BYTES as u32,
+        blocks: BUDGET_BYTES / BLOCK_BYTES as u32,
         ..Transfer::default()
     });
-    let first = initiator.command(0, &transfer.emit(), false, true, WHOLE);
+    let first = initiator.command(0, &transfer.emit(), false, true, BUDGET_BYTES);
     initiator.send_command(&mut pair, &first, &[]);
     let r2t = r2t_of(&initiator.receive_one(&mut pair));
     let waiting = write_unsent(&mut initiator, &mut pair, n);
     assert!(
         initiator.receive(&mut pair).is_empty(),
-        "there is no room for it"
+        "there is no room for the write"
     );
     let result = abort(&mut initiator, &mut pair, &waiting);
     assert_eq!(result, Some(Outcome::Complete));
-    initiator.send_data_out(&mut pair, answer_to(&r2t), &vec![7; WHOLE as usize]);
+    initiator.send_data_out(&mut pair, answer_to(&r2t), &vec![7; BUDGET_BYTES as usize]);
     let answers = initiator.receive(&mut pair);
     assert_eq!(
         answers.len(),
         1,
-        "the first goes on, the other is gone: {answers:?}"
+        "the first write continues, the other has ended: {answers:?}"
     );
     assert_eq!(answers[0].bhs.itt(), first.itt);
     assert_eq!(block(&pair, n), [0; BLOCK_BYTES]);
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
 }
 
-/// It may still be written, but not after the answer.
+/// Aborts a write that the storage executes. The block may still be written, but not after the
+/// answer.
 fn with_the_storage(n: u64) {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
@@ -192,5 +201,9 @@ fn on_disk(n: u64) {
     );
     let result = abort(&mut initiator, &mut pair, &command);
     assert_eq!(result, Some(Outcome::NoSuchTask));
-    assert_eq!(block(&pair, n), [1; BLOCK_BYTES], "what was answered stays");
+    assert_eq!(
+        block(&pair, n),
+        [1; BLOCK_BYTES],
+        "an answered write persists"
+    );
 }

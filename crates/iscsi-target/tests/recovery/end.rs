@@ -1,4 +1,5 @@
-//! T-04, T-07 and T-10: sessions that end, the target that ends, and recovery that is not there.
+//! T-04, T-07 and T-10: the end of sessions, the end of the target, and recovery, which is not
+//! supported.
 
 use hakaru_wire::iscsi::{
     CmdSn, Itt, LogoutReason, LogoutRequest, LogoutResponse, LogoutResult, Opcode, Stage,
@@ -21,7 +22,7 @@ pub fn logout_under_load() -> u64 {
     ROUNDS * reasons.len() as u64
 }
 
-/// With writes and reads at the storage and a write that waits for its data.
+/// Logs out while the storage executes writes and reads and a write waits for its data.
 fn log_out(reason: LogoutReason) {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[("InitialR2T", "Yes")]);
@@ -46,7 +47,7 @@ fn log_out(reason: LogoutReason) {
     let response = initiator.receive_one(&mut pair);
     let response = LogoutResponse::parse(&response.bhs).expect("a logout response");
     if reason == LogoutReason::RemoveForRecovery {
-        // There is no recovery: the connection stays what it is, and its commands are answered.
+        // Recovery is not supported, so the connection continues and its commands are answered.
         assert_eq!(response.result, LogoutResult::RecoveryNotSupported);
         pair.release();
         assert_eq!(answers(&mut initiator, &mut pair), 16);
@@ -73,7 +74,8 @@ fn answers(initiator: &mut Initiator, pair: &mut Pair) -> usize {
     pdus.iter().filter(has_status).count()
 }
 
-/// Within the linger time of 5 s every connection is closed, whether its commands were answered or not.
+/// Checks that every connection is closed within the linger time of 5 s, whether its commands were
+/// answered or not.
 pub fn shut_down_while_stalled() -> u64 {
     const ROUNDS: u64 = 20;
     for _ in 0..ROUNDS {
@@ -87,7 +89,7 @@ pub fn shut_down_while_stalled() -> u64 {
                 write(initiator, &mut pair, lba, 1);
             }
         }
-        // One of them comes again and waits for its writes.
+        // One initiator logs in again and waits for the end of its writes.
         let connection = pair.connect();
         let mut waiting = Initiator::new(connection, 1);
         let text = names(INITIATOR);
@@ -109,7 +111,7 @@ pub fn shut_down_while_stalled() -> u64 {
         let late = pair
             .target
             .handle_connected(pair.time, 0, local, "10.0.0.9:1".parse().unwrap());
-        assert!(late.is_none(), "nobody gets in any more");
+        assert!(late.is_none(), "no connection is accepted any more");
     }
     ROUNDS
 }

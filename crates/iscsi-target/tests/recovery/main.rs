@@ -1,5 +1,6 @@
-//! Task management, logout, reinstatement, recovery: one function per case of docs/reference/faults.md, against the target in virtual time. Each tries
-//! its case many times over, holds what the table there promises, and returns how often it tried.
+//! Task management, logout, reinstatement and recovery against the target in virtual time, one
+//! function per case of docs/reference/faults.md. Each function tries its case many times, asserts
+//! the behaviour that the table there states, and returns the number of tries.
 //!
 //! `cargo test -p hakaru-iscsi-target --test recovery -- --nocapture` prints the table.
 
@@ -11,7 +12,7 @@ mod reinstate;
 mod reset;
 mod scene;
 
-/// Id, what is tried, how.
+/// Id, description and function of a case.
 type Case = (&'static str, &'static str, fn() -> u64);
 
 const CASES: &[Case] = &[
@@ -42,22 +43,22 @@ const CASES: &[Case] = &[
     ),
     (
         "T-06",
-        "reinstatement while the storage stands still",
+        "reinstatement while the storage is stalled",
         reinstate::while_storage_is_stalled,
     ),
     (
         "T-07",
-        "the end of the target while the storage stands still",
+        "the end of the target while the storage is stalled",
         end::shut_down_while_stalled,
     ),
     (
         "T-08",
-        "two initiators of one name and ISID, from two addresses",
+        "two initiators with one name and ISID, from two addresses",
         reinstate::by_turns,
     ),
     (
         "T-10",
-        "initiators that want error recovery",
+        "initiators that request error recovery",
         end::error_recovery_levels,
     ),
     (
@@ -68,17 +69,17 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn every_case_ends_as_the_table_says() {
+fn every_case_ends_as_the_table_states() {
     let mut failed = Vec::new();
-    println!("{:<6} {:>7}  what was tried", "case", "tried");
-    for (id, what, case) in CASES {
+    println!("{:<6} {:>7}  description", "case", "tried");
+    for (id, description, case) in CASES {
         match std::panic::catch_unwind(case) {
             Ok(tried) => {
-                assert!(tried > 0, "{id} tries something");
-                println!("{id:<6} {tried:>7}  {what}");
+                assert!(tried > 0, "{id} has tried nothing");
+                println!("{id:<6} {tried:>7}  {description}");
             }
             Err(_) => {
-                println!("{id:<6}  FAILED  {what}");
+                println!("{id:<6}  FAILED  {description}");
                 failed.push(*id);
             }
         }
@@ -88,7 +89,7 @@ fn every_case_ends_as_the_table_says() {
 }
 
 #[test]
-fn every_case_stands_in_the_reference() {
+fn every_case_is_listed_in_the_reference() {
     let reference = include_str!("../../../../docs/reference/faults.md");
     for (id, ..) in CASES {
         assert!(reference.contains(&format!("| {id} |")), "{id}");

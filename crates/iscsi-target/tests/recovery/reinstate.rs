@@ -8,8 +8,8 @@ use crate::scene::{BLOCK_BYTES, Random, block, serve_one, write};
 
 const DEPTH: u64 = 128;
 
-/// Asks for a session of `INITIATOR` under an ISID, by a new connection.
-fn ask(pair: &mut Pair, isid: u32, peer: &str) -> Initiator {
+/// Requests a session of `INITIATOR` with an ISID on a new connection.
+fn request_session(pair: &mut Pair, isid: u32, peer: &str) -> Initiator {
     let local = "10.0.0.1:3260".parse().unwrap();
     let connection = pair
         .target
@@ -36,8 +36,8 @@ fn login_status(pdus: &[Pdu]) -> Option<LoginStatus> {
     })
 }
 
-const HERE: &str = "10.0.0.9:40000";
-const THERE: &str = "10.0.0.77:40000";
+const FIRST_PEER: &str = "10.0.0.9:40000";
+const SECOND_PEER: &str = "10.0.0.77:40000";
 
 pub fn under_load() -> u64 {
     const ROUNDS: u64 = 1000;
@@ -50,13 +50,16 @@ pub fn under_load() -> u64 {
             write(&mut old, &mut pair, lba, 0xaa);
         }
         assert_eq!(pair.held.len(), DEPTH as usize);
-        let mut new = ask(&mut pair, 1, HERE);
-        assert!(pair.is_closed(old.connection), "the old session has ended");
+        let mut new = request_session(&mut pair, 1, FIRST_PEER);
+        assert!(
+            pair.is_closed(old.connection),
+            "the old session has not ended"
+        );
         while serve_one(&mut pair, &mut random) {
             let status = login_status(&new.receive(&mut pair));
             match pair.held.len() {
                 0 => assert_eq!(status, Some(LoginStatus::SUCCESS)),
-                _ => assert_eq!(status, None, "the old writes come first"),
+                _ => assert_eq!(status, None, "the old writes must end first"),
             }
         }
         pair.stalled = false;
@@ -64,7 +67,7 @@ pub fn under_load() -> u64 {
         let fill = round as u8 | 1;
         write(&mut new, &mut pair, round % DEPTH, fill);
         assert_eq!(new.receive_one(&mut pair).opcode(), Opcode::ScsiResponse);
-        // Nothing is left that could come after it.
+        // No old write may follow it.
         pair.advance(1.0);
         assert!(pair.held.is_empty());
         assert_eq!(block(&pair, round % DEPTH), [fill; BLOCK_BYTES]);
@@ -82,8 +85,8 @@ pub fn while_storage_is_stalled() -> u64 {
         for lba in 0..DEPTH {
             write(&mut old, &mut pair, lba, 0xaa);
         }
-        let mut new = ask(&mut pair, 1, HERE);
-        // Others are not held up by it.
+        let mut new = request_session(&mut pair, 1, FIRST_PEER);
+        // The waiting login does not delay other initiators.
         let mut other = pair.log_in_as("iqn.2026-01.net.example:other", 9, &[]);
         other.run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0).good();
         pair.advance(15.0);
@@ -91,11 +94,11 @@ pub fn while_storage_is_stalled() -> u64 {
         assert_eq!(
             status,
             Some(LoginStatus::SERVICE_UNAVAILABLE),
-            "refused in time"
+            "the login must be refused in time"
         );
-        let mut again = ask(&mut pair, 1, HERE);
+        let mut again = request_session(&mut pair, 1, FIRST_PEER);
         pair.advance(10.0);
-        // The storage goes on, and so does the login that waits.
+        // The storage continues, and so does the waiting login.
         pair.release();
         let status = login_status(&again.receive(&mut pair));
         assert_eq!(status, Some(LoginStatus::SUCCESS));
@@ -105,14 +108,19 @@ pub fn while_storage_is_stalled() -> u64 {
     ROUNDS
 }
 
-/// The last one wins, and it is counted: neither can work while the other comes back.
+/// Lets two addresses log in as the same initiator port in turn. The last login wins, and the
+/// counters report it.
 pub fn by_turns() -> u64 {
     const ROUNDS: u64 = 100;
     let mut pair = Pair::new();
     let mut winner = pair.log_in(&[]);
     for round in 0..ROUNDS {
-        let from = if round % 2 == 0 { THERE } else { HERE };
-        let mut new = ask(&mut pair, 1, from);
+        let from = if round % 2 == 0 {
+            SECOND_PEER
+        } else {
+            FIRST_PEER
+        };
+        let mut new = request_session(&mut pair, 1, from);
         assert_eq!(
             login_status(&new.receive(&mut pair)),
             Some(LoginStatus::SUCCESS)
@@ -125,9 +133,9 @@ pub fn by_turns() -> u64 {
         assert_eq!(counted("reinstatements"), (round + 1) as f64);
         assert_eq!(counted("reinstatements_elsewhere"), (round + 1) as f64);
     }
-    // From where it was before it is no more than a reconnection.
+    // A login from the same address as before is only a reconnection.
     let before = pair.counter("sessions", "reinstatements_elsewhere");
-    let mut again = ask(&mut pair, 1, HERE);
+    let mut again = request_session(&mut pair, 1, FIRST_PEER);
     assert_eq!(
         login_status(&again.receive(&mut pair)),
         Some(LoginStatus::SUCCESS)

@@ -1,4 +1,5 @@
-//! T-02 and T-11: functions that end the tasks of several sessions, and what each session is told.
+//! T-02 and T-11: functions that end the tasks of several sessions, and the unit attentions of each
+//! session.
 
 use std::collections::HashSet;
 
@@ -30,7 +31,7 @@ pub fn under_load() -> u64 {
         for round in 0..ROUNDS {
             let sender = random.below(INITIATORS);
             one_round(&mut pair, &mut initiators, sender, function, &mut random);
-            // Once every second.
+            // One function per second.
             pair.advance(1.0);
             assert!(round < ROUNDS);
         }
@@ -50,10 +51,10 @@ fn one_round(
     let mut elsewhere: Vec<Vec<ScsiCommand>> = Vec::new();
     for (n, initiator) in initiators.iter_mut().enumerate() {
         let first = n as u64 * 16;
-        let here = (first..first + 8).map(|lba| write(initiator, pair, lba, 1));
-        on_unit.push(here.collect());
-        let there = (0..4).map(|lba| read(initiator, pair, 5, lba));
-        elsewhere.push(there.collect());
+        let writes = (first..first + 8).map(|lba| write(initiator, pair, lba, 1));
+        on_unit.push(writes.collect());
+        let reads = (0..4).map(|lba| read(initiator, pair, 5, lba));
+        elsewhere.push(reads.collect());
     }
     let before = pair.time;
     let itt = manage(&mut initiators[sender], pair, function, 0, None);
@@ -64,11 +65,11 @@ fn one_round(
         for (n, initiator) in initiators.iter_mut().enumerate() {
             for pdu in initiator.receive(pair) {
                 match outcome(&pdu) {
-                    Some(told) => {
+                    Some(response) => {
                         assert_eq!((n, pdu.bhs.itt()), (sender, itt));
                         let took = (pair.time.0 - before.0) as f64 / 1e9;
                         assert!(took <= ANSWER_S_MAX, "{took} s");
-                        result = Some(told);
+                        result = Some(response);
                     }
                     None => assert!(answered[n].insert(pdu.bhs.itt())),
                 }
@@ -85,7 +86,7 @@ fn one_round(
         assert_eq!(on_unit[n].iter().filter(has_answer).count(), 0);
         let others = if everything { 0 } else { elsewhere[n].len() };
         assert_eq!(elsewhere[n].iter().filter(has_answer).count(), others);
-        let (here, there) = match function {
+        let (attentions_0, attentions_5) = match function {
             Function::ClearTaskSet if n == sender => (vec![], vec![]),
             Function::ClearTaskSet => (vec![Sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR], vec![]),
             Function::LogicalUnitReset => (vec![Sense::BUS_DEVICE_RESET_FUNCTION], vec![]),
@@ -96,18 +97,18 @@ fn one_round(
         };
         assert_eq!(
             attentions(initiator, pair, 0),
-            here,
+            attentions_0,
             "{function:?}, initiator {n}"
         );
         assert_eq!(
             attentions(initiator, pair, 5),
-            there,
+            attentions_5,
             "{function:?}, initiator {n}"
         );
     }
 }
 
-/// Two sessions of one initiator port by two portals; each resets in turn.
+/// Resets an LU by each of two sessions in turn, which one initiator port has on two portals.
 pub fn on_one_of_two_paths() -> u64 {
     let mut random = Random(3);
     let mut pair = Pair::new();
@@ -140,7 +141,7 @@ pub fn on_one_of_two_paths() -> u64 {
             );
             assert_eq!(attentions(path, &mut pair, 0), []);
         }
-        // What one path writes from now on, the other reads.
+        // The other path reads data that one path writes after the reset.
         let command = write(&mut paths[sender], &mut pair, 9, 0x40 + sender as u8);
         assert_eq!(paths[sender].receive_one(&mut pair).bhs.itt(), command.itt);
         read(&mut paths[1 - sender], &mut pair, 0, 9);

@@ -1,5 +1,5 @@
-//! Shared by the cases: commands on separate blocks, management functions, and a storage that delays
-//! its answers.
+//! Functions that the cases share: commands on separate blocks, management functions, and a storage
+//! that delays its answers.
 
 use hakaru_wire::iscsi::{
     CmdSn, Itt, Lun, Opcode, ScsiCommand, TaskManagementFunction as Function,
@@ -9,11 +9,11 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::pair::{Initiator, Pair, Pdu};
 
-/// What the storage takes for an access, seconds.
+/// Duration of an access to the storage, seconds.
 pub const ACCESS_S: f64 = 0.001;
 pub const BLOCK_BYTES: usize = 512;
 
-/// xorshift64*, so that a failure comes again.
+/// An xorshift64* generator. Its fixed seed makes a failure reproducible.
 pub struct Random(pub u64);
 
 impl Random {
@@ -47,7 +47,8 @@ pub fn write(initiator: &mut Initiator, pair: &mut Pair, lba: u64, fill: u8) -> 
     command
 }
 
-/// Sends a write of one block of LU 0 whose data waits for an R2T: the session has ImmediateData=No and InitialR2T=Yes.
+/// Sends a write of one block of LU 0 without data. The data waits for an R2T, because the session
+/// has ImmediateData=No and InitialR2T=Yes.
 pub fn write_unsent(initiator: &mut Initiator, pair: &mut Pair, lba: u64) -> ScsiCommand {
     let cdb = Cdb::Write(one_block(lba)).emit();
     let command = initiator.command(0, &cdb, false, true, BLOCK_BYTES as u32);
@@ -64,7 +65,7 @@ pub fn read(initiator: &mut Initiator, pair: &mut Pair, lun: u8, lba: u64) -> Sc
     command
 }
 
-/// Sends a function under a tag of its own.
+/// Sends a task management function and returns its tag.
 pub fn manage(
     initiator: &mut Initiator,
     pair: &mut Pair,
@@ -90,7 +91,7 @@ pub fn manage(
     request.itt
 }
 
-/// The result of a function, if this is its response.
+/// Returns the result of a function, if the PDU is its response.
 pub fn outcome(pdu: &Pdu) -> Option<Outcome> {
     (pdu.opcode() == Opcode::TaskManagementResponse).then(|| {
         TaskManagementResponse::parse(&pdu.bhs)
@@ -99,7 +100,8 @@ pub fn outcome(pdu: &Pdu) -> Option<Outcome> {
     })
 }
 
-/// The storage ends one access, whichever, after the time that one takes. False: it has none.
+/// Ends a random access of the storage after the duration of an access. Returns false if the
+/// storage has none.
 pub fn serve_one(pair: &mut Pair, random: &mut Random) -> bool {
     if pair.held.is_empty() {
         return false;
@@ -112,7 +114,7 @@ pub fn serve_one(pair: &mut Pair, random: &mut Random) -> bool {
     true
 }
 
-/// A block of LU 0.
+/// Returns the contents of a block of LU 0.
 pub fn block(pair: &Pair, lba: u64) -> Vec<u8> {
     pair.lus[&0][lba as usize * BLOCK_BYTES..][..BLOCK_BYTES].to_vec()
 }

@@ -1,16 +1,16 @@
-//! Who has access under which type, keys, registering and releasing.
+//! Access rights under each reservation type, keys, registration and release.
 use crate::pair::INITIATOR;
 use crate::pair::control::{attentions, order, register, reserve_out, with_list};
 use crate::scene::{
-    ALL_REGISTRANTS, CONFLICT, REGISTRANTS_ONLY, WRITE_EXCLUSIVE, held, keys, reads, report, two,
-    writes,
+    ALL_REGISTRANTS, CONFLICT, REGISTRANTS_ONLY, WRITE_EXCLUSIVE, held, keys, reads, report,
+    two_sessions, writes,
 };
 use hakaru_wire::scsi::{
     Cdb, ReservationType, ReserveIn, ReserveOut, ReserveOutParameters, Sense, TransportId,
 };
 
 #[test]
-fn each_type_lets_in_whom_it_should() {
+fn each_type_gives_access_to_the_right_nexuses() {
     // Type, (registered reads, writes), (unregistered reads, writes).
     let cases = [
         (
@@ -45,7 +45,7 @@ fn each_type_lets_in_whom_it_should() {
         ),
     ];
     for (kind, registered, unregistered) in cases {
-        let (mut pair, mut holder, mut other) = two();
+        let (mut pair, mut holder, mut other) = two_sessions();
         register(&mut holder, &mut pair, 1);
         register(&mut other, &mut pair, 2);
         order(
@@ -71,8 +71,8 @@ fn each_type_lets_in_whom_it_should() {
 }
 
 #[test]
-fn a_key_is_needed_for_everything_and_must_be_right() {
-    let (mut pair, mut first, mut second) = two();
+fn every_action_needs_the_registered_key() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     for action in ReserveOut::ALL {
         if matches!(
@@ -93,8 +93,8 @@ fn a_key_is_needed_for_everything_and_must_be_right() {
 }
 
 #[test]
-fn a_reservation_is_released_as_it_was_made_and_registrants_are_told() {
-    let (mut pair, mut holder, mut other) = two();
+fn a_reservation_is_released_with_its_own_type_and_registrants_are_notified() {
+    let (mut pair, mut holder, mut other) = two_sessions();
     register(&mut holder, &mut pair, 1);
     register(&mut other, &mut pair, 2);
     order(
@@ -113,7 +113,7 @@ fn a_reservation_is_released_as_it_was_made_and_registrants_are_told() {
         (2, 0),
     );
     assert_eq!(again.status, CONFLICT);
-    // Another's release does nothing, and is no error.
+    // A release by another registrant has no effect and is not an error.
     order(
         &mut other,
         &mut pair,
@@ -151,8 +151,8 @@ fn a_reservation_is_released_as_it_was_made_and_registrants_are_told() {
 }
 
 #[test]
-fn a_reservation_goes_with_its_last_holder() {
-    let (mut pair, mut first, mut second) = two();
+fn a_reservation_ends_with_its_last_holder() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     register(&mut second, &mut pair, 2);
     order(
@@ -167,15 +167,15 @@ fn a_reservation_goes_with_its_last_holder() {
     assert_eq!(held(&mut second, &mut pair), Some((0, ALL_REGISTRANTS)));
     assert!(
         !reads(&mut first, &mut pair),
-        "who is not registered holds nothing"
+        "an unregistered nexus has no access"
     );
     register(&mut second, &mut pair, 0);
     assert_eq!(held(&mut second, &mut pair), None);
 }
 
 #[test]
-fn one_registration_can_be_made_for_every_port() {
-    let (mut pair, mut first, mut reader) = two();
+fn one_registration_can_apply_to_every_port() {
+    let (mut pair, mut first, mut reader) = two_sessions();
     let list = ReserveOutParameters {
         service_action_key: 1,
         all_target_ports: true,
@@ -191,8 +191,8 @@ fn one_registration_can_be_made_for_every_port() {
 }
 
 #[test]
-fn a_list_that_lies_about_its_length_changes_nothing() {
-    let (mut pair, mut first, _) = two();
+fn a_list_with_a_wrong_length_changes_nothing() {
+    let (mut pair, mut first, _) = two_sessions();
     let list = ReserveOutParameters {
         service_action_key: 1,
         ..ReserveOutParameters::default()
@@ -219,7 +219,7 @@ fn a_list_that_lies_about_its_length_changes_nothing() {
         assert_eq!(
             answer.sense(),
             sense,
-            "{length} bytes said, {} sent",
+            "{length} bytes announced, {} sent",
             list.len()
         );
     }

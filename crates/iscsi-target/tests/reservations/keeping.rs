@@ -1,12 +1,12 @@
-//! Reservations that persist over a restart: acknowledged only once they are stored.
+//! Reservations that survive a restart. They are acknowledged only once they are stored.
 use crate::pair::control::{reserve_out, with_list};
 use crate::pair::{Answer, Pair, config};
-use crate::scene::{OTHER, WRITE_EXCLUSIVE, keys, report, two, writes};
+use crate::scene::{OTHER, WRITE_EXCLUSIVE, keys, report, two_sessions, writes};
 use hakaru_iscsi_target::{IoFailure, IoOp, IoResult, check_reservations};
 use hakaru_wire::scsi::{ReserveIn, ReserveOut, ReserveOutParameters, Sense};
 
 #[test]
-fn kept_reservations_are_there_again_and_only_then_is_it_said() {
+fn stored_reservations_survive_a_restart_and_are_acknowledged_once_stored() {
     let mut config = config();
     config.lus[0].reservations = Some(Vec::new());
     let mut pair = Pair::with(config.clone());
@@ -57,7 +57,10 @@ fn kept_reservations_are_there_again_and_only_then_is_it_said() {
         holder,
         done,
     );
-    assert_eq!(answer.status, 0, "what could not be kept had not happened");
+    assert_eq!(
+        answer.status, 0,
+        "a reservation that could not be stored must have no effect"
+    );
 
     check_reservations(&record).expect("a record");
     config.lus[0].reservations = Some(record);
@@ -70,8 +73,8 @@ fn kept_reservations_are_there_again_and_only_then_is_it_said() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_not_promised() {
-    let (mut pair, mut first, _) = two();
+fn persistence_is_refused_if_it_is_not_supported() {
+    let (mut pair, mut first, _) = two_sessions();
     let list = ReserveOutParameters {
         service_action_key: 1,
         persist_through_power_loss: true,

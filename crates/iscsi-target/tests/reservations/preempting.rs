@@ -1,9 +1,9 @@
-//! How a reservation goes to another nexus: preempted, cleared or moved.
+//! The ways in which a nexus loses a reservation: preempted, cleared or moved.
 use crate::pair::control::{attentions, log_in_at, order, register, reserve_out, with_list};
 use crate::pair::{Answer, Initiator, Pair, pattern};
 use crate::scene::{
     ALL_REGISTRANTS, CONFLICT, OTHER, REGISTRANTS_ONLY, WRITE_EXCLUSIVE, held, keys, one_block,
-    two, writes,
+    two_sessions, writes,
 };
 use hakaru_wire::iscsi::{Isid, Itt};
 use hakaru_wire::scsi::{
@@ -11,8 +11,8 @@ use hakaru_wire::scsi::{
 };
 
 #[test]
-fn preempting_takes_the_reservation_over_and_tells_whose_it_was() {
-    let (mut pair, mut first, mut second) = two();
+fn preempting_takes_over_the_reservation_and_notifies_the_former_holder() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     register(&mut second, &mut pair, 2);
     order(
@@ -38,19 +38,19 @@ fn preempting_takes_the_reservation_over_and_tells_whose_it_was() {
         [Sense::REGISTRATIONS_PREEMPTED]
     );
     assert!(!writes(&mut first, &mut pair) && writes(&mut second, &mut pair));
-    let gone = order(
+    let refused = order(
         &mut second,
         &mut pair,
         ReserveOut::Preempt,
         REGISTRANTS_ONLY,
         (2, 77),
     );
-    assert_eq!(gone.status, CONFLICT, "no registration has that key");
+    assert_eq!(refused.status, CONFLICT, "no registration has that key");
 }
 
 #[test]
-fn preempting_everyone_leaves_the_sender_alone_with_it() {
-    let (mut pair, mut first, mut second) = two();
+fn preempting_all_registrants_leaves_only_the_sender_registered() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     register(&mut second, &mut pair, 2);
     order(
@@ -74,8 +74,8 @@ fn preempting_everyone_leaves_the_sender_alone_with_it() {
 }
 
 #[test]
-fn preempt_and_abort_is_answered_when_what_it_aborted_is_over() {
-    let (mut pair, mut first, mut second) = two();
+fn preempt_and_abort_is_answered_when_the_aborted_tasks_have_ended() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     register(&mut second, &mut pair, 2);
     order(
@@ -101,7 +101,7 @@ fn preempt_and_abort_is_answered_when_what_it_aborted_is_over() {
     second.send_command(&mut pair, &preempt, &list.emit());
     assert!(
         second.receive(&mut pair).is_empty(),
-        "the write is still with the storage"
+        "the storage still executes the write"
     );
     pair.release();
     let answer = Answer::of(second.receive(&mut pair), preempt.itt);
@@ -113,7 +113,7 @@ fn preempt_and_abort_is_answered_when_what_it_aborted_is_over() {
         .collect();
     assert!(
         answered.contains(&elsewhere.itt),
-        "another LU is not concerned"
+        "another LU is not affected"
     );
     assert!(
         !answered.contains(&write.itt),
@@ -129,8 +129,8 @@ fn preempt_and_abort_is_answered_when_what_it_aborted_is_over() {
 }
 
 #[test]
-fn clearing_ends_everything() {
-    let (mut pair, mut first, mut second) = two();
+fn clearing_removes_the_reservation_and_all_registrations() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     register(&mut second, &mut pair, 2);
     order(
@@ -151,8 +151,8 @@ fn clearing_ends_everything() {
 }
 
 #[test]
-fn a_reservation_moves_to_a_nexus_that_is_not_there_yet() {
-    let (mut pair, mut first, mut second) = two();
+fn a_reservation_moves_to_a_nexus_that_is_not_logged_in_yet() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     order(
         &mut first,
@@ -189,11 +189,11 @@ fn a_reservation_moves_to_a_nexus_that_is_not_there_yet() {
     send(&mut first, &mut pair, &moved.emit()).good();
     assert_eq!(held(&mut first, &mut pair), Some((3, WRITE_EXCLUSIVE)));
     assert!(!writes(&mut first, &mut pair));
-    let mut heir = log_in_at(&mut pair, 1, OTHER, 9);
-    assert!(writes(&mut heir, &mut pair));
+    let mut new_holder = log_in_at(&mut pair, 1, OTHER, 9);
+    assert!(writes(&mut new_holder, &mut pair));
     let elsewhere = &mut log_in_at(&mut pair, 0, OTHER, 9);
     assert!(
         !writes(elsewhere, &mut pair),
-        "by another port it is another nexus"
+        "a session on another port is another nexus"
     );
 }

@@ -1,23 +1,23 @@
-//! RESERVE and RELEASE of SPC-2, and how the two kinds meet.
+//! RESERVE and RELEASE of SPC-2, and their interaction with persistent reservations.
 use crate::pair::control::{attentions, order, register};
-use crate::scene::{CONFLICT, OTHER, WRITE_EXCLUSIVE, held, reads, two, writes};
+use crate::scene::{CONFLICT, OTHER, WRITE_EXCLUSIVE, held, reads, two_sessions, writes};
 use hakaru_wire::iscsi::{
     CmdSn, Itt, Lun, Opcode, TaskManagementFunction as Function, TaskManagementRequest,
 };
 use hakaru_wire::scsi::{Cdb, ReserveOut, Sense};
 
 #[test]
-fn reserve_keeps_everyone_else_out_until_its_nexus_or_the_lu_ends_it() {
-    let (mut pair, mut first, mut second) = two();
+fn reserve_excludes_other_nexuses_until_it_is_released_or_the_nexus_or_the_lu_is_reset() {
+    let (mut pair, mut first, mut second) = two_sessions();
     first.run_cdb(&mut pair, 0, Cdb::Reserve, 0).good();
     first.run_cdb(&mut pair, 0, Cdb::Reserve, 0).good();
-    let taken = second.run_cdb(&mut pair, 0, Cdb::Reserve, 0);
-    assert_eq!(taken.status, CONFLICT);
+    let refused = second.run_cdb(&mut pair, 0, Cdb::Reserve, 0);
+    assert_eq!(refused.status, CONFLICT);
     assert!(!reads(&mut second, &mut pair) && writes(&mut first, &mut pair));
     second.run_cdb(&mut pair, 0, Cdb::Release, 0).good();
     assert!(
         !reads(&mut second, &mut pair),
-        "it was not the second one's to release"
+        "only the holder can release the reservation"
     );
     let mixed = order(&mut first, &mut pair, ReserveOut::Register, 0, (0, 1));
     assert_eq!(mixed.status, CONFLICT, "the two kinds exclude each other");
@@ -28,7 +28,7 @@ fn reserve_keeps_everyone_else_out_until_its_nexus_or_the_lu_ends_it() {
     pair.target.handle_closed(pair.time, second.connection);
     assert!(
         reads(&mut first, &mut pair),
-        "with the nexus goes its reservation"
+        "the reservation ends with its nexus"
     );
 
     let mut third = pair.log_in_as(OTHER, 3, &[]);
@@ -59,8 +59,8 @@ fn reserve_keeps_everyone_else_out_until_its_nexus_or_the_lu_ends_it() {
 }
 
 #[test]
-fn a_registrant_with_access_reserves_and_releases_in_the_old_way_without_effect() {
-    let (mut pair, mut first, mut second) = two();
+fn reserve_and_release_of_a_registrant_with_access_have_no_effect() {
+    let (mut pair, mut first, mut second) = two_sessions();
     register(&mut first, &mut pair, 1);
     assert_eq!(
         first.run_cdb(&mut pair, 0, Cdb::Reserve, 0).status,

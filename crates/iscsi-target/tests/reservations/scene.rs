@@ -1,4 +1,4 @@
-//! An array and two initiators, and what they ask to see what is reserved.
+//! A target and two initiators, and commands that examine its reservations.
 use crate::pair::control::with_list;
 use crate::pair::{Initiator, Pair};
 use hakaru_wire::scsi::{Cdb, ReservationType, ReserveIn, Status, Transfer};
@@ -9,7 +9,7 @@ pub const REGISTRANTS_ONLY: u8 = ReservationType::WriteExclusiveRegistrantsOnly 
 pub const ALL_REGISTRANTS: u8 = ReservationType::ExclusiveAccessAllRegistrants as u8;
 pub const CONFLICT: u8 = Status::RESERVATION_CONFLICT.0;
 
-pub fn two() -> (Pair, Initiator, Initiator) {
+pub fn two_sessions() -> (Pair, Initiator, Initiator) {
     let mut pair = Pair::new();
     let first = pair.log_in(&[]);
     let second = pair.log_in_as(OTHER, 2, &[]);
@@ -43,7 +43,7 @@ pub fn report(initiator: &mut Initiator, pair: &mut Pair, action: ReserveIn) -> 
     initiator.run_cdb(pair, 0, cdb, 1024).good()
 }
 
-/// PRGENERATION and the registered keys.
+/// Returns PRGENERATION and the registered keys.
 pub fn keys(initiator: &mut Initiator, pair: &mut Pair) -> (u32, Vec<u64>) {
     let data = report(initiator, pair, ReserveIn::ReadKeys);
     let generation = u32::from_be_bytes(data[..4].try_into().unwrap());
@@ -57,7 +57,7 @@ pub fn keys(initiator: &mut Initiator, pair: &mut Pair) -> (u32, Vec<u64>) {
     )
 }
 
-/// Key of the holder and type.
+/// Returns the holder's key and the type of the reservation, if there is one.
 pub fn held(initiator: &mut Initiator, pair: &mut Pair) -> Option<(u64, u8)> {
     let data = report(initiator, pair, ReserveIn::ReadReservation);
     (data.len() > 8).then(|| {

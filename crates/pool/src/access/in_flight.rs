@@ -48,6 +48,7 @@ impl Groups {
 pub(crate) struct Copying {
     /// Page of the volume.
     pub(crate) page: u64,
+    /// Destination of the copy.
     pub(crate) to: PageId,
 }
 
@@ -55,6 +56,7 @@ pub(crate) struct Copying {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     pub(crate) all: Vec<Copying>,
+    /// Number of copies that have not ended.
     pub(crate) left: usize,
     pub(crate) failure: Option<ActionFailure>,
     /// Busy pages of the volume, as (first, last).
@@ -80,13 +82,13 @@ pub(crate) struct Part {
     pub(crate) length_bytes: u32,
 }
 
-/// An unmapping in flight: first copies of shared pages, then zeroing of parts.
+/// An unmapping in flight: copies of shared pages, followed by zeroing of parts.
 #[derive(Debug)]
 pub(crate) struct Zeroing {
     pub(crate) fua: bool,
     pub(crate) copies: Copies,
     pub(crate) parts: Vec<Part>,
-    /// Places being zeroed, once that has started.
+    /// Places being zeroed. Empty until zeroing starts.
     pub(crate) places: Vec<Place>,
     pub(crate) zeroes_left: usize,
     pub(crate) failure: Option<ActionFailure>,
@@ -95,18 +97,19 @@ pub(crate) struct Zeroing {
 /// Outcome of an attempt to start a request.
 #[derive(Debug)]
 pub(crate) enum Attempt {
-    /// It has started, and may be complete.
+    /// The request has started, and may be complete.
     Started,
-    /// It must wait, and is tried again later.
+    /// The request must wait, and is retried later.
     Wait(WaitFor),
 }
 
+/// Event for which a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
-    /// For a page that is being copied, or for the end of the writes to a volume.
+    /// A page has been copied, or the writes to a volume have ended.
     Others,
-    /// For pages that are being freed.
+    /// Pages that are being freed become available.
     Space,
-    /// For pages that are deallocated or added.
+    /// Pages are deallocated or added.
     Room,
 }

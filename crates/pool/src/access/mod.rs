@@ -5,8 +5,8 @@
 //! | `request` | requests and replies |
 //! | `pieces` | location of an access's data |
 //! | `in_flight` | accesses in flight |
-//! | `read` | location of data |
-//! | `write` `unmap` | changes of pages |
+//! | `read` | reads |
+//! | `write` `unmap` | accesses that change pages |
 pub(crate) mod in_flight;
 pub(crate) mod pieces;
 mod read;

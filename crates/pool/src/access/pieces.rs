@@ -1,4 +1,4 @@
-//! The pieces of an access. Nearly always there is one, so the first ones need no allocation.
+//! The pieces of an access. Most accesses have one piece, so up to two are stored inline.
 
 use crate::place::Place;
 use crate::volume::Volume;
@@ -13,7 +13,7 @@ pub enum Piece {
         /// Length, bytes, at least 1.
         length_bytes: u32,
     },
-    /// Unallocated, reads as zeros. Only in reads.
+    /// An unmapped range, which reads as zeros. Only in reads.
     Zeros {
         /// Length, bytes, at least 1.
         length_bytes: u32,
@@ -33,8 +33,8 @@ impl Piece {
 const INLINE: usize = 2;
 const NOTHING: Piece = Piece::Zeros { length_bytes: 0 };
 
-/// The pieces of an access, of exactly its length together. Adjacent pieces that are contiguous in
-/// the file are merged.
+/// The pieces of an access. Their lengths add up to the length of the access. Adjacent pieces that
+/// are contiguous in the file are merged.
 #[derive(Clone, Debug)]
 pub struct Pieces {
     first: [Piece; INLINE],

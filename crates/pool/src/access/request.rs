@@ -35,7 +35,7 @@ pub enum Request {
         length_bytes: u32,
     },
     /// Locates space for writing. Answered `Ready`, perhaps after pages were copied or freed. Also
-    /// for WRITE SAME with a block that is not deallocated: the caller fills the pieces.
+    /// used for a WRITE SAME that does not deallocate: the caller fills the pieces.
     Write {
         /// The volume.
         volume: VolumeId,
@@ -47,8 +47,8 @@ pub enum Request {
         /// once the data is on stable storage.
         fua: bool,
     },
-    /// Unmaps ranges: they read as zeros from now on, and whole pages are deallocated. UNMAP, and
-    /// WRITE SAME of zeros with UNMAP. Answered `Done`.
+    /// Unmaps ranges: they read as zeros from now on, and whole pages are deallocated. Used for
+    /// UNMAP, and for WRITE SAME of zeros with the UNMAP bit. Answered `Done`.
     Unmap {
         /// The volume.
         volume: VolumeId,
@@ -57,8 +57,8 @@ pub enum Request {
         /// Delay the reply until the change is on stable storage.
         fua: bool,
     },
-    /// Flushes the whole pool: when this is answered `Done`, all data transferred before is on
-    /// stable storage. SYNCHRONIZE CACHE.
+    /// Flushes the entire pool, for SYNCHRONIZE CACHE. Once it is answered `Done`, all data
+    /// transferred before the request is on stable storage.
     Flush,
     /// Adds the pages of a group after [`crate::Pool::prepare_group`] has created its file.
     /// Answered `Grown`, durable; the pages are available at once.
@@ -148,10 +148,12 @@ pub enum Outcome {
 /// Reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The pool has no page left, not even after all freed pages become available. 07h/27h/07h.
+    /// The pool has no page left, even after all freed pages become available. DATA PROTECT, SPACE
+    /// ALLOCATION FAILED WRITE PROTECT (07h/27h/07h).
     #[error("the pool is full")]
     Full,
-    /// The volume may not map more pages. 07h/27h/07h.
+    /// The volume has reached its quota and may not map more pages. DATA PROTECT, SPACE ALLOCATION
+    /// FAILED WRITE PROTECT (07h/27h/07h).
     #[error("the volume has reached its quota")]
     Quota,
     /// A sync or a commit has failed; the pool refuses changes until it is opened again.
@@ -160,7 +162,7 @@ pub enum Failure {
     /// The volume is a snapshot.
     #[error("the volume is a read-only snapshot")]
     Snapshot,
-    /// The volume does not exist (any more).
+    /// The volume does not exist, or no longer exists.
     #[error("there is no such volume")]
     NoVolume,
     /// The range exceeds the volume, or is empty.

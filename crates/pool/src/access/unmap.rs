@@ -17,7 +17,7 @@ struct Plan {
     parts: Vec<Part>,
 }
 
-/// Reason for which an unmapping cannot start now.
+/// Reason why an unmapping cannot start now.
 enum Refusal {
     Failure(Failure),
     /// A page is being copied, or a snapshot is pending.
@@ -61,7 +61,7 @@ impl Pool {
         Attempt::Started
     }
 
-    /// Sorts and merges the ranges of an unmapping, all of which must be writable now.
+    /// Sorts and merges the ranges of an unmapping. Refuses them unless all are writable now.
     fn merge_writable(&self, volume_id: VolumeId, ranges: &[Range]) -> Result<Vec<Range>, Refusal> {
         let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
         let mut sorted = ranges.to_vec();

@@ -13,14 +13,14 @@ use crate::place::Place;
 use crate::pool::Pool;
 use crate::volume::VolumeId;
 
-/// Pages that a write needs.
+/// Numbers of pages that a write needs.
 #[derive(Clone, Copy, Debug, Default)]
 struct PagesNeeded {
-    /// For unmapped pages of the volume.
+    /// Pages to map where the volume has none.
     fresh: u64,
-    /// For copies of shared pages.
+    /// Pages for copies of shared pages.
     shared: u64,
-    /// Part of `shared`: for pages that become exclusive without a copy.
+    /// Part of `shared` that replaces pages that become exclusive without a copy.
     settling: u64,
 }
 
@@ -98,7 +98,7 @@ impl Pool {
         needed
     }
 
-    /// Allocates a page for each unmapped one of `first` to `last`.
+    /// Allocates a page for each unmapped page from `first` to `last`.
     fn map_fresh_pages(&mut self, volume_id: VolumeId, first: u64, last: u64) {
         for page in first..=last {
             if self.volumes[&volume_id].map.get(page).is_none() {
@@ -129,8 +129,8 @@ impl Pool {
         ))
     }
 
-    /// Returns whether an access must wait: for a pending snapshot of the volume, or because one of
-    /// the pages is being copied.
+    /// Returns whether an access must wait, because a snapshot or deletion of the volume is pending
+    /// or one of the pages is being copied.
     pub(crate) fn must_wait(&self, volume: VolumeId, first: u64, last: u64) -> bool {
         self.volumes[&volume].barriers > 0
             || self
@@ -167,7 +167,7 @@ impl Pool {
         })
     }
 
-    /// Maps the volume's page to `to`; the previously mapped page loses a reference.
+    /// Maps a page of the volume to `to`. The previously mapped page loses a reference.
     pub(crate) fn set_mapping(&mut self, volume: VolumeId, page: u64, to: Option<PageId>) {
         let map = &mut self
             .volumes
@@ -185,8 +185,8 @@ impl Pool {
         }
     }
 
-    /// Copies those of `pages` that other volumes share. Meanwhile the ranges `busy` are busy.
-    /// There is space for the copies.
+    /// Starts copying the pages of `pages` that other volumes share. The page ranges in `busy` are
+    /// busy until all copies end. The caller has checked that there is space for the copies.
     pub(crate) fn start_copies(
         &mut self,
         key: usize,
@@ -293,7 +293,7 @@ impl Pool {
         ended.id
     }
 
-    /// Answers a change: completed, or failed because pages could not be copied or zeroed.
+    /// Answers a change as complete, or as failed because pages could not be copied or zeroed.
     pub(crate) fn end_change(&mut self, id: RequestId, fua: bool, failure: Option<ActionFailure>) {
         match failure {
             None if fua => self.await_stable(id, Outcome::Done),

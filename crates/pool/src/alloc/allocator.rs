@@ -78,8 +78,8 @@ impl Allocator {
         self.recycler.end_batch(&mut self.groups);
     }
 
-    /// Returns whether `pages` can be allocated. `settling` of them replace pages that become
-    /// exclusive, and are no longer needed then.
+    /// Returns whether `pages` pages can be allocated. Of these, `settling` replace pages that
+    /// become exclusive, and are then no longer needed.
     pub(crate) fn space_for(&self, pages: u64, settling: u64) -> Space {
         if pages == 0 {
             return Space::Available;

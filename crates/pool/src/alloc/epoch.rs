@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) struct Epochs {
-    /// Number of the first of `in_flight`.
+    /// Number of the epoch at the front of `in_flight`.
     first: u64,
     /// Accesses in flight per epoch; the last is the current epoch.
     in_flight: VecDeque<u32>,

@@ -2,10 +2,10 @@
 
 use crate::place::GroupId;
 
-/// References to a page. It may be allocated again once there are none and it was discarded.
+/// References to a page. A page without references may be allocated again once it was discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct References {
-    /// Current references: maps in memory, and copies in progress into it.
+    /// Current references: entries of maps in memory, and copies in progress into the page.
     pub(crate) live: u32,
     /// Dropped references that a crash would restore, or that an access in flight may still use.
     pub(crate) dropping: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Run {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) name: String,
-    /// Size of the used part of the file: whole pages.
+    /// Size of the used part of the file, bytes: whole pages.
     pub(crate) size_bytes: u64,
     references: Vec<References>,
     /// One bit per page that may be allocated.
@@ -125,7 +125,7 @@ impl Group {
         }
     }
 
-    /// Removes a dropped reference. Returns the others.
+    /// Removes a dropped reference and returns the remaining ones.
     pub(crate) fn settle(&mut self, page: u32) -> References {
         let references = &mut self.references[page as usize];
         references.dropping -= 1;

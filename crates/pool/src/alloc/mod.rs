@@ -1,4 +1,4 @@
-//! Pages: free ones, references to used ones, and the recycling of dropped ones.
+//! Pages of groups: free pages, references to used pages, and recycling of dropped pages.
 //!
 //! | file | contents |
 //! |---|---|

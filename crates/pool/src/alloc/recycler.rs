@@ -10,8 +10,8 @@ use crate::alloc::group::{Group, References, Run};
 use crate::map::PageId;
 use crate::place::{GroupId, Place};
 
-/// Concurrent discards: enough to keep a device busy, few enough to leave capacity to other
-/// operations.
+/// Maximum number of concurrent discards: enough to keep a device busy, few enough to leave
+/// capacity to other operations.
 const DISCARDS_MAX: usize = 16;
 /// Longest discard, bytes, so that other operations proceed in between.
 const DISCARD_BYTES_MAX: u64 = 1 << 30;
@@ -22,7 +22,7 @@ const FIRST_BATCH_PAGES: u32 = 4096;
 /// Pages being recycled.
 #[derive(Debug, Default)]
 pub(crate) struct Recycler {
-    /// Dropped references with a durable commit, with the epoch in which they were dropped.
+    /// References whose removal is durable, with the epoch in which they were dropped.
     committed: VecDeque<(u64, Vec<PageId>)>,
     /// Pages without references.
     ready: Vec<Run>,
@@ -45,13 +45,13 @@ impl Recycler {
         self.committed.push_back((epoch, dropped));
     }
 
-    /// Adds pages that no map references: when a pool is opened, or of a new group.
+    /// Adds pages that no map references, of a pool that is being opened or of a new group.
     pub(crate) fn add_ready(&mut self, runs: impl IntoIterator<Item = Run>) {
         self.ready.extend(runs);
     }
 
-    /// Returns the next runs to discard: all that are ready, in order and merged; the first time
-    /// only a few pages.
+    /// Removes and returns the next runs to discard, sorted and merged. The first batch after
+    /// opening has at most [`FIRST_BATCH_PAGES`] pages.
     fn take_batch(&mut self, page_bytes: u32) -> Vec<Run> {
         self.ready.sort_unstable();
         let longest = (DISCARD_BYTES_MAX / u64::from(page_bytes)) as u32;

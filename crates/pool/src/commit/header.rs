@@ -1,8 +1,8 @@
 //! The header of a group's file names its pool and group, so that files cannot be confused.
 //!
-//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. Each time the pool
-//! is opened the older copy is overwritten, so that a torn write leaves the other. `generation` is
-//! that of the metadata at that time: metadata older than a header have lost durable commits.
+//! Page 0 of each group holds two copies, at bytes 0 and 4096, and nothing else. Each opening of
+//! the pool overwrites the older copy, so that a torn write leaves the other. `generation` is the
+//! generation of the metadata at that time. Metadata older than a header has lost durable commits.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub struct GroupHeader {
     pub uuid: [u8; 16],
     /// Number of the group in the pool.
     pub group: GroupId,
-    /// Bytes of a page.
+    /// Page size, bytes.
     pub page_bytes: u32,
     /// Generation of the metadata when this header was written.
     pub generation: u64,
@@ -60,7 +60,7 @@ impl GroupHeader {
     /// Writes both copies and flushes, for a new group.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn write_new(&self, disk: &dyn Disk) -> io::Result<()> {
         let bytes = self.emit();
         disk.write_at(0, &bytes)?;
@@ -71,7 +71,7 @@ impl GroupHeader {
     /// Overwrites the older copy and flushes.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// Errors of the disk.
     pub fn renew(&self, disk: &dyn Disk) -> io::Result<()> {
         let [first, second] = Self::copies(disk)?;
         let generation =
@@ -88,7 +88,7 @@ impl GroupHeader {
     /// Reads the newer intact copy.
     ///
     /// # Errors
-    /// Those of the disk. `Ok(Err)` if neither copy is intact.
+    /// Errors of the disk. Returns `Ok(Err)` if neither copy is intact.
     pub fn read(disk: &dyn Disk) -> io::Result<Result<GroupHeader, RecordError>> {
         let [first, second] = Self::copies(disk)?;
         Ok(match (first, second) {

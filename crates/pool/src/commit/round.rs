@@ -1,8 +1,8 @@
 //! Rounds: sync the data, then commit the maps that reference it, then answer the waiting requests.
 //!
-//! One round runs at a time; requests that arrive meanwhile belong to the next. The maps are
-//! captured when the sync *starts*: every page that they reference was either zeros on stable
-//! storage when it was allocated, or copied before, and the sync covers the copy.
+//! One round runs at a time. Requests that arrive meanwhile belong to the next round. The maps are
+//! captured when the sync *starts*. This is safe because every page that they reference was either
+//! zeros on stable storage when it was allocated, or copied before the sync, which covers the copy.
 
 use std::mem;
 
@@ -66,7 +66,7 @@ impl Pool {
             self.rounds.waiters.push((id, outcome));
             self.rounds.wanted = true;
         } else if let Some(running) = &mut self.rounds.running {
-            // Its sync started after the last change.
+            // The sync of the running round started after the last change.
             running.waiters.push((id, outcome));
         } else {
             self.reply(id, outcome);

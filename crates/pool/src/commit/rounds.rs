@@ -60,8 +60,8 @@ impl Rounds {
         self.deleted().any(|deleted| deleted.id == id)
     }
 
-    /// Returns a volume with a deletion that is not durable yet, and the epoch that reads of it
-    /// join.
+    /// Returns a deleted volume if its deletion is not durable yet, and the epoch that reads of the
+    /// volume join.
     pub(crate) fn volume_being_deleted(&self, id: VolumeId) -> Option<(&Volume, u64)> {
         let mut deleted = self.deleted();
         let matching = deleted.find(|deleted| deleted.id == id)?;
@@ -78,7 +78,7 @@ impl Rounds {
         self.wanted |= !self.dropped.is_empty();
     }
 
-    /// Removes and returns the requests that wait for a round, because none will follow.
+    /// Removes and returns the requests that wait for a round, because no round will follow.
     pub(crate) fn take_all_waiters(&mut self) -> Vec<RequestId> {
         let running = self.running.take();
         let ended = running.into_iter().flat_map(|running| running.waiters);

@@ -21,7 +21,9 @@ pub enum Fault {
 /// together.
 #[derive(Debug, Default)]
 pub struct Faults {
+    /// Number of operations up to now.
     done: AtomicU64,
+    /// Number of the operation that fails, and its failure.
     plan: Mutex<Option<(u64, Fault)>>,
     /// Number of faults injected.
     struck: AtomicU64,
@@ -53,9 +55,9 @@ impl Faults {
     }
 
     fn next(&self) -> Option<Fault> {
-        let this = self.done.fetch_add(1, Ordering::Relaxed);
+        let number = self.done.fetch_add(1, Ordering::Relaxed);
         let plan = *self.plan.lock().unwrap_or_else(PoisonError::into_inner);
-        let fault = plan.and_then(|(at, fault)| (at == this).then_some(fault));
+        let fault = plan.and_then(|(planned, fault)| (planned == number).then_some(fault));
         self.struck
             .fetch_add(fault.is_some().into(), Ordering::Relaxed);
         fault
@@ -67,7 +69,7 @@ impl Faults {
 pub struct FaultyDisk<D> {
     below: D,
     faults: Arc<Faults>,
-    /// Limit of its length and of reservations, bytes.
+    /// Limit of the length and of reservations, bytes.
     capacity_bytes: AtomicU64,
 }
 
@@ -82,7 +84,7 @@ impl<D: Disk> FaultyDisk<D> {
         }
     }
 
-    /// Limits its length and reservations from now on, as if the file system below were full.
+    /// Limits the length and reservations from now on, as if the file system below were full.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
     }

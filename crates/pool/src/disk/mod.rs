@@ -26,7 +26,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Returns the length in bytes.
     ///
     /// # Errors
-    /// Those of the underlying storage; likewise for all functions here.
+    /// Errors of the underlying storage, as for all functions of this trait.
     fn len(&self) -> io::Result<u64>;
 
     /// Returns whether the length is 0.
@@ -46,7 +46,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Writes all of the data.
     ///
     /// # Errors
-    /// `InvalidInput` beyond the end; `StorageFull`. Part of it may have been written.
+    /// `InvalidInput` beyond the end; `StorageFull`. Part of the data may have been written.
     fn write_at(&self, offset_bytes: u64, data: &[u8]) -> io::Result<()>;
 
     /// Flushes all earlier writes, discards and extensions to stable storage.

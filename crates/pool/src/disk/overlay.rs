@@ -9,7 +9,7 @@ use super::{Disk, end_of};
 
 const CHUNK_BYTES: u64 = 4096;
 
-/// A view of another disk that keeps writes in memory and drops them at the end.
+/// A view of another disk that keeps writes in memory until it is dropped.
 #[derive(Debug)]
 pub struct OverlayDisk<D> {
     below: D,

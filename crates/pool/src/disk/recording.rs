@@ -2,8 +2,8 @@
 //!
 //! All disks of one [`Recorder`] share one log. A crash at a position of the log keeps everything
 //! before each disk's last flush, and any part of the later operations. Between two flushes, a
-//! later crash can leave everything that an earlier one can. The positions just before each flush,
-//! and the end, therefore represent all crashes ([`Recorder::crash_points`]).
+//! later crash can leave every state that an earlier crash can. The positions just before each
+//! flush, and the end, therefore represent all crashes ([`Recorder::crash_points`]).
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ struct Log {
     events: Vec<(usize, Event)>,
 }
 
-/// The log of several disks.
+/// A log of the operations of several disks.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     log: Arc<Mutex<Log>>,
@@ -49,7 +49,7 @@ pub struct RecordingDisk {
     log: Arc<Mutex<Log>>,
 }
 
-/// The operations that were on stable storage at a crash, and those that were not.
+/// The contents of stable storage at a crash, and the operations that were not flushed.
 #[derive(Debug)]
 pub struct Crash {
     stable: Vec<MemoryDisk>,
@@ -106,7 +106,7 @@ impl Recorder {
         let mut unflushed: Vec<(usize, Event)> = Vec::new();
         for (disk, event) in &log.events[..position] {
             if matches!(event, Event::Flush) {
-                for (_, event) in unflushed.extract_if(.., |(of, _)| of == disk) {
+                for (_, event) in unflushed.extract_if(.., |(number, _)| number == disk) {
                     apply(&mut stable[*disk], &event, &mut |_| true);
                 }
             } else {
@@ -128,8 +128,8 @@ impl Crash {
         self.unflushed.len()
     }
 
-    /// Returns the disks after a crash that keeps those unflushed operations for which `keep`
-    /// returns true. It is called for each, in order.
+    /// Returns the disks after a crash that keeps the unflushed operations for which `keep` returns
+    /// true. `keep` is called with the index of each operation, in order.
     #[must_use]
     pub fn image(&self, keep: &mut dyn FnMut(usize) -> bool) -> Vec<MemoryDisk> {
         let mut disks = self.stable.clone();
@@ -186,8 +186,8 @@ impl Crash {
     }
 }
 
-/// Applies an operation; of a write only the units that `keep` selects. Units are those of the
-/// disk, not of the write.
+/// Applies an operation if `keep` selects it. Of a write, applies only the 512-byte units that
+/// `keep` selects. Units start at multiples of 512 bytes on the disk, not in the write.
 fn apply(disk: &mut MemoryDisk, event: &Event, keep: &mut dyn FnMut(u64) -> bool) {
     let failure = "the recorded ranges lie within the disk";
     let lengthen = |end: u64| {

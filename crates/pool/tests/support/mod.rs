@@ -18,7 +18,7 @@ use hakaru_pool::{
 };
 use hakaru_units::Time;
 
-/// `short` in the gate, `long` where `HAKARU_LONG` is set (`make test-long`).
+/// Returns `long` if `HAKARU_LONG` is set (`make test-long`), otherwise `short`.
 pub fn scale<T>(short: T, long: T) -> T {
     if std::env::var_os("HAKARU_LONG").is_some() {
         long
@@ -104,7 +104,7 @@ impl Driver {
         }
     }
 
-    /// Adds a group on the file `disk`.
+    /// Adds a group with `disk` as its file.
     pub fn grow(&mut self, name: &str, disk: Arc<dyn Disk>, size_bytes: u64) -> Ended {
         self.pool
             .prepare_group(disk.as_ref(), size_bytes)
@@ -276,7 +276,7 @@ impl Driver {
         }
     }
 
-    /// Returns the next answer to `id`, if there is one.
+    /// Returns the next answer to `id`, if any.
     pub fn take_reply(&mut self, id: RequestId) -> Option<Outcome> {
         while let Some(Reply { id, outcome }) = self.pool.poll_reply() {
             self.replies.entry(id).or_default().push_back(outcome);
@@ -294,7 +294,7 @@ impl Driver {
         while self.step() {}
     }
 
-    /// Carries out the next action. Returns false if there is none.
+    /// Carries out the next action. Returns false if no action is pending.
     pub fn step(&mut self) -> bool {
         while let Some(event) = self.pool.poll_event() {
             self.events.push(event);
@@ -358,7 +358,7 @@ impl Driver {
             .pool
             .groups()
             .nth(group.index())
-            .expect("there is such a group")
+            .expect("the group exists")
             .name;
         self.disks.groups[&name].clone()
     }

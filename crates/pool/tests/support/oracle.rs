@@ -1,5 +1,5 @@
-//! Valid contents after a crash: per block (512 bytes) the values from the last one known to be on
-//! stable storage to the last one issued.
+//! Valid contents after a crash. For each block of 512 bytes, these are the values from the last
+//! value known to be on stable storage to the last value issued.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub fn stamps(value: Value, first: u64, blocks: u64) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the write that a block contains; `None`: torn, or of another block.
+/// Returns the write that a block contains. `None` if the block is torn or holds data of another.
 pub fn value_of(bytes: &[u8], block: u64) -> Option<Value> {
     let value = Value::from_be_bytes(bytes[..8].try_into().unwrap());
     (bytes == stamp(value, block)).then_some(value)
@@ -41,9 +41,9 @@ pub fn value_of(bytes: &[u8], block: u64) -> Option<Value> {
 #[derive(Clone, Debug)]
 pub struct VolumeModel {
     pub id: Option<VolumeId>,
-    /// The volume's existence is on stable storage.
+    /// Whether the volume's existence is on stable storage.
     pub is_durable: bool,
-    /// The volume's deletion was requested.
+    /// Whether the volume's deletion was requested.
     pub is_deleting: bool,
     pub read_only: bool,
     /// Valid values per block after a crash; the last is the current one.
@@ -54,7 +54,7 @@ pub struct VolumeModel {
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub volumes: BTreeMap<String, VolumeModel>,
-    /// An operation failed: a read may return any value that was valid since then.
+    /// Whether an operation failed. A read may then return any value that was valid since.
     pub uncertain: bool,
 }
 
@@ -72,9 +72,9 @@ impl Model {
         );
     }
 
-    /// Adds a copy of the current contents of `of`.
-    pub fn copy(&mut self, of: &str, name: &str) {
-        let mut copy = self.volumes[of].clone();
+    /// Adds a copy of the current contents of `origin`.
+    pub fn copy(&mut self, origin: &str, name: &str) {
+        let mut copy = self.volumes[origin].clone();
         copy.id = None;
         copy.is_durable = false;
         copy.is_deleting = false;

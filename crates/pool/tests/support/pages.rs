@@ -1,5 +1,5 @@
-//! Page accounting of a pool: the pages that every volume maps, which of them are shared, and so
-//! which requests must be refused because the pool is full.
+//! Page accounting of a pool: the pages that every volume maps, shared or not. They determine the
+//! requests that must be refused because the pool is full.
 //!
 //! A page counts as used while a volume maps it. The pool may need it longer, until a commit is
 //! durable, but then a request waits instead of being refused ([`Failure::Full`]).
@@ -29,9 +29,9 @@ impl Pages {
         self.volumes.insert(name.into(), vec![None; pages as usize]);
     }
 
-    /// Adds a copy of the volume `of`, which shares all its pages.
-    pub fn copy(&mut self, of: &str, name: &str) {
-        let pages = self.volumes[of].clone();
+    /// Adds a copy of the volume `origin`, which shares all its pages.
+    pub fn copy(&mut self, origin: &str, name: &str) {
+        let pages = self.volumes[origin].clone();
         self.volumes.insert(name.into(), pages);
     }
 
@@ -48,7 +48,7 @@ impl Pages {
         used.len()
     }
 
-    /// Writes to these pages of a volume: unmapped ones are allocated, shared ones are copied.
+    /// Writes to these pages of a volume. Unmapped pages are allocated, shared pages are copied.
     pub fn write(&mut self, name: &str, pages: Range<u64>) -> Result<(), Failure> {
         let needed: Vec<usize> = (pages.start as usize..pages.end as usize)
             .filter(|page| !self.is_exclusive(name, *page))
@@ -56,7 +56,7 @@ impl Pages {
         self.replace(name, &needed)
     }
 
-    /// Unmaps these whole pages of a volume, and `part` of a page in addition: it is copied if it
+    /// Unmaps the `whole` pages of a volume, and a part of the page `part`, which is copied if it
     /// is shared.
     pub fn unmap(
         &mut self,
@@ -82,7 +82,7 @@ impl Pages {
         at.is_some() && mapped.filter(|other| **other == at).count() == 1
     }
 
-    /// Maps new pages in place of these.
+    /// Maps new pages in place of `pages`.
     fn replace(&mut self, name: &str, pages: &[usize]) -> Result<(), Failure> {
         if self.used() + pages.len() > self.capacity {
             return Err(Failure::Full);

@@ -10,7 +10,7 @@ use hakaru_pool::{Failure, PoolConfig};
 use super::oracle::{BLOCK, Model, Value};
 use super::{Disks, Driver, PAGE, Planted};
 
-/// Names of the groups' files, in the order of the disks after the first, which is the metadata's.
+/// Names of the groups. The disk of group `n` has index `n + 1`; disk 0 holds the metadata.
 pub const GROUPS: [&str; 3] = ["g0", "g1", "g2"];
 
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
@@ -54,7 +54,7 @@ pub fn recover_planted(
     Ok((driver, content))
 }
 
-/// Fills a recovered pool and opens it once more: the data read at first must be unchanged.
+/// Fills a recovered pool and opens it once more. The data read at first must be unchanged.
 pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<(), String> {
     fill(&mut driver)?;
     if *content != read_all(&mut driver, model)? {
@@ -70,7 +70,8 @@ pub fn use_up(mut driver: Driver, model: &Model, content: &Content) -> Result<()
     Ok(())
 }
 
-/// Checks that every required volume exists, no other does, and that their contents are valid.
+/// Checks that all required volumes exist, that no unknown volume exists, and that all contents are
+/// valid.
 fn read_all(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     let findings = driver.pool.check();
     if !findings.is_empty() {
@@ -102,8 +103,8 @@ fn read_all(driver: &mut Driver, model: &Model) -> Result<Content, String> {
     Ok(content)
 }
 
-/// Allocates every page left, with one block written in each. The rest of each must read as zeros,
-/// and no page may be missing.
+/// Allocates all remaining pages and writes one block to each. The rest of each page must read as
+/// zeros, and no page may be missing.
 pub fn fill(driver: &mut Driver) -> Result<(), String> {
     let capacity = driver.pool.status().capacity_bytes / PAGE;
     let used = driver.pool.status().used_bytes / PAGE;

@@ -37,7 +37,7 @@ pub enum Op {
     Delete,
 }
 
-/// The disks with which a workload starts, and what they contain.
+/// The initial disks of a workload, and their contents.
 #[derive(Clone, Debug)]
 pub struct Base {
     disks: Vec<MemoryDisk>,
@@ -46,8 +46,8 @@ pub struct Base {
 }
 
 impl Base {
-    /// Creates a flushed pool: volume `a` with two pages and a third that was unmapped, `b` with
-    /// one, and as many pages of the volume `B` that `free_pages` are left.
+    /// Creates a flushed pool. Volume `a` has two pages and a third that was unmapped, volume `b`
+    /// has one page, and volume `B` uses all other pages except `free_pages`.
     pub fn new(group_pages: u64, free_pages: u64) -> Base {
         let memory: Vec<Arc<MemoryDisk>> = (0..4).map(|_| Arc::new(MemoryDisk::new(0))).collect();
         let mut all = disks(memory.iter().map(|disk| disk.clone() as Arc<dyn Disk>));
@@ -80,12 +80,13 @@ impl Base {
 pub struct Run {
     pub driver: Driver,
     pub recorder: Recorder,
-    /// Models with the position of the log from which each is valid.
+    /// Models, each with the position of the log from which it is valid.
     models: Vec<(usize, Model)>,
     model: Model,
     pages: Pages,
-    /// Disks for new groups, and the data pages of each.
+    /// Disks for new groups.
     spare: Vec<Arc<dyn Disk>>,
+    /// Data pages of each new group.
     grow_pages: u64,
     /// Number of the last write; the base uses fewer than 10.
     value: u64,
@@ -127,7 +128,7 @@ impl Run {
         }
     }
 
-    /// Carries out an operation. `Err` describes a result other than the one that the pages allow.
+    /// Carries out an operation. `Err` describes a result that the page accounting does not allow.
     pub fn perform(&mut self, op: Op) -> Result<(), String> {
         let turn = self.models.len();
         match op {
@@ -179,15 +180,15 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the last volume but `a` whose name starts with `prefix`.
+    /// Returns the last volume in order of names that starts with `prefix`, except `a`.
     fn newest(&self, prefix: &str) -> Option<String> {
         let names = self.model.volumes.keys().rev();
         let mut matching = names.filter(|name| *name != "a" && name.starts_with(prefix));
         matching.next().cloned()
     }
 
-    /// Returns the model at a position of the log; the later one if an operation ended there
-    /// without a record.
+    /// Returns the model at a position of the log. If an operation ended there without a record,
+    /// returns the later model.
     pub fn model_at(&self, position: usize) -> &Model {
         let (_, model) = self
             .models
@@ -224,7 +225,7 @@ impl Run {
         self.compare(&format!("a write to {name}"), result, expected)
     }
 
-    /// Unmaps blocks from the start of a page on.
+    /// Unmaps `blocks` blocks from `first`, which is the start of a page.
     fn unmap(&mut self, name: &str, first: u64, blocks: u64) -> Result<(), String> {
         let end = first + blocks;
         let whole = first / PAGE_BLOCKS..end / PAGE_BLOCKS;

@@ -10,7 +10,7 @@ use memmap2::MmapMut;
 /// Between calls of [`StableBuffer::bytes_mut`] neither address nor length of the bytes may change,
 /// unless the buffer itself is changed. Moving the buffer does not count as a change.
 pub unsafe trait StableBuffer: Send + 'static {
-    /// The bytes.
+    /// Returns the bytes.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -21,7 +21,7 @@ unsafe impl StableBuffer for Vec<u8> {
     }
 }
 
-// SAFETY: a mapping stays where it is when its handle is moved.
+// SAFETY: a mapping keeps its address when its handle is moved.
 unsafe impl StableBuffer for PageBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
         self
@@ -33,10 +33,10 @@ unsafe impl StableBuffer for PageBuffer {
 pub struct PageBuffer(MmapMut);
 
 impl PageBuffer {
-    /// Allocates `length` zeroes, at least 1.
+    /// Allocates `length` zeroed bytes, at least 1.
     ///
     /// # Errors
-    /// No memory left.
+    /// No memory is left.
     pub fn new(length: usize) -> io::Result<PageBuffer> {
         Ok(PageBuffer(MmapMut::map_anon(length)?))
     }
@@ -55,9 +55,9 @@ impl DerefMut for PageBuffer {
     }
 }
 
-/// Bytes on their way to or from a file: a part of a caller's buffer, through a [`PageBuffer`] if
-/// the file requires page-aligned requests (`O_DIRECT`). The caller's whole buffer moves in and is
-/// returned at the end.
+/// Buffer of a transfer to or from a file: part of a caller's buffer, through a [`PageBuffer`] if
+/// the file requires page-aligned requests (`O_DIRECT`). The caller's entire buffer moves in, and
+/// [`IoBuffer::into_parts`] returns it.
 #[derive(Debug, Default)]
 pub struct IoBuffer {
     bytes: Vec<u8>,
@@ -66,8 +66,8 @@ pub struct IoBuffer {
 }
 
 impl IoBuffer {
-    /// Covers the `range` of `bytes`, through `page` if one is given. Bytes that are to be written
-    /// are copied there by [`IoBuffer::stage`].
+    /// Covers the `range` of `bytes`, through `page` if one is given. [`IoBuffer::stage`] copies
+    /// the bytes of a write to the page buffer.
     ///
     /// # Panics
     /// If the range is not within the bytes, or longer than the page buffer.
@@ -85,7 +85,8 @@ impl IoBuffer {
         }
     }
 
-    /// Copies the bytes read back to the caller's buffer. Call it after a read.
+    /// Copies the bytes read from the page buffer, if there is one, to the caller's buffer. Call it
+    /// after a read.
     pub fn unstage(&mut self) {
         if let Some(page) = &self.page {
             self.bytes[self.range.clone()].copy_from_slice(&page[..self.range.len()]);
@@ -99,8 +100,8 @@ impl IoBuffer {
     }
 }
 
-// SAFETY: both kinds of bytes stay where they are when their owner is moved, and neither they nor
-// the range change.
+// SAFETY: a vector and a page buffer both keep the address of their bytes when they are moved, and
+// neither they nor the range change.
 unsafe impl StableBuffer for IoBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
         match &mut self.page {
@@ -115,11 +116,12 @@ unsafe impl StableBuffer for IoBuffer {
 pub struct PageBuffers {
     /// Free buffers, indexed by the power of two of their length.
     free: [Vec<PageBuffer>; PageBuffers::CLASSES],
+    /// Total length of the free buffers.
     held_bytes: usize,
 }
 
 impl PageBuffers {
-    /// From 4 KiB up to 2 GiB.
+    /// Number of size classes: 4 KiB to 2 GiB.
     const CLASSES: usize = 20;
     /// Upper bound of the buffers kept for reuse: a queue of 128 requests with 256 KiB each.
     const HELD_BYTES_MAX: usize = 32 << 20;
@@ -131,7 +133,7 @@ impl PageBuffers {
     /// Returns a buffer of at least `length` bytes with undefined content.
     ///
     /// # Errors
-    /// No memory left.
+    /// No memory is left.
     pub fn take(&mut self, length: usize) -> io::Result<PageBuffer> {
         let class = PageBuffers::class(length);
         if let Some(buffer) = self.free[class].pop() {
@@ -141,7 +143,7 @@ impl PageBuffers {
         PageBuffer::new(4096 << class)
     }
 
-    /// Returns a buffer to the free list.
+    /// Returns a buffer to the free list, or frees it if the list holds 32 MiB already.
     pub fn give(&mut self, buffer: PageBuffer) {
         if self.held_bytes + buffer.len() <= PageBuffers::HELD_BYTES_MAX {
             self.held_bytes += buffer.len();

@@ -1,7 +1,7 @@
 //! A pool's metadata and headers on a file, and the lock on a pool's folder.
 //!
-//! [`FileDisk`] is synchronous, for the thread that commits and for opening. The data of volumes go
-//! through [`crate::file::FileQueue`].
+//! [`FileDisk`] is synchronous: the thread that commits uses it, and so does the opening of a pool.
+//! The data of volumes goes through [`crate::file::FileQueue`].
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
@@ -11,7 +11,7 @@ use hakaru_pool::disk::Disk;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, fdatasync, flock};
 use rustix::io::Errno;
 
-/// Length of one write of zeros on file systems without holes.
+/// Length of one write of zeros on file systems without hole punching, bytes.
 const ZEROS_BYTES: u64 = 1 << 20;
 
 /// A regular file.
@@ -28,8 +28,8 @@ impl FileDisk {
         Ok(FileDisk(file))
     }
 
-    /// Opens a file for reading and writing, created empty if absent. Its folder entry is then on
-    /// stable storage.
+    /// Opens a file for reading and writing, created empty if absent. Returns after its folder
+    /// entry is on stable storage.
     ///
     /// # Errors
     /// The file cannot be created or opened.
@@ -113,23 +113,23 @@ impl Disk for FileDisk {
     }
 }
 
-/// Error of locking a pool's folder.
+/// Failure to lock a pool's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds the lock.
-    #[error("{} is in use by process {}", path.display(), pid.map_or("of unknown number".into(), |pid| pid.to_string()))]
+    #[error("{} is in use by {}", path.display(), pid.map_or("an unknown process".into(), |pid| format!("process {pid}")))]
     InUse {
         /// The folder.
         path: PathBuf,
-        /// Number of the other process, if known.
+        /// PID of the other process, if known.
         pid: Option<u32>,
     },
     /// The lock file cannot be created or locked.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The lock's file.
+        /// The lock file.
         path: PathBuf,
-        /// Cause.
+        /// The cause.
         error: io::Error,
     },
 }
@@ -144,7 +144,7 @@ impl PoolLock {
     /// Locks the folder by its file `lock`, which holds the owner's pid.
     ///
     /// # Errors
-    /// [`LockError`].
+    /// Another process holds the lock, or the lock file cannot be created or locked.
     pub fn acquire(folder: &Path) -> Result<PoolLock, LockError> {
         let path = folder.join("lock");
         let failed = |error| LockError::Io {
@@ -181,7 +181,7 @@ impl PoolLock {
 mod tests {
     use super::*;
 
-    /// A folder in the target folder's temporary folder, removed at the end.
+    /// A folder in the system's temporary folder, removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {

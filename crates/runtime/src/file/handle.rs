@@ -21,18 +21,18 @@ pub struct FileHandle(Arc<File>);
 pub struct Extent {
     /// First byte.
     pub offset_bytes: u64,
-    /// Bytes.
+    /// Length.
     pub length_bytes: u64,
     /// Whether the extent is allocated. A hole reads as zeros.
     pub mapped: bool,
 }
 
 impl FileHandle {
-    /// Opens an existing file or device, for writing too if `writable`; `direct` bypasses the page
-    /// cache.
+    /// Opens an existing file or device for reading, and also for writing if `writable`. `direct`
+    /// bypasses the page cache.
     ///
     /// # Errors
-    /// The file does not exist or may not be opened, or its file system has no `O_DIRECT`.
+    /// The file does not exist or may not be opened, or its file system lacks `O_DIRECT`.
     pub fn open(path: &Path, writable: bool, direct: bool) -> io::Result<FileHandle> {
         let flags = if direct {
             OFlags::DIRECT
@@ -47,32 +47,30 @@ impl FileHandle {
         Ok(FileHandle(Arc::new(file)))
     }
 
-    /// Opens a file for reading and writing, created if absent, at least `size_bytes` long; added
-    /// bytes are a hole. The lock is exclusive: a second process is refused. `direct` bypasses the
-    /// page cache.
+    /// Opens a file for reading and writing, created if absent, with an exclusive lock, and makes
+    /// it at least `size_bytes` long. Added bytes are a hole. `direct` bypasses the page cache.
     ///
     /// # Errors
-    /// The file cannot be created or opened, is in use (`ResourceBusy`), or cannot be that long;
-    /// the block device is shorter; its file system has no `O_DIRECT` (`InvalidInput`).
+    /// The file cannot be created or opened, is in use (`ResourceBusy`), or cannot be that long.
+    /// The block device is shorter. The file system lacks `O_DIRECT` (`InvalidInput`).
     pub fn create(path: &Path, size_bytes: u64, direct: bool) -> io::Result<FileHandle> {
         let handle = FileHandle::open_exclusive(path, direct)?;
         handle.lengthen(size_bytes)?;
         Ok(handle)
     }
 
-    /// Opens a file for reading and writing, created if absent, or a block device, with an
-    /// exclusive lock: a second process is refused, and so is a mounted device. `direct` bypasses
-    /// the page cache.
+    /// Opens a file (created if absent) or a block device for reading and writing, with an
+    /// exclusive lock. `direct` bypasses the page cache.
     ///
     /// # Errors
-    /// The file cannot be created or opened, is in use (`ResourceBusy`), or its file system has no
-    /// `O_DIRECT` (`InvalidInput`).
+    /// The file cannot be created or opened. Another process has locked it, or the device is
+    /// mounted (`ResourceBusy`). The file system lacks `O_DIRECT` (`InvalidInput`).
     pub fn open_exclusive(path: &Path, direct: bool) -> io::Result<FileHandle> {
         let is_device =
             fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device());
         let mut flags = OFlags::empty();
         flags.set(OFlags::DIRECT, direct);
-        // On an existing block device this flag (`O_EXCL`) refuses one that is mounted.
+        // With `O_EXCL` the kernel refuses to open a block device that is mounted (open(2)).
         flags.set(OFlags::EXCL, is_device);
         let file = OpenOptions::new()
             .read(true)
@@ -90,7 +88,7 @@ impl FileHandle {
         }
     }
 
-    /// Makes the file at least `size_bytes` long; the added bytes are a hole.
+    /// Makes the file at least `size_bytes` long. The added bytes are a hole.
     ///
     /// # Errors
     /// The file cannot be that long, or the block device is shorter.
@@ -104,13 +102,13 @@ impl FileHandle {
     /// Returns the length of the file or block device, bytes.
     ///
     /// # Errors
-    /// The file has no length (a pipe).
+    /// The file has no length, as a pipe.
     pub fn size_bytes(&self) -> io::Result<u64> {
         (&*self.0).seek(SeekFrom::End(0))
     }
 
-    /// Returns the alignment of offsets and lengths: the logical block of a device, the file
-    /// system's value for a file opened `direct`, else 512.
+    /// Returns the required alignment of offsets and lengths, bytes: the logical block of a device,
+    /// the file system's value for a file opened `direct`, else 512.
     ///
     /// # Errors
     /// The handle is neither a file nor a block device.
@@ -127,8 +125,8 @@ impl FileHandle {
         }
     }
 
-    /// Returns the file system's alignment for direct I/O (Linux 6.1 and later), else 4096, which
-    /// suits every current device.
+    /// Returns the file system's alignment for direct I/O, bytes. Returns 4096, which suits every
+    /// current device, if the kernel does not report it (before Linux 6.1).
     fn direct_block_bytes(&self) -> u32 {
         let status = statx(&self.0, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
         match status.map_or(0, |s| s.stx_dio_offset_align.max(s.stx_dio_mem_align)) {
@@ -152,9 +150,10 @@ impl FileHandle {
         matches!(pwritev2(&self.0, slices, offset, ReadWriteFlags::NOWAIT), Ok(n) if n == data.len())
     }
 
-    /// Returns the bytes that the file occupies on the medium; `None` if it is not a regular file.
+    /// Returns the number of bytes that the file occupies on its medium. `None` if it is not a
+    /// regular file.
     #[must_use]
-    pub fn taken_bytes(&self) -> Option<u64> {
+    pub fn allocated_bytes(&self) -> Option<u64> {
         let status = fstat(&self.0).ok()?;
         let regular = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
         // `st_blocks` counts units of 512 bytes on every file system.
@@ -162,12 +161,12 @@ impl FileHandle {
     }
 
     /// Returns the data and holes of a range, from its start: at most `extents_max` adjacent
-    /// extents, alternately data and hole. A block device, or a file system that does not report
-    /// holes, returns none. Blocks while the file is being changed (a hole of 256 MiB takes some 40
-    /// ms).
+    /// extents, alternately data and hole. A block device, or a file on a file system that does not
+    /// report holes, is one allocated extent. Blocks while the file is being changed: a hole of
+    /// 256 MiB takes some 40 ms.
     ///
     /// # Errors
-    /// Errors of the file system.
+    /// The file system reports an error.
     pub fn extents(
         &self,
         offset_bytes: u64,

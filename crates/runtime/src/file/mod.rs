@@ -1,13 +1,13 @@
 //! Non-blocking files and block devices beside a reactor: requests go into a [`FileQueue`], and
 //! completions come out.
 //!
-//! io_uring does the work if the kernel permits it, a small pool of threads otherwise
-//! (container profiles and `kernel.io_uring_disabled` forbid it). Lists of extents always come from
-//! the threads: io_uring has no such operation, and the call waits for the lock of a file that is
-//! being changed. Both have the same interface:
+//! io_uring does the work if the kernel permits it. Otherwise a small pool of threads does:
+//! container profiles and `kernel.io_uring_disabled` forbid io_uring. The threads always list
+//! extents, because io_uring has no such operation and the call blocks while the file is being
+//! changed. Both have the same interface:
 //!
 //! ```text
-//! queue.submit(FileRequest { … });      any number
+//! queue.submit(FileRequest { … });      any number of times
 //! queue.flush();                        once per turn of the loop: one system call for all of them
 //! token readable → queue.handle_event()
 //! while let Some(done) = queue.poll_done() { … }
@@ -32,10 +32,10 @@ use self::uring::Uring;
 use crate::wait::Reactor;
 use crate::wait::Token;
 
-/// Delay before [`FileQueue::flush`] is retried if [`FileQueue::must_retry`].
+/// Delay before a shell repeats [`FileQueue::flush`] if [`FileQueue::must_retry`].
 pub const RETRY_AFTER: Duration = Duration::from_millis(1);
 
-/// Requests to files and their completions.
+/// A queue of requests to files, and of their completions.
 pub struct FileQueue<B: StableBuffer> {
     uring: Option<Box<Uring<B>>>,
     threads: Threads<B>,
@@ -43,11 +43,11 @@ pub struct FileQueue<B: StableBuffer> {
 }
 
 impl<B: StableBuffer> FileQueue<B> {
-    /// Creates a queue that reports completions to the reactor under `token`: io_uring, or threads
-    /// where io_uring is not available.
+    /// Creates a queue that reports completions to the reactor under `token`. It uses io_uring, or
+    /// threads if io_uring is not available.
     ///
     /// # Errors
-    /// No descriptors or threads left.
+    /// No descriptors are left.
     pub fn new(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
         Ok(FileQueue {
             uring: Uring::new(reactor, token).ok().map(Box::new),
@@ -58,7 +58,7 @@ impl<B: StableBuffer> FileQueue<B> {
     /// Creates a queue on threads, even if io_uring is available.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn with_threads(reactor: &Reactor, token: Token) -> io::Result<FileQueue<B>> {
         Ok(FileQueue {
             uring: None,
@@ -67,7 +67,7 @@ impl<B: StableBuffer> FileQueue<B> {
         })
     }
 
-    /// Returns `io_uring` or `threads`.
+    /// Returns the name of the backend: `io_uring` or `threads`.
     #[must_use]
     pub fn backend(&self) -> &'static str {
         match self.uring {
@@ -91,8 +91,8 @@ impl<B: StableBuffer> FileQueue<B> {
         }
     }
 
-    /// Returns whether the kernel refused requests at the last flush. No event
-    /// follows: flush again, by a timer.
+    /// Returns whether the kernel refused requests at the last flush. No event follows, so the
+    /// shell flushes again after [`RETRY_AFTER`].
     #[must_use]
     pub fn must_retry(&self) -> bool {
         self.uring.as_ref().is_some_and(|uring| uring.must_retry())
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_the_rest_is_zero() {
+    fn written_data_is_read_back_and_the_rest_is_zero() {
         each_backend(|reactor, mut queue| {
             let file = file("rw", 1 << 30);
             let request = |id, op, offset_bytes, buffer| FileRequest {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_of_many_requests_at_once_is_answered_once() {
+    fn each_of_many_concurrent_requests_completes_once() {
         each_backend(|reactor, mut queue| {
             let file = file("many", 1 << 24);
             let mut open: Vec<bool> = vec![true; 6000];
@@ -215,7 +215,7 @@ mod tests {
     fn a_hole_takes_no_space_and_a_zeroed_range_does_and_both_read_as_zeros() {
         each_backend(|reactor, mut queue| {
             let file = file("holes", 1 << 20);
-            let mut ask = |op, offset_bytes, buffer| {
+            let mut execute = |op, offset_bytes, buffer| {
                 queue.submit(FileRequest {
                     id: 1,
                     file: file.clone(),
@@ -227,7 +227,7 @@ mod tests {
                 done.result.as_ref().unwrap();
                 done
             };
-            ask(FileOp::Write { durable: true }, 0, vec![7; 1 << 20]);
+            execute(FileOp::Write { durable: true }, 0, vec![7; 1 << 20]);
             let whole = [Extent {
                 offset_bytes: 0,
                 length_bytes: 1 << 20,
@@ -237,11 +237,11 @@ mod tests {
                 length_bytes: 1 << 20,
                 extents_max: 8,
             };
-            assert_eq!(ask(list, 0, Vec::new()).extents, whole);
+            assert_eq!(execute(list, 0, Vec::new()).extents, whole);
             let punch = FileOp::Punch {
                 length_bytes: 64 << 10,
             };
-            ask(punch, 128 << 10, Vec::new());
+            execute(punch, 128 << 10, Vec::new());
             let extents = file.extents(0, 1 << 20, 8).unwrap();
             let shape: Vec<_> = extents
                 .iter()
@@ -249,8 +249,8 @@ mod tests {
                 .collect();
             assert_eq!(shape, [(0, 128, true), (128, 64, false), (192, 832, true)]);
             let length_bytes = 12_345;
-            ask(FileOp::Zero { length_bytes }, 512, Vec::new());
-            let bytes = ask(FileOp::Read, 0, vec![1; 256 << 10]).buffer;
+            execute(FileOp::Zero { length_bytes }, 512, Vec::new());
+            let bytes = execute(FileOp::Read, 0, vec![1; 256 << 10]).buffer;
             for (at, byte) in bytes.iter().enumerate() {
                 let zero =
                     (512..512 + 12_345).contains(&at) || (128 << 10..192 << 10).contains(&at);
@@ -260,14 +260,14 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_buffer_moves_also_by_way_of_pages_and_past_the_page_cache() {
+    fn part_of_a_buffer_is_transferred_directly_and_through_a_page_buffer() {
         let reactor = Reactor::new().unwrap();
         let mut queue = FileQueue::new(&reactor, TOKEN).unwrap();
         let path = std::env::temp_dir().join(format!("hakaru-{}-direct", std::process::id()));
         let mut pages = PageBuffers::default();
         for direct in [false, true] {
             let file = FileHandle::create(&path, 16 << 10, direct).unwrap();
-            let mut ask = |op, mut buffer: IoBuffer| {
+            let mut execute = |op, mut buffer: IoBuffer| {
                 buffer.stage();
                 queue.submit(FileRequest {
                     id: 1,
@@ -291,9 +291,9 @@ mod tests {
             let source: Vec<u8> = (0..12_288_u32).map(|n| (n % 251) as u8).collect();
             let mut page = || direct.then(|| pages.take(8192).unwrap());
             let written = IoBuffer::new(source.clone(), 1000..9192, page());
-            ask(FileOp::Write { durable: false }, written);
+            execute(FileOp::Write { durable: false }, written);
             let read = IoBuffer::new(vec![255; 12_288], 500..8692, page());
-            let (bytes, page) = ask(FileOp::Read, read);
+            let (bytes, page) = execute(FileOp::Read, read);
             assert_eq!(page.is_some(), direct);
             assert_eq!(bytes[500..8692], source[1000..9192]);
             assert!(bytes[..500].iter().chain(&bytes[8692..]).all(|b| *b == 255));

@@ -10,7 +10,7 @@ use super::handle::{Extent, FileHandle};
 pub enum FileOp {
     /// Fill the buffer from the file.
     Read,
-    /// Write the whole buffer to the file.
+    /// Write the entire buffer to the file.
     Write {
         /// Complete only when the data is on stable storage.
         durable: bool,
@@ -20,20 +20,20 @@ pub enum FileOp {
     /// Deallocate the range, which then reads as zeros. The buffer is unused. `Unsupported` if the
     /// file system (or device) has no holes; the caller then writes zeros.
     Punch {
-        /// Bytes, at least 1.
+        /// Length of the range, at least 1.
         length_bytes: u64,
     },
     /// Make the range read as zeros and keep (or allocate) its space. The buffer is unused.
     /// `Unsupported` as for `Punch`.
     Zero {
-        /// Bytes, at least 1.
+        /// Length of the range, at least 1.
         length_bytes: u64,
     },
     /// List the allocated parts of the range: see [`FileHandle::extents`]. The buffer is unused.
     Extents {
-        /// Bytes, at least 1.
+        /// Length of the range, at least 1.
         length_bytes: u64,
-        /// Maximum number of extents in the answer.
+        /// Maximum number of extents to list.
         extents_max: usize,
     },
 }
@@ -55,7 +55,7 @@ impl FileOp {
     }
 }
 
-/// A request.
+/// A request to a file.
 #[derive(Debug)]
 pub struct FileRequest<B> {
     /// Chosen by the caller and returned in [`FileDone`].
@@ -66,8 +66,8 @@ pub struct FileRequest<B> {
     pub op: FileOp,
     /// First byte.
     pub offset_bytes: u64,
-    /// Data; its length is that of the transfer. With `O_DIRECT` address, length and offset are
-    /// multiples of the device's block.
+    /// Data of the transfer, which is as long as the buffer. With `O_DIRECT`, its address and
+    /// length and the offset are multiples of [`FileHandle::block_bytes`].
     pub buffer: B,
 }
 
@@ -80,8 +80,8 @@ pub struct FileDone<B> {
     pub op: FileOp,
     /// Buffer of the request, filled by a successful read.
     pub buffer: B,
-    /// The answer to [`FileOp::Extents`]; else empty.
+    /// Extents listed by [`FileOp::Extents`]; empty for other operations.
     pub extents: Vec<Extent>,
-    /// Success, or the error. A file that ends within the range is `UnexpectedEof`.
+    /// Success, or the error. `UnexpectedEof` if the file ends within the range of a read.
     pub result: io::Result<()>,
 }

@@ -1,4 +1,5 @@
-//! File I/O on threads: lists of extents, and everything where io_uring is not available.
+//! File I/O on threads. They list extents, and serve all other requests if io_uring is not
+//! available.
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,17 +12,16 @@ use super::request::{FileDone, FileOp, FileRequest};
 use crate::wait::Token;
 use crate::wait::{Reactor, Waker};
 
-/// Maximum number of threads; each carries out one request at a time. Further requests wait, as in
-/// a device.
+/// Maximum number of threads. Each carries out one request at a time; further requests wait.
 const THREADS_MAX: usize = 32;
-/// Stack of a thread: the threads only call the kernel.
+/// Stack size of a thread. It is small because the threads only call the kernel.
 const STACK_BYTES: usize = 128 << 10;
 
 /// The thread pool. A thread is started when a request finds all others busy.
 pub(super) struct Threads<B: StableBuffer> {
     shared: Arc<Shared<B>>,
     threads: usize,
-    /// Number of requests without a collected completion.
+    /// Number of requests whose completion has not been collected.
     pending: usize,
 }
 
@@ -39,7 +39,8 @@ struct Work<B> {
 }
 
 impl<B> Shared<B> {
-    /// Threads hold the lock only to move requests, so a panic leaves no partial change.
+    /// Locks the work. Threads hold the lock only to move requests, so a panic leaves no partial
+    /// change.
     fn work(&self) -> MutexGuard<'_, Work<B>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,8 +86,8 @@ impl<B: StableBuffer> Threads<B> {
             .stack_size(STACK_BYTES);
         match builder.spawn(move || serve(&shared)) {
             Ok(_) => self.threads += 1,
-            // The running threads serve the request. Without any, the waiting requests would never
-            // end: fail them.
+            // Without a thread the waiting requests would never complete, so they fail. Otherwise
+            // the running threads serve them.
             Err(e) if self.threads == 0 => self.fail_all(&e),
             Err(_) => {}
         }
@@ -97,7 +98,7 @@ impl<B: StableBuffer> Threads<B> {
         while let Some(FileRequest { id, op, buffer, .. }) = work.requests.pop_front() {
             let result = Err(io::Error::new(
                 e.kind(),
-                format!("no thread for file I/O: {e}"),
+                format!("cannot start a thread for file I/O: {e}"),
             ));
             work.done.push(FileDone {
                 id,

@@ -15,16 +15,16 @@ use crate::wait::{Interest, Reactor};
 
 /// Maximum number of requests passed to the kernel per call.
 const SUBMISSIONS: u32 = 256;
-/// Maximum number of requests in the kernel, so that completions always find room. Further requests
-/// wait here.
+/// Maximum number of requests in the kernel, and size of the completion queue, which therefore
+/// never overflows. Further requests wait here.
 const IN_FLIGHT_MAX: usize = 4096;
 
 /// A ring and the requests in flight in the kernel.
 pub(super) struct Uring<B: StableBuffer> {
     ring: IoUring,
-    /// Indexed by the `user_data` of an entry. While a slot is taken the kernel may read and write
-    /// its buffer, so it must be neither dropped nor read before its completion. If the queue is
-    /// dropped first, `ManuallyDrop` leaks the buffer.
+    /// Requests in the kernel, indexed by the `user_data` of their entries. While a slot is
+    /// occupied the kernel may read and write its buffer, so the buffer must be neither dropped nor
+    /// read before the completion. If the queue is dropped first, `ManuallyDrop` leaks the buffer.
     slots: Vec<Option<ManuallyDrop<InFlight<B>>>>,
     free: Vec<usize>,
     /// Slots of partly completed requests, to be submitted again.
@@ -36,7 +36,7 @@ pub(super) struct Uring<B: StableBuffer> {
 
 struct InFlight<B> {
     request: FileRequest<B>,
-    /// Bytes done by earlier, short, completions.
+    /// Number of bytes transferred by earlier, short completions.
     moved: usize,
 }
 
@@ -66,7 +66,7 @@ impl<B: StableBuffer> Uring<B> {
         let ring = probe()?;
         // SAFETY: the ring owns the descriptor and outlives this borrow.
         let descriptor = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-        // A ring is readable while completions wait in it.
+        // The descriptor of a ring is readable while the ring holds completions.
         reactor.register(descriptor, token, Interest::Level)?;
         Ok(Uring {
             ring,
@@ -87,7 +87,7 @@ impl<B: StableBuffer> Uring<B> {
         loop {
             self.fill();
             let pending = !self.ring.submission().is_empty();
-            // Refused for the moment (EAGAIN, EBUSY, EINTR): the entries remain for the next call.
+            // A refused submission (EAGAIN, EBUSY, EINTR) leaves its entries for the next call.
             self.refused = pending && self.ring.submit().is_err();
             let reaped = self.reap(done);
             let progress = reaped > 0 || (pending && !self.refused);
@@ -97,8 +97,8 @@ impl<B: StableBuffer> Uring<B> {
         }
     }
 
-    /// Returns whether entries are ready that the kernel did not accept. A completion may never
-    /// follow, so only a timer leads to the next [`Uring::flush`].
+    /// Returns whether the kernel refused entries at the last flush. No completion need follow, so
+    /// the caller repeats [`Uring::flush`] by a timer.
     pub(super) fn must_retry(&self) -> bool {
         self.refused
     }
@@ -107,7 +107,7 @@ impl<B: StableBuffer> Uring<B> {
         !self.waiting.is_empty() || !self.partial.is_empty() || !self.ring.submission().is_empty()
     }
 
-    /// Moves requests into the submission queue, as far as there is room.
+    /// Moves requests into the submission queue until it is full.
     fn fill(&mut self) {
         while !self.ring.submission().is_full() {
             let Some(slot) = self.partial.pop().or_else(|| self.occupy_slot()) else {
@@ -116,14 +116,15 @@ impl<B: StableBuffer> Uring<B> {
             let in_flight = self.slots[slot].as_mut().expect("the slot is occupied");
             let entry = in_flight.entry().user_data(slot as u64);
             // SAFETY: the entry points into the request's buffer, which is stable (`StableBuffer`)
-            // and stays untouched in its slot until the completion; the file is held open by the
-            // request.
+            // and stays untouched in its slot until the completion. The request keeps the file
+            // open.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("there is room");
         }
     }
 
-    /// Assigns the next waiting request a slot, unless too many are in the kernel.
+    /// Moves the next waiting request to a slot and returns the slot. `None` if no request waits or
+    /// too many are in the kernel.
     fn occupy_slot(&mut self) -> Option<usize> {
         if self.slots.len() - self.free.len() >= IN_FLIGHT_MAX {
             return None;
@@ -137,7 +138,7 @@ impl<B: StableBuffer> Uring<B> {
         Some(slot)
     }
 
-    /// Takes all completions. Returns their number.
+    /// Collects all completions. Returns their number.
     fn reap(&mut self, done: &mut VecDeque<FileDone<B>>) -> usize {
         let mut reaped = 0;
         loop {
@@ -149,11 +150,13 @@ impl<B: StableBuffer> Uring<B> {
             let in_flight = self.slots[slot]
                 .as_mut()
                 .expect("only occupied slots complete");
-            let Some(result) = in_flight.ended(result) else {
+            let Some(result) = in_flight.complete(result) else {
                 self.partial.push(slot);
                 continue;
             };
-            let in_flight = self.slots[slot].take().expect("looked at just now");
+            let in_flight = self.slots[slot]
+                .take()
+                .expect("the slot is occupied, as checked above");
             self.free.push(slot);
             let FileRequest { id, op, buffer, .. } = ManuallyDrop::into_inner(in_flight).request;
             done.push_back(FileDone {
@@ -187,7 +190,7 @@ impl<B: StableBuffer> InFlight<B> {
             }
             FileOp::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
             op @ (FileOp::Punch { .. } | FileOp::Zero { .. }) => {
-                let (flags, length_bytes) = op.fallocate().expect("these two are fallocate's");
+                let (flags, length_bytes) = op.fallocate().expect("both operations use fallocate");
                 opcode::Fallocate::new(file, length_bytes)
                     .offset(self.request.offset_bytes)
                     .mode(flags.bits() as i32)
@@ -197,8 +200,9 @@ impl<B: StableBuffer> InFlight<B> {
         }
     }
 
-    /// Takes a completion; `None` if the rest must be submitted again.
-    fn ended(&mut self, result: i32) -> Option<io::Result<()>> {
+    /// Handles a completion. Returns the request's result, or `None` if the rest must be submitted
+    /// again.
+    fn complete(&mut self, result: i32) -> Option<io::Result<()>> {
         match result {
             n if n == -libc::EINTR || n == -libc::EAGAIN => None,
             n if n < 0 => Some(Err(io::Error::from_raw_os_error(-n))),
@@ -225,14 +229,14 @@ mod tests {
 
     const TOKEN: Token = Token(3);
 
-    /// Replaces the file behind descriptor `to`.
+    /// Replaces the file behind descriptor `to` by that of `from`.
     fn duplicate(from: i32, to: i32) {
         // SAFETY: both descriptors are open, and their owners stay the same.
         assert_eq!(unsafe { libc::dup2(from, to) }, to);
     }
 
     #[test]
-    fn requests_that_the_kernel_refuses_are_known_to_want_a_retry_and_are_done_by_it() {
+    fn requests_refused_by_the_kernel_are_reported_and_completed_by_a_retry() {
         if !io_uring_is_available() {
             eprintln!("skipped: this process may not use io_uring");
             return;
@@ -247,8 +251,8 @@ mod tests {
         };
         let ring = uring.ring.as_raw_fd();
         // SAFETY: the ring is open.
-        let kept = unsafe { libc::dup(ring) };
-        // A descriptor that is not a ring refuses every submission.
+        let saved_ring = unsafe { libc::dup(ring) };
+        // Every submission to a descriptor that is not a ring fails.
         let null = File::open("/dev/null").unwrap();
         duplicate(null.as_raw_fd(), ring);
         // More requests than the ring has room for.
@@ -264,14 +268,10 @@ mod tests {
         queue.flush();
         assert!(queue.must_retry());
         assert!(queue.poll_done().is_none());
-        duplicate(kept, ring);
+        duplicate(saved_ring, ring);
         let mut events = Events::with_capacity(4);
         reactor.wait(&mut events, Some(Time::ZERO)).unwrap();
-        assert_eq!(
-            events.iter().count(),
-            0,
-            "nothing else leads to the next flush"
-        );
+        assert_eq!(events.iter().count(), 0, "no event leads to the next flush");
         queue.flush();
         assert!(!queue.must_retry());
         let mut completed = 0;

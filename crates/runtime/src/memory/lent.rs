@@ -1,19 +1,19 @@
-//! Parts of a memory that are lent to the kernel, with the number of loans.
+//! Parts of a memory that are lent to the kernel, with the number of loans of each.
 use std::collections::HashMap;
 
-/// Granularity at which loans are counted.
+/// Granularity at which loans are counted, bytes.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
 
-/// Lent pieces of the memory. A write beside a lent range may replace pages unnecessarily; a write
-/// to a lent range always replaces them.
+/// Lent pieces of the memory, by number. A write to a lent range always replaces its pages. A write
+/// beside it, within the same piece, replaces pages unnecessarily.
 #[derive(Default)]
 pub(crate) struct Lent(HashMap<u64, LentPiece>);
 
 #[derive(Default)]
 pub(crate) struct LentPiece {
-    /// Number of loans that will be returned.
-    pub(crate) times: u32,
-    /// Whether the piece also has a loan that will never be returned.
+    /// Number of loans that have not ended.
+    pub(crate) loans: u32,
+    /// Whether the piece also has an abandoned loan, which never ends.
     abandoned: bool,
 }
 
@@ -31,22 +31,22 @@ impl Lent {
         self.0.get(&piece)
     }
 
-    /// Records that the piece has new pages, none of them lent.
+    /// Records that the piece has new pages, none of which is lent.
     pub(crate) fn forget(&mut self, piece: u64) {
         self.0.remove(&piece);
     }
 
     pub(crate) fn add(&mut self, offset: u64, length: u64) {
         for piece in Lent::pieces(offset, length) {
-            self.0.entry(piece).or_default().times += 1;
+            self.0.entry(piece).or_default().loans += 1;
         }
     }
 
     pub(crate) fn remove(&mut self, offset: u64, length: u64) {
         for piece in Lent::pieces(offset, length) {
             if let Some(state) = self.0.get_mut(&piece) {
-                state.times -= 1;
-                if state.times == 0 && !state.abandoned {
+                state.loans -= 1;
+                if state.loans == 0 && !state.abandoned {
                     self.0.remove(&piece);
                 }
             }
@@ -61,7 +61,7 @@ impl Lent {
     pub(crate) fn abandon(&mut self, offset: u64, length: u64) {
         for piece in Lent::pieces(offset, length) {
             if let Some(state) = self.0.get_mut(&piece) {
-                state.times -= 1;
+                state.loans -= 1;
                 state.abandoned = true;
             }
         }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_lent_until_it_was_taken_back_as_often_as_it_was_lent() {
+    fn a_piece_is_lent_until_every_loan_has_ended() {
         let mut lent = Lent::default();
         lent.add(0, 3 * PIECE_BYTES);
         lent.add(PIECE_BYTES + 1, 512);

@@ -1,12 +1,12 @@
 //! Sparse memory: the bytes of an LU in RAM.
 //!
-//! One private anonymous mapping as large as the LU. The kernel allocates a page at its first
-//! write, so ranges never written use no memory and read as zeros. Reads pass slices of it to
-//! `sendmsg` without a copy.
+//! The memory is one private anonymous mapping as large as the LU. The kernel allocates a page at
+//! its first write, so ranges never written use no memory and read as zeros. Reads pass slices of
+//! the mapping to `sendmsg`.
 //!
-//! Large reads lend the pages themselves ([`SparseMemory::lend`]); the kernel or a receiver on this
-//! machine reads them later. Lent pages are not changed: a write replaces them, and the old ones
-//! return to the kernel when the last reader is done.
+//! Large reads lend the pages themselves ([`SparseMemory::lend`]): the kernel, or a receiver on
+//! this machine, reads them later. Lent pages are never changed. A write replaces them, and the old
+//! pages return to the kernel when the last reader has finished.
 mod lent;
 pub mod page_pipe;
 
@@ -17,42 +17,42 @@ use memmap2::{Advice, MmapMut, MmapOptions, UncheckedAdvice};
 use self::lent::{Lent, PIECE_BYTES};
 use self::page_pipe::PagePipe;
 
-/// Largest size at which the mapping requests 2 MiB pages.
+/// Largest size at which the mapping requests 2 MiB pages, bytes.
 ///
-/// With huge pages a page-table walk is shorter and the zero page of never-written places is mapped
-/// 512 blocks at a time, but the first write of 4 KiB takes (and clears) 2 MiB. That pays off for a
+/// Huge pages shorten page-table walks, and the zero page of unwritten ranges is mapped 512 pages
+/// at a time. However, the first write of 4 KiB allocates and clears 2 MiB. That pays off for a
 /// small LU, which may fill up anyway. A large LU is usually thin, and would occupy up to 512 times
 /// the space under random writes.
 const HUGE_PAGES_UP_TO_BYTES: u64 = 1 << 30;
 
-/// Unit of allocation and deallocation. It is a multiple of the page size of every supported
-/// architecture.
+/// Page size assumed for deallocation and loans, bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// Maximum number of bytes to prefetch: enough for the processor to recognise the sequential read.
-/// More does not help, because a core has only about ten memory requests in flight, and further
-/// ones wait for those.
+/// Maximum number of bytes to prefetch, enough for the processor to recognise the sequential read.
+/// More does not help, because a core has only about ten memory requests in flight.
 const PREFETCH_BYTES: usize = 256;
 
 /// A cache line of x86-64.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Bytes in RAM, all zero at first.
+/// The bytes of an LU in RAM, initially zero.
 pub struct SparseMemory {
     map: MmapMut,
     lent: Lent,
 }
 
 impl SparseMemory {
-    /// Allocates `size_bytes` of zeroes, at least 1.
+    /// Allocates `size_bytes` zeroed bytes, at least 1.
     ///
     /// # Errors
-    /// `OutOfMemory` if the system promises no more than it has (`vm.overcommit_memory=2`,
-    /// `RLIMIT_AS`) or the address space is exhausted.
+    /// `OutOfMemory` if the system does not overcommit (`vm.overcommit_memory=2`) and lacks the
+    /// memory, or if the address space or its limit (`RLIMIT_AS`) is exhausted.
     pub fn new(size_bytes: u64) -> io::Result<SparseMemory> {
-        let too_large =
-            || io::Error::new(io::ErrorKind::OutOfMemory, "larger than the address space");
+        let too_large = || {
+            let message = format!("{size_bytes} bytes exceed the address space");
+            io::Error::new(io::ErrorKind::OutOfMemory, message)
+        };
         let length = usize::try_from(size_bytes).map_err(|_| too_large())?;
         let map = MmapOptions::new()
             .len(length)
@@ -63,7 +63,7 @@ impl SparseMemory {
         } else {
             Advice::NoHugePage
         };
-        // Only a hint: a kernel built without huge pages refuses it.
+        // This is only a hint, which a kernel built without huge pages refuses.
         let _ = map.advise(pages);
         Ok(SparseMemory {
             map,
@@ -77,18 +77,18 @@ impl SparseMemory {
         self.map.len() as u64
     }
 
-    /// Returns the bytes from `offset` on.
+    /// Returns `length` bytes from `offset` on.
     ///
     /// # Panics
-    /// If the range is not within the memory: the caller checks it.
+    /// If the range is not within the memory.
     #[must_use]
     pub fn bytes(&self, offset: u64, length: usize) -> &[u8] {
         let offset = offset as usize;
         &self.map[offset..offset + length]
     }
 
-    /// Prefetches a range into the processor's caches while other work runs, so that `sendmsg`
-    /// waits less for memory. Does nothing on other processors than x86-64.
+    /// Prefetches the start of a range (256 bytes) into the processor's caches while other work
+    /// runs, so that `sendmsg` waits less for memory. Does nothing on processors other than x86-64.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].
@@ -98,8 +98,8 @@ impl SparseMemory {
         #[cfg(target_arch = "x86_64")]
         for line in bytes.chunks(CACHE_LINE_BYTES) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the address is within a live mapping, and the instruction reads nothing that
-            // the program sees.
+            // SAFETY: the address is within a live mapping, and the instruction has no effect that
+            // the program can observe.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
         }
         #[cfg(not(target_arch = "x86_64"))]
@@ -116,7 +116,7 @@ impl SparseMemory {
         self.map[offset..offset + data.len()].copy_from_slice(data);
     }
 
-    /// Makes the range read as zeros; the whole pages in it go back to the kernel.
+    /// Makes the range read as zeros. The pages that lie entirely within it return to the kernel.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].
@@ -127,8 +127,8 @@ impl SparseMemory {
         let last = (end / PAGE_BYTES * PAGE_BYTES).max(first);
         self.zero(start, first);
         self.zero(last, end);
-        // SAFETY: the memory is anonymous and private, and borrowed for writing: after the call it
-        // reads as zeros, as the caller requested, and there is no reference into it.
+        // SAFETY: the memory is anonymous and private, so it reads as zeros after the call, as the
+        // caller requested. It is borrowed for writing, so there is no reference into it.
         let is_freed = last == first
             || unsafe {
                 self.map
@@ -136,7 +136,7 @@ impl SparseMemory {
             }
             .is_ok();
         if !is_freed {
-            // Larger or locked pages are not freed, but must read as zeros.
+            // The kernel refuses to free locked or larger pages, but they must read as zeros.
             self.zero(first, last);
         }
     }
@@ -146,12 +146,13 @@ impl SparseMemory {
         self.map[start..end].fill(0);
     }
 
-    /// Lends the pages of a range to `pipe` as far as it has room. Returns the number of bytes
-    /// lent. Their content as seen by readers does not change until [`SparseMemory::take_back`] is
-    /// called for the same bytes, even if the range is written meanwhile.
+    /// Lends the pages of a range to `pipe` until the pipe is full. Returns the number of bytes
+    /// lent. Readers see them unchanged until [`SparseMemory::take_back`] is called for the same
+    /// bytes, even if the range is written meanwhile.
     ///
     /// # Errors
-    /// As `PagePipe::give`; `Unsupported` where pages are larger than 4 KiB.
+    /// `WouldBlock` if the pipe is full, `Unsupported` if pages are larger than 4 KiB, or the error
+    /// of vmsplice(2), which a system-call filter may forbid.
     ///
     /// # Panics
     /// As [`SparseMemory::bytes`].
@@ -171,12 +172,13 @@ impl SparseMemory {
         self.lent.remove(offset, length);
     }
 
-    /// Ends a loan with an unknown reader: the next write to the range replaces its pages.
+    /// Ends a loan whose reader may still read at any time. The next write to the range replaces
+    /// its pages.
     pub fn abandon(&mut self, offset: u64, length: u64) {
         self.lent.abandon(offset, length);
     }
 
-    /// Replaces the lent pages of a range. Afterwards the content of the range is undefined; the
+    /// Replaces the lent pages of a range. The content of the range is undefined afterwards; the
     /// bytes beside it are kept.
     fn make_changeable(&mut self, offset: u64, length: u64) {
         if length == 0 || self.lent.is_empty() {
@@ -191,8 +193,8 @@ impl SparseMemory {
             let piece_end = (piece_start + PIECE_BYTES).min(size);
             let start = offset.max(piece_start) as usize;
             let end = (offset + length).min(piece_end) as usize;
-            if state.times == 0 {
-                // The loans end with their pages.
+            if state.loans == 0 {
+                // Only abandoned loans are left. They end when their pages are replaced.
                 self.lent.forget(piece);
                 self.renew(piece_start as usize, (start, end), piece_end as usize);
             } else {
@@ -203,7 +205,7 @@ impl SparseMemory {
         }
     }
 
-    /// Replaces the pages from `first` to `last`, and keeps all bytes outside of `start` to `end`.
+    /// Replaces the pages from `first` to `last`. Keeps all bytes outside of `start..end`.
     fn renew(&mut self, first: usize, (start, end): (usize, usize), last: usize) {
         let (head, tail) = (
             self.map[first..start].to_vec(),
@@ -215,7 +217,7 @@ impl SparseMemory {
             self.map
                 .unchecked_advise_range(UncheckedAdvice::DontNeed, first, last - first)
         };
-        result.expect("memory that was lent is not locked");
+        result.expect("lent memory is not locked");
         self.map[first..start].copy_from_slice(&head);
         self.map[end..last].copy_from_slice(&tail);
     }
@@ -240,22 +242,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_reads_as_zeros_and_its_neighbours_stay() {
+    fn a_discarded_range_reads_as_zeros_and_its_neighbours_stay() {
         for size in [1 << 20, 4 << 30] {
             let mut memory = SparseMemory::new(size).unwrap();
             for (offset, length) in [(0, 512), (512, 4096), (4096, 65_536), (1000, 7), (9, 0)] {
                 memory.write(0, &[7; 1 << 17]);
                 memory.discard(offset, length);
                 for (at, byte) in memory.bytes(0, 1 << 17).iter().enumerate() {
-                    let gone = (offset..offset + length).contains(&(at as u64));
-                    assert_eq!(*byte, if gone { 0 } else { 7 }, "at {at}");
+                    let is_discarded = (offset..offset + length).contains(&(at as u64));
+                    assert_eq!(*byte, if is_discarded { 0 } else { 7 }, "at {at}");
                 }
             }
         }
     }
 
     #[test]
-    fn fetching_ahead_changes_nothing_and_takes_ranges_of_the_memory_alone() {
+    fn prefetching_changes_nothing_and_panics_outside_the_memory() {
         let mut memory = SparseMemory::new(1 << 20).unwrap();
         memory.write((1 << 20) - 512, &[7; 512]);
         for (offset, length) in [((1 << 20) - 512, 512), (0, 1 << 20), (5, 0)] {
@@ -267,7 +269,7 @@ mod tests {
         assert!(std::panic::catch_unwind(beyond).is_err());
     }
 
-    /// Two ends of a connection.
+    /// Returns both ends of a connection.
     fn pair() -> (Socket, Socket) {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = Socket::connect(listener.local_address().unwrap()).unwrap();
@@ -297,8 +299,8 @@ mod tests {
 
     const LENT: u64 = 128 << 10;
 
-    /// Sends `LENT` bytes of sevens that are lent, has `change` change the memory while they wait
-    /// in the socket, and returns the bytes that arrived.
+    /// Lends and sends `LENT` sevens, calls `change` while they wait in the socket, and returns the
+    /// bytes that arrived.
     fn sent_while(
         memory: &mut SparseMemory,
         offset: u64,
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lent_arrives_as_it_was_whatever_is_written_meanwhile() {
+    fn lent_bytes_arrive_unchanged_despite_later_writes() {
         type Change = fn(&mut SparseMemory, u64);
         let changes: [(&str, Change, u8); 5] = [
             ("whole", |m, at| m.write(at, &[9; LENT as usize]), 9),
@@ -341,9 +343,9 @@ mod tests {
                 |m, at| m.write(at + LENT - 700, &[9; 1400]),
                 9,
             ),
-            ("given back", |m, at| m.discard(at, LENT), 0),
+            ("discarded", |m, at| m.discard(at, LENT), 0),
             (
-                "a part of a page given back",
+                "part of a page discarded",
                 |m, at| m.discard(at + 512, 512),
                 0,
             ),
@@ -396,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_was_abandoned_stays_lent_when_others_take_theirs_back() {
+    fn an_abandoned_piece_stays_lent_after_its_other_loans_have_ended() {
         let mut memory = SparseMemory::new(1 << 20).unwrap();
         for _ in 0..2 {
             memory.lent.add(0, 512);
@@ -410,13 +412,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_goes_back_to_the_kernel() {
+    fn discarded_pages_return_to_the_kernel() {
         let mut memory = SparseMemory::new(4 << 30).unwrap();
         memory.write(0, &vec![7; 256 << 20]);
         let before = ResourceUse::now().rss_bytes;
         memory.discard(0, 4 << 30);
-        let given = before.saturating_sub(ResourceUse::now().rss_bytes);
-        assert!(given > 128 << 20, "{given} bytes");
+        let freed = before.saturating_sub(ResourceUse::now().rss_bytes);
+        assert!(freed > 128 << 20, "{freed} bytes");
     }
 
     #[test]

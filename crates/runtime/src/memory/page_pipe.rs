@@ -1,9 +1,8 @@
-//! Memory on its way to a socket by reference: `vmsplice` puts pages into a pipe, `splice` moves
-//! them from there into the socket.
+//! Zero-copy sends: `vmsplice` puts references to pages into a pipe, and `splice` moves them into a
+//! socket.
 //!
-//! Of Linux's zero-copy sends, this is the only one that also works over loopback, where
-//! `MSG_ZEROCOPY` copies. Per call it costs more than a copy of some 16 KiB, so it is for large
-//! pieces.
+//! No other zero-copy send of Linux also works over loopback, where `MSG_ZEROCOPY` copies. A call
+//! costs more than a copy of some 16 KiB, so only large pieces are sent this way.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -12,7 +11,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 
 use crate::net::Socket;
 
-/// Requested capacity of a pipe. Without privileges a user's pipes may hold 64 MiB in all
+/// Requested capacity of a pipe, bytes. The pipes of an unprivileged user may hold 64 MiB in total
 /// (`fs.pipe-user-pages-soft`).
 const CAPACITY_BYTES: usize = 256 << 10;
 
@@ -25,13 +24,14 @@ pub struct PagePipe {
 }
 
 impl PagePipe {
-    /// Creates an empty pipe of 256 KiB, or of the size that the system still grants.
+    /// Creates an empty pipe of 256 KiB, or of the smaller size that the system grants.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn new() -> io::Result<PagePipe> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Refused to users near their limit of pipe memory; a smaller pipe takes more calls.
+        // The kernel refuses this if the user is near the limit of pipe memory. A smaller pipe only
+        // takes more calls.
         let _ = fcntl_setpipe_size(&write, CAPACITY_BYTES);
         Ok(PagePipe {
             read,
@@ -46,11 +46,12 @@ impl PagePipe {
         self.pending_bytes == 0
     }
 
-    /// Puts the pages of `bytes` into the pipe, as far as there is room. Returns the number of
-    /// bytes.
+    /// Puts references to the pages of `bytes` into the pipe until it is full. Returns the number
+    /// of bytes.
     ///
     /// # Errors
-    /// `WouldBlock` if the pipe is full; a system-call filter forbids it.
+    /// `WouldBlock` if the pipe is full, or the error of vmsplice(2), which a system-call filter
+    /// may forbid.
     ///
     /// # Safety
     /// The bytes must not be changed in place while a socket, or over loopback its peer, may still
@@ -60,8 +61,8 @@ impl PagePipe {
             iov_base: bytes.as_ptr().cast_mut().cast(),
             iov_len: bytes.len(),
         };
-        // SAFETY: one piece, of memory that is borrowed for the call; the kernel takes references
-        // to its pages and only reads them.
+        // SAFETY: `piece` describes memory that is borrowed for the call. The kernel takes
+        // references to its pages and only reads them.
         let result = unsafe {
             libc::vmsplice(
                 self.write.as_raw_fd(),
@@ -75,13 +76,13 @@ impl PagePipe {
         Ok(bytes)
     }
 
-    /// Moves the pending bytes into the socket until the pipe is empty or the socket is full;
-    /// returns the number of bytes. `more`: further bytes follow, so a partial last segment may
-    /// wait for them.
+    /// Moves the pending bytes into the socket until the pipe is empty or the socket is full.
+    /// Returns the number of bytes. `more` announces further bytes, for which a partial last
+    /// segment waits.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket took nothing: the reactor reports when there is room. Otherwise
-    /// the error that ended the connection.
+    /// `WouldBlock` if the socket has no room; the reactor reports when it has. Otherwise the error
+    /// that ended the connection.
     pub fn send(&mut self, socket: &Socket, more: bool) -> io::Result<usize> {
         let mut flags = SpliceFlags::NONBLOCK;
         flags.set(SpliceFlags::MORE, more);

@@ -9,11 +9,12 @@ use rustix::net::{self, SocketFlags, sockopt};
 use super::socket::{Socket, new_socket, to_socket_address};
 use super::socket_options;
 
-/// Backlog of connections to accept. A storm of logins of 10 000 sessions overruns it only if the
-/// shell sleeps; the kernel limits it to `net.core.somaxconn` (4096 by default since Linux 5.4).
+/// Maximum number of connections that wait to be accepted. Simultaneous logins of 10 000 sessions
+/// overflow it only if the shell does not run meanwhile. The kernel limits it to
+/// `net.core.somaxconn`, 4096 by default since Linux 5.4.
 const BACKLOG: i32 = 4096;
 
-/// A listening socket.
+/// A listening, non-blocking TCP socket.
 #[derive(Debug)]
 pub struct Listener {
     fd: OwnedFd,
@@ -21,16 +22,17 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on `address` with `SO_REUSEADDR`; port 0 lets the system choose.
+    /// Listens on `address` with `SO_REUSEADDR`. With port 0 the system selects a port.
     ///
     /// # Errors
-    /// The address is in use or does not belong to this host (or namespace), or its port requires
+    /// The address is in use or does not belong to this network namespace, or its port requires
     /// privileges.
     pub fn bind(address: SocketAddr) -> io::Result<Listener> {
         Listener::bind_with(address, &SocketOptions::default())
     }
 
-    /// As [`Listener::bind`], with options for the listener and all connections that it accepts.
+    /// Listens as [`Listener::bind`] does. The options apply to the listener and to all connections
+    /// that it accepts.
     ///
     /// # Errors
     /// As [`Listener::bind`], and as [`socket_options::apply`].
@@ -49,13 +51,13 @@ impl Listener {
     /// Returns the bound address.
     ///
     /// # Errors
-    /// None that occur on an open TCP socket.
+    /// None on an open TCP socket.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         to_socket_address(net::getsockname(&self.fd)?)
     }
 
-    /// Accepts the next connection. Returns it with its peer's address, or `None` if none waits. A
-    /// connection that its peer has aborted meanwhile is skipped.
+    /// Accepts the next connection. Returns it with its peer's address, or `None` if none is
+    /// pending. Skips connections that their peers have aborted meanwhile.
     ///
     /// # Errors
     /// [`AcceptError`]: either one connection failed, or none can be accepted for now.
@@ -64,7 +66,7 @@ impl Listener {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match net::acceptfrom_with(&self.fd, flags) {
-                // Linux copies the listener's other options (`sk_clone_lock`,
+                // A connection inherits all other options from the listener (`sk_clone_lock`,
                 // `tcp_create_openreq_child`).
                 Ok((fd, Some(peer))) => {
                     socket_options::apply_congestion_control(&self.options, &fd)
@@ -86,10 +88,10 @@ impl Listener {
 /// An error of accept(2).
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// One connection failed and was closed; others can be accepted.
+    /// One connection failed and was closed. Others can be accepted.
     #[error("one connection failed: {0}")]
     Connection(#[source] io::Error),
-    /// No descriptors or memory: try again later.
+    /// No descriptors or memory are left. Try again later.
     #[error("{0}")]
     Exhausted(#[source] io::Error),
 }
@@ -102,8 +104,8 @@ impl From<AcceptError> for io::Error {
     }
 }
 
-/// Linux passes network errors of the new connection on as errors of accept(2); a firewall's
-/// refusal is one too.
+/// Returns whether an error of accept(2) is a network error of the new connection, which Linux
+/// reports there. A firewall's refusal (`EPERM`) is one too.
 fn concerns_one_connection(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
     [

@@ -1,5 +1,5 @@
-//! Non-blocking TCP for the shells: every socket has `TCP_NODELAY` unless configured otherwise,
-//! every send gathers.
+//! Non-blocking TCP for the shells. Every socket has `TCP_NODELAY` unless configured otherwise, and
+//! every send takes a list of slices.
 mod listener;
 mod segment;
 pub mod sock_diag;

@@ -2,29 +2,29 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// `TCPI_OPT_TIMESTAMPS` of linux/tcp.h: both sides send time stamps.
+/// `TCPI_OPT_TIMESTAMPS` of linux/tcp.h: both sides send timestamps.
 const TCPI_OPT_TIMESTAMPS: u8 = 1;
 
-/// Ethernet header, frame check sequence, preamble and gap between frames.
+/// Ethernet header, frame check sequence, preamble and gap between frames, bytes.
 const ETHERNET_BYTES: u32 = 14 + 4 + 8 + 12;
 
-/// A full TCP segment.
+/// Sizes of a full TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Payload.
+    /// Payload, bytes.
     pub payload_bytes: u32,
-    /// TCP and IP headers.
+    /// TCP and IP headers, bytes.
     pub header_bytes: u32,
 }
 
 impl Segment {
-    /// Returns the shape of a full segment that a connected socket sends.
+    /// Returns the sizes of a full segment that a connected socket sends.
     ///
     /// # Errors
     /// The socket is not TCP.
     pub(super) fn of(socket: &OwnedFd, is_ipv4: bool) -> io::Result<Segment> {
         let ip_header_bytes = if is_ipv4 { 20 } else { 40 };
-        // SAFETY: `tcp_info` is plain integers, for which zero is valid; `length` is its size, and
+        // SAFETY: `tcp_info` consists of integers, for which zero is valid. `length` is its size;
         // an older kernel fills less.
         let info = unsafe {
             let mut info: libc::tcp_info = std::mem::zeroed();
@@ -49,7 +49,7 @@ impl Segment {
         })
     }
 
-    /// Returns the bytes on an Ethernet wire.
+    /// Returns the bytes that the segment occupies on an Ethernet wire.
     #[must_use]
     pub fn wire_bytes(&self) -> u32 {
         self.payload_bytes + self.header_bytes + ETHERNET_BYTES

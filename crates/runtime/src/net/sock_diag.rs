@@ -1,25 +1,27 @@
-//! A netlink socket to the kernel's `sock_diag`. `hakaru_watch::sock_diag` emits the requests and
-//! parses the answers.
+//! A netlink socket to the kernel's `sock_diag` (sock_diag(7)). `hakaru_watch::sock_diag` emits the
+//! requests and parses the answers.
 //!
 //! The kernel answers a request for one socket, and the first part of a dump, before `send`
-//! returns: no call waits.
+//! returns. Therefore no call blocks.
 use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
-/// Buffer size, above the kernel's largest datagram (32 KiB).
-const DATAGRAM: usize = 65_536;
+/// Buffer size, bytes, above the kernel's largest datagram (32 KiB).
+const DATAGRAM_BYTES_MAX: usize = 65_536;
 
-/// A socket of the network namespace of the opening thread. It needs no privileges.
+/// A `sock_diag` socket of the opening thread's network namespace. It needs no privileges.
 pub struct SockDiag {
     socket: OwnedFd,
     buffer: Vec<u8>,
 }
 
 impl SockDiag {
+    /// Opens a socket.
+    ///
     /// # Errors
-    /// The kernel has no `inet_diag` (module `tcp_diag`), or no descriptors are left.
+    /// The kernel lacks `inet_diag` (module `tcp_diag`), or no descriptors are left.
     pub fn open() -> io::Result<SockDiag> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -29,23 +31,23 @@ impl SockDiag {
         )?;
         Ok(SockDiag {
             socket,
-            buffer: vec![0; DATAGRAM],
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
         })
     }
 
-    /// Sends requests, one or several.
+    /// Sends one or several requests.
     ///
     /// # Errors
-    /// The system has no memory left.
+    /// No memory is left.
     pub fn send(&self, requests: &[u8]) -> io::Result<()> {
         rustix::net::send(&self.socket, requests, SendFlags::empty())?;
         Ok(())
     }
 
-    /// Returns the next datagram of answers, if there is one.
+    /// Returns the next datagram of answers, or `None` if none is pending.
     ///
     /// # Errors
-    /// `ENOBUFS`: the answers exceeded the socket's buffer, and some are missing.
+    /// `ENOBUFS` if the answers exceeded the socket's buffer and some are missing.
     pub fn receive(&mut self) -> io::Result<Option<&[u8]>> {
         match rustix::net::recv(&self.socket, &mut self.buffer, RecvFlags::DONTWAIT) {
             Ok((length, _)) => Ok(Some(&self.buffer[..length])),

@@ -12,24 +12,24 @@ use rustix::net::{
 use super::segment::Segment;
 use super::socket_options;
 
-/// Maximum number of slices per [`Socket::send_vectored`] (`IOV_MAX` of Linux).
+/// Maximum number of slices per [`Socket::send_vectored`] (`UIO_MAXIOV` of Linux).
 pub const SLICES_MAX: usize = 1024;
 
-/// A connected, or connecting, non-blocking stream socket.
+/// A connected or connecting, non-blocking TCP socket.
 #[derive(Debug)]
 pub struct Socket(pub(super) OwnedFd);
 
 impl Socket {
-    /// Starts to connect to `address`. The reactor reports `writable` when the attempt has ended;
+    /// Starts to connect to `address`. The reactor reports `writable` when the attempt has ended.
     /// [`Socket::take_error`] then returns the result.
     ///
     /// # Errors
-    /// Immediate failures: no route, no descriptors.
+    /// The attempt fails at once: no route to the address, or no descriptors left.
     pub fn connect(address: SocketAddr) -> io::Result<Socket> {
         Socket::connect_with(address, &SocketOptions::default())
     }
 
-    /// As [`Socket::connect`], with options.
+    /// Starts to connect as [`Socket::connect`] does, with options.
     ///
     /// # Errors
     /// As [`Socket::connect`], and as [`socket_options::apply`].
@@ -45,10 +45,10 @@ impl Socket {
         }
     }
 
-    /// Takes the socket's pending error, for example after a failed connection attempt.
+    /// Returns and clears the socket's pending error, for example of a failed connection attempt.
     ///
     /// # Errors
-    /// That error.
+    /// The pending error.
     pub fn take_error(&self) -> io::Result<()> {
         Ok(sockopt::socket_error(&self.0)??)
     }
@@ -56,17 +56,17 @@ impl Socket {
     /// Returns the local address.
     ///
     /// # Errors
-    /// The socket is not connected.
+    /// None on an open TCP socket.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         to_socket_address(net::getsockname(&self.0)?)
     }
 
-    /// Receives available data, up to `buffer.len()` bytes. 0 is the end of the stream. **Fewer
-    /// bytes than the buffer mean that the socket is drained**: the reactor will report more data,
-    /// so a second call can be saved.
+    /// Receives available data, up to `buffer.len()` bytes. Returns the number of bytes; 0 is the
+    /// end of the stream. **If it is less than `buffer.len()`, the socket is drained**, and the
+    /// reactor will report further data. A second call is then unnecessary.
     ///
     /// # Errors
-    /// `WouldBlock` if no data is available; the error that ended the connection.
+    /// `WouldBlock` if no data is available, or the error that ended the connection.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.receive_flagged(buffer, RecvFlags::empty())
     }
@@ -81,8 +81,8 @@ impl Socket {
         }
     }
 
-    /// Discards available data without copying it, at most `buffer.len()` bytes. The content of
-    /// `buffer` is undefined afterwards.
+    /// Discards up to `buffer.len()` bytes of available data without copying them. Returns their
+    /// number. The content of `buffer` is undefined afterwards.
     ///
     /// # Errors
     /// As [`Socket::receive`].
@@ -91,17 +91,17 @@ impl Socket {
     }
 
     /// Sends the slices (at most [`SLICES_MAX`]) in one call. Returns the number of bytes sent.
-    /// **Fewer bytes than given mean that the send buffer is full**: the reactor will report when
-    /// there is room.
+    /// **If not all bytes were sent, the send buffer is full**, and the reactor will report when it
+    /// has room.
     ///
     /// # Errors
-    /// `WouldBlock` if nothing was sent; the error that ended the connection.
+    /// `WouldBlock` if nothing was sent, or the error that ended the connection.
     pub fn send_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.send_flagged(slices, SendFlags::NOSIGNAL)
     }
 
-    /// As [`Socket::send_vectored`], if more data follows at once: a partial last segment waits for
-    /// it.
+    /// Sends as [`Socket::send_vectored`] does, if more data follows at once. A partial last
+    /// segment waits for it.
     ///
     /// # Errors
     /// As [`Socket::send_vectored`].
@@ -113,9 +113,9 @@ impl Socket {
         debug_assert!(slices.len() <= SLICES_MAX);
         loop {
             let sent = match slices {
-                // A single slice is sent without the kernel's handling of a list.
+                // `send` saves the kernel the handling of a list.
                 [slice] => net::send(&self.0, slice, flags),
-                // `sendmsg` rather than `writev`: the same gathering, but no SIGPIPE.
+                // `sendmsg` rather than `writev`, which would raise SIGPIPE.
                 _ => net::sendmsg(&self.0, slices, &mut SendAncillaryBuffer::default(), flags),
             };
             match sent {
@@ -126,20 +126,21 @@ impl Socket {
         }
     }
 
-    /// Closes at once: unsent data is discarded, and the peer's next read fails.
+    /// Closes the connection with a reset: unsent data is discarded, and the peer's next read
+    /// fails.
     pub fn abort(self) {
         let _ = sockopt::set_socket_linger(&self.0, Some(std::time::Duration::ZERO));
     }
 
-    /// Returns the shape of a full segment that this side sends.
+    /// Returns the sizes of a full segment that this side sends.
     ///
     /// # Errors
-    /// The socket is not connected.
+    /// None on an open TCP socket.
     pub fn segment(&self) -> io::Result<Segment> {
         Segment::of(&self.0, self.local_address()?.is_ipv4())
     }
 
-    /// Shuts the sending side down: the peer reads the end of the stream after the data sent
+    /// Shuts down the sending side. The peer reads the end of the stream after all data sent
     /// before.
     pub fn finish_sending(&self) {
         let _ = net::shutdown(&self.0, net::Shutdown::Write);
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_is_taken_off_the_stream_and_not_copied() {
+    fn discarded_data_leaves_the_stream_without_a_copy() {
         let (a, b) = pair();
         a.send_vectored(&[IoSlice::new(&[1; 1000]), IoSlice::new(&[2; 50])])
             .unwrap();

@@ -6,20 +6,20 @@ use std::os::fd::{AsFd, AsRawFd};
 use hakaru_contract::SocketOptions;
 use libc::{IPPROTO_TCP, SOL_SOCKET, c_int, c_void, socklen_t};
 
-/// Longest name of a congestion control algorithm, with the NUL that ends it (`TCP_CA_NAME_MAX`).
+/// Longest name of a congestion control algorithm, with its final NUL (`TCP_CA_NAME_MAX`), bytes.
 const ALGORITHM_BYTES: usize = 16;
 
 /// Options of a socket as the kernel reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFacts {
-    /// Send buffer as the kernel accounts it, bytes: twice the requested size, or the size that
-    /// auto-tuning has reached.
+    /// Send buffer as the kernel accounts it, bytes. This is twice the requested size, or the size
+    /// that auto-tuning has reached.
     pub send_buffer_bytes: u32,
-    /// Receive buffer, accounted likewise.
+    /// Receive buffer, accounted likewise, bytes.
     pub receive_buffer_bytes: u32,
-    /// Congestion control.
+    /// Name of the congestion control algorithm.
     pub congestion_control: String,
-    /// `TCP_NOTSENT_LOWAT`, bytes; `None`: no limit, or that of the whole system.
+    /// `TCP_NOTSENT_LOWAT`, bytes. `None` if the socket has no limit of its own.
     pub not_sent_low_water_bytes: Option<u32>,
     /// `TCP_NODELAY`.
     pub no_delay: bool,
@@ -28,7 +28,7 @@ pub struct SocketFacts {
 /// Sets `options` on a TCP socket.
 ///
 /// # Errors
-/// The kernel refuses an option, or grants less than requested; the message names the option and a
+/// The kernel refuses an option, or grants less than requested. The message names the option and a
 /// remedy.
 pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
@@ -62,18 +62,18 @@ pub fn apply(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     set_int(fd, IPPROTO_TCP, libc::TCP_NODELAY, options.no_delay.into())
 }
 
-/// Sets the congestion control again. A new connection takes the one of its route
-/// (`tcp_ca_dst_init`, `tcp_ca_openreq_child`) and ignores the earlier setting of the socket.
+/// Sets the congestion control algorithm. Call it again on a new connection, which takes that of
+/// its route (`tcp_ca_dst_init`, `tcp_ca_openreq_child`) and ignores the earlier setting.
 ///
 /// # Errors
-/// As [`apply`].
+/// The kernel lacks the algorithm or restricts it to privileged users.
 pub fn apply_congestion_control(options: &SocketOptions, socket: impl AsFd) -> io::Result<()> {
     let Some(algorithm) = &options.congestion_control else {
         return Ok(());
     };
     let fd = socket.as_fd().as_raw_fd();
     set_bytes(fd, IPPROTO_TCP, libc::TCP_CONGESTION, algorithm.as_bytes())
-        .map_err(|e| of_algorithm(algorithm, &e))
+        .map_err(|e| congestion_control_error(algorithm, &e))
 }
 
 impl SocketFacts {
@@ -89,7 +89,7 @@ impl SocketFacts {
             send_buffer_bytes: bytes(libc::SO_SNDBUF)?,
             receive_buffer_bytes: bytes(libc::SO_RCVBUF)?,
             congestion_control: get_algorithm(fd)?,
-            // 0 selects net.ipv4.tcp_notsent_lowat, which is no limit by default.
+            // 0 selects net.ipv4.tcp_notsent_lowat, which means no limit by default.
             not_sent_low_water_bytes: Some(low_water)
                 .filter(|&bytes| bytes != 0 && bytes != u32::MAX),
             no_delay: get_int(fd, IPPROTO_TCP, libc::TCP_NODELAY)? != 0,
@@ -97,8 +97,8 @@ impl SocketFacts {
     }
 }
 
-/// Sets a buffer to an exact size, above the system's limit if this process is privileged. Fails if
-/// the kernel grants less.
+/// Sets the size of a buffer, above the system's limit if this process is privileged. Fails if the
+/// kernel grants less.
 fn set_buffer(
     fd: c_int,
     (name, option, force, limit): (&str, c_int, c_int, &str),
@@ -116,14 +116,14 @@ fn set_buffer(
         return Err(io::Error::new(
             ErrorKind::PermissionDenied,
             format!(
-                "{name} of {bytes} bytes was requested and {granted} granted: raise {limit} (sysctl), or run as root"
+                "{name}: {bytes} bytes were requested and {granted} granted; raise {limit} (sysctl), or run as root"
             ),
         ));
     }
     Ok(())
 }
 
-fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
+fn congestion_control_error(name: &str, error: &io::Error) -> io::Error {
     let message = match error.kind() {
         ErrorKind::NotFound => {
             format!(
@@ -132,10 +132,10 @@ fn of_algorithm(name: &str, error: &io::Error) -> io::Error {
         }
         ErrorKind::PermissionDenied => {
             format!(
-                "congestion control `{name}` is restricted to privileged users: add it to net.ipv4.tcp_allowed_congestion_control, or run as root"
+                "congestion control `{name}` is restricted to privileged users; add it to net.ipv4.tcp_allowed_congestion_control, or run as root"
             )
         }
-        _ => format!("congestion control `{name}`: {error}"),
+        _ => format!("cannot set congestion control `{name}`: {error}"),
     };
     io::Error::new(error.kind(), message)
 }
@@ -181,8 +181,8 @@ fn get_algorithm(fd: c_int) -> io::Result<String> {
 /// Returns the number of bytes that the kernel wrote.
 fn get_bytes(fd: c_int, level: c_int, option: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as socklen_t;
-    // SAFETY: `value` has `length` bytes. The kernel writes at most that many, and stores their
-    // number in `length`.
+    // SAFETY: `value` has `length` bytes. The kernel writes no more, and stores the number written
+    // in `length`.
     let result = unsafe {
         libc::getsockopt(
             fd,
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    fn as_asked(facts: &SocketFacts) -> bool {
+    fn match_requested_options(facts: &SocketFacts) -> bool {
         let expected = SocketFacts {
             send_buffer_bytes: 100_000,
             receive_buffer_bytes: 120_000,
@@ -245,12 +245,15 @@ mod tests {
             SocketFacts::of(&client),
             SocketFacts::of(&server),
         ] {
-            assert!(as_asked(facts.as_ref().unwrap()), "{facts:?}");
+            assert!(
+                match_requested_options(facts.as_ref().unwrap()),
+                "{facts:?}"
+            );
         }
     }
 
     #[test]
-    fn sockets_are_as_the_kernel_has_them_but_for_no_delay() {
+    fn sockets_keep_the_kernels_defaults_except_for_no_delay() {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = Socket::connect(listener.local_address().unwrap()).unwrap();
         let server = accepted(&listener);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn algorithm_that_the_kernel_has_not_is_refused_by_name() {
+    fn an_algorithm_that_the_kernel_lacks_is_refused_by_name() {
         let options = SocketOptions {
             congestion_control: Some("nosuch".into()),
             ..SocketOptions::default()

@@ -1,11 +1,12 @@
-//! State of a connection in the kernel's TCP (`getsockopt(TCP_INFO)`), as far as this kernel
-//! reports it.
+//! The kernel's state of a TCP connection (`TCP_INFO`, tcp(7)). Fields that this kernel does not
+//! report are `None`.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 pub use hakaru_watch::tcp_info::{TcpInfo, Unwrapped};
 
-/// Longer than the structure of any kernel so far (248 bytes in Linux 6.7).
+/// Size of the buffer, above that of `struct tcp_info` in any kernel so far (248 bytes in Linux
+/// 6.7).
 const BYTES: usize = 512;
 
 /// Reads the state of a TCP socket.
@@ -15,8 +16,8 @@ const BYTES: usize = 512;
 pub fn of(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut bytes = [0; BYTES];
     let mut length = BYTES as libc::socklen_t;
-    // SAFETY: `bytes` has `length` bytes. The kernel writes at most that many, and stores their
-    // number in `length`.
+    // SAFETY: `bytes` has `length` bytes. The kernel writes no more, and stores the number written
+    // in `length`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -39,7 +40,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn places_of_the_fields_are_those_of_the_c_library_where_it_knows_them() {
+    fn field_offsets_match_the_c_library() {
         use std::mem::offset_of;
         type Info = libc::tcp_info;
         let mut bytes = [0; 104];
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_sent_and_acknowledged_are_those_that_were_read() {
+    fn sent_and_acknowledged_bytes_match_the_transfer() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();

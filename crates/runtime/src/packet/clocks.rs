@@ -1,14 +1,15 @@
-//! Conversion of the kernel's time stamps.
+//! Conversion of the kernel's timestamps.
 use hakaru_units::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::wait::clock;
 
-/// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`, which the kernel stamps packets with, and the instant
-/// of the reading.
+/// Difference of `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, the clock of the kernel's timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
+    /// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`.
     difference_ns: i128,
+    /// Instant at which the clocks were read.
     pub(super) now: Time,
 }
 
@@ -23,7 +24,7 @@ impl Clocks {
         }
     }
 
-    /// Converts a stamp; none before the start of the monotonic clock.
+    /// Converts a timestamp. `None` if it precedes the start of the monotonic clock.
     pub(crate) fn monotonic(self, realtime_ns: i128) -> Option<Time> {
         u64::try_from(realtime_ns + self.difference_ns)
             .ok()

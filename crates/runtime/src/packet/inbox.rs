@@ -1,4 +1,4 @@
-//! Reception: packets are copied from a [`ReceiveRing`] into reusable buffers.
+//! Reception of packets: copies them from a [`ReceiveRing`] into reusable buffers.
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -9,16 +9,17 @@ use super::frame::{PACKET_BYTES_MAX, Received};
 use super::ring::{ReceiveRing, Slot};
 use super::virtio::{HEADER_BYTES, VirtioHeader};
 
+/// Offset of an 802.1Q tag, after the two Ethernet addresses.
 const TAG_AT: usize = 12;
 
-/// Sizes of buffers, each with how many are kept for later.
+/// Size classes of buffers: length in bytes, and maximum number kept for reuse.
 const CLASSES: [(usize, usize); 3] = [
     (2 << 10, 16_384),
     (12 << 10, 4096),
     (PACKET_BYTES_MAX, 1024),
 ];
 
-/// Memory for packets, and the clocks for their time stamps.
+/// Buffers for packets, and the clocks for their timestamps.
 #[derive(Default)]
 pub struct Inbox {
     clocks: Clocks,
@@ -27,24 +28,24 @@ pub struct Inbox {
 
 /// Reason why a received packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Super-frame of an unsupported protocol, or a packet that is too long.
+pub enum LossCause {
+    /// The packet is a super-frame of an unsupported protocol, is too long, or has an invalid slot.
     Unknown,
-    /// The socket's queue had no room for the whole packet.
+    /// The socket's queue had no room for the entire packet.
     NoRoom,
 }
 
 impl Inbox {
-    /// Returns the next packet of a ring, if there is one. `socket`: the socket of the ring.
+    /// Returns the next packet of the ring of `socket`, if there is one.
     pub(crate) fn receive(
         &mut self,
         ring: &mut ReceiveRing,
         socket: BorrowedFd<'_>,
-    ) -> Option<Result<Received, Gone>> {
-        ring.next(|slot| self.take(slot.ok_or(Gone::Unknown)?, socket))
+    ) -> Option<Result<Received, LossCause>> {
+        ring.next(|slot| self.take(slot.ok_or(LossCause::Unknown)?, socket))
     }
 
-    fn take(&mut self, slot: Slot<'_>, socket: BorrowedFd<'_>) -> Result<Received, Gone> {
+    fn take(&mut self, slot: Slot<'_>, socket: BorrowedFd<'_>) -> Result<Received, LossCause> {
         let Slot {
             virtio,
             realtime_ns,
@@ -56,7 +57,7 @@ impl Inbox {
         let mut bytes = if slot.is_queued {
             self.take_queued(slot.length, socket)?
         } else if slot.length > slot.bytes.len() {
-            return Err(Gone::NoRoom);
+            return Err(LossCause::NoRoom);
         } else {
             let mut bytes = self.claim(slot.length);
             bytes.extend_from_slice(slot.bytes);
@@ -67,18 +68,18 @@ impl Inbox {
         }
         let Some(offload) = offload else {
             self.give_back(bytes);
-            return Err(Gone::Unknown);
+            return Err(LossCause::Unknown);
         };
         Ok(Received {
             bytes,
             offload,
-            at: self.came_at(realtime_ns),
+            at: self.received_at(realtime_ns),
         })
     }
 
-    /// Converts the interface's time stamp. Never later than now, even after the real-time clock
-    /// was set.
-    fn came_at(&mut self, realtime_ns: u64) -> Time {
+    /// Converts the interface's timestamp. Returns an instant that is never in the future, even
+    /// after the real-time clock was set.
+    fn received_at(&mut self, realtime_ns: u64) -> Time {
         let at = self.clocks.monotonic(realtime_ns.into());
         if let Some(at) = at.filter(|at| *at <= self.clocks.now) {
             return at;
@@ -89,10 +90,10 @@ impl Inbox {
     }
 
     /// Reads a packet of the given length from the socket's queue.
-    fn take_queued(&mut self, length: usize, socket: BorrowedFd<'_>) -> Result<Vec<u8>, Gone> {
+    fn take_queued(&mut self, length: usize, socket: BorrowedFd<'_>) -> Result<Vec<u8>, LossCause> {
         let mut header = [0_u8; HEADER_BYTES];
         let mut bytes = self.claim(length);
-        // A packet that is too long is removed from the queue, too.
+        // The read also removes a packet that is too long from the queue.
         let room = bytes.spare_capacity_mut();
         let slices = [
             libc::iovec {
@@ -110,30 +111,30 @@ impl Inbox {
             let got = unsafe { libc::readv(socket.as_raw_fd(), slices.as_ptr(), 2) };
             usize::try_from(got).map_err(|_| io::Error::last_os_error())
         };
-        // The socket may first report that its interface was down.
+        // The first read may report that the interface was down, and only the second the packet.
         let got = read().or_else(|_| read()).unwrap_or(0);
         if got != HEADER_BYTES + length {
             self.give_back(bytes);
             return Err(if length > PACKET_BYTES_MAX {
-                Gone::Unknown
+                LossCause::Unknown
             } else {
-                Gone::NoRoom
+                LossCause::NoRoom
             });
         }
-        // SAFETY: the kernel wrote so many bytes behind the header.
+        // SAFETY: the kernel wrote `length` bytes after the header.
         unsafe { bytes.set_len(length) };
         Ok(bytes)
     }
 
-    /// Reads the clocks again, for the packets that follow.
-    pub fn look(&mut self) {
+    /// Reads the clocks that convert the timestamps of the following packets.
+    pub fn refresh_clocks(&mut self) {
         self.clocks = Clocks::read();
     }
 
-    /// Recycles the buffer of a packet.
+    /// Keeps the buffer of a packet for reuse.
     pub fn give_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
-        // The largest class whose length the buffer has.
+        // The largest class that the buffer is long enough for.
         let class = CLASSES
             .iter()
             .rposition(|(bytes, _)| buffer.capacity() >= *bytes);
@@ -142,9 +143,9 @@ impl Inbox {
         }
     }
 
-    /// Returns an empty buffer for a packet of this length, at most of the longest.
+    /// Returns an empty buffer with room for a packet of this length and a tag, or a buffer of the
+    /// largest class.
     fn claim(&mut self, length: usize) -> Vec<u8> {
-        // Leaves room for a tag to be inserted.
         let class = CLASSES
             .iter()
             .position(|(bytes, _)| length + 4 <= *bytes)
@@ -162,12 +163,16 @@ mod tests {
     use crate::wait::clock;
 
     #[test]
-    fn buffers_are_as_long_as_their_packets_and_used_again() {
+    fn buffers_fit_their_packets_and_are_reused() {
         let mut inbox = Inbox::default();
         let short = inbox.claim(100);
         assert_eq!((short.len(), short.capacity()), (0, CLASSES[0].0));
         let tagged = inbox.claim(CLASSES[0].0 - 3);
-        assert_eq!(tagged.capacity(), CLASSES[1].0, "a tag has room");
+        assert_eq!(
+            tagged.capacity(),
+            CLASSES[1].0,
+            "the tag needs the next larger class"
+        );
         assert_eq!(inbox.claim(1 << 20).capacity(), CLASSES[2].0);
         let place = short.as_ptr();
         inbox.give_back(short);
@@ -176,12 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_of_the_future_counts_as_now() {
+    fn a_timestamp_in_the_future_counts_as_now() {
         let mut inbox = Inbox::default();
-        inbox.look();
+        inbox.refresh_clocks();
         let real = clock_gettime(ClockId::Realtime).tv_sec as u64 * 1_000_000_000;
         let hour = 3600 * 1_000_000_000;
-        let (before, after) = (inbox.came_at(real - hour), inbox.came_at(real + hour));
+        let (before, after) = (
+            inbox.received_at(real - hour),
+            inbox.received_at(real + hour),
+        );
         let now = clock::now();
         assert!(now.ns_since(before) >= hour && after <= now);
         assert!(now.ns_since(after) < hour);

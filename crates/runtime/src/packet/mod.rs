@@ -1,8 +1,9 @@
-//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with
-//! virtio-net headers, a ring for reception, many packets per call for transmission.
+//! Reception and transmission of entire Ethernet frames and super-frames at an interface, through
+//! `AF_PACKET` sockets with virtio-net headers. Reception uses a ring shared with the kernel;
+//! transmission passes many packets per call.
 //!
-//! Needs CAP_NET_RAW in the user namespace of the network namespace. The user who made the
-//! namespace has it; root is not needed.
+//! Opening a socket needs CAP_NET_RAW in the user namespace of the network namespace. The creator
+//! of the namespace has it; root is not needed.
 pub mod capture;
 mod clocks;
 mod frame;
@@ -15,7 +16,7 @@ mod virtio;
 mod writer;
 
 pub use frame::{Cut, Offload, Outgoing, PACKET_BYTES_MAX, Received};
-pub use inbox::{Gone, Inbox};
+pub use inbox::{Inbox, LossCause};
 pub use outbox::{BATCH, Outbox};
 pub use socket::PacketSocket;
 pub use writer::*;

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Opens a packet socket that is not bound to an interface.
 pub(crate) fn open_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: the call returns a new descriptor, which has no other owner. Protocol 0 receives
-    // nothing before the socket is bound.
+    // Protocol 0 receives nothing before the socket is bound.
+    // SAFETY: the call returns a new descriptor, which has no other owner.
     unsafe {
         let fd = libc::socket(libc::AF_PACKET, kind, 0);
         if fd < 0 {
@@ -17,7 +17,7 @@ pub(crate) fn open_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Binds a socket to an interface. It receives packets of `protocol`; 0 receives none.
+/// Binds a socket to an interface. It then receives packets of `protocol`, or none if that is 0.
 pub(crate) fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<()> {
     // SAFETY: zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -34,7 +34,7 @@ pub(crate) fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::
     }
 }
 
-/// Sets the size of a buffer, beyond the limit for ordinary users where this user may.
+/// Sets the size of a socket buffer, above the system's limit if this process is privileged.
 pub(super) fn set_size(
     socket: &OwnedFd,
     forced: libc::c_int,
@@ -52,7 +52,7 @@ pub(crate) fn set<T>(
     option: libc::c_int,
     value: &T,
 ) -> io::Result<()> {
-    // SAFETY: `value` is plain memory of the size given.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes, the size of `value`.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -69,18 +69,18 @@ pub(crate) fn set<T>(
     }
 }
 
-/// Counts of a packet socket.
+/// Counters of a packet socket.
 pub(crate) struct Statistics {
-    /// Packets that passed the filter, with those in `dropped`.
+    /// Packets that passed the filter, including those in `dropped`.
     pub packets: u64,
     /// Packets lost for lack of room.
     pub dropped: u64,
 }
 
-/// Returns the counts of a packet socket since the previous call; the kernel resets them.
+/// Returns the counters of a packet socket since the previous call. The kernel resets them.
 pub(crate) fn take_statistics(socket: &OwnedFd) -> io::Result<Statistics> {
     // The structure for TPACKET_V3 begins with that of the other versions.
-    // SAFETY: zero is a valid value of plain numbers.
+    // SAFETY: the structure consists of integers, for which zero is valid.
     let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::tpacket_stats_v3>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes to `statistics`.

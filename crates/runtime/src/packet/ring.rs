@@ -1,13 +1,12 @@
-//! Receive ring shared with the kernel (TPACKET_V2): packets are read without a system call, and
-//! its size does not depend on the socket's limits.
+//! Receive ring shared with the kernel (TPACKET_V2). Packets are read without a system call, and
+//! the limits of socket buffers do not apply.
 //!
-//! A slot is as long as an ordinary frame. Of a longer packet (a super-frame, a jumbo frame) the
-//! slot has the beginning, and the socket's queue has the whole, in the same order
-//! (`PACKET_COPY_THRESH`). Long packets are then copied once, and slots need not be 65 000 bytes
-//! long.
+//! A slot is as long as an ordinary frame. The slot of a longer packet (a super-frame or jumbo
+//! frame) has only its beginning; the socket's queue has the entire packet, in the same order
+//! (`PACKET_COPY_THRESH`). Slots therefore need not be 65 000 bytes long.
 //!
-//! Version 3, which [`crate::packet::capture`] uses, delivers packets in blocks, milliseconds late;
-//! version 2 delivers each at once.
+//! Version 3, which [`crate::packet::capture`] uses, delivers packets in blocks, milliseconds late.
+//! Version 2 delivers each packet at once.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::OwnedFd;
@@ -18,14 +17,15 @@ use memmap2::{MmapOptions, MmapRaw};
 use super::options::set;
 use super::virtio::HEADER_BYTES;
 
-/// The headers take about 75 bytes: a tagged frame of 1500 bytes fits.
+/// Length of a slot, bytes. The headers take about 75 bytes, so a tagged frame with 1500 bytes of
+/// payload fits.
 const SLOT_BYTES: usize = 2048;
-/// 16 MiB: the arrivals of 40 ms at 200 000 frames a second. Packets beyond that are lost if the
-/// shell does not read in time.
+/// Number of slots, 16 MiB in total: the arrivals of 40 ms at 200 000 frames/s. Packets are lost if
+/// the shell does not read for longer.
 const SLOTS: usize = 8192;
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// A ring, mapped.
+/// A mapped receive ring.
 #[derive(Debug)]
 pub(crate) struct ReceiveRing {
     map: MmapRaw,
@@ -37,12 +37,13 @@ pub(crate) struct ReceiveRing {
 pub(crate) struct Slot<'a> {
     /// Bytes from the Ethernet header on, truncated to the slot.
     pub(crate) bytes: &'a [u8],
-    /// Length of the whole packet, bytes.
+    /// Length of the entire packet, bytes.
     pub(crate) length: usize,
-    /// Whether the whole packet is next in the socket's queue.
+    /// Whether the entire packet is next in the socket's queue.
     pub(crate) is_queued: bool,
+    /// virtio-net header.
     pub(crate) virtio: &'a [u8; HEADER_BYTES],
-    /// Time stamp of the interface, ns (Unix time).
+    /// Timestamp of the interface, ns (Unix time).
     pub(crate) realtime_ns: u64,
     /// 802.1Q tag that the kernel removed.
     pub(crate) tag: Option<[u8; 4]>,
@@ -52,12 +53,12 @@ impl ReceiveRing {
     /// Attaches a ring with virtio-net headers to an unbound socket.
     ///
     /// # Errors
-    /// The kernel has no memory for it.
+    /// The kernel has no memory for the ring.
     pub(crate) fn new(socket: &OwnedFd) -> io::Result<ReceiveRing> {
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
         set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
-        // Any value above 0 queues the whole of packets that do not fit into a slot.
+        // With any value above 0 the kernel also queues packets that do not fit into a slot.
         set(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1_i32)?;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
@@ -70,20 +71,20 @@ impl ReceiveRing {
         Ok(ReceiveRing { map, next: 0 })
     }
 
-    /// Calls `take` with the next packet, if there is one (`None`: its slot is not valid), then
-    /// frees its slot.
+    /// Calls `take` with the next packet, if there is one, and frees its slot. Calls it with `None`
+    /// if the slot is invalid.
     pub(crate) fn next<R>(&mut self, take: impl FnOnce(Option<Slot<'_>>) -> R) -> Option<R> {
         let start = self.map.as_mut_ptr().wrapping_add(self.next * SLOT_BYTES);
-        // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic
-        // access on both sides.
+        // SAFETY: the word lies in the map and is aligned. Both this process and the kernel access
+        // it atomically.
         let status = unsafe { AtomicU32::from_ptr(start.cast()) };
         let flags = status.load(Ordering::Acquire);
         if flags & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the slot lies in the map, which lives as long as `self`; until the status is set
-        // back, which is after the last use of the slice, neither the kernel nor this process
-        // writes to it. The status, which is read atomically, is not part of it.
+        // SAFETY: the slot lies in the map, which lives as long as `self`. Neither the kernel nor
+        // this process writes to it before the status is reset, which is after the last use of the
+        // slice. The slice excludes the status, which is accessed atomically.
         let rest = unsafe {
             std::slice::from_raw_parts(start.wrapping_add(4).cast_const(), SLOT_BYTES - 4)
         };
@@ -94,7 +95,8 @@ impl ReceiveRing {
     }
 }
 
-/// Parses the packet of a slot that begins with `status`. Offsets are checked against the slot.
+/// Parses a slot from its status and the bytes after it. `None` if the packet does not lie within
+/// the slot.
 fn slot_of(status: u32, rest: &[u8]) -> Option<Slot<'_>> {
     let word = |at: usize| Some(u32::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_ne_bytes(*rest.get(at - 4..)?.first_chunk()?));
@@ -129,8 +131,9 @@ const _: () = assert!(
 mod tests {
     use super::*;
 
-    /// Builds the bytes after the status of a slot with the packet at offset `mac`.
-    fn rest(mac: u16, here: u32, length: u32) -> Vec<u8> {
+    /// Builds the bytes after the status of a slot. The packet is at offset `mac` and has `length`
+    /// bytes, `slot_bytes` of them in the slot.
+    fn rest(mac: u16, slot_bytes: u32, length: u32) -> Vec<u8> {
         let mut slot = vec![0; SLOT_BYTES];
         let mut put = |at: usize, bytes: &[u8]| slot[at..at + bytes.len()].copy_from_slice(bytes);
         put(
@@ -139,7 +142,7 @@ mod tests {
         );
         put(
             offset_of!(libc::tpacket2_hdr, tp_snaplen),
-            &here.to_ne_bytes(),
+            &slot_bytes.to_ne_bytes(),
         );
         put(offset_of!(libc::tpacket2_hdr, tp_mac), &mac.to_ne_bytes());
         put(offset_of!(libc::tpacket2_hdr, tp_sec), &2_u32.to_ne_bytes());
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_read_as_far_as_it_is_sound() {
+    fn a_valid_slot_is_parsed_and_an_invalid_one_is_not() {
         let whole = rest(76, 60, 60);
         let packet = Slot {
             bytes: &[7; 60],
@@ -177,12 +180,16 @@ mod tests {
         let queued = slot_of(libc::TP_STATUS_COPY, &long);
         let queued = queued.map(|slot| (slot.is_queued, slot.bytes.len(), slot.length));
         assert_eq!(queued, Some((true, 1972, 65_000)));
-        assert_eq!(slot_of(1, &rest(76, 1973, 1973)), None, "it ends outside");
+        assert_eq!(
+            slot_of(1, &rest(76, 1973, 1973)),
+            None,
+            "the packet ends outside of the slot"
+        );
         assert_eq!(slot_of(1, &rest(76, u32::MAX, 60)), None);
         assert_eq!(
             slot_of(1, &rest(12, 60, 60)),
             None,
-            "no room for its header"
+            "no room for the virtio-net header"
         );
         assert_eq!(slot_of(1, &[]), None);
     }

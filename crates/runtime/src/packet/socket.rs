@@ -1,11 +1,7 @@
-//! Whole Ethernet frames of an interface, super-frames included: `AF_PACKET` sockets with
-//! virtio-net headers, a ring for reception, many packets per call for transmission.
+//! The packet sockets of one interface: one for reception, one for transmission.
 //!
-//! Needs CAP_NET_RAW in the user namespace of the network namespace, which the creator of the
-//! namespace has; root is not needed.
-//!
-//! A received packet comes with its time stamp and its 802.1Q tag. Linux removes the tag of every
-//! frame it receives; it is put back here.
+//! A received packet has its timestamp and its 802.1Q tag. Linux removes the tag of every frame
+//! that it receives; [`PacketSocket::receive`] inserts it again.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,28 +9,28 @@ use std::sync::Arc;
 use hakaru_units::Time;
 
 use super::frame::{Outgoing, Received};
-use super::inbox::{Gone, Inbox};
+use super::inbox::{Inbox, LossCause};
 use super::options::{bind, open_socket, set, set_size, take_statistics};
 use super::outbox::Outbox;
 use super::ring::ReceiveRing;
 
-/// Room for long packets that arrive while the shell is busy, bytes.
+/// Room for long packets that arrive while the shell is busy (see [`super::ring`]), bytes.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 256 << 20;
 const SEND_BUFFER_BYTES: libc::c_int = 32 << 20;
 
-/// An interface of this network namespace.
+/// An open interface of this network namespace.
 #[derive(Debug)]
 pub struct PacketSocket {
-    // Before the socket: unmapped first.
+    // Declared before the socket, so that it is unmapped first.
     ring: ReceiveRing,
     receive: OwnedFd,
-    /// A second socket without a protocol: sending on it wakes no reader of packets.
+    /// A second socket, which receives nothing: sending on it wakes no reader of packets.
     send: Arc<OwnedFd>,
 }
 
 impl PacketSocket {
-    /// Opens an interface. Every packet that it receives is read here, for any receiver; packets
-    /// that it sends are not.
+    /// Opens an interface in promiscuous mode. [`PacketSocket::receive`] returns every packet that
+    /// the interface receives, and none that it sends.
     ///
     /// # Errors
     /// The interface does not exist, or CAP_NET_RAW is missing.
@@ -53,7 +49,7 @@ impl PacketSocket {
             libc::PACKET_IGNORE_OUTGOING,
             &1_i32,
         )?;
-        // The driver's stamp rather than the ring's, which is taken later.
+        // Requests the driver's timestamp, which is earlier than the ring's.
         set(&receive, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         let (forced, plain) = (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
         set_size(&receive, forced, plain, RECEIVE_BUFFER_BYTES)?;
@@ -75,7 +71,7 @@ impl PacketSocket {
         set(&send, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1_i32)?;
         // Bypasses the queueing discipline, a queue that the model does not include.
         set(&send, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        // Time stamps are reported for messages that request one.
+        // The kernel reports timestamps for messages that request one.
         let flags = libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_OPT_TSONLY;
         set(&send, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)?;
         let (forced, plain) = (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF);
@@ -88,12 +84,13 @@ impl PacketSocket {
         })
     }
 
-    /// Returns the next packet, if there is one. Call [`Inbox::look`] before the first of many.
-    pub fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, Gone>> {
+    /// Returns the next packet, if there is one, or the reason why it was lost. Call
+    /// [`Inbox::refresh_clocks`] before reading a batch of packets.
+    pub fn receive(&mut self, inbox: &mut Inbox) -> Option<Result<Received, LossCause>> {
         inbox.receive(&mut self.ring, self.receive.as_fd())
     }
 
-    /// Sends packets in order. Returns how many the interface refused; those are lost.
+    /// Sends packets in order. Returns the number that the interface refused; those are lost.
     pub fn send(&self, packets: &[Outgoing<'_>], outbox: &mut Outbox) -> u64 {
         Self::send_through(&self.send, packets, outbox)
     }
@@ -111,13 +108,13 @@ impl PacketSocket {
         outbox.send_to(sender.as_fd(), packets)
     }
 
-    /// Sends one packet as [`PacketSocket::send`] does and asks for its time stamp:
-    /// `(refused, when)`.
+    /// Sends one packet. Returns the number refused (0 or 1), and the instant at which the
+    /// interface accepted the packet if that is known already.
     pub fn send_stamped(&self, packet: &Outgoing<'_>, outbox: &mut Outbox) -> (u64, Option<Time>) {
         outbox.send_stamped_to(self.send.as_fd(), packet)
     }
 
-    /// Returns the number of packets lost for lack of room in the interval from the previous call.
+    /// Returns the number of packets lost for lack of room since the previous call.
     ///
     /// # Errors
     /// None on an open packet socket.
@@ -137,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_is_not_there_is_refused() {
+    fn a_missing_interface_is_refused() {
         assert!(PacketSocket::open("no-such-thing0").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! `virtio_net_hdr`: metadata of a packet from the kernel (virtio 1.2, section 5.1.6).
+//! `virtio_net_hdr`: offload metadata of a packet (virtio 1.2, section 5.1.6).
 use std::mem::size_of;
 
 use super::frame::{Cut, Offload, Outgoing};
 
-/// Bytes of the header.
+/// Length of the header, bytes.
 pub(crate) const HEADER_BYTES: usize = size_of::<VirtioHeader>();
 
 #[repr(C)]
@@ -50,8 +50,8 @@ impl VirtioHeader {
         bytes
     }
 
-    /// Parses the header of a packet with `tag_bytes` inserted into its headers. `None`: a
-    /// super-frame of an unsupported protocol.
+    /// Returns the offload of a packet after `tag_bytes` are inserted into its headers. `None` for
+    /// a super-frame of an unsupported protocol.
     pub(crate) fn offload(self, tag_bytes: u16) -> Option<Offload> {
         let cut = |udp| Cut {
             udp,
@@ -86,7 +86,7 @@ impl VirtioHeader {
             } else {
                 packet.head
             };
-            // IPv6, by its ethertype, which follows the tag if there is one.
+            // The ethertype, which follows the tag if there is one, identifies IPv6.
             let kind = if bytes.get(12..14) == Some(&[0x81, 0]) {
                 bytes.get(16..18)
             } else {
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_come_back_as_they_were_sent() {
+    fn headers_survive_emit_and_parse() {
         let cut = Cut {
             udp: false,
             header_bytes: 66,
@@ -142,12 +142,12 @@ mod tests {
             gso_type: 3,
             ..header
         };
-        assert_eq!(other.offload(0), None, "IP fragments are not cut here");
+        assert_eq!(other.offload(0), None, "IP fragmentation is not supported");
         assert_eq!(VirtioHeader::default().offload(0), Some(Offload::default()));
     }
 
     #[test]
-    fn a_tag_that_is_put_back_moves_what_lies_behind_it() {
+    fn an_inserted_tag_shifts_the_offsets_after_it() {
         let header = VirtioHeader {
             flags: NEEDS_CHECKSUM,
             gso_type: GSO_TCP4,

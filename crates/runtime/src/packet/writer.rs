@@ -1,9 +1,9 @@
-//! A thread that writes packets. The receiver's TCP runs within the call that writes, so with a
-//! second processor it no longer delays forwarding.
+//! A thread that writes packets. The receiver's TCP runs within the system call that writes; on a
+//! second processor it does not delay forwarding.
 //!
-//! Waking the thread costs more than writing a single packet; the shell decides which packets use
-//! it. Packets of an interface stay in order as long as the shell writes none itself while some are
-//! [pending](PacketWriter::pending).
+//! Waking the thread costs more than writing a single packet, so the shell decides which packets
+//! use it. Packets of an interface stay in order as long as the shell itself writes none while some
+//! are [pending](PacketWriter::pending).
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::wait::{Reactor, Waker};
 
 /// Packets for one interface, written together.
 pub trait Packets: Send + 'static {
-    /// The packets, in order.
+    /// Returns the packets in order.
     fn outgoing(&mut self) -> Vec<Outgoing<'_>>;
     /// Releases the memory of packets that were written or refused.
     fn release(&mut self);
@@ -31,9 +31,9 @@ pub trait Packets: Send + 'static {
 
 /// Result of one [`PacketWriter::submit`].
 pub struct Written<P> {
-    /// Interface, as passed to [`PacketWriter::submit`].
+    /// Number of the interface, as passed to [`PacketWriter::submit`].
     pub interface: usize,
-    /// Packets that the interface refused; they are lost.
+    /// Number of packets that the interface refused; they are lost.
     pub refused: u64,
     /// Instant at which writing began.
     pub at: Time,
@@ -47,20 +47,20 @@ struct Work<P> {
     packets: P,
 }
 
-/// The thread.
+/// Handle of the writing thread.
 pub struct PacketWriter<P> {
     work: Option<Sender<Work<P>>>,
     done: Receiver<Written<P>>,
     thread: Option<JoinHandle<()>>,
     cpu: Option<ThreadCpuClock>,
-    /// Submissions without a returned result, by interface.
+    /// Number of submissions of each interface whose result has not been returned.
     pending: Vec<u32>,
     progress: Arc<Progress>,
     returned: u64,
     waker: Waker,
 }
 
-/// Progress of the thread, and whether the shell sleeps until there is more.
+/// Number of submissions written, and whether the shell sleeps until the next one.
 #[derive(Debug, Default)]
 struct Progress {
     written: AtomicU64,
@@ -68,15 +68,15 @@ struct Progress {
 }
 
 impl<P: Packets> PacketWriter<P> {
-    /// Starts the thread for `interfaces` interfaces. `token`: reported by the reactor after
-    /// [`PacketWriter::await_written`].
+    /// Starts the thread for `interfaces` interfaces. After [`PacketWriter::await_written`] the
+    /// reactor reports results under `token`.
     ///
     /// # Errors
-    /// No threads or descriptors left.
+    /// No threads or descriptors are left.
     pub fn new(reactor: &Reactor, token: Token, interfaces: usize) -> io::Result<PacketWriter<P>> {
         let waker = Waker::new(reactor, token)?;
         let progress = Arc::new(Progress::default());
-        let (wake, at) = (waker.clone(), Arc::clone(&progress));
+        let (thread_waker, thread_progress) = (waker.clone(), Arc::clone(&progress));
         let (work, orders) = mpsc::channel::<Work<P>>();
         let (results, done) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -103,9 +103,9 @@ impl<P: Packets> PacketWriter<P> {
                     if results.send(written).is_err() {
                         return;
                     }
-                    at.written.fetch_add(1, Ordering::SeqCst);
-                    if at.is_awaited.swap(false, Ordering::SeqCst) {
-                        wake.wake();
+                    thread_progress.written.fetch_add(1, Ordering::SeqCst);
+                    if thread_progress.is_awaited.swap(false, Ordering::SeqCst) {
+                        thread_waker.wake();
                     }
                 }
             })?;
@@ -121,13 +121,13 @@ impl<P: Packets> PacketWriter<P> {
         })
     }
 
-    /// Returns the number of submissions of an interface without a returned result.
+    /// Returns the number of submissions of an interface whose result has not been returned.
     #[must_use]
     pub fn pending(&self, interface: usize) -> u32 {
         self.pending[interface]
     }
 
-    /// Returns the CPU time of the thread so far, ns; `None` if the system does not report it.
+    /// Returns the CPU time of the thread so far, ns. `None` if the system does not report it.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<u64> {
         self.cpu.and_then(ThreadCpuClock::cpu_ns)
@@ -147,11 +147,11 @@ impl<P: Packets> PacketWriter<P> {
         let sent = self.work.as_ref().map(|to| to.send(work));
         assert!(
             matches!(sent, Some(Ok(()))),
-            "the writer's thread has ended"
+            "the packet writer's thread has panicked"
         );
     }
 
-    /// Returns the oldest result that is ready.
+    /// Returns the oldest result, if one is ready.
     pub fn poll_written(&mut self) -> Option<Written<P>> {
         let written = self.done.try_recv().ok()?;
         self.count_returned(&written);
@@ -163,20 +163,21 @@ impl<P: Packets> PacketWriter<P> {
         self.returned += 1;
     }
 
-    /// Wakes the reactor at the next result, by an event that [`PacketWriter::acknowledge`] clears.
-    /// Returns `false` if a result is ready already.
+    /// Requests an event of the reactor at the next result. [`PacketWriter::acknowledge`] clears
+    /// the event. Returns `false` if a result is ready already.
     pub fn await_written(&self) -> bool {
         self.progress.is_awaited.store(true, Ordering::SeqCst);
-        // The thread does the same in the opposite order, so one of the two sees the other's store.
+        // The thread adds to `written` before it reads `is_awaited`, so at least one side sees the
+        // other's store.
         self.progress.written.load(Ordering::SeqCst) == self.returned
     }
 
-    /// Clears the event.
+    /// Clears the event that [`PacketWriter::await_written`] requested.
     pub fn acknowledge(&self) {
         self.waker.acknowledge();
     }
 
-    /// Waits for the next result; `None` if nothing is pending.
+    /// Blocks until the next result. `None` if nothing is pending.
     pub fn wait_written(&mut self) -> Option<Written<P>> {
         if self.pending.iter().all(|pending| *pending == 0) {
             return None;
@@ -188,7 +189,7 @@ impl<P: Packets> PacketWriter<P> {
 }
 
 impl<P> Drop for PacketWriter<P> {
-    /// Waits until everything is written.
+    /// Blocks until all submitted packets are written.
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {

@@ -4,15 +4,15 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// Fills `out` with random bytes.
 ///
 /// # Panics
-/// If the kernel has no generator (before 3.17): secrets would be predictable.
+/// If the kernel lacks the generator (before Linux 3.17), because secrets would be predictable.
 pub fn fill(out: &mut [u8]) {
     let mut rest = out;
     while !rest.is_empty() {
-        // Only a signal before the generator was seeded ends it early.
+        // The call returns early only if a signal arrives before the generator is seeded.
         match getrandom(&mut *rest, GetRandomFlags::empty()) {
             Ok(filled) => rest = &mut rest[filled..],
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the kernel gives no random bytes: {error}"),
+            Err(error) => panic!("the kernel returned no random bytes: {error}"),
         }
     }
 }
@@ -27,7 +27,7 @@ mod tests {
         for _ in 0..1_000_000 {
             let mut bytes = [0; 16];
             super::fill(&mut bytes);
-            assert!(seen.insert(bytes), "{bytes:?} came twice");
+            assert!(seen.insert(bytes), "{bytes:?} was returned twice");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Lines in and out of the process, beside a data path that must not wait for either.
+//! Input and output of lines, beside a data path that must not wait for either.
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,21 +8,22 @@ use std::thread::JoinHandle;
 
 use crate::wait::Waker;
 
-/// Longest line accepted: a configuration of 20 000 VMs takes some 12 MB.
+/// Longest input accepted without a complete line, bytes. A configuration of 20 000 VMs takes some
+/// 12 MB.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
 /// Splits the input of a descriptor into lines.
 pub struct LineReader {
     fd: OwnedFd,
     pending: Vec<u8>,
-    /// Bytes of `pending` that were searched for a newline before.
+    /// Number of bytes of `pending` that are known to contain no newline.
     searched: usize,
     ended: bool,
 }
 
 impl LineReader {
-    /// Reads from `fd`. It may be blocking: it is only read when the reactor says so, and then
-    /// once.
+    /// Creates a reader of `fd`, which may be a blocking descriptor: it is read once per event of
+    /// the reactor.
     #[must_use]
     pub fn new(fd: OwnedFd) -> LineReader {
         LineReader {
@@ -33,16 +34,16 @@ impl LineReader {
         }
     }
 
-    /// Returns the descriptor to watch ([`crate::Interest::Level`]).
+    /// Returns the descriptor to register with the reactor ([`crate::Interest::Level`]).
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Reads once; call when readable.
+    /// Reads once, at most 64 KiB. Call it when the descriptor is readable.
     ///
     /// # Errors
-    /// The descriptor cannot be read; a line is longer than 64 MiB.
+    /// The descriptor cannot be read, or a line is longer than 64 MiB.
     pub fn fill(&mut self) -> io::Result<()> {
         let mut buffer = [0_u8; 64 << 10];
         match rustix::io::read(&self.fd, &mut buffer) {
@@ -54,13 +55,14 @@ impl LineReader {
         if self.pending.len() > LINE_BYTES_MAX {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a line is longer than 64 MiB",
+                "an input line is longer than 64 MiB",
             ));
         }
         Ok(())
     }
 
-    /// Returns the next whole line, without its newline. A last line may lack the newline.
+    /// Returns the next complete line without its newline. The last line of the stream may lack the
+    /// newline.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         if let Some(at) = self.pending[self.searched..]
             .iter()
@@ -79,7 +81,7 @@ impl LineReader {
         None
     }
 
-    /// Returns whether the stream has ended and every line was taken.
+    /// Returns whether the stream has ended and every line has been returned.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.ended && self.pending.is_empty()
@@ -87,26 +89,26 @@ impl LineReader {
 }
 
 /// Writes items as lines from a separate thread, so that neither a slow reader nor the encoding
-/// delays the data path.
-/// At most `QUEUE_MAX` items are queued; a reader that is further behind counts as lost.
+/// delays the data path. At most 4096 items are queued; a reader that is further behind counts as
+/// lost.
 pub struct LineWriter<T: Send + 'static> {
     queue: Option<mpsc::SyncSender<T>>,
     broken: Arc<AtomicBool>,
-    /// Kept open here too: an eventfd that the thread alone held would vanish from the reactor with
-    /// the thread.
+    /// Keeps the eventfd open after the thread has ended. Otherwise the thread's last wake would
+    /// vanish with the descriptor.
     _waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
-/// At one sample a second this is over an hour of a reader that does not read.
+/// Maximum number of queued items. At one sample per second this is over an hour.
 const QUEUE_MAX: usize = 4096;
 
 impl<T: Send + 'static> LineWriter<T> {
-    /// Writes a line to `fd` for each item: `encode` appends its text, without a newline. Wakes
-    /// `waker` when the reader has closed.
+    /// Starts a thread that writes a line to `fd` for each item. `encode` appends the text of an
+    /// item, without a newline. The thread wakes `waker` when the reader has closed.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// The thread cannot be started.
     pub fn spawn(
         fd: OwnedFd,
         encode: fn(&T, &mut Vec<u8>),
@@ -114,8 +116,8 @@ impl<T: Send + 'static> LineWriter<T> {
     ) -> io::Result<LineWriter<T>> {
         let (queue, items) = mpsc::sync_channel::<T>(QUEUE_MAX);
         let broken = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&broken);
-        let kept = waker.clone();
+        let thread_broken = Arc::clone(&broken);
+        let own_waker = waker.clone();
         let thread = std::thread::Builder::new()
             .name("stdout".into())
             .spawn(move || {
@@ -126,7 +128,7 @@ impl<T: Send + 'static> LineWriter<T> {
                     encode(&item, &mut line);
                     line.push(b'\n');
                     if file.write_all(&line).is_err() {
-                        flag.store(true, Ordering::Release);
+                        thread_broken.store(true, Ordering::Release);
                         waker.wake();
                         return;
                     }
@@ -135,12 +137,12 @@ impl<T: Send + 'static> LineWriter<T> {
         Ok(LineWriter {
             queue: Some(queue),
             broken,
-            _waker: kept,
+            _waker: own_waker,
             thread: Some(thread),
         })
     }
 
-    /// Queues an item. After a break it is dropped.
+    /// Queues an item. If the queue is full, or the reader is lost, drops it.
     pub fn send(&self, item: T) {
         if let Some(queue) = &self.queue
             && queue.try_send(item).is_err()
@@ -149,13 +151,13 @@ impl<T: Send + 'static> LineWriter<T> {
         }
     }
 
-    /// Returns whether the reader is gone or does not read.
+    /// Returns whether the reader is lost: it has closed, or is more than 4096 items behind.
     #[must_use]
     pub fn broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// Writes the queued items and returns when they are written, or when the reader is gone.
+    /// Blocks until the queued items are written or the reader has closed.
     pub fn finish(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -180,7 +182,7 @@ mod tests {
     use crate::wait::{Events, Reactor};
 
     #[test]
-    fn lines_are_cut_whatever_the_pieces_and_the_last_needs_no_newline() {
+    fn lines_are_split_regardless_of_reads_and_the_last_needs_no_newline() {
         let (r, w) = rustix::pipe::pipe().unwrap();
         let mut reader = LineReader::new(r);
         for piece in ["al", "pha\nbe", "ta\n\nom"] {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_went_away_breaks_the_writer_and_wakes_the_reactor() {
+    fn a_closed_reader_breaks_the_writer_and_wakes_the_reactor() {
         let reactor = Reactor::new().unwrap();
         let waker = Waker::new(&reactor, Token(9)).unwrap();
         let (r, w) = rustix::pipe::pipe().unwrap();

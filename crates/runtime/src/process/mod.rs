@@ -1,4 +1,4 @@
-//! Settings of an engine's process, and its resource counters.
+//! Settings and resource counters of an engine's process.
 pub mod entropy;
 pub mod lines;
 pub mod worker;
@@ -16,41 +16,41 @@ use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getaffinity, sched_setaffinity,
 };
 
-/// Descriptors reserved for other uses than connections: standard streams, epoll, wakers,
-/// listeners, stores.
-const DESCRIPTORS_OF_OUR_OWN: u64 = 64;
+/// Minimum number of descriptors reserved for uses other than connections: standard streams, epoll,
+/// wakers, listeners, stores.
+const OTHER_DESCRIPTORS_MIN: u64 = 64;
 
-/// Descriptors reserved besides those already open: files and wakers opened later. Pipes of
-/// zero-copy sends are not among them: the array reserves those itself.
-const DESCRIPTORS_TO_COME: u64 = 32;
+/// Number of descriptors reserved for files and wakers that are opened later. Pipes of zero-copy
+/// sends are not included, because the array reserves those itself.
+const DESCRIPTORS_OPENED_LATER: u64 = 32;
 
-/// Kills this process when the thread that started it ends, so that an engine never outlives its
-/// controller, even if it hangs. (Normally the engine ends at the end of stdin.)
+/// Requests SIGKILL for this process when the thread that started it ends. An engine normally ends
+/// at the end of stdin; with this it never outlives its controller, even if it hangs.
 pub fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// Moves the process into the network namespace that `path` names (`/proc/PID/ns/net` or a bind
-/// mount of one). Call before any thread is started: a namespace belongs to the thread.
+/// Moves the process into the network namespace at `path` (`/proc/PID/ns/net` or a bind mount of
+/// it). Call it before any thread is started, because a namespace is a property of the thread.
 ///
 /// # Errors
-/// `path` cannot be opened, is no network namespace, or may not be entered.
+/// `path` cannot be opened, is not a network namespace, or may not be entered.
 pub fn enter_network_namespace(path: &Path) -> io::Result<()> {
     let file = std::fs::File::open(path)?;
     move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
     Ok(())
 }
 
-/// Descriptors that are open, or will be, for other uses than connections, of which `connections`
-/// are open.
-fn descriptors_of_our_own(connections: u64) -> u64 {
+/// Returns the number of descriptors that are or will be open for uses other than connections.
+/// `connections` is the number of open connections.
+fn other_descriptors(connections: u64) -> u64 {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-    DESCRIPTORS_OF_OUR_OWN.max(open.saturating_sub(connections) + DESCRIPTORS_TO_COME)
+    OTHER_DESCRIPTORS_MIN.max(open.saturating_sub(connections) + DESCRIPTORS_OPENED_LATER)
 }
 
-/// Raises the limit of open descriptors as far as the system allows. Returns how many connections
-/// fit in total beside the other open files; `open` of them are open already. Call it after stores
-/// and listeners are open, and again after each further store.
+/// Raises the limit of open descriptors as far as the system allows. Returns the number of
+/// connections that fit in total beside the other descriptors, including the `open` connections.
+/// Call it after stores and listeners are open, and again after each further store.
 #[must_use]
 pub fn connections_possible(open: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -59,14 +59,15 @@ pub fn connections_possible(open: u64) -> u64 {
             current: limit.maximum,
             maximum: limit.maximum,
         };
-        // Refused only if the hard limit exceeds `fs.nr_open`; then the soft one stays.
+        // The kernel refuses this only if the hard limit exceeds `fs.nr_open`. The soft limit then
+        // stays.
         let _ = setrlimit(Resource::Nofile, raised);
     }
     // `None` means unlimited.
     getrlimit(Resource::Nofile)
         .current
         .unwrap_or(u64::MAX)
-        .saturating_sub(descriptors_of_our_own(open))
+        .saturating_sub(other_descriptors(open))
 }
 
 /// Raises the limit of open descriptors and checks that `connections` fit.
@@ -79,28 +80,28 @@ pub fn reserve_descriptors(connections: u64) -> Result<(), String> {
         return Ok(());
     }
     let (needed, limit) = (
-        connections + descriptors_of_our_own(0),
-        possible + descriptors_of_our_own(0),
+        connections + other_descriptors(0),
+        possible + other_descriptors(0),
     );
     Err(format!(
-        "{connections} connections need {needed} open files, the limit is {limit} (ulimit -Hn)"
+        "{connections} connections need {needed} open files, but the limit is {limit} (ulimit -Hn)"
     ))
 }
 
-/// SIGTERM as a readable descriptor. SIGINT is ignored, because the terminal's Ctrl-C also reaches
-/// the controller, which sends `stop`.
+/// A descriptor that is readable after SIGTERM. SIGINT is ignored, because the terminal's Ctrl-C
+/// also reaches the controller, which sends `stop`.
 pub struct TerminationSignal(OwnedFd);
 
 impl TerminationSignal {
-    /// Creates the descriptor. Call it before any thread is started: threads inherit the signal
-    /// mask.
+    /// Creates the descriptor. Call it before any thread is started, because threads inherit the
+    /// signal mask.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn take() -> io::Result<TerminationSignal> {
-        // SAFETY: `set` is a plain value that sigemptyset initialises before it is read; SIG_IGN is
-        // a valid disposition; signalfd's result is checked before it is owned, and nothing else
-        // owns that number.
+        // SAFETY: `sigemptyset` initialises `set` before it is read. SIG_IGN is a valid
+        // disposition. The result of `signalfd` is checked before it is owned, and has no other
+        // owner.
         unsafe {
             libc::signal(libc::SIGINT, libc::SIG_IGN);
             let mut set: libc::sigset_t = std::mem::zeroed();
@@ -117,7 +118,7 @@ impl TerminationSignal {
         }
     }
 
-    /// Returns whether the signal was sent, and clears it.
+    /// Returns whether the signal was received, and clears it.
     #[must_use]
     pub fn received(&self) -> bool {
         let mut info = [0_u8; size_of::<libc::signalfd_siginfo>()];
@@ -131,7 +132,7 @@ impl AsFd for TerminationSignal {
     }
 }
 
-/// A duplicate of one of the standard streams, so that it can be owned.
+/// Duplicates the descriptor of a standard stream, so that it can be owned.
 ///
 /// # Errors
 /// The stream is closed, or no descriptors are left.
@@ -139,29 +140,29 @@ pub fn duplicate(stream: impl AsRawFd + AsFd) -> io::Result<OwnedFd> {
     stream.as_fd().try_clone_to_owned()
 }
 
-/// [`ResourceUse::busy_poll_ns`] so far.
+/// Value of [`ResourceUse::busy_poll_ns`].
 static BUSY_POLL_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Counts time spent busy polling: looking for an event instead of sleeping until one arrives.
+/// Counts time spent busy polling.
 pub fn count_busy_poll(time: Duration) {
     BUSY_POLL_NS.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
-/// Resources used by this process so far, all threads.
+/// Resources used by all threads of this process so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceUse {
     /// CPU time in user mode, ns.
     pub cpu_user_ns: u64,
     /// CPU time in the kernel, ns.
     pub cpu_system_ns: u64,
-    /// Share of both spent busy polling ([`count_busy_poll`]), ns. The process had no work in that
-    /// time, so it does not count as utilisation.
+    /// Part of both CPU times spent busy polling ([`count_busy_poll`]), ns. The process had no work
+    /// in that time, so it does not count as utilisation.
     pub busy_poll_ns: u64,
-    /// Resident memory now, bytes.
+    /// Current resident memory, bytes.
     pub rss_bytes: u64,
-    /// Voluntary context switches: the process slept.
+    /// Voluntary context switches: a thread slept.
     pub voluntary_switches: u64,
-    /// Involuntary context switches: the scheduler took the CPU.
+    /// Involuntary context switches: the scheduler preempted a thread.
     pub involuntary_switches: u64,
 }
 
@@ -169,7 +170,7 @@ impl ResourceUse {
     /// Reads the current resource use.
     #[must_use]
     pub fn now() -> ResourceUse {
-        // SAFETY: `rusage` is plain integers, for which zero is valid; getrusage fills it and
+        // SAFETY: `rusage` consists of integers, for which zero is valid. `getrusage` fills it, and
         // cannot fail with RUSAGE_SELF.
         let usage = unsafe {
             let mut usage: libc::rusage = std::mem::zeroed();
@@ -187,7 +188,7 @@ impl ResourceUse {
         }
     }
 
-    /// Returns name and value of each counter, as in samples (entity `process`).
+    /// Returns the name and value of each counter of the entity `process` in samples.
     #[must_use]
     pub fn counters(&self) -> [(&'static str, f64); 6] {
         [
@@ -201,10 +202,10 @@ impl ResourceUse {
     }
 }
 
-/// Asks the scheduler for short time slices of the calling thread (EEVDF, Linux 6.12): its requests
-/// get nearer deadlines, so it is scheduled sooner after a wake-up. The thread's share of the CPU
-/// stays the same, and no privilege is needed. 0.1 to 100 ms; older kernels ignore it.
-pub fn ask_for_short_turns(slice: Duration) {
+/// Requests time slices of length `slice` (0.1 to 100 ms) for the calling thread (EEVDF, Linux
+/// 6.12). Short slices have early deadlines, so the thread is scheduled sooner after a wake-up. Its
+/// share of the CPU stays the same, and no privilege is needed. Older kernels ignore the request.
+pub fn request_time_slices(slice: Duration) {
     #[repr(C)]
     struct Attributes {
         size: u32,
@@ -223,7 +224,7 @@ pub fn ask_for_short_turns(slice: Duration) {
             libc::getpriority(libc::PRIO_PROCESS, 0),
         )
     };
-    // Another policy was chosen by the user: keep it.
+    // The user selected another policy, which stays.
     if policy != libc::SCHED_OTHER {
         return;
     }
@@ -241,11 +242,11 @@ pub fn ask_for_short_turns(slice: Duration) {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// CPU time of the calling thread so far, in user mode and in the kernel, ns.
+/// Returns the CPU time of the calling thread so far, in user mode and in the kernel, ns.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    // Neither is ever negative.
+    // Neither part is ever negative.
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
@@ -267,23 +268,23 @@ pub fn on_cpu<T>(cpu: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     Ok(done)
 }
 
-/// The CPU clock of one thread, which any other thread may read.
+/// The CPU clock of one thread. Any thread may read it.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadCpuClock(libc::clockid_t);
 
 impl ThreadCpuClock {
-    /// Returns the clock of a thread that has not been joined; `None` if the system has no such
+    /// Returns the clock of a thread that has not been joined. `None` if the system lacks such a
     /// clock.
     #[must_use]
     pub fn of<T>(thread: &JoinHandle<T>) -> Option<ThreadCpuClock> {
         let mut clock = 0;
-        // SAFETY: the handle's thread has not been joined (that takes the handle), so its
-        // `pthread_t` is valid, ended or not; `clock` is a valid place for the answer.
+        // SAFETY: joining a thread consumes its handle, so this thread has not been joined and its
+        // `pthread_t` is valid, even if the thread has ended. `clock` is valid for writing.
         let code = unsafe { libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) };
         (code == 0).then_some(ThreadCpuClock(clock))
     }
 
-    /// Returns the thread's CPU time so far, in user mode and in the kernel, ns; `None` after the
+    /// Returns the thread's CPU time so far, in user mode and in the kernel, ns. `None` after the
     /// thread has ended.
     #[must_use]
     pub fn cpu_ns(self) -> Option<u64> {
@@ -291,20 +292,20 @@ impl ThreadCpuClock {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: `t` is a valid place for the answer; the clock of an ended thread is refused, not
-        // read.
+        // SAFETY: `t` is valid for writing. The kernel refuses to read the clock of an ended
+        // thread.
         let code = unsafe { libc::clock_gettime(self.0, &raw mut t) };
         (code == 0).then(|| t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
     }
 }
 
-/// The unit of CPU times in procfs.
+/// Returns the unit of CPU times in procfs, ticks per second.
 #[must_use]
 pub fn clock_ticks_per_s() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
-/// Second field of `/proc/self/statm`; 0 where there is no procfs.
+/// Returns the number of resident pages (second field of `/proc/self/statm`), or 0 without procfs.
 fn resident_pages() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split_whitespace()
@@ -318,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_open_are_not_promised_to_connections() {
+    fn descriptors_of_open_files_are_not_available_to_connections() {
         let before = connections_possible(0);
         let files: Vec<_> = (0..100)
             .map(|_| std::fs::File::open("/proc/self/stat").expect("a file"))
@@ -360,16 +361,16 @@ mod tests {
         let [reported, idle] = clocks.map(|clock| clock.cpu_ns().unwrap());
         assert!(
             reported >= own,
-            "{reported} is less than the thread saw itself: {own}"
+            "the clock reports {reported} ns, less than the thread itself: {own} ns"
         );
-        assert!(idle < WORK_NS, "{idle} without any work");
+        assert!(idle < WORK_NS, "{idle} ns without any work");
         drop((end, wake));
         working.join().unwrap();
         sleeping.join().unwrap();
     }
 
     #[test]
-    fn more_descriptors_than_the_system_grants_are_refused_in_words() {
+    fn more_descriptors_than_the_system_grants_are_refused_with_the_limit() {
         let error = reserve_descriptors(1 << 40).unwrap_err();
         assert!(error.contains("the limit is"), "{error}");
     }

@@ -1,5 +1,4 @@
-//! Blocking work, done in order by a thread beside a reactor: commits of a database, files written
-//! aside and renamed.
+//! A thread that does blocking work in order beside a reactor, such as the commits of a database.
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -10,7 +9,7 @@ use crate::wait::{Reactor, Waker};
 /// A job: a function of the thread's state.
 type Work<S, R> = Box<dyn FnOnce(&mut S) -> R + Send>;
 
-/// A thread that owns an `S` and runs one job after the other on it; each returns an `R`.
+/// A thread that owns a state of type `S` and runs jobs on it in sequence. Each job returns an `R`.
 pub struct Worker<S, R> {
     work: Option<Sender<Work<S, R>>>,
     done: Receiver<R>,
@@ -19,10 +18,10 @@ pub struct Worker<S, R> {
 }
 
 impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
-    /// Starts the thread. The reactor reports `token` when a job is done.
+    /// Starts the thread under the given name. The reactor reports `token` when a job is done.
     ///
     /// # Errors
-    /// No descriptors or threads left.
+    /// No descriptors or threads are left.
     pub fn new(
         reactor: &Reactor,
         token: Token,
@@ -32,7 +31,7 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
         let waker = Waker::new(reactor, token)?;
         let (work, orders) = mpsc::channel::<Work<S, R>>();
         let (results, done) = mpsc::channel();
-        let wake = waker.clone();
+        let thread_waker = waker.clone();
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
@@ -41,7 +40,7 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
                     if results.send(result).is_err() {
                         return;
                     }
-                    wake.wake();
+                    thread_waker.wake();
                 }
             })?;
         Ok(Worker {
@@ -55,12 +54,12 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
     /// Submits a job to be run after all earlier ones.
     ///
     /// # Panics
-    /// If the thread has panicked: its state and all further results are lost.
+    /// If the thread has panicked. Its state and all further results are then lost.
     pub fn submit(&mut self, work: impl FnOnce(&mut S) -> R + Send + 'static) {
         let sent = self.work.as_ref().map(|to| to.send(Box::new(work)));
         assert!(
             matches!(sent, Some(Ok(()))),
-            "the worker's thread has ended"
+            "the worker thread has panicked"
         );
     }
 
@@ -69,14 +68,14 @@ impl<S: Send + 'static, R: Send + 'static> Worker<S, R> {
         self.waker.acknowledge();
     }
 
-    /// Returns the result of the oldest job that is done.
+    /// Returns the result of the oldest job that is done and has not been returned.
     pub fn poll_done(&mut self) -> Option<R> {
         self.done.try_recv().ok()
     }
 }
 
 impl<S, R> Drop for Worker<S, R> {
-    /// Waits until all jobs are done and the state is dropped.
+    /// Blocks until all jobs are done and the state is dropped.
     fn drop(&mut self) {
         drop(self.work.take());
         if let Some(thread) = self.thread.take() {
@@ -92,7 +91,7 @@ mod tests {
     use crate::wait::Events;
 
     #[test]
-    fn work_is_done_in_order_on_one_state_and_dropping_waits_for_it() {
+    fn jobs_run_in_order_on_one_state_and_dropping_waits_for_them() {
         let reactor = Reactor::new().unwrap();
         let mut worker = Worker::new(&reactor, Token(9), "worker", Vec::new()).unwrap();
         for n in 0..100 {

@@ -1,3 +1,3 @@
-//! The kernel's tracepoints: their layouts in tracefs, their events in rings.
+//! The kernel's tracepoints: their layouts from tracefs, and their events from rings.
 pub mod ring;
 pub mod tracefs;

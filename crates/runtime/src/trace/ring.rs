@@ -1,8 +1,8 @@
-//! Events of tracepoints through `perf_event_open`: one ring in memory per CPU, filled by the
-//! kernel and emptied by this process.
+//! Events of tracepoints (perf_event_open(2)). The kernel writes them to one ring in memory per
+//! CPU, which this process empties.
 //!
-//! The kernel removes everything with the last descriptor, so nothing remains however this process
-//! ends. `hakaru_watch::trace` parses the records. Times are of `CLOCK_MONOTONIC`.
+//! The kernel removes the events with their last descriptor, so nothing remains however this
+//! process ends. `hakaru_watch::trace` parses the records. Timestamps are of `CLOCK_MONOTONIC`.
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 
-/// Offsets of both ends of the ring, in the page before it (`struct perf_event_mmap_page`).
+/// Offsets of the ring's head and tail in the page before it (`struct perf_event_mmap_page`).
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
@@ -57,15 +57,15 @@ struct Attributes {
 pub struct Tracepoint<'a> {
     /// Number from the tracepoint's `format` file.
     pub id: u16,
-    /// Kernel filter on the tracepoint's fields; empty: none.
+    /// Kernel filter on the tracepoint's fields; empty for none.
     pub filter: &'a str,
 }
 
-/// Rings of tracepoints on all CPUs that were online at opening.
+/// Rings of tracepoint events on all CPUs that were online when they were opened.
 pub struct TraceRings {
     rings: Vec<Ring>,
-    /// Descriptors that write into the ring of another descriptor.
-    others: Vec<OwnedFd>,
+    /// Events that are written into the ring of another event.
+    redirected: Vec<OwnedFd>,
     scratch: Vec<u8>,
 }
 
@@ -77,35 +77,35 @@ struct Ring {
 }
 
 impl TraceRings {
-    /// Opens the tracepoints, not yet [enabled](TraceRings::enable). `ring_bytes`: per CPU, a power
-    /// of two and at least a page.
+    /// Opens the tracepoints, which record nothing until they are [enabled](TraceRings::enable).
+    /// `ring_bytes` is the size of each CPU's ring, a power of two and at least a page.
     ///
     /// # Errors
-    /// This user may not trace (`CAP_PERFMON` of the machine, or `kernel.perf_event_paranoid` -1),
-    /// a filter names a field that the tracepoint lacks, or the rings exceed the limit of locked
-    /// memory (`kernel.perf_event_mlock_kb`).
+    /// The user may not trace: that takes `CAP_PERFMON` of the machine, or
+    /// `kernel.perf_event_paranoid` -1. A filter names a field that the tracepoint lacks. The rings
+    /// exceed the limit of locked memory (`kernel.perf_event_mlock_kb`).
     pub fn open(points: &[Tracepoint<'_>], ring_bytes: usize) -> io::Result<TraceRings> {
         let mut rings = TraceRings {
             rings: Vec::new(),
-            others: Vec::new(),
+            redirected: Vec::new(),
             scratch: Vec::new(),
         };
         for cpu in online_cpus()? {
-            let mut of_cpu: Option<Ring> = None;
+            let mut cpu_ring: Option<Ring> = None;
             for point in points {
                 let event = open_event(point.id, cpu, ring_bytes)?;
                 if !point.filter.is_empty() {
                     set_filter(&event, point.filter)?;
                 }
-                match &of_cpu {
-                    None => of_cpu = Some(Ring::map(cpu, event, ring_bytes)?),
+                match &cpu_ring {
+                    None => cpu_ring = Some(Ring::map(cpu, event, ring_bytes)?),
                     Some(ring) => {
                         set_output(&event, &ring.event)?;
-                        rings.others.push(event);
+                        rings.redirected.push(event);
                     }
                 }
             }
-            rings.rings.extend(of_cpu);
+            rings.rings.extend(cpu_ring);
         }
         Ok(rings)
     }
@@ -113,27 +113,28 @@ impl TraceRings {
     /// Starts recording.
     ///
     /// # Errors
-    /// No known errors.
+    /// None on open events.
     pub fn enable(&self) -> io::Result<()> {
         let own = self.rings.iter().map(|ring| &ring.event);
-        for event in own.chain(&self.others) {
+        for event in own.chain(&self.redirected) {
             // SAFETY: the request takes no argument.
             check(unsafe { libc::ioctl(event.as_raw_fd(), IOC_ENABLE, 0) })?;
         }
         Ok(())
     }
 
-    /// Returns the descriptors to wait for: readable when a ring is a quarter full.
+    /// Returns the descriptors of the rings. Each is readable when its ring is a quarter full.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.rings.iter().map(|ring| ring.event.as_fd())
     }
 
-    /// Returns the recorded CPUs.
+    /// Returns the numbers of the recorded CPUs.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.rings.iter().map(|ring| ring.cpu)
     }
 
-    /// Calls `take` for each CPU with the records added so far: whole records, in order.
+    /// Calls `take` for each CPU with its number and the records added since the last call:
+    /// complete records, in order. CPUs without records are skipped.
     pub fn drain(&mut self, take: &mut dyn FnMut(u32, &[u8])) {
         for ring in &mut self.rings {
             ring.read(&mut self.scratch);
@@ -156,13 +157,14 @@ impl Ring {
         })
     }
 
-    /// Copies the recorded bytes into `out` and frees their room in the ring.
+    /// Copies the recorded bytes to `out`, which is cleared first, and frees their room in the
+    /// ring.
     fn read(&mut self, out: &mut Vec<u8>) {
         out.clear();
         let page = rustix::param::page_size();
         let ring_bytes = self.map.len() - page;
-        // The kernel orders its writes of the records before that of the head.
-        let head = self.end(DATA_HEAD).load(Ordering::Acquire);
+        // The kernel writes the records before it advances the head.
+        let head = self.position(DATA_HEAD).load(Ordering::Acquire);
         let length = head.wrapping_sub(self.tail) as usize;
         if length == 0 || length > ring_bytes {
             return;
@@ -170,9 +172,9 @@ impl Ring {
         let begin = self.tail as usize & (ring_bytes - 1);
         let first = length.min(ring_bytes - begin);
         out.reserve(length);
-        // SAFETY: the data lies behind the first page and is `ring_bytes` long; `begin + first` and
-        // `length - first` are within it; the kernel does not write between tail and head; `out`
-        // has room for `length`, all of which is written.
+        // SAFETY: the data lies after the first page and is `ring_bytes` long, so `begin + first`
+        // and `length - first` are within it. The kernel does not write between tail and head.
+        // `out` has room for `length` bytes, all of which are written.
         unsafe {
             let data = self.map.as_ptr().add(page);
             std::ptr::copy_nonoverlapping(data.add(begin), out.as_mut_ptr(), first);
@@ -180,12 +182,13 @@ impl Ring {
             out.set_len(length);
         }
         self.tail = head;
-        self.end(DATA_TAIL).store(head, Ordering::Release);
+        self.position(DATA_TAIL).store(head, Ordering::Release);
     }
 
-    fn end(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the page is mapped as long as `self` lives, shared with the kernel, which uses
-        // both places as aligned 64-bit numbers.
+    /// Returns the head or the tail, by its offset in the first page.
+    fn position(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the page is mapped as long as `self` lives. The kernel, which shares it, accesses
+        // head and tail as aligned 64-bit numbers.
         unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
     }
 }
@@ -202,8 +205,8 @@ fn open_event(id: u16, cpu: u32, ring_bytes: usize) -> io::Result<OwnedFd> {
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
-    // SAFETY: `attributes` has the stated length and outlives the call. The result is checked and
-    // has no other owner.
+    // SAFETY: `attributes` has the length in its field `size` and outlives the call. The result is
+    // checked and has no other owner.
     unsafe {
         let result = libc::syscall(
             libc::SYS_perf_event_open,
@@ -236,7 +239,7 @@ fn check(result: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// `0-3,6` of sysfs.
+/// Returns the online CPUs, which sysfs lists as ranges (`0-3,6`).
 fn online_cpus() -> io::Result<Vec<u32>> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let mut cpus = Vec::new();

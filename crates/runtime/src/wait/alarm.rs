@@ -1,9 +1,8 @@
 //! A timer that stays armed while a shell waits repeatedly.
 //!
-//! With a deadline passed to the wait, the kernel arms and cancels a timer at every sleep: 2 % of
-//! the latency of a single request. This timer is armed once, fires at the deadline or earlier, and
-//! is armed again afterwards.
-
+//! If a deadline is passed to the wait, the kernel arms and cancels a timer at every sleep, which
+//! costs 2 % of the latency of a single request. This timer is armed once, fires at the deadline or
+//! earlier, and is armed again afterwards.
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +13,7 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// The timer. Its descriptor becomes readable when it fires.
+/// A timer. Its descriptor becomes readable when it fires.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     timer: OwnedFd,
@@ -35,23 +34,24 @@ impl Alarm {
         })
     }
 
-    /// Fires at `until`, or earlier if it is armed already; a caller woken too early arms it again.
+    /// Ensures that the timer fires at `until` or earlier. A caller that is woken early calls this
+    /// again.
     ///
     /// # Errors
-    /// None in a working system.
+    /// None with a valid `until`.
     pub(crate) fn cover(&self, now: Time, until: Time) -> io::Result<()> {
         let set = self.set.get();
         if now < set && set <= until {
             return Ok(());
         }
-        let once = Itimerspec {
+        let one_shot = Itimerspec {
             it_interval: Timespec::default(),
             it_value: Timespec {
                 tv_sec: (until.0 / 1_000_000_000) as i64,
                 tv_nsec: (until.0 % 1_000_000_000) as i64,
             },
         };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
+        timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &one_shot)?;
         self.set.set(until);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The only clock: `CLOCK_MONOTONIC`, which all engines of a machine share in all namespaces.
+//! The clock of all shells: `CLOCK_MONOTONIC`, which all engines of a machine share.
 use std::num::NonZeroU64;
 
 use hakaru_units::Time;
@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Returns the present instant. Costs a vDSO call (some 20 ns), no system call.
+/// Returns the current instant. The call takes some 20 ns, because the vDSO saves the system call.
 #[must_use]
 pub fn now() -> Time {
     let t = clock_gettime(ClockId::Monotonic);
@@ -14,7 +14,8 @@ pub fn now() -> Time {
     Time(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Sleeps until the instant, despite signals. Returns at once if it has passed.
+/// Sleeps until an instant. Signals do not end the sleep. Returns at once if the instant has
+/// passed.
 pub fn sleep_until(until: Time) {
     let until = Timespec {
         tv_sec: (until.0 / 1_000_000_000) as i64,
@@ -23,8 +24,8 @@ pub fn sleep_until(until: Time) {
     while clock_nanosleep_absolute(ClockId::Monotonic, &until) == Err(Errno::INTR) {}
 }
 
-/// Reads the monotonic clock and the real-time clock (ns since 1970), repeatedly until both reads
-/// are within a microsecond, and otherwise returns the closest pair.
+/// Returns the monotonic clock and the real-time clock (Unix time, ns) at the same instant, to
+/// within a microsecond if possible. Reads both up to 100 times and returns the closest pair.
 #[must_use]
 pub fn now_and_realtime_ns() -> (Time, u64) {
     let mut best = (u64::MAX, Time::ZERO, 0);
@@ -44,18 +45,18 @@ pub fn now_and_realtime_ns() -> (Time, u64) {
     (best.1, best.2)
 }
 
-/// Returns the CPU time of the calling thread, ns.
+/// Returns the CPU time of the calling thread so far, ns.
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Makes timers of the calling thread (and of threads that it starts) fire at their instant: the
-/// kernel's default delays them by up to 50 µs to save power. If the kernel refuses, its default
+/// Removes the timer slack of the calling thread and of threads that it starts. By default the
+/// kernel delays their timers by up to 50 µs to save power. If the kernel refuses, the default
 /// remains.
 pub fn set_timers_exact() {
-    // 1 ns is the least slack there is; 0 would mean "back to the default".
+    // 1 ns is the minimum; 0 would restore the default.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 

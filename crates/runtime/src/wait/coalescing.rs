@@ -1,11 +1,11 @@
-//! Pause of an initiator between two polls of its sockets, so that one poll returns several
+//! Pause of an initiator between two waits for its sockets, so that one wait returns several
 //! answers.
 use std::time::Duration;
 
-/// A pause shorter than this costs as much as it saves.
+/// Shortest pause. A shorter one costs as much as it saves.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 
-/// Bounds of the pause. Default: none.
+/// Bounds of the pause. By default there is no pause.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Coalescing {
     longest: Duration,
@@ -13,14 +13,13 @@ pub struct Coalescing {
 }
 
 impl Coalescing {
-    /// Creates pauses of up to `longest`, and up to `share` (0 to 1) of the time that a request
-    /// takes.
+    /// Bounds the pause by `longest` and by a share (0 to 1) of the time that a request takes.
     #[must_use]
     pub fn new(longest: Duration, share: f64) -> Coalescing {
         Coalescing { longest, share }
     }
 
-    /// Returns the pause if requests took `recent_ns` recently; zero if it would be too short to
+    /// Returns the pause if requests took `recent_ns` recently, or zero if it would be too short to
     /// pay off.
     pub(crate) fn pause(self, recent_ns: u64) -> Duration {
         let share = Duration::from_nanos((recent_ns as f64 * self.share) as u64);

@@ -1,24 +1,23 @@
-//! Decides when a shell reads a socket without asking the reactor first.
+//! Decides when a shell reads a socket without polling the reactor first.
 //!
-//! The reactor of a shell with one busy socket reports that socket again and again. The shell skips
-//! the reactor then and reads the socket as if an event had been reported, which is harmless if no
-//! data has arrived. A wrong guess costs a system call, so guessing pauses after it, with
-//! exponential back-off.
-
+//! The reactor of a shell with one busy socket reports that socket repeatedly. The shell then skips
+//! the reactor and reads the socket as if an event had been reported, which is harmless if no data
+//! has arrived. A wrong guess costs a system call, so guessing pauses after it, with exponential
+//! back-off.
 use super::token::Token;
 
-/// Maximum number of guesses in a row. Then the reactor is asked, because other descriptors may be
-/// ready.
+/// Maximum number of consecutive guesses. The shell then polls the reactor, because other
+/// descriptors may be ready.
 const RUN_MAX: u32 = 16;
-/// Longest pause, in opportunities.
+/// Longest pause, in skipped opportunities.
 const PAUSE_MAX: u32 = 64;
 
-/// Exponential back-off, counted in opportunities: each failure in a row doubles the pause.
+/// Exponential back-off, counted in opportunities. Each consecutive failure doubles the pause.
 #[derive(Debug, Default)]
 struct Backoff {
-    /// Opportunities still to be skipped.
+    /// Number of opportunities still to be skipped.
     pause: u32,
-    /// Failures in a row, bounded by the longest pause.
+    /// Number of consecutive failures, limited to that of the longest pause.
     misses: u32,
 }
 
@@ -46,17 +45,16 @@ impl Backoff {
 pub(crate) struct Guess {
     /// The socket that the last wait with events reported, if it reported no other.
     lone: Option<Token>,
-    /// Guesses in a row.
+    /// Number of consecutive guesses.
     run: u32,
-    /// Back-off after a wrong guess. Its opportunities are waits.
+    /// Back-off after wrong guesses. Its opportunities are waits.
     guessing: Backoff,
-    /// Back-off after polling that found nothing. Its opportunities are wrong guesses.
+    /// Back-off after polling without success. Its opportunities are wrong guesses.
     lingering: Backoff,
 }
 
 impl Guess {
-    /// Learns from the events of a wait. After a wait without events the lone socket stays the
-    /// guess.
+    /// Learns from the events of a wait. A wait without events leaves the guess unchanged.
     pub(crate) fn learn(&mut self, mut tokens: impl Iterator<Item = Token>) {
         match (tokens.next(), tokens.next()) {
             (None, _) => {}
@@ -69,7 +67,8 @@ impl Guess {
         self.guessing.pass_opportunity();
     }
 
-    /// Returns the socket to read without asking the reactor.
+    /// Returns the socket to read without polling the reactor, or `None` if the reactor must be
+    /// polled.
     pub(crate) fn next(&mut self) -> Option<Token> {
         if !self.guessing.may_try() || self.run == RUN_MAX {
             return None;
@@ -78,20 +77,20 @@ impl Guess {
         self.lone
     }
 
-    /// Records whether the guess was right: the socket had data.
+    /// Records whether the guess was right, that is, whether the socket had data.
     pub(crate) fn outcome(&mut self, right: bool) {
         self.guessing.record(right);
     }
 
-    /// Returns, after a wrong guess, whether the shell should poll for a while. If so, it reports
-    /// the outcome to [`Guess::lingered`].
-    pub(crate) fn lingers(&mut self) -> bool {
-        let lingers = self.lingering.may_try();
+    /// Returns whether the shell should busy poll after a wrong guess. If so, the shell reports the
+    /// outcome to [`Guess::lingered`].
+    pub(crate) fn should_linger(&mut self) -> bool {
+        let should_linger = self.lingering.may_try();
         self.lingering.pass_opportunity();
-        lingers
+        should_linger
     }
 
-    /// Records whether data arrived while the shell polled.
+    /// Records whether data arrived while the shell busy polled.
     pub(crate) fn lingered(&mut self, right: bool) {
         self.lingering.record(right);
     }
@@ -103,7 +102,7 @@ mod tests {
 
     const SOCKET: Token = Token(7);
 
-    /// Guesses until the reactor must be asked.
+    /// Guesses until the reactor must be polled. Returns the number of guesses.
     fn run(guess: &mut Guess, right: bool) -> u32 {
         let mut guesses = 0;
         while guess.next().is_some() {
@@ -114,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_busy_socket_is_asked_for_once_in_a_while() {
+    fn a_lone_busy_socket_is_guessed_a_limited_number_of_times() {
         let mut guess = Guess::default();
         assert_eq!(run(&mut guess, true), 0, "nothing is known yet");
         for _ in 0..3 {
@@ -146,7 +145,7 @@ mod tests {
         let misses = |guess: &mut Guess, right| {
             let misses = (1..=2 * PAUSE_MAX).find(|_| {
                 guess.outcome(true);
-                guess.lingers()
+                guess.should_linger()
             });
             guess.lingered(right);
             misses.expect("lingering resumes")

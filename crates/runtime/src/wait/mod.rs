@@ -1,5 +1,5 @@
-//! Time and events: the clock, the reactor that waits for descriptors and deadlines, and the policy
-//! by which a shell waits ([`Waiter`]).
+//! Time and events: the clock, the reactor, which waits for descriptors and deadlines, and the
+//! policy by which a shell waits ([`Waiter`]).
 mod alarm;
 pub mod clock;
 mod coalescing;

@@ -2,9 +2,9 @@
 //!
 //! Sockets are registered once, edge-triggered, for reading and writing ([`Interest::Edge`]). A
 //! connection then costs one `epoll_ctl` in its life, and none when its send buffer fills or
-//! drains. The price is a rule for shells: after an event, read until a read is short (or fails
-//! with `WouldBlock`), or remember that there may be more. Descriptors from which little is read at
-//! a time (stdin, listeners, wakers) are level-triggered ([`Interest::Level`]).
+//! drains. In return, a shell must read after an event until a read is short or fails with
+//! `WouldBlock`, or remember that more data may be available. Descriptors from which little is read
+//! at a time (stdin, listeners, wakers) are level-triggered ([`Interest::Level`]).
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use super::token::Token;
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
 
-/// Delay above which the permanently armed timer serves a deadline.
+/// Delay above which a deadline uses the permanently armed timer.
 const FAR: Duration = Duration::from_millis(1);
 
 /// Trigger mode of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Readable and writable, each reported once per change: for sockets.
+    /// Readable and writable, each reported once per change. For sockets.
     Edge,
-    /// Readable, reported while it holds: for listeners, pipes and wakers.
+    /// Readable, reported as long as it holds. For listeners, pipes and wakers.
     Level,
 }
 
@@ -45,26 +45,24 @@ impl Interest {
 /// An event of one descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Descriptor, by its token.
+    /// Token of the descriptor.
     pub token: Token,
     /// A read would not block: data, end of stream, a connection to accept, or an error that the
     /// read will return.
     pub readable: bool,
     /// A write would not block. Also reported when a connection attempt succeeds or fails.
     pub writable: bool,
-    /// The peer closed its side, or the descriptor failed; bytes received before can still be
-    /// read.
+    /// The peer closed its side, or the descriptor failed. Bytes received before can still be read.
     pub closed: bool,
 }
 
-/// Room for the events of one [`Reactor::wait`].
+/// Buffer for the events of one [`Reactor::wait`].
 pub struct Events {
     reported: Vec<epoll::Event>,
 }
 
 impl Events {
-    /// Makes room for `n` events at a time, at least 1. The next wait returns events that do not
-    /// fit.
+    /// Creates a buffer for `n` events, at least 1. The next wait returns events that do not fit.
     #[must_use]
     pub fn with_capacity(n: usize) -> Events {
         Events {
@@ -72,7 +70,7 @@ impl Events {
         }
     }
 
-    /// Replaces the events by a single event: `token` is readable.
+    /// Replaces the events by a single one, which reports that `token` is readable.
     pub(super) fn set_readable(&mut self, token: Token) {
         self.reported.clear();
         self.reported.push(epoll::Event {
@@ -96,7 +94,7 @@ impl Events {
     }
 }
 
-/// Waits for many descriptors and one deadline.
+/// Waits for events of many descriptors, or a deadline.
 pub struct Reactor {
     epoll: OwnedFd,
     alarm: Alarm,
@@ -119,12 +117,12 @@ impl Reactor {
         Ok(Reactor { epoll, alarm })
     }
 
-    /// Watches `fd` under the name `token` until it is closed or
+    /// Reports events of `fd` under `token` until it is closed or
     /// [deregistered](Reactor::deregister).
     ///
     /// # Errors
-    /// `PermissionDenied` for descriptors that cannot be polled (regular files); else a limit of
-    /// the system.
+    /// `PermissionDenied` if `fd` cannot be polled (a regular file). Otherwise a limit of the
+    /// system is reached.
     pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
         epoll::add(
             &self.epoll,
@@ -135,7 +133,7 @@ impl Reactor {
         Ok(())
     }
 
-    /// Stops watching `fd`. Closing a descriptor of which no duplicate exists does the same.
+    /// Stops reporting events of `fd`. Closing a descriptor that has no duplicate does the same.
     ///
     /// # Errors
     /// `fd` is not registered.
@@ -143,12 +141,12 @@ impl Reactor {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Sleeps until an event or `until`; `None` sleeps without a limit, and an instant in the past
-    /// does not sleep. `events` has the events afterwards, possibly none: a wait may also end early
-    /// without a reason.
+    /// Sleeps until an event or until `until`. `None` sleeps without a limit, and an instant in the
+    /// past does not sleep. `events` receives the events, possibly none, because the wait may end
+    /// early (after a signal, for example).
     ///
     /// # Errors
-    /// None in a working system. Interruption by a signal returns without events.
+    /// None in a working system. A signal is not an error.
     pub fn wait(&self, events: &mut Events, until: Option<Time>) -> io::Result<()> {
         events.reported.clear();
         let now = clock::now();
@@ -183,23 +181,24 @@ impl Reactor {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// Creates a waker registered as `token`: readable until [`Waker::acknowledge`].
+    /// Creates a waker. After a wake the reactor reports `token` until [`Waker::acknowledge`].
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are left.
     pub fn new(reactor: &Reactor, token: Token) -> io::Result<Waker> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         reactor.register(&fd, token, Interest::Level)?;
         Ok(Waker(Arc::new(fd)))
     }
 
-    /// Makes the reactor return from its wait, now or at the next one.
+    /// Ends the reactor's current wait, or its next one if it is not waiting.
     pub fn wake(&self) {
-        // Fails only when the counter is full, and then the reactor is awake already.
+        // The write fails only if the counter is full, and then a wake is pending already.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Clears all wakes so far. Call it before looking for the work that they announced.
+    /// Clears all wakes so far. Call it before looking for the announced work, so that none is
+    /// missed.
     pub fn acknowledge(&self) {
         let mut count = [0_u8; 8];
         let _ = rustix::io::read(&*self.0, &mut count);
@@ -216,9 +215,9 @@ impl AsFd for Waker {
 mod tests {
     use super::*;
 
-    /// Calibration: delay between a deadline and the return of the wait. The figures depend on the
-    /// machine and its load; printed with
-    /// `cargo test -p hakaru-runtime -- --nocapture deadlines`.
+    /// Measures the delay between a deadline and the return of the wait, which depends on the
+    /// machine and its load. `cargo test -p hakaru-runtime -- --nocapture deadlines` prints the
+    /// figures.
     #[test]
     fn deadlines_are_never_early_and_rarely_late() {
         let reactor = Reactor::new().unwrap();
@@ -241,22 +240,25 @@ mod tests {
             "late by: p50 {} ns, p99 {} ns, max {} ns",
             late_ns[500], late_ns[990], late_ns[999]
         );
-        // Without exact timers each would be late by the 50 µs of slack; ten times that leaves room
-        // for a busy machine.
+        // Timer slack would delay each deadline by 50 µs. Ten times that leaves room for a busy
+        // machine.
         assert!(
             late_ns[500] < 500_000,
-            "half of the deadlines are met over {} ns late",
+            "half of the deadlines are met more than {} ns late",
             late_ns[500]
         );
     }
 
-    /// Waits until the instant. Returns the number of waits that this took.
+    /// Waits until an instant. Returns the number of waits.
     fn sleep(reactor: &Reactor, until: Time) -> u32 {
         let mut events = Events::with_capacity(1);
         let mut waits = 0;
         while clock::now() < until {
             reactor.wait(&mut events, Some(until)).unwrap();
-            assert!(events.iter().next().is_none(), "the timer is no event");
+            assert!(
+                events.iter().next().is_none(),
+                "the timer is not reported as an event"
+            );
             waits += 1;
         }
         waits
@@ -266,17 +268,23 @@ mod tests {
     fn far_deadlines_are_met_whether_they_come_closer_or_move_away() {
         let reactor = Reactor::new().unwrap();
         let in_ms = |ms| clock::now() + Duration::from_millis(ms);
-        assert!(sleep(&reactor, in_ms(5)) <= 1, "woken in between");
+        assert!(sleep(&reactor, in_ms(5)) <= 1, "no early wake-up");
         let waker = Waker::new(&reactor, Token(1)).unwrap();
         let mut events = Events::with_capacity(1);
         waker.wake();
         reactor.wait(&mut events, Some(in_ms(60_000))).unwrap();
         waker.acknowledge();
-        assert!(sleep(&reactor, in_ms(5)) <= 1, "sooner than it was set for");
+        assert!(
+            sleep(&reactor, in_ms(5)) <= 1,
+            "an earlier deadline re-arms the timer"
+        );
         waker.wake();
         reactor.wait(&mut events, Some(in_ms(5))).unwrap();
         waker.acknowledge();
-        assert!(sleep(&reactor, in_ms(20)) <= 3, "later than it was set for");
+        assert!(
+            sleep(&reactor, in_ms(20)) <= 3,
+            "a later deadline re-arms the timer"
+        );
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! How a shell waits for its events: the one place that decides between sleeping, reading a socket
-//! without asking the kernel first, and busy polling.
+//! The way a shell waits for events. Only this module decides between sleeping, reading a socket
+//! without polling the reactor first, and busy polling.
 //!
 //! ```text
 //! loop {
 //!     if !waiter.guess() { waiter.wait(&reactor, deadline)? }
-//!     for event in waiter.events() { … }          received: a socket had data
+//!     for event in waiter.events() { … }          received: whether a socket had data
 //!     received = received || waiter.linger(…);    initiators only
-//!     …                                           moved: anything else was done
+//!     …                                           moved: whether other work was done
 //!     waiter.end_turn(now, received, moved);
 //! }
 //! ```
@@ -21,19 +21,19 @@ use super::guess::Guess;
 use super::reactor::{Event, Events, Reactor};
 use crate::process::count_busy_poll;
 
-/// Policy of when a shell sleeps.
+/// Policy that decides when a shell sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitPolicy {
     /// Sleep until the next event or deadline.
     Sleep,
-    /// While one socket is busy and all others are silent, that socket is read without asking the
-    /// reactor first. After a read without data it may be polled for up to `linger` before the
-    /// shell sleeps.
+    /// While one socket is busy and all others are silent, read that socket without polling the
+    /// reactor first. After a read without data, the shell may busy poll the socket for up to
+    /// `linger` before it sleeps.
     Adaptive {
-        /// Longest poll; zero sleeps at once.
+        /// Longest busy poll. With zero the shell sleeps at once.
         linger: Duration,
     },
-    /// As `Adaptive`, and for `awake` after each event the shell polls instead of sleeping.
+    /// As `Adaptive`, and busy poll for `awake` after each event instead of sleeping.
     Spin {
         /// Time without an event after which the shell sleeps.
         awake: Duration,
@@ -43,25 +43,25 @@ pub enum WaitPolicy {
 /// Waits for the events of one shell.
 pub struct Waiter {
     policy: WaitPolicy,
-    /// Tokens below this number are sockets, which may be read without an event.
+    /// First token that is not a socket. Sockets may be read without an event.
     sockets: u64,
     coalescing: Coalescing,
     events: Events,
     guess: Guess,
-    /// Whether the events of this turn are a guess.
+    /// Whether the event of this turn is a guess.
     guessed: bool,
     /// Whether the reactor reported an event in this turn.
     woken: bool,
-    /// Whether the shell polls in this turn.
+    /// Whether the shell busy polls in this turn.
     spinning: bool,
     /// Instant before which the shell does not sleep.
     awake_until: Time,
-    /// Start of the last turn without work while spinning.
+    /// Start of the previous turn, if it had no work and was spent spinning.
     idle_since: Option<Time>,
 }
 
 impl Waiter {
-    /// Creates a waiter with room for `events_max` events per wait, at least 1; later waits return
+    /// Creates a waiter with room for `events_max` events per wait, at least 1. Later waits return
     /// events that do not fit. Tokens below `sockets` are sockets.
     #[must_use]
     pub fn new(policy: WaitPolicy, sockets: u64, events_max: usize) -> Waiter {
@@ -79,21 +79,21 @@ impl Waiter {
         }
     }
 
-    /// Creates a waiter that always sleeps.
+    /// Creates a waiter with [`WaitPolicy::Sleep`].
     #[must_use]
     pub fn sleeping(events_max: usize) -> Waiter {
         Waiter::new(WaitPolicy::Sleep, 0, events_max)
     }
 
-    /// Sets the pause of [`Self::coalesce`]. Default: none.
+    /// Sets the pause of [`Self::coalesce`]. By default there is none.
     #[must_use]
     pub fn with_coalescing(mut self, coalescing: Coalescing) -> Waiter {
         self.coalescing = coalescing;
         self
     }
 
-    /// Sleeps for a share of the time that requests took recently, so that one wait returns several
-    /// answers ([`Coalescing`]); not beyond `until`.
+    /// Sleeps for a share of `recent_ns`, the time that requests took recently, so that one wait
+    /// returns several answers ([`Coalescing`]). Does not sleep beyond `until`.
     pub fn coalesce(&self, now: Time, recent_ns: u64, until: Time) {
         let pause = self.coalescing.pause(recent_ns);
         if !pause.is_zero() {
@@ -101,10 +101,10 @@ impl Waiter {
         }
     }
 
-    /// Begins a turn with a guess instead of a wait: if the last wait reported one socket and
-    /// nothing else, that socket is the event of this turn, readable. Returns `false` if the shell
-    /// has to call [`Self::wait`]; that also happens after a number of guesses in a row, which
-    /// bounds how long other descriptors wait.
+    /// Begins a turn with a guess instead of a wait. If the last wait reported one socket and
+    /// nothing else, that socket counts as readable in this turn. Returns `false` if the shell has
+    /// to call [`Self::wait`]. That also happens after a number of consecutive guesses, which
+    /// bounds the delay of other descriptors.
     pub fn guess(&mut self) -> bool {
         self.woken = false;
         self.spinning = self.is_awake();
@@ -120,7 +120,7 @@ impl Waiter {
         self.guessed
     }
 
-    /// Waits for events until `until`, as [`Reactor::wait`] does; while spinning it only looks.
+    /// Waits for events until `until`, as [`Reactor::wait`] does. Does not sleep while spinning.
     ///
     /// # Errors
     /// As [`Reactor::wait`].
@@ -137,20 +137,20 @@ impl Waiter {
         Ok(())
     }
 
-    /// The events of this turn: of the last wait, or the guess.
+    /// Returns the events of this turn: those of the wait, or the guess.
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         self.events.iter()
     }
 
-    /// Busy polls after a wrong guess: calls `read` with the guess until it returns `true` (data
-    /// arrived), or until the policy's time is over or `until` has come. Returns whether data
-    /// arrived. Skipped, with exponential back-off, while lingering has not paid off. The time
-    /// spent is counted apart from work ([`crate::process::ResourceUse::busy_poll_ns`]).
+    /// Busy polls after a wrong guess. Calls `read` with the guess until it returns `true` (data
+    /// arrived), until the policy's time is over, or until `until`. Returns whether data arrived.
+    /// Skipped, with exponential back-off, while lingering has not paid off. The time counts as
+    /// busy polling ([`crate::process::ResourceUse::busy_poll_ns`]).
     pub fn linger(&mut self, until: Time, mut read: impl FnMut(&Events) -> bool) -> bool {
         let WaitPolicy::Adaptive { linger } = self.policy else {
             return false;
         };
-        if !self.guessed || linger.is_zero() || !self.guess.lingers() {
+        if !self.guessed || linger.is_zero() || !self.guess.should_linger() {
             return false;
         }
         let began = clock::now();
@@ -167,13 +167,13 @@ impl Waiter {
         arrived
     }
 
-    /// Ends the turn that began at `now`. `received`: a socket had data. `moved`: other work was
-    /// done. Turns without either, while spinning, are counted as busy polling.
+    /// Ends the turn that began at `now`. `received` is whether a socket had data, `moved` whether
+    /// other work was done. While spinning, turns with neither count as busy polling.
     pub fn end_turn(&mut self, now: Time, received: bool, moved: bool) {
         if received || self.woken {
             self.stay_awake(now);
         }
-        // A wrong guess while spinning costs nothing: the shell would poll anyway.
+        // A wrong guess while spinning costs nothing, because the shell would poll anyway.
         if self.guessed && (received || !self.spinning) {
             self.guess.outcome(received);
         }
@@ -184,14 +184,15 @@ impl Waiter {
         }
     }
 
-    /// Polls for the policy's time from `now` on. [`Self::end_turn`] does this after an event.
+    /// Prevents sleep for the policy's time from `now` on. [`Self::end_turn`] calls this after an
+    /// event.
     pub fn stay_awake(&mut self, now: Time) {
         if let WaitPolicy::Spin { awake } = self.policy {
             self.awake_until = now + awake;
         }
     }
 
-    /// Returns whether the shell polls now instead of sleeping.
+    /// Returns whether the shell now busy polls instead of sleeping.
     #[must_use]
     pub fn is_awake(&self) -> bool {
         matches!(self.policy, WaitPolicy::Spin { .. }) && clock::now() < self.awake_until
@@ -239,17 +240,17 @@ mod tests {
             assert_eq!(tokens(&waiter), [1]);
             waiter.end_turn(clock::now(), true, false);
             guesses += 1;
-            assert!(guesses < 1000, "the reactor is never asked again");
+            assert!(guesses < 1000, "the reactor is never polled again");
         }
         waiter.wait(&reactor, None).unwrap();
         let mut all = tokens(&waiter);
         all.sort_unstable();
         assert_eq!(all, [1, 2]);
-        assert!(!waiter.guess(), "two were busy");
+        assert!(!waiter.guess(), "two sockets were busy");
     }
 
     #[test]
-    fn only_sockets_are_guessed_and_a_sleeper_guesses_nothing() {
+    fn only_sockets_are_guessed_and_the_sleep_policy_never_guesses() {
         assert!(with_busy_socket(ADAPTIVE, 2).2.guess());
         assert!(!with_busy_socket(ADAPTIVE, 1).2.guess());
         assert!(!with_busy_socket(WaitPolicy::Sleep, 2).2.guess());
@@ -273,7 +274,10 @@ mod tests {
             "read {reads} times without data"
         );
         assert!(!waiter.linger(Time::ZERO, |_| true), "no time is left");
-        assert!(!waiter.linger(Time::MAX, |_| true), "it pauses");
+        assert!(
+            !waiter.linger(Time::MAX, |_| true),
+            "lingering pauses after a failure"
+        );
         assert!(waiter.linger(Time::MAX, |_| true));
     }
 
@@ -292,7 +296,7 @@ mod tests {
         let before = ResourceUse::now().busy_poll_ns;
         for _ in 0..3 {
             assert!(!waiter.guess());
-            // Without a deadline: only a look returns.
+            // Without a deadline, the wait returns only because it does not sleep.
             waiter.wait(&reactor, None).unwrap();
             assert!(waiter.events().next().is_none());
             waiter.end_turn(clock::now(), false, false);

@@ -1,28 +1,32 @@
-//! Wake-up times ahead of deadlines, because the kernel wakes sleepers late.
+//! Wake-up instants ahead of deadlines, which compensate for the kernel's late wake-ups.
 use hakaru_units::Time;
 
-/// Learns how late the kernel wakes its caller, usually 20 to 100 µs, and wakes up that much ahead.
+/// Estimates the delay of wake-ups, usually 20 to 100 µs, and sets the wake-up that much earlier.
 ///
-/// A caller that is awake ahead of its deadline polls. It wakes ahead only for sleeps at least
-/// `WakeAhead::LONG` times as long as that, so polling costs at most a tenth of a core.
+/// A caller that is awake before its deadline busy polls. Only sleeps at least ten times as long as
+/// the delay end early, so busy polling costs at most a tenth of a core.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WakeAhead {
-    /// About the 95th percentile of the delay of a wake-up, ns.
+    /// Estimate of the 95th percentile of the delay of a wake-up, ns.
     early_ns: u64,
-    /// Requested instant.
+    /// Instant of the requested wake-up, if it is ahead of a deadline.
     wanted: Option<Time>,
 }
 
 impl WakeAhead {
+    /// Upper bound of the estimate.
     const EARLY_NS_MAX: u64 = 100_000;
-    const LONG: u64 = 10;
+    /// Shortest sleep that ends early, in multiples of the estimate.
+    const SLEEP_FACTOR_MIN: u64 = 10;
+    /// Step by which the estimate falls.
     const STEP_NS: i64 = 200;
 
-    /// Returns when to wake up, to be ready at `deadline`.
+    /// Returns the instant at which to wake up in order to be ready at `deadline`. `now` means not
+    /// to sleep.
     pub fn wake_for(&mut self, now: Time, deadline: Time) -> Time {
         let ahead = deadline.ns_since(now);
         self.wanted = None;
-        if ahead > Self::LONG * self.early_ns {
+        if ahead > Self::SLEEP_FACTOR_MIN * self.early_ns {
             let wake = Time(deadline.as_ns() - self.early_ns);
             self.wanted = Some(wake);
             return wake;
@@ -37,8 +41,8 @@ impl WakeAhead {
     /// Records that the caller woke up at `now` without an event.
     pub fn woke(&mut self, now: Time) {
         if let Some(wanted) = self.wanted.take().filter(|wanted| *wanted <= now) {
-            // With a step up nineteen times as long as the step down, one wake-up in twenty is
-            // later than `early_ns`.
+            // The step up is nineteen times the step down, so the estimate settles where one
+            // wake-up in twenty is later.
             let late = now.ns_since(wanted) > self.early_ns;
             let step = if late {
                 19 * Self::STEP_NS

@@ -1,6 +1,6 @@
 //! Blocks: READ and WRITE (6, 10, 12, 16), WRITE ATOMIC (16), SYNCHRONIZE CACHE (10, 16), READ
-//! CAPACITY (10, 16) (SBC-3 section 5, SBC-4 section 5.48); and what all commands that name blocks
-//! have in common.
+//! CAPACITY (10, 16) (SBC-3 section 5, SBC-4 section 5.48), and functions for all commands that
+//! address blocks.
 
 use hakaru_wire::scsi::{Capacity10, Capacity16, Cdb, CdbError, Sense, Transfer, WriteAtomic};
 
@@ -70,7 +70,7 @@ pub(super) fn write(device: &Device<'_>, lu: u8, transfer: Transfer) -> Outcome 
     }
 }
 
-/// The bytes that a transfer names: (offset, length).
+/// Checks a transfer and returns its LU, and offset and length in bytes.
 fn check<'a>(
     device: &'a Device<'_>,
     lu: u8,
@@ -83,7 +83,8 @@ fn check<'a>(
     Ok((unit, extent.offset_bytes, length_bytes))
 }
 
-/// No LU is formatted with protection information (SBC-3 table 55).
+/// Checks that a command requests no protection information: no LU is formatted with it (SBC-3
+/// table 55).
 pub(super) fn check_protect(protect: u8) -> Result<(), Sense> {
     if protect == 0 {
         return Ok(());
@@ -95,8 +96,8 @@ pub(super) fn check_protect(protect: u8) -> Result<(), Sense> {
     .sense())
 }
 
-/// Bytes that the initiator sends or receives: not more than MAXIMUM TRANSFER LENGTH of VPD page
-/// B0h.
+/// Checks that the initiator sends or receives at most MAXIMUM TRANSFER LENGTH of VPD page B0h, and
+/// returns the length, bytes.
 pub(super) fn transfer_bytes(device: &Device<'_>, bytes: u64) -> Result<u32, Sense> {
     match u32::try_from(bytes) {
         Ok(bytes) if bytes <= device.transfer_bytes_max => Ok(bytes),
@@ -104,7 +105,7 @@ pub(super) fn transfer_bytes(device: &Device<'_>, bytes: u64) -> Result<u32, Sen
     }
 }
 
-/// WRITE ATOMIC: where the LU's writes are done as one, whatever happens, and up to that length.
+/// Executes WRITE ATOMIC. The LU writes up to `atomic_bytes` as a unit, even if power is lost.
 pub(super) fn write_atomic(device: &Device<'_>, lu: u8, atomic: WriteAtomic) -> Outcome {
     let Some(unit) = device.units.get(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -140,7 +141,7 @@ pub(super) fn write_atomic(device: &Device<'_>, lu: u8, atomic: WriteAtomic) -> 
     }
 }
 
-/// The LU, unless it was stopped or its medium was taken out.
+/// Returns the LU, unless it was stopped or its medium was ejected.
 pub(super) fn ready<'a>(device: &'a Device<'_>, lu: u8) -> Result<&'a LogicalUnit, Sense> {
     match device.units.get(lu) {
         Some(unit) => unit.ready().map(|()| unit),
@@ -148,8 +149,8 @@ pub(super) fn ready<'a>(device: &'a Device<'_>, lu: u8) -> Result<&'a LogicalUni
     }
 }
 
-/// The bytes of a range. One that ends at the end of the LU is within it, also when it is empty.
-/// INFORMATION names the first block that is not there.
+/// Returns the bytes of a range. A range that ends at the end of the LU is within it, even if it is
+/// empty. INFORMATION names the first block that does not exist.
 pub(super) fn extent(unit: &LogicalUnit, lba: u64, blocks: u32) -> Result<Extent, Sense> {
     match lba.checked_add(u64::from(blocks)) {
         Some(end) if end <= unit.blocks => {
@@ -163,7 +164,8 @@ pub(super) fn extent(unit: &LogicalUnit, lba: u64, blocks: u32) -> Result<Extent
     }
 }
 
-/// The same where 0 blocks mean all up to the end.
+/// Returns the bytes of a range like [`extent`], but 0 blocks mean all blocks up to the end of the
+/// LU.
 pub(super) fn extent_to_end(unit: &LogicalUnit, lba: u64, blocks: u32) -> Result<Extent, Sense> {
     let mut extent = extent(unit, lba, blocks)?;
     if blocks == 0 {

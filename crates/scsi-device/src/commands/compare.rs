@@ -1,5 +1,6 @@
-//! Commands that look at what is on the medium: VERIFY and WRITE AND VERIFY (10, 12, 16), COMPARE
-//! AND WRITE, ORWRITE (16), PRE-FETCH (10, 16) (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and 5.47).
+//! Commands that examine the contents of the medium: VERIFY and WRITE AND VERIFY (10, 12, 16),
+//! COMPARE AND WRITE, ORWRITE (16), PRE-FETCH (10, 16) (SBC-3 sections 5.2, 5.8, 5.20, 5.37 and
+//! 5.47).
 
 use hakaru_wire::scsi::{ByteCheck, Cdb, CdbError, Sense, Status, Transfer, Verify};
 
@@ -9,7 +10,9 @@ use crate::context::Device;
 use crate::io::Extent;
 use crate::limits::COMPARE_AND_WRITE_BYTES_MAX;
 use crate::outcome::Outcome;
-use crate::program::{CHUNK_BYTES, Compare, CompareAndWrite, Job, OrWrite, OtherLength, Program};
+use crate::program::{
+    CHUNK_BYTES, Compare, CompareAndWrite, Job, LengthMismatch, OrWrite, Program,
+};
 use crate::reservations::Need;
 use crate::unit::LogicalUnit;
 use crate::verdict::Verdict;
@@ -45,7 +48,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// Blocks that a command names, on an LU that is ready.
+/// Returns the LU, if it is ready, and the blocks that a command addresses.
 fn check<'a>(
     device: &'a Device<'_>,
     lu: u8,
@@ -81,21 +84,22 @@ fn plan_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result<Job, Verd
         ByteCheck::Whole => transfer_bytes(device, extent.length_bytes).map_err(Verdict::Check)?,
         ByteCheck::OneBlock => unit.block_bytes,
     };
-    let other_length = if data_out_bytes == 0 {
-        OtherLength::Ignore
+    let length_mismatch = if data_out_bytes == 0 {
+        LengthMismatch::Ignore
     } else {
-        OtherLength::Refuse
+        LengthMismatch::Refuse
     };
     let compare = Compare::new(extent, unit.block_bytes, request.check);
     Ok(Job {
         data_out_bytes,
-        other_length,
+        length_mismatch,
         reads_bytes: CHUNK_BYTES as u32,
         ..Job::new(lu, Program::Compare(compare))
     })
 }
 
-/// Writes through the cache, then reads the data back, while no other command writes there.
+/// Executes WRITE AND VERIFY: writes through the cache, then reads the data back, while no other
+/// command writes to the same blocks.
 pub(super) fn write_and_verify(device: &Device<'_>, lu: u8, request: Verify) -> Outcome {
     outcome(plan_write_and_verify(device, lu, request))
 }
@@ -108,7 +112,7 @@ fn plan_write_and_verify(device: &Device<'_>, lu: u8, request: Verify) -> Result
     let compare = Compare::after_write(extent, unit.block_bytes, request.check);
     Ok(Job {
         data_out_bytes,
-        other_length: OtherLength::Cut,
+        length_mismatch: LengthMismatch::Cut,
         reads_bytes: CHUNK_BYTES as u32,
         exclusive: Some(extent),
         ..Job::new(lu, Program::Compare(compare))
@@ -133,7 +137,7 @@ fn plan_compare_and_write(device: &Device<'_>, lu: u8, request: Transfer) -> Res
     let length_bytes = extent.length_bytes as u32;
     Ok(Job {
         data_out_bytes: 2 * length_bytes,
-        other_length: OtherLength::Refuse,
+        length_mismatch: LengthMismatch::Refuse,
         reads_bytes: length_bytes,
         exclusive: Some(extent),
         ..Job::new(
@@ -161,16 +165,16 @@ fn plan_or_write(device: &Device<'_>, lu: u8, request: Transfer) -> Result<Job, 
     let fua = unit.writes_through(request.fua);
     Ok(Job {
         data_out_bytes,
-        other_length: OtherLength::Refuse,
+        length_mismatch: LengthMismatch::Refuse,
         reads_bytes: CHUNK_BYTES as u32,
         exclusive: Some(extent),
         ..Job::new(lu, Program::OrWrite(OrWrite::new(extent, fua)))
     })
 }
 
-/// Reads what is asked for, as much as one transfer may be, so that it is in whatever cache there
-/// is. GOOD rather than CONDITION MET: nobody promises that all of it stays there. With IMMED it is
-/// a hint that is not taken.
+/// Executes PRE-FETCH: reads the requested blocks, up to the length of one transfer, into any cache
+/// that the storage has. The status is GOOD rather than CONDITION MET, because nothing guarantees
+/// that all blocks stay cached. With IMMED the command is only a hint and is ignored.
 pub(super) fn pre_fetch(
     device: &Device<'_>,
     lu: u8,

@@ -1,8 +1,8 @@
 //! EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3 and 6.20).
 //!
-//! A list names LUs by what their device identification page calls them. Only LUs of this target
-//! that the initiator may access are looked at: a name of anything else, there or not, gets the
-//! same answer.
+//! A list names LUs by designators of their device identification page. Only LUs of this target
+//! that the initiator may access are considered. Any other name gets the same answer, whether it
+//! exists or not.
 
 use hakaru_wire::scsi::{
     Cdb, CopyList, CopyReport, CopyResults, CopySegment, CopyStatus, Designator, Sense, SenseKey,
@@ -57,8 +57,8 @@ pub(super) fn extended_copy(device: &Device<'_>, lu: u8, length_bytes: u32) -> O
     if device.units.get(lu).is_none() {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     }
-    // Anything longer than header, lists and a little inline data is refused once its header was
-    // seen; no list makes us hold more than that.
+    // A list longer than header, descriptor lists and a little inline data is refused before it is
+    // received, so that no list makes the target hold more than that.
     match length_bytes {
         0 => Outcome::GOOD,
         _ if length_bytes > HEADER + 2 * COPY.list_bytes_max => {
@@ -68,7 +68,7 @@ pub(super) fn extended_copy(device: &Device<'_>, lu: u8, length_bytes: u32) -> O
     }
 }
 
-/// The list is there.
+/// Executes EXTENDED COPY with its parameter list.
 pub(super) fn copy_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
     match plan(device, lu, list) {
         Ok(Some(job)) => Outcome::program(job),
@@ -77,20 +77,20 @@ pub(super) fn copy_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
     }
 }
 
-/// Everything is found and checked before anything is copied.
+/// Plans the copy. All LUs are found and all segments are checked before any data is copied.
 fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> {
     let list = CopyList::parse(list, &COPY)?;
     let mut units = Vec::with_capacity(list.devices.len());
-    for named in &list.devices {
-        let unit = find(device, &named.designator).ok_or(NOT_REACHABLE)?;
-        if named.block_bytes != 0 && named.block_bytes != unit.block_bytes {
+    for descriptor in &list.devices {
+        let unit = find(device, &descriptor.designator).ok_or(NOT_REACHABLE)?;
+        if descriptor.block_bytes != 0 && descriptor.block_bytes != unit.block_bytes {
             return Err(Sense::INVALID_FIELD_IN_PARAMETER_LIST);
         }
         units.push(unit);
     }
     let mut segments = Vec::with_capacity(list.segments.len());
     for segment in &list.segments {
-        segments.extend(place(device, &units, segment)?);
+        segments.extend(plan_segment(device, &units, segment)?);
     }
     if segments.is_empty() {
         return Ok(None);
@@ -102,8 +102,8 @@ fn plan(device: &Device<'_>, lu: u8, list: &[u8]) -> Result<Option<Job>, Sense> 
     }))
 }
 
-/// The LU of that name, among those that the access list shows this session (CVE-2020-28374:
-/// others' LUs were reached by their names).
+/// Returns the LU of that name among those that the access list shows to this session. (In
+/// CVE-2020-28374 other initiators' LUs were reachable by their names.)
 fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit> {
     const OF_UNIT: u8 = 0;
     let same = |own: &Designator| {
@@ -120,7 +120,7 @@ fn find<'a>(device: &'a Device<'_>, name: &Designator) -> Option<&'a LogicalUnit
         })
 }
 
-fn place(
+fn plan_segment(
     device: &Device<'_>,
     units: &[&LogicalUnit],
     segment: &CopySegment,
@@ -137,8 +137,8 @@ fn place(
     if !device.nexus.rights.writes(to.description.lun) {
         return Err(Sense::WRITE_PROTECTED);
     }
-    let said = if segment.by_destination { to } else { from };
-    let bytes = u64::from(segment.blocks) * u64::from(said.block_bytes);
+    let counting_unit = if segment.by_destination { to } else { from };
+    let bytes = u64::from(segment.blocks) * u64::from(counting_unit.block_bytes);
     let blocks_of = |unit: &LogicalUnit| {
         let block_bytes = u64::from(unit.block_bytes);
         // Partial blocks are neither padded nor cut, because PAD and CAT are not supported.

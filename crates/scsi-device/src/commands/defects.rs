@@ -23,7 +23,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// An empty list, in the format that was asked for.
+/// Executes READ DEFECT DATA with an empty list in the requested format.
 pub(super) fn read_defect_data(
     device: &mut Device<'_>,
     lu: u8,

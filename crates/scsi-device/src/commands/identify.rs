@@ -54,7 +54,7 @@ const REVISION: &str = concat!(
     env!("CARGO_PKG_VERSION_MINOR")
 );
 
-/// The pages there are, ascending.
+/// Supported VPD pages, ascending.
 const PAGES: [u8; 7] = [
     page::SUPPORTED_PAGES,
     page::UNIT_SERIAL_NUMBER,
@@ -65,10 +65,10 @@ const PAGES: [u8; 7] = [
     page::LOGICAL_BLOCK_PROVISIONING,
 ];
 
-/// TPGS: the state of port groups changes by no command.
+/// TPGS: implicit asymmetric logical unit access. No command changes the state of port groups.
 const IMPLICIT_ACCESS: u8 = 1;
 
-/// PERIPHERAL QUALIFIER 3, device type 1Fh: nothing is there, nor can be.
+/// PERIPHERAL QUALIFIER 3, device type 1Fh: the LUN has no LU and cannot have one.
 const NO_UNIT: u8 = 0x7f;
 
 pub(super) fn inquiry(
@@ -150,7 +150,7 @@ fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Opti
         page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
         page::BLOCK_LIMITS => Vpd::BlockLimits(block_limits(device, unit)),
         page::BLOCK_DEVICE_CHARACTERISTICS => {
-            // After either erase reads end well, and find zeros.
+            // After either kind of erase, reads succeed and return zeros.
             let after_erase = u8::from(unit.description.sanitize);
             Vpd::BlockDeviceCharacteristics(BlockDeviceCharacteristics {
                 medium_rotation_rate: unit.description.rotation_rate_rpm.unwrap_or(1),
@@ -206,9 +206,10 @@ fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
 }
 
-/// The LU by a locally assigned NAA (3h: we have no company identifier) and by its serial number;
-/// the port by number, group and name; the device by name. Each portal is a portal group, and that
-/// is what iSCSI calls a target port (RFC 7143 section 4.4.5).
+/// Returns the designators of LU, port and device. The LU has a locally assigned NAA (3h, because
+/// there is no company identifier) and a serial number. The port has a number, a group and a name,
+/// and the device has a name. Each portal is a portal group, which is a target port in iSCSI (RFC
+/// 7143 section 4.4.5).
 pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
     let naa = 3 << 60 | unit.identity >> 4;
     let target = device.units.target_name();
@@ -233,7 +234,7 @@ pub(super) fn report_luns(
     allocation_length: u32,
 ) -> Outcome {
     const WELL_KNOWN_ONLY: u8 = 1;
-    // Whoever asks knows by then (SPC-4 section 6.33).
+    // The command reports the change, so it ends the condition (SPC-4 section 6.33).
     device
         .nexus
         .end_attention(Sense::REPORTED_LUNS_DATA_CHANGED);

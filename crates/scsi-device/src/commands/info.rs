@@ -7,12 +7,12 @@ use crate::outcome::Outcome;
 use crate::reservations::Need;
 use crate::unit::LogicalUnit;
 
-/// NACA, which is looked at in every CONTROL byte.
+/// Usage mask of a CONTROL byte, of which only NACA is evaluated.
 pub(super) const C: u8 = 0x04;
-/// A byte of a CDB whose bits are all looked at.
+/// Usage mask of a byte of a CDB whose bits are all evaluated.
 pub(super) const X: u8 = 0xff;
 
-/// A command that is being carried out.
+/// A command that is being executed.
 pub(super) struct Request {
     /// LU of the command. It exists, unless the row has `without_unit`.
     pub(super) lu: u8,
@@ -22,7 +22,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// A row names a function of another family: a defect that the test of the table finds.
+    /// Panics because a row names a function of another family. The test of the table finds this
+    /// defect.
     pub(super) fn of_another_family(&self) -> ! {
         unreachable!("{:?} is in the row of another family", self.cdb)
     }
@@ -38,7 +39,7 @@ pub(super) enum Direction {
     Out,
 }
 
-/// LUs that have a command.
+/// LUs that support a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Availability {
     Every,
@@ -60,17 +61,17 @@ impl Availability {
     }
 }
 
-/// States of the target port in which a command is carried out (SPC-4 section 5.15.2.4).
+/// States of the target port in which a command is executed (SPC-4 section 5.15.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ports {
     Active,
-    /// And standby.
+    /// Active and standby.
     Standby,
     Every,
 }
 
 impl Ports {
-    /// The reason why a port in this state does not let the command through.
+    /// Returns the sense data with which a port in this state refuses the command.
     pub(super) fn refusal(self, state: AccessState) -> Option<Sense> {
         match state {
             AccessState::ActiveOptimized | AccessState::ActiveNonOptimized => None,
@@ -83,12 +84,12 @@ impl Ports {
     }
 }
 
-/// Whether a command is carried out while the LU is sanitized, or after that has failed (SBC-3
-/// section 4.11.2).
+/// Whether a command is executed while the LU is being sanitized, or after a sanitize operation has
+/// failed (SBC-3 section 4.11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sanitizing {
     Refused,
-    /// Only after a failure, which it ends.
+    /// Only after a failure, whose state the command ends.
     AfterFailure,
     Allowed,
 }
@@ -97,7 +98,7 @@ pub(super) enum Sanitizing {
 #[derive(Clone, Copy)]
 pub(super) enum Reservation {
     Always(Need),
-    /// It depends on a field of the CDB.
+    /// The need depends on a field of the CDB.
     ByField(fn(&Cdb) -> Need),
 }
 
@@ -110,39 +111,41 @@ impl Reservation {
     }
 }
 
-/// Carries out a command.
+/// A function that executes a command.
 pub(super) type Execute = fn(&mut Device<'_>, &Request) -> Outcome;
 
-/// Carries out a command with its parameter list.
+/// A function that executes a command with its parameter list.
 pub(super) type ExecuteWithList = fn(&mut Device<'_>, &Request, &[u8]) -> Outcome;
 
-/// A command. Make one with [`CommandInfo::new`] and change what is not as most commands have it.
+/// Properties of a command. Create them with [`CommandInfo::new`] and change those that differ from
+/// the defaults.
 pub(super) struct CommandInfo {
-    /// CDB usage data: the operation code, then ones where a bit is looked at (SPC-4 section
-    /// 6.35.3).
+    /// CDB usage data: the operation code, then a mask with ones where a bit is evaluated (SPC-4
+    /// section 6.35.3).
     pub(super) usage: &'static [u8],
     pub(super) service_action: Option<u16>,
     pub(super) direction: Direction,
     pub(super) availability: Availability,
     pub(super) reservation: Reservation,
-    /// It changes the medium, or what other initiators find or may do: refused where the nexus may
-    /// only read.
+    /// The command changes the medium, or data or rights of other initiators. It is refused if the
+    /// nexus may only read.
     pub(super) changes: bool,
     pub(super) ports: Ports,
     pub(super) sanitizing: Sanitizing,
-    /// Unit attention conditions wait for another command (SAM-5 section 5.14).
+    /// The command leaves unit attention conditions pending for a later command (SAM-5 section
+    /// 5.14).
     pub(super) passes_attention: bool,
-    /// Carries it out, or asks for its parameter list.
+    /// Executes the command, or requests its parameter list.
     pub(super) execute: Execute,
-    /// Carries it out with its parameter list.
+    /// Executes the command with its parameter list.
     pub(super) with_list: Option<ExecuteWithList>,
-    /// Answers it for a LUN without an LU (SPC-4 section 6.6.1, SAM-5 section 5.11).
+    /// Executes the command for a LUN without an LU (SPC-4 section 6.6.1, SAM-5 section 5.11).
     pub(super) without_unit: Option<Execute>,
 }
 
 impl CommandInfo {
-    /// A command that every LU has, that changes the medium, and that wants full access, an active
-    /// port and no sanitize operation.
+    /// Returns the properties of a command that every LU supports, that changes the medium, and
+    /// that requires full access, an active port and no sanitize operation.
     pub(super) const fn new(
         usage: &'static [u8],
         direction: Direction,
@@ -174,14 +177,15 @@ impl CommandInfo {
         self
     }
 
-    /// It changes nothing, and a reservation of another nexus lets it through as `need` says.
+    /// Marks the command as one that changes nothing. A reservation of another nexus admits it
+    /// according to `need`.
     pub(super) const fn harmless(mut self, need: Need) -> Self {
         self.reservation = Reservation::Always(need);
         self.changes = false;
         self
     }
 
-    /// It changes what others may do, and sees to reservations itself.
+    /// Marks the command as one that checks reservations itself.
     pub(super) const fn unreserved(mut self) -> Self {
         self.reservation = Reservation::Always(Need::Nothing);
         self
@@ -231,8 +235,8 @@ impl CommandInfo {
         SupportedCommand {
             usage: self.usage,
             service_action: self.service_action,
-            // The longest that a store of ours takes, and the time that Linux gives a disk before
-            // it aborts.
+            // The longest response time of a store, and the time after which Linux aborts a command
+            // of a disk.
             timeouts: CommandTimeouts {
                 nominal_seconds: 1,
                 recommended_seconds: 30,

@@ -1,5 +1,5 @@
-//! LOG SENSE (SPC-4 section 6.8): what space is left (SBC-3 section 6.4.4), and that no failure is
-//! foreseen.
+//! LOG SENSE (SPC-4 section 6.8). It reports the space left (SBC-3 section 6.4.4), and that no
+//! failure is predicted.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, LogPage, LogParameter, LogSense, PageControl, ResourceScope, Sense, log_page,
@@ -35,7 +35,7 @@ pub(super) fn log_sense(device: &mut Device<'_>, lu: u8, request: LogSense) -> O
     if request.save {
         return invalid(1, 0);
     }
-    // There are no thresholds and no defaults: only cumulative values as they are.
+    // There are neither thresholds nor defaults, only current cumulative values.
     if request.control != PageControl::Changeable && request.control != PageControl::Current {
         return invalid(2, 7);
     }
@@ -62,7 +62,7 @@ fn invalid(byte: u16, bit: u8) -> Outcome {
     )
 }
 
-/// The pages there are, ascending.
+/// Returns the codes of the supported pages, ascending.
 fn codes(unit: &LogicalUnit) -> Vec<u8> {
     let mut codes = vec![log_page::SUPPORTED_PAGES];
     if unit.description.thin.is_some() {
@@ -88,8 +88,8 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
             code,
             parameters: provisioning(unit),
         }),
-        // ASC and ASCQ 0: no failure is foreseen. The third byte is the temperature, FFh: not
-        // known.
+        // ASC and ASCQ are 0, because no failure is predicted. The third byte is the temperature;
+        // FFh means unknown.
         (code @ log_page::INFORMATIONAL_EXCEPTIONS, 0) => Some(LogPage::Parameters {
             code,
             parameters: vec![LogParameter {
@@ -101,8 +101,8 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
     }
 }
 
-/// In threshold sets, each as large as a page of the LU. Until the storage has reported its space,
-/// the page has no parameters for it.
+/// Returns the available and the used space in threshold sets, each as large as a page of the LU.
+/// There are no parameters until the storage has reported its space.
 fn provisioning(unit: &LogicalUnit) -> Vec<LogParameter> {
     let (Some(space), Some(thin)) = (unit.space, unit.description.thin) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and START STOP UNIT as far as it
+//! The medium of a removable LU: PREVENT ALLOW MEDIUM REMOVAL, and the part of START STOP UNIT that
 //! ejects and loads (SBC-3 sections 5.14 and 5.25).
 
 use hakaru_wire::scsi::{Cdb, Sense};
@@ -22,7 +22,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// ALLOW is allowed to everyone (SPC-4 table 66).
+/// Returns the access that the command needs. ALLOW needs none (SPC-4 table 66).
 fn prevent_need(cdb: &Cdb) -> Need {
     match cdb {
         Cdb::PreventAllowMediumRemoval { prevent: 0 } => Need::Nothing,
@@ -41,7 +41,7 @@ pub(super) fn prevent_allow(device: &mut Device<'_>, lu: u8, prevent: u8) -> Out
         return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
     }
     match prevent {
-        ALLOW => unit.preventing.retain(|one| one != nexus),
+        ALLOW => unit.preventing.retain(|preventing| preventing != nexus),
         PREVENT if unit.preventing.contains(nexus) => {}
         PREVENT => unit.preventing.push(nexus.clone()),
         _ => {
@@ -55,7 +55,7 @@ pub(super) fn prevent_allow(device: &mut Device<'_>, lu: u8, prevent: u8) -> Out
     Outcome::GOOD
 }
 
-/// LOEJ: loads or ejects, unless someone prevents it.
+/// Loads or ejects the medium (LOEJ), unless an initiator prevents its removal.
 pub(super) fn load_or_eject(device: &mut Device<'_>, lu: u8, load: bool) -> Outcome {
     match device.units.get(lu) {
         None => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),
@@ -67,7 +67,7 @@ pub(super) fn load_or_eject(device: &mut Device<'_>, lu: u8, load: bool) -> Outc
     }
 }
 
-/// An LU that has a cache empties it first.
+/// Ejects the medium. An LU with a cache is flushed first.
 fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -81,7 +81,7 @@ fn eject(device: &mut Device<'_>, lu: u8) -> Outcome {
     }
 }
 
-/// The initiator that loads the medium knows; the others get a unit attention condition.
+/// Loads the medium. The other initiators get a unit attention condition.
 fn load(device: &mut Device<'_>, lu: u8) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);

@@ -1,9 +1,9 @@
-//! The commands of disks (SAM-5, SPC-4, SBC-3): what each does to its logical unit.
+//! The commands of disks (SAM-5, SPC-4, SBC-3) and their effects on a logical unit.
 //!
 //! One file per family. A family has a row for each of its commands ([`info::CommandInfo`]) and the
-//! functions that execute them; nothing about a command is anywhere else. A command ends at once,
-//! answers with parameter data, or requests accesses to the LU's blocks; it never does an access
-//! itself.
+//! functions that execute them; no other file depends on the command. A command ends at once,
+//! answers with parameter data, or requests accesses to the LU's blocks. It never executes an
+//! access itself.
 
 mod block;
 mod compare;
@@ -34,7 +34,7 @@ use crate::port::Port;
 use crate::unit::{LogicalUnit, LogicalUnits};
 use crate::verdict::Verdict;
 
-/// The families of disks. A further device type has a list of its own.
+/// Command families of disks. Another device type would have its own list.
 const FAMILIES: &[&[CommandInfo]] = &[
     block::ROWS,
     compare::ROWS,
@@ -72,7 +72,7 @@ const fn count() -> usize {
     count
 }
 
-const fn place(row: &CommandInfo) -> u32 {
+const fn sort_key(row: &CommandInfo) -> u32 {
     let action = match row.service_action {
         Some(action) => action as u32,
         None => 0,
@@ -80,7 +80,7 @@ const fn place(row: &CommandInfo) -> u32 {
     (row.opcode() as u32) << 16 | action
 }
 
-/// Insertion sort, when the crate is compiled.
+/// Sorts the commands with an insertion sort at compile time.
 const fn sorted() -> [&'static CommandInfo; COMMANDS] {
     let mut table = [&FAMILIES[0][0]; COMMANDS];
     let (mut length, mut family) = (0, 0);
@@ -89,7 +89,7 @@ const fn sorted() -> [&'static CommandInfo; COMMANDS] {
         while row < FAMILIES[family].len() {
             let command = &FAMILIES[family][row];
             let mut at = length;
-            while at > 0 && place(table[at - 1]) > place(command) {
+            while at > 0 && sort_key(table[at - 1]) > sort_key(command) {
                 table[at] = table[at - 1];
                 at -= 1;
             }
@@ -112,8 +112,8 @@ const fn first() -> [Option<u8>; 256] {
     first
 }
 
-/// The row of a CDB. A service action that has none is refused by the command that has the
-/// operation code.
+/// Returns the row of a CDB. An unknown service action gets the first row of its operation code;
+/// parsing refuses such a CDB.
 fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
     let opcode = *cdb.first()?;
     let at = usize::from(FIRST[usize::from(opcode)]?);
@@ -129,7 +129,7 @@ fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
     )
 }
 
-/// Directions in which the transport says that the initiator moves data.
+/// Directions in which the initiator moves data, as the transport reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directions {
     /// The initiator has a buffer for data that is read.
@@ -142,8 +142,8 @@ impl Directions {
     fn fit(self, direction: Direction) -> bool {
         match direction {
             Direction::None => true,
-            // An initiator that has no buffer for what is read gets nothing, and the residual says
-            // so: a device server does not know of buffers (SAM-5 section 5.4.3).
+            // An initiator without a buffer for data that is read gets no data, and the residual
+            // reports it. A device server does not know about buffers (SAM-5 section 5.4.3).
             Direction::In => !self.read || !self.write,
             Direction::Out => !self.read || self.write,
         }
@@ -162,7 +162,7 @@ pub struct DeviceServer {
     pub transfer_bytes_max: u32,
     /// Parameter data of the last command.
     pub out: Vec<u8>,
-    /// Consequences for other nexuses. The transport takes them out.
+    /// Consequences for other nexuses. The transport removes and delivers them.
     pub notices: Vec<Notice>,
 }
 
@@ -170,7 +170,7 @@ impl DeviceServer {
     /// Creates a device server with `ports` target ports.
     ///
     /// # Panics
-    /// As [`LogicalUnits::new`].
+    /// In the cases in which [`LogicalUnits::new`] panics.
     #[must_use]
     pub fn new(
         target_name: &str,
@@ -196,7 +196,7 @@ impl DeviceServer {
         cdb: &[u8],
         directions: Directions,
     ) -> Outcome {
-        carry_out(&mut self.device(nexus), lun, cdb, directions)
+        dispatch(&mut self.device(nexus), lun, cdb, directions)
     }
 
     /// Executes a command that has requested its parameter list, with that list.
@@ -207,10 +207,10 @@ impl DeviceServer {
         cdb: &[u8],
         list: &[u8],
     ) -> Outcome {
-        carry_out_with_list(&mut self.device(nexus), lun, cdb, list)
+        dispatch_with_list(&mut self.device(nexus), lun, cdb, list)
     }
 
-    /// The context of one command.
+    /// Returns the context of one command.
     fn device<'a>(&'a mut self, nexus: &'a mut NexusState) -> Device<'a> {
         self.out.clear();
         Device {
@@ -225,7 +225,7 @@ impl DeviceServer {
     }
 }
 
-fn carry_out(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
+fn dispatch(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
     let parsed = Cdb::parse(cdb);
     let row = find(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
@@ -254,7 +254,7 @@ fn carry_out(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directio
     (row.execute)(device, &Request { lu, cdb, table })
 }
 
-/// Whether LU, port, access list, reservations and a sanitize operation let a command through.
+/// Checks whether LU, port, access list, reservations and a sanitize operation admit a command.
 fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb, row: &CommandInfo) -> Result<(), Verdict> {
     let Some(unit) = device.units.get(lu) else {
         return Err(Verdict::Check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
@@ -271,7 +271,7 @@ fn admit(device: &Device<'_>, lu: u8, cdb: &Cdb, row: &CommandInfo) -> Result<()
         return Err(Verdict::Check(Sense::WRITE_PROTECTED));
     }
     let reservations = &unit.reservations;
-    if !reservations.are_none()
+    if !reservations.admits_all()
         && !reservations.admit(&device.nexus.nexus, row.reservation.need(cdb))
     {
         return Err(Verdict::Status(Status::RESERVATION_CONFLICT));
@@ -290,7 +290,7 @@ fn passes_sanitizing(unit: &LogicalUnit, row: &CommandInfo) -> bool {
     }
 }
 
-fn carry_out_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]) -> Outcome {
+fn dispatch_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]) -> Outcome {
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
     let Some(lu) = number.filter(|number| device.sees(*number)) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -300,11 +300,11 @@ fn carry_out_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8
             let table = &TABLE;
             with_list(device, &Request { lu, cdb, table }, list)
         }
-        _ => unreachable!("only a command that takes a parameter list asks for one"),
+        _ => unreachable!("only a command that takes a parameter list requests one"),
     }
 }
 
-/// Answers a command to a LUN with nothing behind it.
+/// Executes a command for a LUN without an LU.
 fn execute_without_unit(
     device: &mut Device<'_>,
     command: Option<(Cdb, &'static CommandInfo)>,

@@ -1,5 +1,5 @@
 //! MODE SENSE (6, 10): pages 01h, 08h, 0Ah and 1Ch (SPC-4 sections 6.13, 6.14, 7.5; SBC-3 section
-//! 6.5). What can be changed: WCE where there is a volatile cache, SWP, D_SENSE.
+//! 6.5). Changeable are WCE (on an LU with a volatile cache), SWP and D_SENSE.
 
 use hakaru_wire::scsi::{
     BlockDescriptor, Cdb, CdbError, ModeData, ModePage, ModeSense, PageControl, Sense,
@@ -72,7 +72,7 @@ pub(super) fn mode_sense(device: &mut Device<'_>, lu: u8, request: ModeSense) ->
     )
 }
 
-/// Ones where a bit can be changed.
+/// Returns the mode pages as masks with ones in changeable bits.
 pub(super) fn changeable_pages(unit: &LogicalUnit) -> Vec<ModePage> {
     let mut pages: Vec<ModePage> = pages(unit.mode)
         .iter()
@@ -92,7 +92,7 @@ pub(super) fn changeable_pages(unit: &LogicalUnit) -> Vec<ModePage> {
     pages
 }
 
-/// The pages, ascending.
+/// Returns the mode pages, ascending.
 pub(super) fn pages(state: ModeState) -> Vec<ModePage> {
     vec![
         ModePage::ErrorRecovery {
@@ -103,7 +103,7 @@ pub(super) fn pages(state: ModeState) -> Vec<ModePage> {
             write_cache: state.write_cache,
             read_cache_disabled: false,
         },
-        // Queue algorithm 1: commands may be carried out in any order.
+        // Queue algorithm 1: commands may be executed in any order.
         ModePage::Control {
             descriptor_sense: state.descriptor_sense,
             queue_algorithm: 1,

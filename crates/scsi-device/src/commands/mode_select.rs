@@ -1,5 +1,5 @@
-//! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is taken as a whole or not at all; a
-//! bit that cannot be changed must come as it is.
+//! MODE SELECT (6, 10) (SPC-4 sections 6.11 and 6.12). A list is applied completely or not at all.
+//! A bit that is not changeable must have its current value.
 
 use hakaru_wire::scsi::{
     BlockDescriptor, Cdb, CdbError, FieldPointer, ModePage, ModeSelect, ModeSelectList, Sense,
@@ -33,10 +33,10 @@ fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome
     }
 }
 
-/// PS, and what is left is page code and SPF.
+/// The PS bit. The remaining bits are page code and SPF.
 const PAGE_SAVEABLE: u8 = 0x80;
 
-/// The CDB, before its parameter list is there.
+/// Executes MODE SELECT before its parameter list arrives.
 pub(super) fn mode_select(lu: u8, request: ModeSelect) -> Outcome {
     let bit = if request.save_pages {
         0
@@ -54,7 +54,7 @@ pub(super) fn mode_select(lu: u8, request: ModeSelect) -> Outcome {
     Outcome::check(CdbError::InvalidField { byte: 1, bit }.sense())
 }
 
-/// The CDB with its parameter list. An LU whose cache is switched off empties it first.
+/// Executes MODE SELECT with its parameter list. An LU whose cache is switched off is flushed.
 fn select_pages(device: &mut Device<'_>, lu: u8, request: ModeSelect, list: &[u8]) -> Outcome {
     let Some(unit) = device.units.get_mut(lu) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
@@ -89,7 +89,7 @@ fn select_pages(device: &mut Device<'_>, lu: u8, request: ModeSelect, list: &[u8
     }
 }
 
-/// The pages of a list, checked.
+/// Parses and checks the pages of a list.
 fn select(unit: &LogicalUnit, ten: bool, list: &[u8]) -> Result<Vec<ModePage>, Sense> {
     let parsed =
         ModeSelectList::parse(list, ten).map_err(|_| Sense::PARAMETER_LIST_LENGTH_ERROR)?;
@@ -108,8 +108,8 @@ fn select(unit: &LogicalUnit, ten: bool, list: &[u8]) -> Result<Vec<ModePage>, S
     Ok(selected)
 }
 
-/// The LU cannot be formatted: its block length and size are what they are. 0 and all ones stand
-/// for the size as it is.
+/// Checks a block descriptor. The LU cannot be formatted, so block length and size must be the
+/// current ones. 0 and all ones stand for the current size.
 fn check_descriptor(unit: &LogicalUnit, descriptor: BlockDescriptor) -> Result<(), Sense> {
     let sized = [0, unit.blocks, u64::from(u32::MAX), u64::MAX].contains(&descriptor.blocks);
     if sized && descriptor.block_length == unit.block_bytes {
@@ -119,7 +119,7 @@ fn check_descriptor(unit: &LogicalUnit, descriptor: BlockDescriptor) -> Result<(
     }
 }
 
-/// A page that lies `at` bytes into the list.
+/// Checks a page that begins `at` bytes into the list.
 fn check_page(unit: &LogicalUnit, page: &[u8], at: usize) -> Result<(), Sense> {
     let wrong = |byte: usize| {
         Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
@@ -129,22 +129,22 @@ fn check_page(unit: &LogicalUnit, page: &[u8], at: usize) -> Result<(), Sense> {
         })
     };
     let bytes_of = |pages: Vec<ModePage>| {
-        let found = pages
+        let matching_page = pages
             .into_iter()
-            .find(|one| one.code() == page[0] & !PAGE_SAVEABLE);
-        found.map(|one| {
+            .find(|candidate| candidate.code() == page[0] & !PAGE_SAVEABLE);
+        matching_page.map(|candidate| {
             let mut bytes = Vec::new();
-            one.emit(&mut bytes);
+            candidate.emit(&mut bytes);
             bytes
         })
     };
-    let now = bytes_of(pages(unit.mode)).ok_or(wrong(0))?;
+    let current = bytes_of(pages(unit.mode)).ok_or(wrong(0))?;
     let changeable = bytes_of(changeable_pages(unit)).ok_or(wrong(0))?;
-    if now.len() != page.len() {
+    if current.len() != page.len() {
         return Err(wrong(1));
     }
     for byte in 2..page.len() {
-        if (page[byte] ^ now[byte]) & !changeable[byte] != 0 {
+        if (page[byte] ^ current[byte]) & !changeable[byte] != 0 {
             return Err(wrong(byte));
         }
     }

@@ -1,8 +1,8 @@
 //! REPORT SUPPORTED OPERATION CODES and REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS (SPC-4 sections
-//! 6.35 and 6.36): the table of commands.
+//! 6.35 and 6.36), which report the table of commands.
 //!
-//! A test holds the table to what [`hakaru_wire::scsi::Cdb`] reads. A command that an LU does not
-//! have is reported as not supported by that LU.
+//! A test checks that the table contains exactly the commands that [`hakaru_wire::scsi::Cdb`]
+//! parses. A command that an LU does not support is reported as not supported.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, ReportedCommands, Sense, SupportedTaskManagement, emit_all_commands,
@@ -52,27 +52,27 @@ pub(super) fn report_supported_opcodes(
             .iter()
             .filter(|row| row.availability.includes(unit))
     };
-    let one = |opcode: u8, action: Option<u16>| {
-        let found = rows().find(|row| row.opcode() == opcode && row.service_action == action);
-        emit_one_command(found.map(|row| row.supported()), timeouts)
+    let emit_one = |opcode: u8, action: Option<u16>| {
+        let row = rows().find(|row| row.opcode() == opcode && row.service_action == action);
+        emit_one_command(row.map(|row| row.supported()), timeouts)
     };
     let has_actions = |opcode: u8| {
-        let mut of_opcode = request.table.iter().filter(|row| row.opcode() == opcode);
-        of_opcode.next().map(|row| row.service_action.is_some())
+        let mut opcode_rows = request.table.iter().filter(|row| row.opcode() == opcode);
+        opcode_rows.next().map(|row| row.service_action.is_some())
     };
     let data = match commands {
         ReportedCommands::All => emit_all_commands(rows().map(|row| row.supported()), timeouts),
-        // SPC-4 table 200: with service actions the option asks for the wrong thing, and without
-        // them the next one does.
+        // SPC-4 table 200: this option is invalid for an operation code with service actions. The
+        // next option is invalid for one without.
         ReportedCommands::Opcode(opcode) if has_actions(opcode) == Some(true) => {
             return invalid_option();
         }
-        ReportedCommands::Opcode(opcode) => one(opcode, None),
+        ReportedCommands::Opcode(opcode) => emit_one(opcode, None),
         ReportedCommands::ServiceAction(opcode, _) if has_actions(opcode) == Some(false) => {
             return invalid_option();
         }
-        ReportedCommands::ServiceAction(opcode, action) => one(opcode, Some(action)),
-        ReportedCommands::Either(opcode, action) => one(
+        ReportedCommands::ServiceAction(opcode, action) => emit_one(opcode, Some(action)),
+        ReportedCommands::Either(opcode, action) => emit_one(
             opcode,
             has_actions(opcode).unwrap_or(false).then_some(action),
         ),

@@ -1,9 +1,8 @@
-//! REPORT TARGET PORT GROUPS, and what a port lets through in each asymmetric access state (SPC-4
-//! sections 5.15 and 6.37).
+//! REPORT TARGET PORT GROUPS, which reports the asymmetric access states of ports (SPC-4 sections
+//! 5.15 and 6.37).
 //!
-//! Each portal is a target port and a group of its own. The operator changes their states
-//! only ([`crate::Target::set_port_state`]): access is implicit (TPGS 01b), and there is no SET
-//! TARGET PORT GROUPS.
+//! Each portal is a target port and its own port group. Only the operator changes their states:
+//! access is implicit (TPGS 01b), and SET TARGET PORT GROUPS is not supported.
 
 use hakaru_wire::scsi::{Cdb, PortGroup, emit_port_groups};
 
@@ -50,7 +49,7 @@ pub(super) fn report_target_port_groups(
             ports: vec![number],
         });
     let groups: Vec<PortGroup> = groups.collect();
-    // A change takes effect at once: no transition time.
+    // A change takes effect at once, so the transition time is 0.
     let data = emit_port_groups(&groups, extended_header.then_some(0));
     device.answer(&data, allocation_length)
 }

@@ -9,7 +9,7 @@ use crate::context::Device;
 use crate::io::{Extent, IoOp};
 use crate::limits::{UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BLOCKS_MAX};
 use crate::outcome::Outcome;
-use crate::program::{Fill, Job, OtherLength, Program, Unmap};
+use crate::program::{Fill, Job, LengthMismatch, Program, Unmap};
 use crate::reservations::Need;
 
 /// The commands of this family.
@@ -44,7 +44,7 @@ fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome
     }
 }
 
-/// Descriptors of one answer to GET LBA STATUS.
+/// Maximum number of descriptors in an answer to GET LBA STATUS.
 const STATUS_DESCRIPTORS_MAX: usize = 1024;
 
 fn invalid(byte: u16, bit: u8) -> Sense {
@@ -62,7 +62,8 @@ pub(super) fn write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Out
     }
 }
 
-/// 0 blocks mean all up to the end, if that is not too much: WSNZ is 0.
+/// Plans WRITE SAME. 0 blocks mean all blocks up to the end of the LU (WSNZ is 0), which must not
+/// exceed MAXIMUM WRITE SAME LENGTH.
 fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Job, Sense> {
     let unit = ready(device, lu)?;
     check_protect(request.protect)?;
@@ -72,7 +73,7 @@ fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Jo
     if request.unmap && unit.description.thin.is_none() {
         return Err(invalid(1, 3));
     }
-    // NDOB means zeros.
+    // With NDOB the block consists of zeros.
     if request.no_data_out && !request.unmap && request.protect != 0 {
         return Err(invalid(1, 0));
     }
@@ -86,8 +87,8 @@ fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Jo
     } else {
         unit.block_bytes
     };
-    let whatever_is_sent = request.unmap && unit.description.unmap_any_data;
-    let fill = if request.no_data_out || whatever_is_sent {
+    let ignores_data = request.unmap && unit.description.unmap_any_data;
+    let fill = if request.no_data_out || ignores_data {
         let zeros = vec![0; unit.block_bytes as usize];
         Fill::with(extent, zeros, request.unmap)
     } else {
@@ -95,15 +96,12 @@ fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Jo
     };
     Ok(Job {
         data_out_bytes,
-        other_length: if data_out_bytes == 0 {
-            OtherLength::Ignore
+        length_mismatch: if data_out_bytes == 0 {
+            LengthMismatch::Ignore
         } else {
-            OtherLength::Refuse
+            LengthMismatch::Refuse
         },
-        ..Job::new(
-            lu,
-            Program::Fill(fill.past_cache(unit.writes_through(false))),
-        )
+        ..Job::new(lu, Program::Fill(fill.with_fua(unit.writes_through(false))))
     })
 }
 
@@ -124,7 +122,7 @@ pub(super) fn unmap(device: &Device<'_>, lu: u8, anchor: bool, length: u16) -> O
     }
 }
 
-/// The list is there. All of it is checked before any of it is done.
+/// Executes UNMAP with its parameter list. All ranges are checked before any of them is unmapped.
 pub(super) fn unmap_list(device: &Device<'_>, lu: u8, list: &[u8]) -> Outcome {
     match plan_unmap(device, lu, list) {
         Ok(ranges) if ranges.is_empty() => Outcome::GOOD,

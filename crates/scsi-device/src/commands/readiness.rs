@@ -43,7 +43,8 @@ fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// START is allowed to everyone, all else takes full access (SBC-3 table 13).
+/// Returns the access that the command needs. START needs none, and every other request needs full
+/// access (SBC-3 table 13).
 fn start_stop_need(cdb: &Cdb) -> Need {
     match cdb {
         Cdb::StartStopUnit(StartStopUnit {
@@ -68,8 +69,8 @@ fn not_ready(device: &Device<'_>, lu: u8) -> Option<Sense> {
 }
 
 /// Stops or starts the LU, or ejects or loads its medium, for every initiator. A stop flushes
-/// unless NO_FLUSH. There is but one power condition, active: whichever is asked for, the LU stays
-/// in it, and START and LOEJ are not looked at (SBC-3 section 5.25).
+/// unless NO_FLUSH. The only power condition is active. If the request names a power condition, the
+/// LU stays active, and START and LOEJ are ignored (SBC-3 section 5.25).
 pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartStopUnit) -> Outcome {
     const START_VALID: u8 = 0;
     if request.power_condition != START_VALID {
@@ -88,8 +89,8 @@ pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartSto
     if request.load_eject {
         return medium::load_or_eject(device, lu, request.start);
     }
-    // A drive with a removable medium starts again by itself when the medium is wanted, so that it
-    // is ready as long as one is in.
+    // A drive with a removable medium starts by itself when the medium is accessed, so it is ready
+    // while a medium is loaded.
     unit.stopped = !request.start && !unit.description.removable;
     if !request.start && unit.description.write_cache && !request.no_flush {
         Outcome::Flush { lu }
@@ -98,8 +99,9 @@ pub(super) fn start_stop_unit(device: &mut Device<'_>, lu: u8, request: StartSto
     }
 }
 
-/// Sense data as parameter data: a unit attention condition, which ends with it, or that the LU is
-/// stopped, or nothing. (The sense data of a command that failed went with its status.)
+/// Executes REQUEST SENSE. It returns and ends a unit attention condition, or returns the reason
+/// why the LU is not ready, or NO SENSE. (The sense data of a failed command was sent with its
+/// status.)
 pub(super) fn request_sense(
     device: &mut Device<'_>,
     lu: u8,

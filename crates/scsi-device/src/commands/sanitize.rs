@@ -1,11 +1,12 @@
 //! SANITIZE, and the state of an LU during the operation (SBC-3 sections 4.11 and 5.24).
 //!
-//! The operation belongs to the LU: it goes on when its command is aborted, when sessions end and
-//! over resets. It does not go on when the array is stopped: then the LU is as far as it got.
+//! The operation belongs to the LU. It continues when its command is aborted, when sessions end and
+//! across resets. It does not continue when the array is stopped; the LU then stays partly
+//! sanitized.
 //!
-//! OVERWRITE writes; BLOCK ERASE and CRYPTOGRAPHIC ERASE give every block back, or where blocks
-//! cannot be given back, write zeros. There is no key that could be thrown away; what CRYPTOGRAPHIC
-//! ERASE promises, that nothing written before can be read, holds.
+//! OVERWRITE writes a pattern. BLOCK ERASE and CRYPTOGRAPHIC ERASE deallocate every block, or write
+//! zeros if the LU is not thin. There is no key that CRYPTOGRAPHIC ERASE could destroy, but its
+//! guarantee holds: data written before cannot be read.
 
 use hakaru_wire::scsi::{Cdb, FieldPointer, Sanitize, SanitizeAction, Sense};
 
@@ -62,7 +63,7 @@ fn plan(device: &mut Device<'_>, lu: u8, request: Sanitize) -> Result<Outcome, S
     unit.writable()?;
     let length_bytes = u32::from(request.parameter_list_length);
     if request.action == SanitizeAction::Overwrite {
-        // A header and a pattern of 1 byte to a block.
+        // A header of 4 bytes, and a pattern of 1 byte to one block.
         return if (5..=unit.block_bytes + 4).contains(&length_bytes) {
             Ok(Outcome::Parameters { lu, length_bytes })
         } else {
@@ -72,25 +73,29 @@ fn plan(device: &mut Device<'_>, lu: u8, request: Sanitize) -> Result<Outcome, S
     if length_bytes != 0 {
         return Err(Sense::INVALID_FIELD_IN_CDB);
     }
-    let whole = whole(unit);
+    let lu_extent = lu_extent(unit);
     let program = if unit.description.thin.is_some() {
-        Program::Unmap(Unmap::new(vec![whole]))
+        Program::Unmap(Unmap::new(vec![lu_extent]))
     } else {
-        Program::Fill(Fill::with(whole, vec![0; unit.block_bytes as usize], false))
+        Program::Fill(Fill::with(
+            lu_extent,
+            vec![0; unit.block_bytes as usize],
+            false,
+        ))
     };
-    Ok(begin(lu, whole, program, request.immediate))
+    Ok(begin(lu, lu_extent, program, request.immediate))
 }
 
-fn whole(unit: &LogicalUnit) -> Extent {
+fn lu_extent(unit: &LogicalUnit) -> Extent {
     Extent {
         offset_bytes: 0,
         length_bytes: unit.blocks * u64::from(unit.block_bytes),
     }
 }
 
-fn begin(lu: u8, whole: Extent, program: Program, immediate: bool) -> Outcome {
+fn begin(lu: u8, lu_extent: Extent, program: Program, immediate: bool) -> Outcome {
     let job = Job {
-        exclusive: Some(whole),
+        exclusive: Some(lu_extent),
         ..Job::new(lu, program)
     };
     Outcome::Operation {
@@ -99,7 +104,8 @@ fn begin(lu: u8, whole: Extent, program: Program, immediate: bool) -> Outcome {
     }
 }
 
-/// The parameter list of an overwrite is there: how often, and with what (SBC-3 table 97).
+/// Executes OVERWRITE with its parameter list, which contains the number of passes and the pattern
+/// (SBC-3 table 97).
 pub(super) fn overwrite(device: &Device<'_>, lu: u8, request: Sanitize, list: &[u8]) -> Outcome {
     let unit = match ready(device, lu) {
         Ok(unit) if unit.operation.is_none() => unit,
@@ -121,7 +127,7 @@ pub(super) fn overwrite(device: &Device<'_>, lu: u8, request: Sanitize, list: &[
     if passes == 0 {
         return wrong(0, Some(4));
     }
-    // TEST: what SANITIZE may be tried with is the vendor's; we have nothing.
+    // TEST selects vendor-specific tests, and there are none.
     if flags >> 5 & 3 != 0 {
         return wrong(0, Some(6));
     }
@@ -136,9 +142,9 @@ pub(super) fn overwrite(device: &Device<'_>, lu: u8, request: Sanitize, list: &[
         .take(unit.block_bytes as usize)
         .collect();
     let invert = flags & 0x80 != 0;
-    let whole = whole(unit);
-    let fill = Fill::with(whole, block, false)
+    let lu_extent = lu_extent(unit);
+    let fill = Fill::with(lu_extent, block, false)
         .repeated(passes, invert)
-        .past_cache(unit.description.write_cache);
-    begin(lu, whole, Program::Fill(fill), request.immediate)
+        .with_fua(unit.description.write_cache);
+    begin(lu, lu_extent, Program::Fill(fill), request.immediate)
 }

@@ -1,4 +1,4 @@
-//! The table of commands holds together.
+//! Consistency of the table of commands.
 
 use hakaru_wire::scsi::CdbError;
 
@@ -17,7 +17,7 @@ fn known(opcode: u8, action: u8) -> bool {
 }
 
 #[test]
-fn every_command_that_is_parsed_has_a_row_and_every_row_is_parsed() {
+fn every_parsed_command_has_a_row_and_every_row_is_parsed() {
     for opcode in 0..=u8::MAX {
         let rows: Vec<_> = TABLE.iter().filter(|row| row.opcode() == opcode).collect();
         if rows.is_empty() {
@@ -41,7 +41,11 @@ fn every_command_that_is_parsed_has_a_row_and_every_row_is_parsed() {
 #[test]
 fn the_table_ascends_and_its_usage_data_is_as_long_as_the_cdb() {
     for pair in TABLE.windows(2) {
-        assert!(place(pair[0]) < place(pair[1]), "{:#04x}", pair[1].opcode());
+        assert!(
+            sort_key(pair[0]) < sort_key(pair[1]),
+            "{:#04x}",
+            pair[1].opcode()
+        );
     }
     for row in TABLE {
         let length = [6, 10, 10, 0, 16, 12][usize::from(row.opcode() >> 5)];
@@ -49,7 +53,7 @@ fn the_table_ascends_and_its_usage_data_is_as_long_as_the_cdb() {
     }
 }
 
-/// Carries out a CDB of zeros with this operation code and service action on an LU that has every
+/// Executes a CDB of zeros with this operation code and service action on an LU that supports every
 /// command.
 fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
     let mut server = DeviceServer::new(
@@ -87,11 +91,11 @@ fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
 struct CdbParsed(bool);
 
 #[test]
-fn every_row_is_carried_out_by_its_family_and_moves_data_only_in_its_direction() {
-    let mut carried_out = 0;
+fn every_row_is_executed_by_its_family_and_moves_data_only_in_its_direction() {
+    let mut executed = 0;
     for row in TABLE {
         let (outcome, CdbParsed(parsed)) = outcome(row);
-        carried_out += usize::from(parsed);
+        executed += usize::from(parsed);
         let fits = match outcome {
             Outcome::Read { .. } | Outcome::Data => row.direction == Direction::In,
             Outcome::Write { .. } | Outcome::Parameters { .. } => row.direction == Direction::Out,
@@ -101,5 +105,5 @@ fn every_row_is_carried_out_by_its_family_and_moves_data_only_in_its_direction()
         };
         assert!(fits, "{:#04x} {:?}", row.opcode(), row.service_action);
     }
-    assert!(carried_out > COMMANDS / 2, "{carried_out}");
+    assert!(executed > COMMANDS / 2, "{executed}");
 }

@@ -1,12 +1,12 @@
-//! Programs that look at what is on the medium before they end well: VERIFY, WRITE AND VERIFY,
-//! COMPARE AND WRITE, ORWRITE (SBC-3 sections 5.2, 5.20, 5.37 and 5.47).
+//! Programs that examine the contents of the medium: VERIFY, WRITE AND VERIFY, COMPARE AND WRITE,
+//! ORWRITE (SBC-3 sections 5.2, 5.20, 5.37 and 5.47).
 
 use hakaru_wire::scsi::{ByteCheck, Sense};
 
-use super::{Answer, CHUNK_BYTES, Step, Workplace, read, take_front};
+use super::{Answer, CHUNK_BYTES, Step, StepContext, read, take_front};
 use crate::io::{Extent, IoOp};
 
-/// Reads a range, and compares it.
+/// Reads a range and compares it.
 #[derive(Debug)]
 pub struct Compare {
     /// Bytes left to read.
@@ -20,7 +20,7 @@ pub struct Compare {
 }
 
 impl Compare {
-    /// VERIFY of `range`; PRE-FETCH is one of [`ByteCheck::Medium`].
+    /// Creates the program of VERIFY of `range`, or of PRE-FETCH with [`ByteCheck::Medium`].
     pub fn new(range: Extent, block_bytes: u32, check: ByteCheck) -> Self {
         Self {
             rest: range,
@@ -31,7 +31,7 @@ impl Compare {
         }
     }
 
-    /// WRITE AND VERIFY.
+    /// Creates the program of WRITE AND VERIFY.
     pub fn after_write(range: Extent, block_bytes: u32, check: ByteCheck) -> Self {
         Self {
             write_first: true,
@@ -39,69 +39,70 @@ impl Compare {
         }
     }
 
-    /// Bytes to read, at the beginning.
+    /// Returns the bytes to read, before the first step.
     pub(super) fn total_bytes(&self) -> u64 {
         self.rest.length_bytes
     }
 
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         match answer {
             Answer::Begin if self.write_first => {
-                // Of data that ends early only whole blocks are written, and verified.
+                // If the data ends early, only its whole blocks are written and verified.
                 let block = self.block_bytes as usize;
-                at.data.truncate(at.data.len() / block * block);
-                self.rest.length_bytes = self.rest.length_bytes.min(at.data.len() as u64);
-                if at.data.is_empty() {
+                context.data.truncate(context.data.len() / block * block);
+                self.rest.length_bytes = self.rest.length_bytes.min(context.data.len() as u64);
+                if context.data.is_empty() {
                     return Step::GOOD;
                 }
                 let op = IoOp::Write {
                     offset_bytes: self.begin,
-                    data: core::mem::take(at.data),
+                    data: core::mem::take(context.data),
                     fua: true,
                 };
-                return Step::Ask(at.lu, op);
+                return Step::Access(context.lu, op);
             }
-            Answer::Written(data) => *at.data = data,
+            Answer::Written(data) => *context.data = data,
             Answer::Read(data) => {
                 let length = data.len() as u64;
-                let difference = self.difference(at.data, self.rest.offset_bytes - length, &data);
-                at.buffers.give(data);
-                if let Some(place) = difference {
-                    let lba = place / u64::from(self.block_bytes);
+                let difference =
+                    self.difference(context.data, self.rest.offset_bytes - length, &data);
+                context.buffers.give(data);
+                if let Some(offset) = difference {
+                    let lba = offset / u64::from(self.block_bytes);
                     return Step::check(Sense::MISCOMPARE_DURING_VERIFY.with_information(lba));
                 }
             }
             _ => {}
         }
         match take_front(&mut self.rest, CHUNK_BYTES) {
-            Some(part) => Step::Ask(at.lu, read(part)),
+            Some(part) => Step::Access(context.lu, read(part)),
             None => Step::GOOD,
         }
     }
 
-    /// The first byte of `found`, which lies at `offset` of the LU, that is not as it should be:
-    /// its place in the LU.
-    fn difference(&self, data: &[u8], offset: u64, found: &[u8]) -> Option<u64> {
-        let same = match self.check {
+    /// Returns the offset in the LU of the first byte of `read_data` that differs. `read_data` was
+    /// read at `offset` of the LU.
+    fn difference(&self, data: &[u8], offset: u64, read_data: &[u8]) -> Option<u64> {
+        let position = match self.check {
             ByteCheck::Medium => None,
             ByteCheck::Whole => {
                 let expected = &data[(offset - self.begin) as usize..];
-                first_difference(expected, found)
+                first_difference(expected, read_data)
             }
-            ByteCheck::OneBlock => found
+            ByteCheck::OneBlock => read_data
                 .chunks(self.block_bytes as usize)
                 .position(|block| block != data)
                 .map(|block| block * self.block_bytes as usize),
         };
-        same.map(|place| offset + place as u64)
+        position.map(|position| offset + position as u64)
     }
 }
 
-fn first_difference(expected: &[u8], found: &[u8]) -> Option<usize> {
-    expected.iter().zip(found).position(|(a, b)| a != b)
+fn first_difference(expected: &[u8], read_data: &[u8]) -> Option<usize> {
+    expected.iter().zip(read_data).position(|(a, b)| a != b)
 }
 
-/// Writes the second half of the initiator's data if the first is what is there.
+/// Writes the second half of the initiator's data if the first half equals the range.
 #[derive(Debug)]
 pub struct CompareAndWrite {
     range: Extent,
@@ -109,34 +110,34 @@ pub struct CompareAndWrite {
 }
 
 impl CompareAndWrite {
-    /// The first half is compared with `range`.
+    /// Creates the program, which compares the first half with `range`.
     pub fn new(range: Extent, fua: bool) -> Self {
         Self { range, fua }
     }
 
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         match answer {
             Answer::Begin if self.range.length_bytes == 0 => Step::GOOD,
-            Answer::Begin => Step::Ask(at.lu, read(self.range)),
-            Answer::Read(found) => {
-                let half = found.len();
-                let difference = first_difference(&at.data[..half], &found);
-                at.buffers.give(found);
+            Answer::Begin => Step::Access(context.lu, read(self.range)),
+            Answer::Read(read_data) => {
+                let half = read_data.len();
+                let difference = first_difference(&context.data[..half], &read_data);
+                context.buffers.give(read_data);
                 if let Some(offset) = difference {
-                    // INFORMATION is a place in the Data-Out Buffer (SBC-3 section 5.2).
+                    // INFORMATION is an offset in the Data-Out Buffer (SBC-3 section 5.2).
                     let sense = Sense::MISCOMPARE_DURING_VERIFY.with_information(offset as u64);
                     return Step::check(sense);
                 }
-                at.data.drain(..half);
+                context.data.drain(..half);
                 let op = IoOp::Write {
                     offset_bytes: self.range.offset_bytes,
-                    data: core::mem::take(at.data),
+                    data: core::mem::take(context.data),
                     fua: self.fua,
                 };
-                Step::Ask(at.lu, op)
+                Step::Access(context.lu, op)
             }
             Answer::Written(data) => {
-                at.buffers.give(data);
+                context.buffers.give(data);
                 Step::GOOD
             }
             _ => Step::GOOD,
@@ -144,18 +145,18 @@ impl CompareAndWrite {
     }
 }
 
-/// ORs the initiator's data into what is there.
+/// ORs the initiator's data into a range.
 #[derive(Debug)]
 pub struct OrWrite {
     rest: Extent,
-    /// The part that is under way.
+    /// The part that is being read or written.
     part: Extent,
     begin: u64,
     fua: bool,
 }
 
 impl OrWrite {
-    /// ORs the data of the initiator, which is as long as `range`, into the range.
+    /// Creates the program. The initiator's data is as long as `range`.
     pub fn new(range: Extent, fua: bool) -> Self {
         Self {
             rest: range,
@@ -165,30 +166,30 @@ impl OrWrite {
         }
     }
 
-    /// Bytes to change, at the beginning.
+    /// Returns the bytes to change, before the first step.
     pub(super) fn total_bytes(&self) -> u64 {
         self.rest.length_bytes
     }
 
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         match answer {
-            Answer::Read(mut found) => {
-                let mask = &at.data[(self.part.offset_bytes - self.begin) as usize..];
-                found.iter_mut().zip(mask).for_each(|(a, b)| *a |= b);
+            Answer::Read(mut read_data) => {
+                let mask = &context.data[(self.part.offset_bytes - self.begin) as usize..];
+                read_data.iter_mut().zip(mask).for_each(|(a, b)| *a |= b);
                 let op = IoOp::Write {
                     offset_bytes: self.part.offset_bytes,
-                    data: found,
+                    data: read_data,
                     fua: self.fua,
                 };
-                return Step::Ask(at.lu, op);
+                return Step::Access(context.lu, op);
             }
-            Answer::Written(data) => at.buffers.give(data),
+            Answer::Written(data) => context.buffers.give(data),
             _ => {}
         }
         match take_front(&mut self.rest, CHUNK_BYTES) {
             Some(part) => {
                 self.part = part;
-                Step::Ask(at.lu, read(part))
+                Step::Access(context.lu, read(part))
             }
             None => Step::GOOD,
         }

@@ -1,10 +1,10 @@
-//! EXTENDED COPY: segments from one LU to another (or itself), chunk by chunk, in the order of the
-//! list (SPC-4 section 6.3).
+//! EXTENDED COPY: copies segments from one LU to another (or the same LU), in chunks, in the order
+//! of the list (SPC-4 section 6.3).
 
-use super::{Answer, CHUNK_BYTES, Step, Workplace, read, take_front};
+use super::{Answer, CHUNK_BYTES, Step, StepContext, read, take_front};
 use crate::io::{Extent, IoOp};
 
-/// A segment with its places found.
+/// A segment whose LUs and ranges are resolved.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub from_lu: u8,
@@ -17,30 +17,30 @@ pub struct Segment {
 #[derive(Debug)]
 pub struct Copy {
     segments: Vec<Segment>,
-    /// The segment under way.
-    at: usize,
+    /// Index of the segment that is being copied.
+    segment_index: usize,
     bytes: u64,
-    /// Kept under this number once it has ended.
+    /// List identifier with which the result is kept, if it is kept.
     pub list: Option<u8>,
 }
 
 impl Copy {
-    /// `list`: under which number its result is kept.
+    /// Creates the program. `list` is the list identifier with which its result is kept.
     pub fn new(segments: Vec<Segment>, list: Option<u8>) -> Self {
         Self {
             segments,
-            at: 0,
+            segment_index: 0,
             bytes: 0,
             list,
         }
     }
 
-    /// Segments and bytes that are copied.
+    /// Returns the numbers of segments and bytes copied.
     pub fn done(&self) -> (u16, u64) {
-        (self.at as u16, self.bytes)
+        (self.segment_index as u16, self.bytes)
     }
 
-    /// Bytes to copy, at the beginning.
+    /// Returns the bytes to copy, before the first step.
     pub(super) fn total_bytes(&self) -> u64 {
         self.segments
             .iter()
@@ -48,30 +48,30 @@ impl Copy {
             .sum()
     }
 
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         match answer {
             Answer::Read(data) => {
-                let segment = &mut self.segments[self.at];
+                let segment = &mut self.segments[self.segment_index];
                 let op = IoOp::Write {
                     offset_bytes: segment.to_offset_bytes,
                     data,
                     fua: false,
                 };
                 let to = segment.to_lu;
-                return Step::Ask(to, op);
+                return Step::Access(to, op);
             }
             Answer::Written(data) => {
                 self.bytes += data.len() as u64;
-                self.segments[self.at].to_offset_bytes += data.len() as u64;
-                at.buffers.give(data);
+                self.segments[self.segment_index].to_offset_bytes += data.len() as u64;
+                context.buffers.give(data);
             }
             _ => {}
         }
-        while let Some(segment) = self.segments.get_mut(self.at) {
+        while let Some(segment) = self.segments.get_mut(self.segment_index) {
             if let Some(part) = take_front(&mut segment.from, CHUNK_BYTES) {
-                return Step::Ask(segment.from_lu, read(part));
+                return Step::Access(segment.from_lu, read(part));
             }
-            self.at += 1;
+            self.segment_index += 1;
         }
         Step::GOOD
     }

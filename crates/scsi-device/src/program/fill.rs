@@ -1,25 +1,25 @@
-//! A range filled with one block: WRITE SAME, and the overwrite of SANITIZE.
+//! Fills a range with one block: WRITE SAME, and the overwrite of SANITIZE.
 
-use super::{Answer, Step, Workplace, take_front};
+use super::{Answer, Step, StepContext, take_front};
 use crate::io::{Extent, IoOp};
 
 /// Maximum bytes written per access, so that accesses of other commands run between.
 const FILL_BYTES: u64 = 1 << 20;
 
-/// Maximum bytes unmapped per access: an update of metadata, not a write of each block.
-const GIVE_BACK_BYTES: u64 = 1 << 30;
+/// Maximum bytes unmapped per access, which updates metadata rather than writing each block.
+const UNMAP_BYTES: u64 = 1 << 30;
 
 /// Fills a range.
 #[derive(Debug)]
 pub struct Fill {
     whole: Extent,
     rest: Extent,
-    /// The block; `None`: the one that the initiator sends.
+    /// The block. `None`: the block that the initiator sends.
     block: Option<Vec<u8>>,
-    /// Passes over the range that are left, this one among them.
+    /// Remaining passes over the range, including the current one.
     passes: u32,
-    passes_in_all: u32,
-    /// The block is inverted for every other pass, so that the last one has it as it is.
+    passes_total: u32,
+    /// The block is inverted for every other pass, such that the last pass writes it unchanged.
     invert: bool,
     unmap: bool,
     fua: bool,
@@ -33,7 +33,7 @@ impl Fill {
             rest: range,
             block: None,
             passes: 1,
-            passes_in_all: 1,
+            passes_total: 1,
             invert: false,
             unmap,
             fua: false,
@@ -49,23 +49,23 @@ impl Fill {
     }
 
     /// Sets FUA, for a fill that bypasses the cache.
-    pub fn past_cache(mut self, fua: bool) -> Self {
+    pub fn with_fua(mut self, fua: bool) -> Self {
         self.fua = fua;
         self
     }
 
     /// Fills the range several times, with every other pass inverted if `invert` is set.
     pub fn repeated(mut self, passes: u32, invert: bool) -> Self {
-        (self.passes, self.passes_in_all, self.invert) = (passes, passes, invert);
+        (self.passes, self.passes_total, self.invert) = (passes, passes, invert);
         self
     }
 
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         if let Answer::Begin = answer {
             let block = self.block.take();
-            let block = block.unwrap_or_else(|| core::mem::take(at.data));
-            // Every other pass before the last: the first is inverted if the number of passes is
-            // even.
+            let block = block.unwrap_or_else(|| core::mem::take(context.data));
+            // Every other pass before the last is inverted, so the first is inverted if the number
+            // of passes is even.
             let begin_inverted = self.invert && self.passes.is_multiple_of(2);
             self.block = Some(if begin_inverted {
                 inverted(&block)
@@ -82,12 +82,12 @@ impl Fill {
         }
         let block = self.block.as_deref().unwrap_or_default();
         let zeros = block.iter().all(|byte| *byte == 0);
-        let most = if self.unmap && zeros {
-            GIVE_BACK_BYTES
+        let length_max = if self.unmap && zeros {
+            UNMAP_BYTES
         } else {
             FILL_BYTES
         };
-        match take_front(&mut self.rest, most) {
+        match take_front(&mut self.rest, length_max) {
             Some(range) => {
                 let op = IoOp::WriteSame {
                     range,
@@ -95,20 +95,20 @@ impl Fill {
                     unmap: self.unmap && zeros,
                     fua: self.fua,
                 };
-                Step::Ask(at.lu, op)
+                Step::Access(context.lu, op)
             }
             None => Step::GOOD,
         }
     }
 
-    /// Returns the bytes done, and the bytes of all passes.
+    /// Returns the bytes filled so far and the bytes of all passes.
     pub(super) fn progress(&self) -> (u64, u64) {
         let pass = self.whole.length_bytes;
-        let before = u64::from(self.passes_in_all - self.passes);
+        let before = u64::from(self.passes_total - self.passes);
         let done = before
             .saturating_mul(pass)
             .saturating_add(pass - self.rest.length_bytes);
-        (done, pass.saturating_mul(self.passes_in_all.into()))
+        (done, pass.saturating_mul(self.passes_total.into()))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Commands that take several accesses: small programs. A program gets the answer to its last
-//! access and returns the next one.
+//! Programs of commands with several accesses. A program receives the answer to its last access and
+//! returns the next one.
 //!
-//! A program is independent of sessions, PDUs and other commands. The transport runs it: collects the
-//! initiator's data, keeps other writes out of its range, passes its accesses to the storage, and
-//! ends the task.
+//! A program is independent of sessions, PDUs and other commands. The transport runs it: the
+//! transport collects the initiator's data, keeps other writes out of the program's range, passes
+//! its accesses to the storage, and ends the task.
 
 mod compare;
 mod copy;
@@ -22,58 +22,60 @@ use crate::buffers::Buffers;
 use crate::io::{Extent, IoOp};
 use crate::verdict::Verdict;
 
-/// Bytes that a program reads at a time, at most. Several commands of a session may read
-/// at once, and other initiators' accesses pass between.
+/// Maximum bytes of one access of a program. Several commands of a session may read at once, and
+/// accesses of other initiators are executed in between.
 pub const CHUNK_BYTES: u64 = 256 << 10;
 
-/// A program with what its command needs besides.
+/// A program and the requirements of its command.
 #[derive(Debug)]
 pub struct Job {
     /// LU of the command.
     pub lu: u8,
     /// Bytes that the initiator sends first.
     pub data_out_bytes: u32,
-    /// The consequence if the initiator says it will send another number of bytes.
-    pub other_length: OtherLength,
-    /// Bytes it reads at a time at most: held against the session's limit while it runs.
+    /// The consequence if the initiator announces another number of bytes.
+    pub length_mismatch: LengthMismatch,
+    /// Maximum bytes that the program reads at a time. They count towards the session's limit while
+    /// it runs.
     pub reads_bytes: u32,
-    /// Its accesses take turns with those of other long commands ([`crate::Background`]).
+    /// Whether its accesses take turns with those of other long commands ([`crate::Background`]).
     pub long: bool,
-    /// Nothing else may write here from its first access to its last.
+    /// Range that no other command may write from the first access of the program to its last.
     pub exclusive: Option<Extent>,
     /// The accesses.
     pub program: Program,
-    /// The LU that its access under way is to.
+    /// LU of the access in flight.
     pub accessing: Option<u8>,
-    /// Bytes that its access under way reads.
+    /// Bytes that the access in flight reads.
     pub reading_bytes: u32,
-    /// The range that its access under way writes, if it writes.
+    /// LU and range that the access in flight writes, if it writes.
     pub writing: Option<(u8, Extent)>,
     /// An access that waits until another program releases its range.
     pub pending: Option<(u8, IoOp)>,
-    /// Work of its access under way, as [`crate::Background`] counts it; 0 if that is not in the
-    /// background.
+    /// Work of the access in flight, as [`crate::Background`] counts it; 0 if the access is not in
+    /// the background.
     pub background_bytes: u64,
 }
 
-/// The consequence for a command whose EXPECTED DATA TRANSFER LENGTH is not what it takes.
+/// The consequence for a command whose EXPECTED DATA TRANSFER LENGTH differs from the data that it
+/// takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherLength {
+pub enum LengthMismatch {
     /// The length is ignored, because the command takes no data.
     Ignore,
     /// The command is refused.
     Refuse,
-    /// Whole blocks that are sent are used, as by WRITE; excess data is ignored.
+    /// The whole blocks that are sent are used, as by WRITE. Excess data is ignored.
     Cut,
 }
 
 impl Job {
-    /// A program that takes no data, reads none and needs no range for itself.
+    /// Creates the job of a program that takes no data, reads none and needs no exclusive range.
     pub fn new(lu: u8, program: Program) -> Self {
         Self {
             lu,
             data_out_bytes: 0,
-            other_length: OtherLength::Ignore,
+            length_mismatch: LengthMismatch::Ignore,
             reads_bytes: 0,
             long: program.total_bytes() > SHORT_BYTES,
             exclusive: None,
@@ -102,11 +104,11 @@ pub enum Program {
     Unmap(Unmap),
     /// GET LBA STATUS.
     Status {
-        /// Length of a block.
+        /// Length of a block, bytes.
         block_bytes: u32,
-        /// Bytes that the answer may have.
+        /// Maximum length of the answer, bytes.
         allocation_length: u32,
-        /// The question; `None` once it is asked.
+        /// The access; `None` once it is requested.
         op: Option<IoOp>,
     },
     /// EXTENDED COPY.
@@ -116,41 +118,41 @@ pub enum Program {
 /// The answer to the last access of a program.
 #[derive(Debug)]
 pub enum Answer {
-    /// There was none: the initiator's data is complete, and the program begins.
+    /// No access precedes: the initiator's data is complete, and the program begins.
     Begin,
-    /// The data that it requested.
+    /// The data of a read.
     Read(Vec<u8>),
-    /// The requested write is done; its buffer.
+    /// The buffer of a write that has ended.
     Written(Vec<u8>),
-    /// Another access is done.
+    /// Another access has ended.
     Done,
-    /// Ranges, and whether they are provisioned.
+    /// Extents, each with whether it occupies space.
     Provisioned(Vec<(Extent, bool)>),
 }
 
 /// The next step of a program.
 #[derive(Debug)]
 pub enum Step {
-    /// An access.
-    Ask(u8, IoOp),
-    /// The end.
+    /// An access to an LU.
+    Access(u8, IoOp),
+    /// The end of the program.
     End(Verdict),
-    /// The end, with parameter data.
+    /// The end of the program, with parameter data.
     Data(Vec<u8>),
 }
 
 impl Step {
-    /// The end, with GOOD.
+    /// The end of the program with GOOD.
     pub const GOOD: Step = Step::End(Verdict::Status(Status::GOOD));
 
-    /// The end, with CHECK CONDITION.
+    /// Returns the end of the program with CHECK CONDITION.
     pub fn check(sense: Sense) -> Step {
         Step::End(Verdict::Check(sense))
     }
 }
 
 /// Data and buffers of a program.
-pub struct Workplace<'a> {
+pub struct StepContext<'a> {
     /// LU of the command.
     pub lu: u8,
     /// The initiator's data.
@@ -160,20 +162,20 @@ pub struct Workplace<'a> {
 }
 
 impl Program {
-    /// The step after `answer`.
-    pub fn step(&mut self, at: &mut Workplace<'_>, answer: Answer) -> Step {
+    /// Returns the step that follows `answer`.
+    pub fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
         match self {
-            Program::Compare(program) => program.step(at, answer),
-            Program::CompareAndWrite(program) => program.step(at, answer),
-            Program::OrWrite(program) => program.step(at, answer),
-            Program::Fill(program) => program.step(at, answer),
-            Program::Unmap(program) => program.step(at, answer),
+            Program::Compare(program) => program.step(context, answer),
+            Program::CompareAndWrite(program) => program.step(context, answer),
+            Program::OrWrite(program) => program.step(context, answer),
+            Program::Fill(program) => program.step(context, answer),
+            Program::Unmap(program) => program.step(context, answer),
             Program::Status {
                 block_bytes,
                 allocation_length,
                 op,
             } => match (op.take(), answer) {
-                (Some(op), _) => Step::Ask(at.lu, op),
+                (Some(op), _) => Step::Access(context.lu, op),
                 (None, Answer::Provisioned(extents)) => {
                     let mut data = lba_status(*block_bytes, &extents);
                     data.truncate(*allocation_length as usize);
@@ -181,11 +183,11 @@ impl Program {
                 }
                 _ => Step::check(Sense::INTERNAL_TARGET_FAILURE),
             },
-            Program::Copy(program) => program.step(at, answer),
+            Program::Copy(program) => program.step(context, answer),
         }
     }
 
-    /// Bytes that it moves, fills or gives back in all.
+    /// Returns the bytes that the program moves, fills or deallocates in total.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         match self {
@@ -194,13 +196,13 @@ impl Program {
             Program::OrWrite(program) => program.total_bytes(),
             Program::Fill(program) => program.progress().1,
             Program::Unmap(program) => program.progress().1,
-            // The storage looks for the blocks in the whole LU.
+            // The storage may have to search the entire LU.
             Program::Status { .. } => u64::MAX,
             Program::Copy(program) => program.total_bytes(),
         }
     }
 
-    /// Progress, of 65 536 (PROGRESS INDICATION).
+    /// Returns the progress in units of 1/65 536 (PROGRESS INDICATION).
     pub fn progress(&self) -> u16 {
         let (done, total) = match self {
             Program::Fill(program) => program.progress(),
@@ -211,8 +213,8 @@ impl Program {
     }
 }
 
-/// The answer to GET LBA STATUS. An extent longer than a descriptor can say ends the list: what
-/// follows has the same status.
+/// Returns the parameter data of GET LBA STATUS. An extent that is too long for a descriptor ends
+/// the list, because the blocks that follow have the same status.
 fn lba_status(block_bytes: u32, extents: &[(Extent, bool)]) -> Vec<u8> {
     let mut descriptors = Vec::with_capacity(extents.len());
     for (extent, mapped) in extents {
@@ -236,21 +238,22 @@ fn lba_status(block_bytes: u32, extents: &[(Extent, bool)]) -> Vec<u8> {
     hakaru_wire::scsi::emit_lba_status(&descriptors)
 }
 
-/// The next part of a range: at most `most` bytes of it, taken off its front.
-fn take_front(range: &mut Extent, most: u64) -> Option<Extent> {
+/// Removes and returns the first part of a range, at most `length_max` bytes. Returns `None` if the
+/// range is empty.
+fn take_front(range: &mut Extent, length_max: u64) -> Option<Extent> {
     if range.length_bytes == 0 {
         return None;
     }
     let part = Extent {
         offset_bytes: range.offset_bytes,
-        length_bytes: range.length_bytes.min(most),
+        length_bytes: range.length_bytes.min(length_max),
     };
     range.offset_bytes += part.length_bytes;
     range.length_bytes -= part.length_bytes;
     Some(part)
 }
 
-/// A read of a part, which [`CHUNK_BYTES`] bounds.
+/// Returns a read of a part of at most [`CHUNK_BYTES`].
 fn read(part: Extent) -> IoOp {
     IoOp::Read {
         offset_bytes: part.offset_bytes,

@@ -1,12 +1,12 @@
-//! Ranges given back: UNMAP, and the erase of SANITIZE.
+//! Deallocates ranges: UNMAP, and the erase of SANITIZE.
 
-use super::{Answer, Step, Workplace, take_front};
+use super::{Answer, Step, StepContext, take_front};
 use crate::io::{Extent, IoOp};
 
 /// Maximum bytes unmapped per access.
 const CHUNK_BYTES: u64 = 1 << 30;
 
-/// Gives ranges back.
+/// Deallocates ranges.
 #[derive(Debug)]
 pub struct Unmap {
     ranges: Vec<Extent>,
@@ -15,7 +15,7 @@ pub struct Unmap {
 }
 
 impl Unmap {
-    /// Ranges of at least one block, in the order that they are given.
+    /// Creates the program for ranges of at least one block, which it deallocates in order.
     pub fn new(ranges: Vec<Extent>) -> Self {
         let lengths = ranges.iter().map(|range| range.length_bytes);
         Self {
@@ -25,8 +25,8 @@ impl Unmap {
         }
     }
 
-    /// The next ranges, up to a chunk in all, for one access.
-    pub(super) fn step(&mut self, at: &mut Workplace<'_>, _answer: Answer) -> Step {
+    /// Returns one access for the next ranges, up to [`CHUNK_BYTES`] in total.
+    pub(super) fn step(&mut self, context: &mut StepContext<'_>, _answer: Answer) -> Step {
         let mut ranges = Vec::new();
         let mut left = CHUNK_BYTES;
         while let Some(range) = self.ranges.last_mut().filter(|_| left > 0) {
@@ -44,7 +44,7 @@ impl Unmap {
         if ranges.is_empty() {
             Step::GOOD
         } else {
-            Step::Ask(at.lu, IoOp::Unmap { ranges })
+            Step::Access(context.lu, IoOp::Unmap { ranges })
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reservations of an LU, and the record of them that is kept over a restart.
+//! Reservations of an LU, and their record that survives a restart.
 //!
 //! **Not supported**: SPEC_I_PT, REPLACE LOST RESERVATION, third-party and extent reservations.
 

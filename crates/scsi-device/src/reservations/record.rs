@@ -8,7 +8,7 @@
 //! 12  2  number of registrations, then each:
 //!        key 8 | ISID 6 | relative target port 2 | length of the name 1 | initiator's name
 //! ```
-//! An empty record: nothing is registered.
+//! An empty record means that no nexus is registered.
 
 use hakaru_wire::scsi::Isid;
 use hakaru_wire::scsi::ReservationType;
@@ -20,17 +20,17 @@ const MAGIC: &[u8; 8] = b"hakaruPR";
 const VERSION: u8 = 1;
 const HEADER: usize = 14;
 
-/// Why a record of reservations cannot be used. An LU must not be served without the reservations
-/// it had: hosts rely on them to keep each other out.
+/// The reason why a record of reservations cannot be used. An LU must not be served without its
+/// reservations, because hosts rely on them to exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Other bytes.
-    #[error("these are not reservations")]
+    /// The bytes are not a record of reservations.
+    #[error("the data is not a record of reservations")]
     NotARecord,
-    /// Made by a later version.
-    #[error("version {0} of the record is not known")]
+    /// The record was written by a later version.
+    #[error("the record has the unknown version {0}")]
     Version(u8),
-    /// Cut, or damaged.
+    /// The record is truncated or damaged.
     #[error("the record is damaged")]
     Damaged,
 }
@@ -38,14 +38,14 @@ pub enum RecordError {
 /// Checks a record of [`crate::LuDescription::reservations`].
 ///
 /// # Errors
-/// The bytes are no record, or a damaged one. The LU must not be served then: hosts rely on their
-/// reservations to keep each other out.
+/// The bytes are not a record, or the record is damaged. The LU must then not be served, because
+/// hosts rely on their reservations to exclude each other.
 pub fn check_reservations(record: &[u8]) -> Result<(), RecordError> {
     Reservations::from_record(record).map(|_| ())
 }
 
 impl Reservations {
-    /// Returns the record: empty if no registration is persistent.
+    /// Returns the record, which is empty if the registrations are not persistent.
     pub(crate) fn record(&self) -> Vec<u8> {
         if !self.persistent || self.registrations.is_empty() {
             return Vec::new();
@@ -53,7 +53,7 @@ impl Reservations {
         let holder = self.held.as_ref().and_then(|held| {
             self.registrations
                 .iter()
-                .position(|one| one.nexus == held.holder)
+                .position(|registration| registration.nexus == held.holder)
         });
         let kind = self.held.as_ref().map_or(0, |held| held.kind as u8);
         let mut out = MAGIC.to_vec();
@@ -64,14 +64,14 @@ impl Reservations {
             out.extend_from_slice(&key.to_be_bytes());
             out.extend_from_slice(&nexus.isid.0);
             out.extend_from_slice(&nexus.port.to_be_bytes());
-            // RFC 7143 section 4.2.7.1 limits names to 223 bytes, and login holds them to it.
+            // RFC 7143 section 4.2.7.1 limits names to 223 bytes, and login enforces it.
             out.push(nexus.initiator_name.len() as u8);
             out.extend_from_slice(nexus.initiator_name.as_bytes());
         }
         out
     }
 
-    /// Reservations as they were kept.
+    /// Parses a record.
     pub(crate) fn from_record(record: &[u8]) -> Result<Reservations, RecordError> {
         if record.is_empty() {
             return Ok(Reservations::default());
@@ -92,8 +92,8 @@ impl Reservations {
         }
         let mut registrations = Vec::with_capacity(count);
         for _ in 0..count {
-            let (one, after) = parse_registration(rest).ok_or(RecordError::Damaged)?;
-            registrations.push(one);
+            let (registration, after) = parse_registration(rest).ok_or(RecordError::Damaged)?;
+            registrations.push(registration);
             rest = after;
         }
         let held = match head[9] {
@@ -138,7 +138,7 @@ fn parse_registration(bytes: &[u8]) -> Option<(Registration, &[u8])> {
 mod tests {
     use super::*;
 
-    fn kept() -> Reservations {
+    fn sample() -> Reservations {
         let nexus = |port| Nexus {
             initiator_name: "iqn.2026-01.org.example:a".into(),
             isid: Isid::random(7, 1),
@@ -166,20 +166,20 @@ mod tests {
 
     #[test]
     fn reservations_survive_the_record() {
-        let again = Reservations::from_record(&kept().record()).expect("a record");
-        assert_eq!(again.registrations, kept().registrations);
-        assert_eq!(again.held, kept().held);
+        let again = Reservations::from_record(&sample().record()).expect("a record");
+        assert_eq!(again.registrations, sample().registrations);
+        assert_eq!(again.held, sample().held);
         assert!(again.persistent);
         let volatile = Reservations {
             persistent: false,
-            ..kept()
+            ..sample()
         };
         assert!(volatile.record().is_empty());
     }
 
     #[test]
     fn a_damaged_record_is_refused_wherever_it_is_cut_and_whatever_follows_it() {
-        let record = kept().record();
+        let record = sample().record();
         for cut in 1..record.len() {
             assert!(
                 Reservations::from_record(&record[..cut]).is_err(),

@@ -5,7 +5,7 @@ use hakaru_wire::scsi::ReservationType;
 
 use crate::nexus::Nexus;
 
-/// Registrations one LU takes. One host in a cluster makes one for each of its paths.
+/// Maximum number of registrations of an LU. A host in a cluster makes one for each of its paths.
 pub(crate) const REGISTRATIONS_MAX: usize = 4096;
 
 /// The access that a command needs while another nexus holds a reservation (SPC-4 table 66, SBC-3
@@ -14,9 +14,9 @@ pub(crate) const REGISTRATIONS_MAX: usize = 4096;
 pub(crate) enum Need {
     /// None: the command is always allowed.
     Nothing,
-    /// Allowed where others may read.
+    /// The command is allowed if the reservation lets others read.
     Read,
-    /// Allowed only with full access.
+    /// The command is allowed only with full access.
     Write,
 }
 
@@ -31,34 +31,34 @@ pub(crate) struct Registration {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) kind: ReservationType,
-    /// The nexus that made it. If all registrants are holders, it has no more rights than the others,
-    /// and may have gone.
+    /// The nexus that made the reservation. If all registrants are holders, it has no more rights
+    /// than the others and may no longer be registered.
     pub(crate) holder: Nexus,
 }
 
-/// Everything an LU knows of reservations.
+/// All reservations of an LU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
-    /// PRGENERATION. Not kept over a restart (SPC-4 section 6.15.2).
+    /// PRGENERATION. It does not survive a restart (SPC-4 section 6.15.2).
     pub(crate) generation: u32,
-    /// Each nexus has at most one.
+    /// Registrations, at most one per nexus.
     pub(crate) registrations: Vec<Registration>,
     pub(crate) held: Option<Held>,
-    /// APTPL of the registration that was made last: changes are kept over a restart.
+    /// APTPL of the last registration: whether changes survive a restart.
     pub(crate) persistent: bool,
-    /// A record is on its way to stable storage, with the reservations as they were before.
+    /// The previous reservations, while the storage stores the record of the current ones.
     pub(crate) keeping: Option<Box<Reservations>>,
-    /// RESERVE: the one nexus with access.
+    /// The nexus that holds the LU by RESERVE and has exclusive access.
     pub(crate) reserved_by: Option<Nexus>,
 }
 
 impl Reservations {
-    /// Everyone has access.
-    pub(crate) fn are_none(&self) -> bool {
+    /// Whether every nexus has access.
+    pub(crate) fn admits_all(&self) -> bool {
         self.reserved_by.is_none() && self.held.is_none()
     }
 
-    /// Whether a command that needs this access may be carried out.
+    /// Whether a command that needs this access may be executed.
     pub(crate) fn admit(&self, nexus: &Nexus, need: Need) -> bool {
         if need == Need::Nothing {
             return true;
@@ -77,8 +77,8 @@ impl Reservations {
         }
     }
 
-    /// RESERVE. False: RESERVATION CONFLICT. A holder of a persistent reservation has what it asks
-    /// for (CRH, SPC-4 section 5.12.3).
+    /// Executes RESERVE. Returns false on RESERVATION CONFLICT. A holder of a persistent
+    /// reservation already has the requested access (CRH, SPC-4 section 5.12.3).
     pub(crate) fn reserve(&mut self, nexus: &Nexus) -> bool {
         if self.has_persistent_access(nexus) {
             return true;
@@ -91,8 +91,8 @@ impl Reservations {
         true
     }
 
-    /// RELEASE. Without a reservation, or with another's, it does nothing. False: RESERVATION
-    /// CONFLICT.
+    /// Executes RELEASE, which has no effect if the nexus holds no reservation. Returns false on
+    /// RESERVATION CONFLICT.
     pub(crate) fn release(&mut self, nexus: &Nexus) -> bool {
         if !self.registrations.is_empty() {
             return self.has_persistent_access(nexus);
@@ -103,19 +103,21 @@ impl Reservations {
         true
     }
 
-    /// An I_T nexus is lost: what RESERVE made goes with it, what is persistent stays.
+    /// Handles the loss of an I_T nexus: a reservation by RESERVE ends, a persistent reservation
+    /// stays.
     pub(crate) fn lose(&mut self, nexus: &Nexus) {
         if self.reserved_by.as_ref() == Some(nexus) {
             self.reserved_by = None;
         }
     }
 
-    /// The LU is reset.
+    /// Handles a reset of the LU.
     pub(crate) fn reset(&mut self) {
         self.reserved_by = None;
     }
 
-    /// The nexus holds the reservation, or is registered where that is enough for access.
+    /// Whether the nexus holds the reservation, or is registered and the type of the reservation
+    /// gives registrants access.
     pub(crate) fn has_persistent_access(&self, nexus: &Nexus) -> bool {
         self.held.as_ref().is_some_and(|held| {
             self.holds(nexus).is_some()
@@ -123,7 +125,8 @@ impl Reservations {
         })
     }
 
-    /// The nexus is a holder in the sense of SPC-4 section 5.12.10.
+    /// Returns the type of the reservation if the nexus is a holder in the sense of SPC-4 section
+    /// 5.12.10.
     pub(crate) fn holds(&self, nexus: &Nexus) -> Option<ReservationType> {
         let held = self.held.as_ref()?;
         let holds = if held.kind.all_registrants() {
@@ -137,14 +140,14 @@ impl Reservations {
     pub(crate) fn key_of(&self, nexus: &Nexus) -> Option<u64> {
         self.registrations
             .iter()
-            .find(|one| one.nexus == *nexus)
-            .map(|one| one.key)
+            .find(|registration| registration.nexus == *nexus)
+            .map(|registration| registration.key)
     }
 
-    /// The record that [`crate::IoOp::Keep`] was asked for is on stable storage, or could not be
-    /// put there: then nothing has changed. What was told to other initiators meanwhile stays told;
-    /// a unit attention condition too many does no harm.
-    pub(crate) fn kept(&mut self, done: bool) {
+    /// Handles the result of [`crate::IoOp::Keep`]. If the record is not on stable storage, the
+    /// previous reservations are restored. Unit attention conditions that were established
+    /// meanwhile stay, because a superfluous condition is harmless.
+    pub(crate) fn end_keeping(&mut self, done: bool) {
         if let Some(before) = self.keeping.take().filter(|_| !done) {
             *self = *before;
         }

@@ -122,7 +122,7 @@ impl PoolStore {
         self.send_request(Requester::Operator(order), Vec::new(), request, context);
     }
 
-    /// Ends an access that still waits for space or for a copy. Returns false if there is none.
+    /// Cancels an access that waits for space or for a copy. Returns false if there is none.
     pub(crate) fn cancel(&mut self, io: IoId, context: &mut StoreContext) -> bool {
         let mut accesses = self.accesses.iter();
         let matching = accesses.find(|(_, access)| access.requester.io() == Some(io));
@@ -189,7 +189,7 @@ impl PoolStore {
                 match request.requester {
                     Requester::Operator(order) => self.ordered.push_back((order, Ok(outcome))),
                     Requester::Plain(io, result) => context.done.push_back((io, result)),
-                    // A `fua` write after the transfer of its data.
+                    // The answer to a `fua` write after the transfer of its data.
                     Requester::Write { io, .. } => {
                         let result = IoResult::Written(request.bytes);
                         context.done.push_back((io, result));
@@ -238,7 +238,7 @@ impl PoolStore {
     /// Requests the transfer of the next piece in a file; ends the access if none is left.
     fn move_next_piece(&mut self, id: usize, context: &mut StoreContext) {
         let request = &mut self.accesses[id];
-        let moving = request.moving.as_mut().expect("it moves data");
+        let moving = request.moving.as_mut().expect("the access moves data");
         while let Some(piece) = moving.pieces.as_slice().get(moving.next).copied() {
             let start = moving.at;
             moving.next += 1;
@@ -272,10 +272,10 @@ impl PoolStore {
     /// Ends the transfer after the last piece or the first failure.
     fn end_moving(&mut self, id: usize, result: io::Result<()>, context: &mut StoreContext) {
         let request = &mut self.accesses[id];
-        let moving = request.moving.take().expect("it moved data");
+        let moving = request.moving.take().expect("the access moved data");
         let ok = result.is_ok();
-        // The pool has finished the request, except a `fua` write. Once removed, its number may be
-        // reused.
+        // The pool has finished the request, unless it is a `fua` write, which the pool answers
+        // again. The number of a removed request may be reused.
         let is_answered_again =
             ok && matches!(request.requester, Requester::Write { fua: true, .. });
         self.core.handle_moved(context.now, moving.access, ok);

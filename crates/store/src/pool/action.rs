@@ -10,9 +10,10 @@ use crate::context::{Held, Purpose, StoreContext, Transfer};
 use crate::gate::{DriveWork, Stretch};
 use crate::request::{CommitRequest, FileDone, FileOp, Request};
 
-/// Bytes deallocated by one request. The file system blocks other writers of the file meanwhile.
+/// Maximum bytes deallocated by one request. The file system blocks other writers of the file
+/// meanwhile.
 const DISCARD_BYTES: u64 = 256 << 20;
-/// Zeros written by one request, on file systems without holes.
+/// Maximum bytes of zeros written by one request, on file systems without holes.
 const ZEROS_BYTES: u64 = 256 << 10;
 
 impl PoolStore {
@@ -133,12 +134,12 @@ impl PoolStore {
         match &mut self.work[number].step {
             Step::Sync {
                 left,
-                failure: first,
+                failure: first_failure,
             } => {
-                *first = first.or(failure);
+                *first_failure = first_failure.or(failure);
                 *left -= 1;
                 if *left == 0 {
-                    let result = first.map_or(Ok(()), Err);
+                    let result = first_failure.map_or(Ok(()), Err);
                     self.end_work(number, result, context);
                 }
             }
@@ -195,11 +196,11 @@ impl PoolStore {
 impl Clear {
     /// Returns the operation of the next step, and records its length.
     fn next_op(&mut self) -> FileOp {
-        let most = match self.method {
+        let step_bytes_max = match self.method {
             ClearMethod::Write => ZEROS_BYTES,
             ClearMethod::Punch | ClearMethod::Zero => DISCARD_BYTES,
         };
-        let length_bytes = self.length_bytes.min(most);
+        let length_bytes = self.length_bytes.min(step_bytes_max);
         self.step_bytes = length_bytes;
         match self.method {
             ClearMethod::Punch => FileOp::Punch { length_bytes },

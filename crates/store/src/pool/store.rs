@@ -15,7 +15,7 @@ use crate::request::{Committed, FileId};
 /// An open pool.
 #[derive(Debug)]
 pub struct PoolStore {
-    /// Its number among the array's pools.
+    /// Number of the pool within the array.
     pub(super) number: usize,
     name: String,
     pub(super) core: Pool,
@@ -33,7 +33,7 @@ pub struct PoolStore {
 pub struct GroupFile {
     /// The open file.
     pub file: FileId,
-    /// Its position on the modelled drives.
+    /// Position of the group on the modelled drives.
     pub place: Place,
 }
 
@@ -53,18 +53,18 @@ impl PoolStore {
         }
     }
 
-    /// Sets the pool's number among the array's pools.
+    /// Sets the number of the pool within the array.
     pub(crate) fn set_number(&mut self, number: usize) {
         self.number = number;
     }
 
-    /// Returns its name.
+    /// Returns the pool's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the core: figures, volumes, groups.
+    /// Returns the core, with its figures, volumes and groups.
     #[must_use]
     pub fn core(&self) -> &Pool {
         &self.core
@@ -76,7 +76,7 @@ impl PoolStore {
         self.core.volume_named(name)
     }
 
-    /// Adds the file of a new group. Then order [`hakaru_pool::Request::AddGroup`].
+    /// Adds the file of a new group. The caller then orders [`hakaru_pool::Request::AddGroup`].
     pub fn push_group(&mut self, group: GroupFile) {
         self.groups.push(group);
     }
@@ -134,7 +134,7 @@ impl PoolStore {
         self.ordered.pop_front()
     }
 
-    /// Returns the next event to report to operator or initiators.
+    /// Returns the next event to report to the operator or to initiators.
     pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
@@ -165,17 +165,17 @@ impl PoolStore {
     /// Handles replies, actions and events of the pool until there are none.
     pub(super) fn settle(&mut self, context: &mut StoreContext) {
         loop {
-            let mut moved = false;
+            let mut progressed = false;
             while let Some(reply) = self.core.poll_reply() {
-                moved = true;
+                progressed = true;
                 self.handle_reply(reply.id.0 as usize, reply.outcome, context);
             }
             while let Some(action) = self.core.poll_action() {
-                moved = true;
+                progressed = true;
                 self.begin_work(action, context);
             }
             while let Some(event) = self.core.poll_event() {
-                moved = true;
+                progressed = true;
                 let pool = self.number;
                 self.notices.extend(match event {
                     Event::ThresholdCrossed => Some(Notice::Threshold { pool }),
@@ -183,7 +183,7 @@ impl PoolStore {
                     Event::ThresholdCleared => None,
                 });
             }
-            if !moved {
+            if !progressed {
                 return;
             }
         }

@@ -36,13 +36,14 @@ pub(super) struct WriteSame {
     pub(super) fua: bool,
 }
 
-/// A transfer of data, piece by piece.
+/// A transfer of data in progress, piece by piece.
 #[derive(Debug)]
 pub(super) struct Moving {
     pub(super) access: Access,
     pub(super) pieces: Pieces,
-    /// Next piece, and its offset in the data.
+    /// Index of the next piece.
     pub(super) next: usize,
+    /// Offset of the next piece in the data, bytes.
     pub(super) at: usize,
     pub(super) writes: bool,
 }

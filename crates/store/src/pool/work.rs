@@ -20,14 +20,14 @@ pub(super) enum Step {
     CopyWrite { to: Place, bytes: Vec<u8> },
     /// Makes a range read as zeros.
     Clear(Clear),
-    /// Syncs groups: the number left, and the first failure.
+    /// Syncs groups. Holds the number of syncs in flight and the first failure.
     Sync {
         left: usize,
         failure: Option<ActionFailure>,
     },
 }
 
-/// A range to clear, from its start on.
+/// Remainder of a range to clear.
 #[derive(Debug)]
 pub(super) struct Clear {
     pub(super) place: Place,

@@ -6,7 +6,7 @@ use super::store::PoolStore;
 use super::transfer::{Requester, WriteSame};
 use crate::context::StoreContext;
 
-/// Bytes of a WRITE SAME that are written before other accesses proceed.
+/// Maximum bytes of a WRITE SAME written before other accesses proceed.
 const SAME_BYTES: u64 = 1 << 20;
 
 impl PoolStore {

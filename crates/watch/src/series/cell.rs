@@ -1,13 +1,14 @@
 //! Columns of a record: their types and bytes.
-/// Longest text of an address: `[` IPv6 `]:65535`.
+
+/// Length of an address column, bytes. The longest text is `[` IPv6 `]:65535`.
 pub(super) const ADDRESS: usize = 48;
-/// `TCP_CA_NAME_MAX` of the kernel.
+/// Length of a name column, bytes: `TCP_CA_NAME_MAX` of the kernel.
 pub(super) const NAME: usize = 16;
 
 /// Name and type of a column.
 pub(super) type Column = (&'static str, &'static str);
 
-/// A column's value as bytes.
+/// Value of a column, emitted as bytes.
 pub(super) trait Cell {
     const TYPE: &'static str;
     fn emit(&self, out: &mut Vec<u8>);
@@ -63,7 +64,7 @@ impl<const N: usize> Cell for Text<N> {
     const TYPE: &'static str = match N {
         ADDRESS => "s48",
         NAME => "s16",
-        _ => panic!("a text of a length that has no type"),
+        _ => panic!("no column type has this text length"),
     };
     fn emit(&self, out: &mut Vec<u8>) {
         let text = &self.0.as_bytes()[..self.0.len().min(N)];

@@ -2,10 +2,10 @@
 //! control plane converts it to Parquet.
 //!
 //! A file is one line of JSON, then blocks. The line names the format and each kind of record with
-//! its columns (name, type, in byte order, without gaps). A block is kind and number of records
-//! (`u32` each), then the records. Everything is little-endian. A number with all bits set is
-//! missing. `sN` is text of N bytes, padded with zeros. A file may end in the middle of a block if
-//! its writer was killed; the blocks before it are whole.
+//! its columns (name, type, in byte order, without gaps). A block is the kind and the number of its
+//! records (`u32` each), then the records. Everything is little-endian. A number with all bits set
+//! stands for a missing value. `sN` is text of N bytes, padded with zeros. A file may end in the
+//! middle of a block if its writer was killed; the blocks before it are complete.
 mod cell;
 mod reading;
 mod records;
@@ -21,7 +21,7 @@ use crate::trace::Probe;
 
 /// Collects records until they are taken as blocks.
 pub struct Series {
-    /// Of each kind: its records so far and how many.
+    /// Encoded records and their number, by kind.
     blocks: [(Vec<u8>, u32); KINDS.len()],
 }
 
@@ -47,8 +47,8 @@ impl Series {
         self.add(SocketRecord::KIND, |out| record.emit(out));
     }
 
-    /// Adds a reading that the kernel took between `at_ns` and `within_ns` later. `info`: the
-    /// socket's, with unwrapped counters.
+    /// Adds a reading that the kernel took at most `within_ns` after `at_ns`. `info`: the socket's
+    /// TCP state, with unwrapped counters.
     pub fn add_reading(
         &mut self,
         (at_ns, within_ns): (u64, u32),
@@ -60,7 +60,8 @@ impl Series {
         self.add(ReadingRecord::KIND, |out| record.emit(out));
     }
 
-    /// An event of `tcp:tcp_probe`. `segment_bytes`: the socket's, where it is known.
+    /// Adds an event of `tcp:tcp_probe`. `segment_bytes`: maximum segment payload of the socket, if
+    /// known.
     pub fn add_probe(
         &mut self,
         at_ns: u64,
@@ -84,7 +85,7 @@ impl Series {
         self.add(ProbeRecord::KIND, |out| record.emit(out));
     }
 
-    /// A segment was sent again.
+    /// Adds a retransmission of a segment.
     pub fn add_retransmit(&mut self, at_ns: u64, number: u32) {
         let record = RetransmitRecord {
             at_ns,
@@ -93,7 +94,7 @@ impl Series {
         self.add(RetransmitRecord::KIND, |out| record.emit(out));
     }
 
-    /// Congestion control entered a state.
+    /// Adds a transition of congestion control to a state.
     pub fn add_state(&mut self, at_ns: u64, number: u32, congestion_state: u8) {
         let record = StateRecord {
             at_ns,
@@ -103,7 +104,7 @@ impl Series {
         self.add(StateRecord::KIND, |out| record.emit(out));
     }
 
-    /// Events were lost.
+    /// Adds a number of events that the kernel lost.
     pub fn add_lost(&mut self, at_ns: u64, events: u64) {
         let record = LostRecord {
             at_ns,
@@ -118,15 +119,15 @@ impl Series {
         *count += 1;
     }
 
-    /// Returns the bytes that [`Series::take`] would append.
+    /// Returns the number of bytes that [`Series::take`] would append.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let of_blocks = self.blocks.iter().filter(|(_, count)| *count > 0);
-        of_blocks.map(|(bytes, _)| 8 + bytes.len()).sum()
+        let blocks = self.blocks.iter().filter(|(_, count)| *count > 0);
+        blocks.map(|(bytes, _)| 8 + bytes.len()).sum()
     }
 
-    /// Appends the records so far to `out` as blocks, sockets first. Returns the number of records
-    /// without sockets.
+    /// Appends the records so far to `out` as blocks, sockets first. Returns the number of records,
+    /// not counting sockets.
     pub fn take(&mut self, out: &mut Vec<u8>) -> u64 {
         let mut records = 0;
         for (i, (bytes, count)) in self.blocks.iter_mut().enumerate() {
@@ -153,8 +154,8 @@ mod tests {
     use super::*;
     use crate::sock_diag::SocketId;
 
-    fn width(of: &str) -> usize {
-        match of {
+    fn width(column_type: &str) -> usize {
+        match column_type {
             "u8" => 1,
             "u32" => 4,
             "u64" => 8,
@@ -197,7 +198,10 @@ mod tests {
         for (_, kind, columns) in KINDS {
             assert_eq!(out[at..at + 4], kind.to_le_bytes());
             assert_eq!(out[at + 4..at + 8], 1_u32.to_le_bytes());
-            at += 8 + columns.iter().map(|(_, of)| width(of)).sum::<usize>();
+            at += 8 + columns
+                .iter()
+                .map(|(_, column_type)| width(column_type))
+                .sum::<usize>();
         }
         assert_eq!(at, out.len());
         assert_eq!(series.bytes(), 0, "taken once");
@@ -212,11 +216,11 @@ mod tests {
         series.take(&mut out);
         let column = |name: &str| {
             let mut at = 8;
-            for (column, of) in ReadingRecord::COLUMNS {
+            for (column, column_type) in ReadingRecord::COLUMNS {
                 if *column == name {
-                    return out[at..at + width(of)].to_vec();
+                    return out[at..at + width(column_type)].to_vec();
                 }
-                at += width(of);
+                at += width(column_type);
             }
             panic!("{name}");
         };

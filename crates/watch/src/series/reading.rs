@@ -3,7 +3,7 @@ use super::cell::{Cell, Column, Narrow, Small, record};
 use crate::sock_diag::Socket;
 use crate::tcp_info::TcpInfo;
 
-// A reading of a socket by sock_diag; the kernel took it between `at_ns` and `within_ns` later.
+// A reading of a socket by sock_diag, which the kernel took at most `within_ns` after `at_ns`.
 record!(ReadingRecord = 2 {
     at_ns: u64,
     within_ns: u32,
@@ -59,7 +59,8 @@ record!(ReadingRecord = 2 {
 });
 
 impl ReadingRecord {
-    /// Creates the record of socket `number`. `info`: the socket's, with unwrapped counters.
+    /// Creates the record of socket `number`. `info`: the socket's TCP state, with unwrapped
+    /// counters.
     pub(super) fn new(
         (at_ns, within_ns): (u64, u32),
         number: u32,
@@ -70,10 +71,10 @@ impl ReadingRecord {
             Narrow(socket.memory.as_ref().map(|memory| field(memory).into()))
         };
         let send_queue = u64::from(socket.send_queue_bytes);
-        // Bytes written and not acknowledged, without those not sent yet.
+        // Bytes written by the application and not acknowledged, less those not sent yet.
         let unacked_bytes = info
             .not_sent_bytes
-            .and_then(|waiting| send_queue.checked_sub(waiting));
+            .and_then(|not_sent| send_queue.checked_sub(not_sent));
         ReadingRecord {
             at_ns,
             within_ns,

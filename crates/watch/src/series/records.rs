@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use super::cell::{ADDRESS, Cell, Column, NAME, Narrow, Small, Text, record};
 use super::reading::ReadingRecord;
 
-/// First words of the header, and the version of the format.
+/// Name of the format in the header.
 pub const FORMAT: &str = "hakaru tcp series";
 /// Version of the format.
 pub const VERSION: u32 = 1;
@@ -19,7 +19,7 @@ record!(SocketRecord = 1 {
     congestion_control: Text<NAME>,
 });
 
-// `tcp:tcp_probe`: a segment was received; state of the connection before it.
+// `tcp:tcp_probe`: a segment was received. The columns are the state of the connection before it.
 record!(ProbeRecord = 3 {
     at_ns: u64,
     socket: u32,
@@ -33,7 +33,7 @@ record!(ProbeRecord = 3 {
     data_bytes: Narrow,
 });
 
-// `tcp:tcp_retransmit_skb`: a segment was sent again.
+// `tcp:tcp_retransmit_skb`: a segment was retransmitted.
 record!(RetransmitRecord = 4 {
     at_ns: u64,
     socket: u32,
@@ -52,7 +52,8 @@ record!(LostRecord = 6 {
     lost_events: Option<u64>,
 });
 
-/// Kinds, as the header names them and as the column `source` of the stored series does.
+/// Names, numbers and columns of the kinds. The names are those of the header and of the column
+/// `source` of the stored series.
 pub(super) const KINDS: [(&str, u32, &[Column]); 6] = [
     ("socket", SocketRecord::KIND, SocketRecord::COLUMNS),
     ("sock_diag", ReadingRecord::KIND, ReadingRecord::COLUMNS),
@@ -66,7 +67,7 @@ pub(super) const KINDS: [(&str, u32, &[Column]); 6] = [
     ("lost", LostRecord::KIND, LostRecord::COLUMNS),
 ];
 
-/// The line that a file begins with, its end included.
+/// Returns the first line of a file, including its line ending.
 #[must_use]
 pub fn header() -> String {
     let mut text =
@@ -74,9 +75,9 @@ pub fn header() -> String {
     for (i, (name, kind, columns)) in KINDS.iter().enumerate() {
         let comma = if i == 0 { "" } else { "," };
         let _ = write!(text, r#"{comma}"{name}":{{"kind":{kind},"columns":["#);
-        for (j, (column, of)) in columns.iter().enumerate() {
+        for (j, (column, column_type)) in columns.iter().enumerate() {
             let comma = if j == 0 { "" } else { "," };
-            let _ = write!(text, r#"{comma}["{column}","{of}"]"#);
+            let _ = write!(text, r#"{comma}["{column}","{column_type}"]"#);
         }
         text.push_str("]}");
     }

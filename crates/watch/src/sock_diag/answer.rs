@@ -1,4 +1,4 @@
-//! Answers of the kernel: sockets, the end of a dump, refusals.
+//! Answers of the kernel: sockets, end of a dump, refusals.
 use super::netlink::{
     ATTRIBUTE_CONGESTION, ATTRIBUTE_INFO, ATTRIBUTE_MEMORY, HEADER, NLMSG_DONE, NLMSG_ERROR,
     SOCK_DIAG_BY_FAMILY, native_u16, native_u32,
@@ -6,10 +6,10 @@ use super::netlink::{
 use super::socket_id::{AF_INET, AF_INET6, SocketId};
 use crate::tcp_info::TcpInfo;
 
-/// `struct inet_diag_msg`, bytes.
+/// Length of `struct inet_diag_msg`, bytes.
 const MESSAGE: usize = 72;
 
-/// The table changed during the dump: sockets may be missing or duplicated.
+/// Flag: the table changed during the dump, so sockets may be missing or duplicated.
 const NLM_F_DUMP_INTR: u16 = 0x10;
 
 /// The kernel's answer to a request.
@@ -17,10 +17,9 @@ const NLM_F_DUMP_INTR: u16 = 0x10;
 pub enum Answer {
     /// A socket.
     Socket(Box<Socket>),
-    /// End of a dump. `interrupted`: sockets were added or removed meanwhile, so some may be
-    /// missing.
+    /// End of a dump.
     Done {
-        /// Whether sockets were added or removed during the dump.
+        /// Whether sockets were added or removed during the dump, so that some may be missing.
         interrupted: bool,
     },
     /// Refusal with an errno: 2 (ENOENT) if the requested socket no longer exists.
@@ -36,11 +35,11 @@ pub struct Socket {
     pub receive_queue_bytes: u32,
     /// Bytes written by the application and not yet acknowledged by the peer, sent or not.
     pub send_queue_bytes: u32,
-    /// State of TCP; fields that the kernel lacks are `None`.
+    /// TCP state. Fields that the kernel lacks are `None`.
     pub info: TcpInfo,
-    /// Memory of its buffers (Linux 2.6.38).
+    /// Memory of the buffers (Linux 2.6.38).
     pub memory: Option<Memory>,
-    /// Name of its congestion control.
+    /// Name of the congestion control algorithm.
     pub congestion_control: Option<String>,
 }
 
@@ -49,11 +48,11 @@ pub struct Socket {
 pub struct Memory {
     /// Memory of received data, bytes.
     pub receive_bytes: u32,
-    /// Limit of it (`SO_RCVBUF` as the kernel counts).
+    /// Limit of `receive_bytes` (`SO_RCVBUF` as stored by the kernel).
     pub receive_limit_bytes: u32,
     /// Memory of data to be sent, bytes.
     pub send_bytes: u32,
-    /// Limit of it (`SO_SNDBUF` as the kernel counts).
+    /// Limit of `send_bytes` (`SO_SNDBUF` as stored by the kernel).
     pub send_limit_bytes: u32,
     /// Segments dropped for lack of memory (Linux 4.7).
     pub drops: Option<u32>,
@@ -103,7 +102,7 @@ impl Iterator for Answers<'_> {
     }
 }
 
-/// `struct inet_diag_msg` and the attributes behind it.
+/// Parses a `struct inet_diag_msg` and the attributes after it.
 fn parse_socket(body: &[u8]) -> Option<Socket> {
     let head = body.get(..MESSAGE)?;
     let family = head[0];
@@ -143,7 +142,8 @@ fn parse_memory(value: &[u8]) -> Option<Memory> {
         receive_bytes: at(0)?,
         receive_limit_bytes: at(1)?,
         send_limit_bytes: at(3)?,
-        // All queued data; the second field counts only data passed down and not freed.
+        // Index 5 counts all queued data. Index 2 counts only data passed to lower layers and not
+        // yet freed.
         send_bytes: at(5)?,
         drops: at(8),
     })
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_make_it_panic() {
+    fn no_bytes_cause_a_panic() {
         let datagram = message(SOCK_DIAG_BY_FAMILY, 3, &body());
         for length in 0..datagram.len() {
             let _ = answers(&datagram[..length]).count();
@@ -234,7 +234,7 @@ mod tests {
             for value in [0, 1, 3, 0x7f, 0xff] {
                 let mut bad = datagram.clone();
                 bad[at] = value;
-                // A message takes 16 bytes at least.
+                // A message has at least 16 bytes.
                 assert!(answers(&bad).count() <= datagram.len() / HEADER);
             }
         }

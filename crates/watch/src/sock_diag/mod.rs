@@ -1,7 +1,7 @@
 //! `sock_diag`: requests to the kernel for TCP sockets over netlink, and its answers
 //! (include/uapi/linux/inet_diag.h, netlink.h).
 //!
-//! This file emits requests and parses answers; the shell sends and receives. There are two kinds
+//! This module emits requests and parses answers; the shell sends and receives. There are two kinds
 //! of request. A *dump* returns the sockets of a family with given ports; the kernel filters with a
 //! small program in the request. A request by addresses and cookie returns a single socket, and
 //! many of them fit in one message. For few sockets that is far cheaper, because a dump walks the

@@ -1,6 +1,6 @@
 //! Numbers and fields of netlink messages.
 
-/// Header of every message, bytes.
+/// Length of the header of every message, bytes.
 pub(super) const HEADER: usize = 16;
 
 pub(super) const NLMSG_ERROR: u16 = 2;

@@ -2,6 +2,7 @@
 use super::netlink::{ATTRIBUTE_CONGESTION, ATTRIBUTE_INFO, ATTRIBUTE_MEMORY, HEADER, emit_header};
 use super::socket_id::{AF_INET, AF_INET6, SocketId};
 
+/// Length of `struct inet_diag_req_v2`, bytes.
 const REQUEST: usize = 56;
 
 const NLM_F_REQUEST: u16 = 0x1;
@@ -9,7 +10,7 @@ const NLM_F_DUMP: u16 = 0x300;
 
 const IPPROTO_TCP: u8 = 6;
 
-/// Requested attributes.
+/// Bits of the requested attributes.
 const ATTRIBUTES: u8 =
     1 << (ATTRIBUTE_INFO - 1) | 1 << (ATTRIBUTE_CONGESTION - 1) | 1 << (ATTRIBUTE_MEMORY - 1);
 
@@ -22,11 +23,11 @@ const SOURCE_EQUALS: u8 = 11;
 const DESTINATION_EQUALS: u8 = 12;
 const JUMP: u8 = 1;
 
-/// Largest number of ports in a request. The program allows more, but a tracepoint's filter is
+/// Maximum number of ports in a request. The program allows more, but a tracepoint's filter is
 /// limited to a page of text.
 pub const PORTS_MAX: usize = 64;
 
-/// Address family of sockets. Each family takes a request of its own.
+/// Address family of sockets. Each family needs a separate request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -103,11 +104,12 @@ fn port_filter(ports: &[u16]) -> Vec<u8> {
     };
     for (i, (code, port)) in comparisons.iter().enumerate() {
         let after = comparisons.len() - 1 - i;
-        // Skips the jump that follows. After the last comparison this is beyond the end: rejected.
+        // A false comparison skips the jump that follows. After the last comparison that leads
+        // beyond the end, so the kernel rejects the socket.
         instruction(*code, 8, 12);
         instruction(0, 0, *port);
         if after > 0 {
-            // Length of the jump and the rest: 12 bytes per comparison, 8 for the last.
+            // Length of this jump and of the remaining comparisons: 12 bytes each, 8 for the last.
             instruction(JUMP, 4, (4 + 12 * after - 4) as u16);
         }
     }
@@ -121,38 +123,42 @@ mod tests {
 
     /// Runs a program as `inet_diag_bc_run` does (net/ipv4/inet_diag.c), for the instructions used
     /// here.
-    fn takes(program: &[u8], source: u16, destination: u16) -> bool {
+    fn accepts(program: &[u8], source: u16, destination: u16) -> bool {
         let (mut at, mut left) = (0_usize, program.len() as i64);
         while left > 0 {
             let no = i64::from(native_u16(program, at + 2).unwrap());
             let port = native_u16(program, at + 6);
-            let held = match program[at] {
+            let matches = match program[at] {
                 SOURCE_EQUALS => port == Some(source),
                 DESTINATION_EQUALS => port == Some(destination),
                 JUMP => false,
                 other => panic!("instruction {other}"),
             };
-            let step = if held { i64::from(program[at + 1]) } else { no };
+            let step = if matches {
+                i64::from(program[at + 1])
+            } else {
+                no
+            };
             (at, left) = (at + step as usize, left - step);
         }
         left == 0
     }
 
     #[test]
-    fn filter_takes_sockets_with_a_wanted_port_at_either_end() {
+    fn filter_accepts_sockets_with_a_requested_port_at_either_end() {
         for ports in [&[3260][..], &[3260, 860], &[1, 2, 3, 4, 5]] {
             let program = port_filter(ports);
             for port in ports {
-                assert!(takes(&program, *port, 50_000), "{ports:?} {port}");
-                assert!(takes(&program, 50_000, *port), "{ports:?} {port}");
+                assert!(accepts(&program, *port, 50_000), "{ports:?} {port}");
+                assert!(accepts(&program, 50_000, *port), "{ports:?} {port}");
             }
-            assert!(!takes(&program, 50_000, 50_001), "{ports:?}");
+            assert!(!accepts(&program, 50_000, 50_001), "{ports:?}");
         }
         assert!(port_filter(&[]).is_empty());
     }
 
     #[test]
-    fn request_names_a_socket_as_the_answer_did() {
+    fn request_repeats_the_socket_id_of_the_answer() {
         let local = "[::1]:3260".parse().unwrap();
         let peer = "[fd00::2]:40000".parse().unwrap();
         let id = SocketId::new(local, peer, 7, 0x1234_5678_9abc_def0);

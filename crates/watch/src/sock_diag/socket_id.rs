@@ -11,7 +11,7 @@ pub(super) const AF_INET6: u8 = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId {
     pub(super) family: u8,
-    /// `struct inet_diag_sockid`.
+    /// Contents of a `struct inet_diag_sockid`.
     pub(super) id: [u8; 48],
 }
 

@@ -33,11 +33,12 @@ impl TracepointKind {
         }
     }
 
-    /// The kernel's filter for events of these ports at either end; empty for all ports.
+    /// Returns the kernel's filter for events with one of these ports at either end; empty for all
+    /// ports.
     #[must_use]
     pub fn filter(ports: &[u16]) -> String {
-        let each = ports.iter().map(|p| format!("sport=={p}||dport=={p}"));
-        each.collect::<Vec<_>>().join("||")
+        let conditions = ports.iter().map(|p| format!("sport=={p}||dport=={p}"));
+        conditions.collect::<Vec<_>>().join("||")
     }
 }
 
@@ -50,10 +51,10 @@ pub struct TcpEvent {
     pub local: SocketAddr,
     /// The peer's address.
     pub peer: SocketAddr,
-    /// The socket's cookie, if the event has it.
+    /// The socket's cookie, if the event contains it.
     pub cookie: Option<u64>,
     /// Address of the socket in the kernel's memory: the same for all events of one socket. After
-    /// its end another socket may get it.
+    /// its end another socket may reuse it.
     pub place: Option<u64>,
     /// Kind of the event, with its fields.
     pub kind: EventKind,
@@ -64,7 +65,7 @@ pub struct TcpEvent {
 pub enum EventKind {
     /// A segment was received.
     Probe(Probe),
-    /// A segment was sent again.
+    /// A segment was retransmitted.
     Retransmit,
     /// Congestion control entered a state.
     State(CongestionState),
@@ -120,7 +121,7 @@ struct Addresses {
     destination: Field,
     source_port: Field,
     destination_port: Field,
-    /// Fields of the other tracepoints, and the address family that selects one pair.
+    /// IPv6 fields of the other tracepoints, and the address family, which selects the pair in use.
     v6: Option<(Field, Field, Option<Field>)>,
 }
 
@@ -344,7 +345,7 @@ mod tests {
 
     #[test]
     #[cfg(target_endian = "little")]
-    fn records_of_others_and_records_cut_short_are_none() {
+    fn foreign_and_truncated_records_are_none() {
         let layouts = layouts();
         assert_eq!(layouts.parse(1, &[9, 9, 0, 0]), None);
         let probe = probe();

@@ -1,5 +1,5 @@
-//! The `format` file of a tracepoint: the position of each field in its records. Kernels differ in
-//! it.
+//! The `format` file of a tracepoint: the position of each field in its records. It differs between
+//! kernels.
 
 /// Position of a field in the raw record, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +62,12 @@ impl Format {
     /// Returns the field of that name, if this kernel has it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Field> {
-        let field = self.fields.iter().find(|(of, _)| of == name);
+        let field = self.fields.iter().find(|(known, _)| known == name);
         field.map(|(_, field)| *field)
     }
 }
 
-/// `__u8 saddr[28]; offset:8; size:28; signed:0;`
+/// Parses a field, for example `__u8 saddr[28]; offset:8; size:28; signed:0;`.
 fn parse_field(text: &str) -> Option<(String, Field)> {
     let mut parts = text.split(';').map(str::trim);
     let declared = parts.next()?;
@@ -111,7 +111,7 @@ print fmt: \"family=%s\", REC->family
     }
 
     #[test]
-    fn what_is_no_format_is_none() {
+    fn text_that_is_not_a_format_is_none() {
         assert_eq!(Format::parse(""), None);
         assert_eq!(Format::parse("ID: 7"), None);
         assert_eq!(

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_and_losses_are_read_and_others_passed_over() {
+    fn samples_and_losses_are_read_and_other_records_skipped() {
         let mut ring = sample(5, &[1, 2, 3, 4]);
         ring.extend(record(5, &[0; 24]));
         let lost: Vec<u8> = [77_u64, 3, 9]

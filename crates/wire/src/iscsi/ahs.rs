@@ -32,7 +32,7 @@ pub fn parse_all(bytes: &[u8]) -> impl Iterator<Item = Result<Ahs<'_>, WireError
         if rest.is_empty() {
             return None;
         }
-        let parsed = parse_one(rest);
+        let parsed = parse_first(rest);
         rest = match parsed {
             Ok((_, used)) => &rest[used..],
             Err(_) => &[],
@@ -46,7 +46,7 @@ pub fn parse_all(bytes: &[u8]) -> impl Iterator<Item = Result<Ahs<'_>, WireError
 /// AHSLength counts the bytes after AHSType without padding. The AHS-specific part begins at byte
 /// 3, or at byte 4 after a reserved byte in the two types that are defined; AHSLength counts that
 /// reserved byte.
-fn parse_one(bytes: &[u8]) -> Result<(Ahs<'_>, usize), WireError> {
+fn parse_first(bytes: &[u8]) -> Result<(Ahs<'_>, usize), WireError> {
     if bytes.len() < 4 {
         return Err(WireError::Short("additional header segment"));
     }

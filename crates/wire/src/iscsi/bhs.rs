@@ -14,7 +14,7 @@ pub const DATA_SEGMENT_LENGTH_MAX: u32 = (1 << 24) - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The header belongs to another PDU.
-    #[error("opcode {found:#04x} where {expected:?} was expected")]
+    #[error("opcode {found:#04x} instead of {expected:?}")]
     Opcode {
         /// Opcode of the repr that parsed the header.
         expected: Opcode,
@@ -25,7 +25,7 @@ pub enum WireError {
     #[error("{0} is invalid")]
     Field(&'static str),
     /// Fewer bytes than the format needs.
-    #[error("{0} is cut short")]
+    #[error("{0} is truncated")]
     Short(&'static str),
 }
 
@@ -57,42 +57,43 @@ impl Bhs {
         self.0[0] & 0x3f
     }
 
-    /// The I bit: for immediate delivery, outside the order of CmdSN.
+    /// Returns the I bit: immediate delivery, outside the order of CmdSN.
     pub fn immediate(&self) -> bool {
         self.0[0] & 0x40 != 0
     }
 
-    /// The F bit (T in login PDUs): last of a sequence.
+    /// Returns the F bit (T in login PDUs): the last PDU of a sequence.
     pub fn is_final(&self) -> bool {
         self.0[1] & 0x80 != 0
     }
 
-    /// The seven opcode-specific bits below F.
+    /// Returns the seven opcode-specific bits below F.
     pub fn flags(&self) -> u8 {
         self.0[1] & 0x7f
     }
 
-    /// Length of all additional header segments in bytes: TotalAHSLength times four, 0 to 1020.
+    /// Returns the length of all additional header segments in bytes: TotalAHSLength times four, 0
+    /// to 1020.
     pub fn ahs_length(&self) -> usize {
         usize::from(self.0[4]) * 4
     }
 
-    /// DataSegmentLength in bytes without padding, 0 to 2^24 - 1.
+    /// Returns DataSegmentLength in bytes without padding, 0 to 2^24 - 1.
     pub fn data_segment_length(&self) -> u32 {
         u24_at(&self.0, 5)
     }
 
-    /// Bytes 8 to 15 as a LUN. Some PDUs use them for other fields.
+    /// Returns bytes 8 to 15 as a LUN. Some PDUs use them for other fields.
     pub fn lun(&self) -> Lun {
         Lun(u64_at(&self.0, 8))
     }
 
-    /// Initiator Task Tag.
+    /// Returns the Initiator Task Tag.
     pub fn itt(&self) -> Itt {
         Itt(u32_at(&self.0, 16))
     }
 
-    /// Bytes 20 to 23 as a Target Transfer Tag. Some PDUs use them for other fields.
+    /// Returns bytes 20 to 23 as a Target Transfer Tag. Some PDUs use them for other fields.
     pub fn ttt(&self) -> Ttt {
         Ttt(u32_at(&self.0, 20))
     }

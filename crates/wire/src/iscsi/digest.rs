@@ -10,7 +10,7 @@ use crc_fast::{Digest, crc32_iscsi};
 /// Length of a digest in bytes.
 pub const DIGEST_LENGTH: usize = 4;
 
-/// Padding bytes after a data segment of this length: 0 to 3.
+/// Returns the number of padding bytes after a data segment of `length` bytes, 0 to 3.
 pub const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
@@ -40,7 +40,7 @@ impl DataDigest {
     }
 }
 
-/// Extends the CRC32C `crc` (0: of no bytes) by `bytes`.
+/// Returns the CRC32C `crc` extended by `bytes`. The CRC32C of no bytes is 0.
 fn append(crc: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
@@ -63,7 +63,7 @@ mod tests {
 
     /// RFC 3720 appendix B.4.
     #[test]
-    fn digests_are_those_of_the_rfc() {
+    fn digests_match_the_vectors_of_the_rfc() {
         let ascending: Vec<u8> = (0..32).collect();
         let descending: Vec<u8> = (0..32).rev().collect();
         let read_command = [
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn data_digest_covers_the_padding_whatever_the_pieces() {
+    fn data_digest_covers_the_padding_however_the_data_is_split() {
         for length in 0..40usize {
             let data: Vec<u8> = (0..length as u8).collect();
             let mut padded = data.clone();

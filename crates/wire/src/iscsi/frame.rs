@@ -1,4 +1,4 @@
-//! Cuts a byte stream into PDUs without collecting them.
+//! Splits a byte stream into PDUs without collecting them.
 //!
 //! TCP delivers pieces of any size. [`Framer::next`] consumes the front of a piece and returns the
 //! next part of a PDU:
@@ -11,31 +11,31 @@
 //! ```
 //!
 //! Every PDU yields one `Header`, any number of `Data` (none for an empty segment) and one `End`. A
-//! header that lies whole in the piece is read in place. A header that is split across pieces is
+//! header that lies entirely in one piece is read in place. A header that is split across pieces is
 //! assembled in a buffer of at most 48 + 1020 + 4 bytes, allocated when first needed. The framer
-//! keeps BHS and AHS until the next PDU, so that its caller need not. Data is passed on as it lies
-//! in the piece and never stored. Lengths are checked against the limit first.
+//! keeps BHS and AHS until the next PDU, so its caller need not. Data is passed on in place and
+//! never stored. Lengths are checked against the limit first.
 //!
-//! The next header is not read before `End` was returned, so a change of digests or limit (after
+//! The next header is read only after `End` was returned, so a change of digests or limit (after
 //! login) takes effect with the next PDU.
 //!
-//! Errors are final: after a header that cannot be read, the begin of the next one is unknown (RFC
-//! 7143 section 7.7), and the connection must be closed.
+//! Errors are final: after a header that cannot be read, the start of the next header is unknown
+//! (RFC 7143 section 7.7), and the connection must be closed.
 use super::ahs::AHS_LENGTH_MAX;
 use super::digest::{DIGEST_LENGTH, DataDigest, header_digest, padding};
 use super::{BHS_LENGTH, Bhs};
 
-/// A part of a PDU. `'f`: until the framer is used again; `'i`: as long as the input.
+/// A part of a PDU. `'f` ends when the framer is used again; `'i` is the lifetime of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'f, 'i> {
     /// A PDU begins.
     Header {
-        /// Its basic header.
+        /// Basic header.
         bhs: &'f Bhs,
-        /// Its additional headers, see [`super::ahs`].
+        /// Additional headers, see [`super::ahs`].
         ahs: &'f [u8],
     },
-    /// A piece of its data segment.
+    /// A piece of the data segment.
     Data {
         /// Offset of the piece in the data segment, bytes.
         offset: u32,
@@ -44,7 +44,7 @@ pub enum Frame<'f, 'i> {
     },
     /// The PDU is complete.
     End {
-        /// The data digest matches. Always true without data or without a digest.
+        /// Whether the data digest matches. Always true without data or without a digest.
         data_digest_ok: bool,
     },
 }
@@ -87,10 +87,10 @@ pub struct Framer {
     header_digest: bool,
     data_digest: bool,
     data_segment_length_max: u32,
-    /// Basic header of the current PDU, or of the previous one between PDUs. While the rest of a
-    /// header is missing, that of the next.
+    /// Basic header of the current PDU, or of the previous PDU between PDUs. Belongs to the next
+    /// PDU while a split header is incomplete.
     bhs: Bhs,
-    /// Its additional headers.
+    /// Additional headers of the current PDU.
     ahs: Vec<u8>,
     /// Bytes received of a split header; empty otherwise.
     partial: Vec<u8>,
@@ -100,9 +100,9 @@ pub struct Framer {
 }
 
 impl Framer {
-    /// Creates the framer of a new connection, without digests. `data_segment_length_max`: the
-    /// MaxRecvDataSegmentLength that this side has declared, bytes; 8192 until then (RFC 7143
-    /// section 13.12).
+    /// Creates the framer of a new connection, without digests. `data_segment_length_max` is the
+    /// MaxRecvDataSegmentLength that this side has declared, bytes, or 8192 before the declaration
+    /// (RFC 7143 section 13.12).
     pub fn new(data_segment_length_max: u32) -> Framer {
         Framer {
             state: State::Header,
@@ -124,7 +124,7 @@ impl Framer {
     pub fn set_digests(&mut self, header: bool, data: bool) {
         assert!(
             !matches!(self.state, State::Data { .. } | State::Trailer { .. }),
-            "digests change between PDUs only"
+            "digests can change only between PDUs"
         );
         self.header_digest = header;
         self.data_digest = data;
@@ -173,8 +173,8 @@ impl Framer {
         matches!(self.state, State::Header) && self.partial.is_empty()
     }
 
-    /// Returns how many bytes of the current data segment are still missing and needed by no
-    /// digest. 0 in a segment shorter than `segment_min` bytes and outside data segments.
+    /// Returns the number of bytes of the current data segment that are still missing. 0 if a data
+    /// digest needs them, in a segment shorter than `segment_min` bytes and outside data segments.
     pub fn data_left(&self, segment_min: u32) -> u32 {
         match self.state {
             State::Data { offset, length } if length >= segment_min && !self.data_digest => {
@@ -219,10 +219,10 @@ impl Framer {
             return Ok(None);
         }
         let mut header = std::mem::take(&mut self.partial);
-        let begun = self.begin(&header).map(|_| ());
+        let result = self.begin(&header).map(|_| ());
         header.clear();
         self.partial = header;
-        begun?;
+        result?;
         Ok(Some(self.header()))
     }
 
@@ -230,8 +230,8 @@ impl Framer {
     fn fill_partial(&mut self, input: &mut &[u8], wanted: usize) {
         debug_assert!(wanted <= BHS_LENGTH + AHS_LENGTH_MAX + DIGEST_LENGTH);
         let missing = wanted.saturating_sub(self.partial.len()).min(input.len());
-        let (taken, rest) = input.split_at(missing);
-        self.partial.extend_from_slice(taken);
+        let (moved, rest) = input.split_at(missing);
+        self.partial.extend_from_slice(moved);
         *input = rest;
     }
 
@@ -330,17 +330,17 @@ impl Framer {
             };
             return None;
         }
-        let data_digest_ok = !self.data_digest || self.trailer_digest_is_right(usize::from(length));
+        let data_digest_ok = !self.data_digest || self.trailer_digest_matches(usize::from(length));
         self.next_end(data_digest_ok)
     }
 
     /// Compares the digest over data and padding *as received*. A peer's padding should be zeros
-    /// (RFC 7143 section 11.2.3), but its digest covers whatever it sent.
-    fn trailer_digest_is_right(&self, length: usize) -> bool {
+    /// (RFC 7143 section 11.2.3), but its digest covers the bytes that it sent.
+    fn trailer_digest_matches(&self, length: usize) -> bool {
         let (padding, digest) = self.trailer[..length].split_at(length - DIGEST_LENGTH);
-        let mut whole = self.digest;
-        whole.update(padding);
-        whole.finish() == *digest
+        let mut computed = self.digest;
+        computed.update(padding);
+        computed.finish() == *digest
     }
 
     fn next_end<'f, 'i: 'f>(&'f mut self, data_digest_ok: bool) -> Option<Frame<'f, 'i>> {
@@ -399,7 +399,7 @@ mod tests {
     /// Parsed PDUs with their pieces of data joined: (header, AHS, data, digest matches).
     type Read = Vec<(Bhs, Vec<u8>, Vec<u8>, bool)>;
 
-    /// Feeds the pieces, and checks the grammar Header Data* End on the way.
+    /// Feeds the pieces to the framer and checks the grammar Header Data* End.
     fn read<'a>(
         framer: &mut Framer,
         pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -415,20 +415,20 @@ mod tests {
                         all.push((*bhs, ahs.to_vec(), Vec::new(), false));
                     }
                     Frame::Data { offset, bytes } => {
-                        let (_, _, data, _) = all.last_mut().expect("data behind a header");
+                        let (_, _, data, _) = all.last_mut().expect("data follows a header");
                         assert!(within && !bytes.is_empty() && offset as usize == data.len());
                         data.extend_from_slice(bytes);
                     }
                     Frame::End { data_digest_ok } => {
                         assert!(within);
                         within = false;
-                        let last = all.last_mut().expect("end behind a header");
+                        let last = all.last_mut().expect("the end follows a header");
                         last.3 = data_digest_ok;
                         assert_eq!((framer.bhs(), framer.ahs()), (&last.0, &last.1[..]));
                     }
                 }
             }
-            assert!(piece.is_empty(), "all of a piece is taken");
+            assert!(piece.is_empty(), "the entire piece is consumed");
             assert!(framer.buffered() <= BHS_LENGTH + AHS_LENGTH_MAX + DIGEST_LENGTH);
         }
         assert_eq!(framer.is_between_pdus(), !within && framer.buffered() == 0);
@@ -453,7 +453,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_cut_of_the_stream_reads_the_same(
+        fn every_split_of_the_stream_yields_the_same_pdus(
             pdus in pdus(), header: bool, data: bool, cuts in proptest::collection::vec(1usize..300, 1..60),
         ) {
             let mut stream = Vec::new();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_by_byte_reads_the_same_with_every_digest() {
+    fn byte_by_byte_yields_the_same_pdus_with_every_digest() {
         let pdus = [
             Pdu::new(1, 0, vec![]),
             Pdu::new(2, 3, vec![1, 2, 3]),
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn flipped_bit_of_the_header_is_found_wherever_it_is() {
+    fn flipped_bit_anywhere_in_the_header_is_detected() {
         let mut stream = Vec::new();
         Pdu::new(1, 2, vec![]).emit(true, false, &mut stream);
         for at in (0..stream.len()).filter(|at| !(4..8).contains(at)) {
@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn flipped_bit_of_data_padding_or_digest_is_told_and_the_stream_goes_on() {
+    fn flipped_bit_of_data_padding_or_digest_is_reported_and_the_stream_continues() {
         let data = vec![9; 6];
         let mut stream = Vec::new();
         Pdu::new(1, 0, data).emit(false, true, &mut stream);
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn length_above_the_limit_is_refused_before_a_byte_of_it_is_taken() {
+    fn length_above_the_limit_is_refused_before_its_data_is_consumed() {
         let mut stream = Vec::new();
         Pdu::new(1, 0, vec![0; 513]).emit(false, false, &mut stream);
         for cut in [1, 47, 48, 100] {
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn digests_switched_on_at_the_end_of_a_pdu_hold_from_the_next_one_of_the_same_piece() {
+    fn digests_switched_on_after_a_pdu_apply_to_the_next_pdu_of_the_same_piece() {
         let (plain, digested) = (Pdu::new(1, 0, vec![1; 5]), Pdu::new(2, 0, vec![2; 5]));
         let mut stream = Vec::new();
         plain.emit(false, false, &mut stream);

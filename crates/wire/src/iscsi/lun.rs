@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(
             Lun(0x4005_0000_0000_0000).number(),
             Some(5),
-            "flat space may name small numbers too"
+            "flat space addressing also encodes small numbers"
         );
     }
 }

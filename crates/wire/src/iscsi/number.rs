@@ -25,7 +25,7 @@ macro_rules! serial_number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Compared by RFC 1982 serial arithmetic (RFC 7143 section 4.2.2.1): there is no `Ord`,
+        /// Compared by RFC 1982 serial arithmetic (RFC 7143 section 4.2.2.1). The type lacks `Ord`,
         /// because the relation is not transitive.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name(pub u32);
@@ -66,21 +66,22 @@ macro_rules! serial_number {
 }
 
 serial_number! {
-    /// CmdSN, ExpCmdSN, MaxCmdSN: numbers commands of a session.
+    /// Number of a command within a session: CmdSN, ExpCmdSN, MaxCmdSN.
     CmdSn
 }
 serial_number! {
-    /// StatSN, ExpStatSN: numbers statuses of a connection.
+    /// Number of a status within a connection: StatSN, ExpStatSN.
     StatSn
 }
 
-/// Initiator Session ID (RFC 7143 section 11.12.5): together with the initiator's name and the
-/// portal group it identifies a session.
+/// Initiator Session ID (RFC 7143 section 11.12.5). Together with the initiator's name and the
+/// portal group, it identifies a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Isid(pub [u8; 6]);
 
 impl Isid {
-    /// The "random" naming authority (type 10b) with 24 random bits and a qualifier.
+    /// Returns an ISID of the "random" naming authority (type 10b): the low 24 bits of `random`,
+    /// then the qualifier.
     pub const fn random(random: u32, qualifier: u16) -> Isid {
         let [_, a, b, c] = random.to_be_bytes();
         let [d, e] = qualifier.to_be_bytes();
@@ -91,7 +92,7 @@ impl Isid {
 /// The three numbers that nearly every target PDU carries in bytes 24 to 35.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetNumbers {
-    /// Number of the status, or of the next one if the PDU carries none.
+    /// Number of the status, or of the next status if the PDU carries none.
     pub stat_sn: StatSn,
     /// Next command number that the target expects.
     pub exp_cmd_sn: CmdSn,

@@ -60,12 +60,12 @@ opcodes! {
 }
 
 impl Opcode {
-    /// The 6-bit code.
+    /// Returns the 6-bit code.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Returns whether initiators send it.
+    /// Returns whether initiators send this opcode.
     pub const fn from_initiator(self) -> bool {
         self.code() < 0x20
     }

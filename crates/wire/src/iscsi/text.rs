@@ -20,7 +20,7 @@ pub enum TextError {
     /// The last pair is not ended by NUL.
     #[error("text is not ended by NUL")]
     Unterminated,
-    /// There is no `=`.
+    /// A pair contains no `=`.
     #[error("key without =")]
     MissingEquals,
     /// The key before `=` is empty.
@@ -107,7 +107,7 @@ fn parse_pair(bytes: &[u8]) -> Result<Pair<'_>, TextError> {
 /// Appends one pair.
 ///
 /// # Panics
-/// Panics if there is a NUL in key or value, or a `=` in the key.
+/// Panics if key or value contains NUL, or if the key contains `=`.
 pub fn emit_pair(out: &mut Vec<u8>, key: &str, value: &str) {
     assert!(
         !key.contains(['=', '\0']) && !value.contains('\0'),

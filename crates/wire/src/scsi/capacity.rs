@@ -5,7 +5,7 @@ use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 /// Answer to READ CAPACITY(10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity10 {
-    /// Last block; `u32::MAX` if it does not fit, and READ CAPACITY(16) reports it.
+    /// Address of the last block. `u32::MAX` if it does not fit and READ CAPACITY(16) must be used.
     pub last_lba: u32,
     /// Bytes in a block.
     pub block_length: u32,
@@ -46,17 +46,17 @@ impl Capacity10 {
 /// Answer to READ CAPACITY(16).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity16 {
-    /// Last block.
+    /// Address of the last block.
     pub last_lba: u64,
     /// Bytes in a block.
     pub block_length: u32,
-    /// 2^n logical blocks make a physical one; 0 to 15.
+    /// Exponent n, 0 to 15: a physical block has 2^n logical blocks.
     pub physical_block_exponent: u8,
     /// LBPME: blocks may be deallocated.
     pub thin: bool,
     /// LBPRZ: deallocated blocks read as zeros.
     pub deallocated_reads_zero: bool,
-    /// First logical block aligned to a physical one; 14 bits.
+    /// First logical block that is aligned to a physical block; 14 bits.
     pub lowest_aligned_lba: u16,
 }
 
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_that_ten_bytes_cannot_say_is_all_ones() {
+    fn capacity_beyond_32_bits_is_all_ones() {
         assert_eq!(
             Capacity10::new(1 << 32, 512).emit(),
             [0xff, 0xff, 0xff, 0xff, 0, 0, 2, 0]

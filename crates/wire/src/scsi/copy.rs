@@ -1,6 +1,6 @@
 //! Parameter data of EXTENDED COPY(LID1) and RECEIVE COPY RESULTS (SPC-4 sections 6.3, 6.4 and
-//! 6.20): block to block, between LUs that are named by a designator of their device identification
-//! page.
+//! 6.20). Only block-to-block segments are supported, between LUs that are identified by a
+//! designator of their device identification page.
 use super::{CopyResults, Designator, FieldPointer, Sense, SenseKey, opcode};
 use crate::octets::{put_u16, put_u32, u16_at, u24_at, u32_at, u64_at};
 
@@ -26,7 +26,7 @@ pub struct CopySegment {
     pub from: u16,
     /// Index of the destination device.
     pub to: u16,
-    /// Number of blocks: of the source, or with `by_destination` of the destination.
+    /// Number of blocks, in blocks of the source, or of the destination if `by_destination` is set.
     pub blocks: u16,
     /// DC: `blocks` counts blocks of the destination.
     pub by_destination: bool,
@@ -39,7 +39,7 @@ pub struct CopySegment {
 /// A parameter list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyList {
-    /// LIST IDENTIFIER, with which the result is requested.
+    /// LIST IDENTIFIER, by which the result is requested.
     pub list: u8,
     /// Whether the result is kept. LIST ID USAGE 2 and 3 keep none; 3 ignores the identifier.
     pub keeps_result: bool,
@@ -52,9 +52,9 @@ pub struct CopyList {
 /// A device in a parameter list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyDevice {
-    /// One of its designators.
+    /// A designator of the device.
     pub designator: Designator,
-    /// DISK BLOCK LENGTH.
+    /// DISK BLOCK LENGTH, bytes.
     pub block_bytes: u32,
 }
 
@@ -71,7 +71,7 @@ const UNSUPPORTED_SEGMENT_TYPE: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.q
 const UNREACHABLE: Sense = Sense::new(SenseKey::CopyAborted, 0x08, 0x04);
 const INLINE_DATA_EXCEEDED: Sense = Sense::INVALID_FIELD_IN_PARAMETER_LIST.qualified(0x0b);
 
-fn wrong(byte: usize) -> Sense {
+fn invalid_byte(byte: usize) -> Sense {
     Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
         in_cdb: false,
         byte: byte as u16,
@@ -121,7 +121,7 @@ fn parse_devices(bytes: &[u8], limits: &CopyLimits) -> Result<Vec<CopyDevice>, S
         return Err(TOO_MANY_DEVICES);
     }
     if !bytes.len().is_multiple_of(DEVICE) {
-        return Err(wrong(2));
+        return Err(invalid_byte(2));
     }
     let mut devices = Vec::with_capacity(bytes.len() / DEVICE);
     for (number, descriptor) in bytes.chunks_exact(DEVICE).enumerate() {
@@ -129,17 +129,17 @@ fn parse_devices(bytes: &[u8], limits: &CopyLimits) -> Result<Vec<CopyDevice>, S
         if descriptor[0] != IDENTIFICATION_DEVICE {
             return Err(UNSUPPORTED_DEVICE_TYPE);
         }
-        // A disk. LU ID TYPE and NUL are obsolete since SPC-4.
+        // Only disks (device type 0) are supported. SPC-4 made LU ID TYPE and NUL obsolete.
         if descriptor[1] & 0x1f != 0 {
-            return Err(wrong(at + 1));
+            return Err(invalid_byte(at + 1));
         }
         let length = usize::from(descriptor[7]);
         if length == 0 || length > 20 {
-            return Err(wrong(at + 7));
+            return Err(invalid_byte(at + 7));
         }
-        // Its head is that of the device identification page.
+        // The layout is that of a designator of the device identification page.
         let Some((Some(designator), _)) = Designator::parse(&descriptor[4..28]) else {
-            return Err(wrong(at + 5));
+            return Err(invalid_byte(at + 5));
         };
         devices.push(CopyDevice {
             designator,
@@ -164,10 +164,10 @@ fn parse_segments(
             return Err(UNSUPPORTED_SEGMENT_TYPE);
         }
         let Some((segment, rest)) = bytes.split_at_checked(BLOCK_TO_BLOCK_BYTES) else {
-            return Err(wrong(8));
+            return Err(invalid_byte(8));
         };
         if usize::from(u16_at(segment, 2)) != BLOCK_TO_BLOCK_BYTES - 4 {
-            return Err(wrong(at + 2));
+            return Err(invalid_byte(at + 2));
         }
         let (from, to) = (u16_at(segment, 4), u16_at(segment, 6));
         if [from, to]
@@ -197,7 +197,7 @@ impl CopyLimits {
         let types = [BLOCK_TO_BLOCK, IDENTIFICATION_DEVICE];
         let mut out = vec![0; 44];
         put_u32(&mut out, 0, 40 + types.len() as u32);
-        // SNLID: several lists may have no identifier.
+        // SNLID: lists without an identifier are supported.
         out[4] = 1;
         put_u16(&mut out, 8, self.devices_max);
         put_u16(&mut out, 10, self.segments_max);
@@ -205,7 +205,7 @@ impl CopyLimits {
         put_u32(&mut out, 16, self.segment_bytes_max);
         put_u16(&mut out, 34, u16::from(self.copies_max));
         out[36] = self.copies_max;
-        // Granularities as powers of two: one block of 512 bytes.
+        // Granularity, a power of two: 2^9 bytes, a block of 512 bytes.
         out[37] = 9;
         out[43] = types.len() as u8;
         out.extend_from_slice(&types);
@@ -254,7 +254,7 @@ impl CopyLimits {
     }
 }
 
-/// A third-party copy descriptor: type, length, and its own bytes up to a multiple of four.
+/// Appends a third-party copy descriptor: type, length, and `bytes` padded to a multiple of four.
 fn describe(out: &mut Vec<u8>, kind: u16, bytes: &[u8]) {
     let length = bytes.len().next_multiple_of(4);
     out.extend_from_slice(&kind.to_be_bytes());
@@ -270,25 +270,26 @@ fn describe(out: &mut Vec<u8>, kind: u16, bytes: &[u8]) {
 pub enum CopyStatus {
     /// In progress.
     InProgress = 0,
-    /// Done.
+    /// Completed.
     Completed = 1,
     /// Failed.
     Failed = 2,
 }
 
-/// The answer to RECEIVE COPY RESULTS (COPY STATUS).
+/// Answer to RECEIVE COPY RESULTS (COPY STATUS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyReport {
     /// Status of the copy.
     pub status: CopyStatus,
-    /// Segments done.
+    /// Number of segments completed.
     pub segments: u16,
     /// Bytes written.
     pub bytes: u64,
 }
 
 impl CopyReport {
-    /// 12 bytes. TRANSFER COUNT is in the smallest unit of 1 byte, KiB, MiB, … that it fits.
+    /// Writes 12 bytes. TRANSFER COUNT is in the smallest unit (byte, KiB, MiB, …) in which it
+    /// fits.
     pub fn emit(&self) -> [u8; 12] {
         let mut units = 0;
         let mut count = self.bytes;
@@ -319,7 +320,7 @@ mod tests {
         copies_max: 1,
     };
 
-    /// One device and as many segments, each of `blocks` from 5 to 7.
+    /// Returns a list of devices and of segments that copy `blocks` blocks from LBA 5 to LBA 7.
     fn list(devices: usize, segments: usize, blocks: u16) -> Vec<u8> {
         let mut out = vec![0; HEADER];
         out[0] = 9;
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_lies_as_spc_draws_it() {
+    fn a_list_is_laid_out_as_in_spc() {
         let parsed = CopyList::parse(&list(1, 2, 300), &LIMITS).expect("a good list");
         assert_eq!((parsed.list, parsed.keeps_result), (9, true));
         assert_eq!(parsed.devices[0].block_bytes, 512);
@@ -379,10 +380,10 @@ mod tests {
             (HEADER, 0xe0, UNSUPPORTED_DEVICE_TYPE),
             (HEADER + DEVICE, 0x03, UNSUPPORTED_SEGMENT_TYPE),
             (15, 1, INLINE_DATA_EXCEEDED),
-            (HEADER + 7, 21, wrong(HEADER + 7)),
+            (HEADER + 7, 21, invalid_byte(HEADER + 7)),
             (HEADER + DEVICE + 5, 1, UNREACHABLE),
             (HEADER + DEVICE + 7, 1, UNREACHABLE),
-            (HEADER + DEVICE + 3, 25, wrong(HEADER + DEVICE + 2)),
+            (HEADER + DEVICE + 3, 25, invalid_byte(HEADER + DEVICE + 2)),
         ] {
             let mut bytes = whole.clone();
             bytes[at] = value;
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_party_copy_page_is_made_of_descriptors_of_whole_words() {
+    fn descriptors_of_the_third_party_copy_page_have_whole_words() {
         let page = LIMITS.emit_page();
         let mut rest = &page[4..];
         let mut kinds = Vec::new();
@@ -418,7 +419,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lying_lists_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), plausible: bool) {
+        fn invalid_lists_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), plausible: bool) {
             if plausible && bytes.len() > 60 {
                 (bytes[2], bytes[3]) = (0, 32);
                 bytes[8..16].copy_from_slice(&[0, 0, 0, 28, 0, 0, 0, 0]);

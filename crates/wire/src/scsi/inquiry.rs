@@ -23,7 +23,7 @@ pub struct Inquiry {
     pub qualifier: PeripheralQualifier,
     /// PERIPHERAL DEVICE TYPE: 00h a disk, 1Fh none.
     pub device_type: u8,
-    /// The medium can be removed.
+    /// RMB: the medium can be removed.
     pub removable: bool,
     /// VERSION: 06h is SPC-4.
     pub version: u8,
@@ -35,9 +35,9 @@ pub struct Inquiry {
     pub command_queuing: bool,
     /// T10 VENDOR IDENTIFICATION: 8 ASCII characters at most.
     pub vendor: String,
-    /// PRODUCT IDENTIFICATION: 16 at most.
+    /// PRODUCT IDENTIFICATION: 16 ASCII characters at most.
     pub product: String,
-    /// PRODUCT REVISION LEVEL: 4 at most.
+    /// PRODUCT REVISION LEVEL: 4 ASCII characters at most.
     pub revision: String,
     /// VERSION DESCRIPTORs: standards claimed, 8 at most.
     pub version_descriptors: Vec<u16>,
@@ -119,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn disk_looks_as_spc_draws_it() {
+    fn inquiry_data_of_a_disk_is_laid_out_as_in_spc() {
         let inquiry = Inquiry {
             version: 6,
             command_queuing: true,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_too_long_or_not_ascii_does_not_leave_its_field() {
+    fn text_that_is_too_long_or_not_ascii_stays_within_its_field() {
         let inquiry = Inquiry {
             vendor: "a long vendor\u{1f4a5}".into(),
             product: "\nx".into(),

@@ -67,7 +67,7 @@ pub enum LogPage {
     Parameters {
         /// PAGE CODE.
         code: u8,
-        /// Its parameters.
+        /// Parameters of the page.
         parameters: Vec<LogParameter>,
     },
 }
@@ -145,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn provisioning_page_looks_as_sbc_draws_it() {
+    fn provisioning_page_is_laid_out_as_in_sbc() {
         let page = LogPage::Parameters {
             code: log_page::LOGICAL_BLOCK_PROVISIONING,
             parameters: vec![LogParameter::resource_count(

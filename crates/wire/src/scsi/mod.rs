@@ -1,5 +1,5 @@
-//! SCSI: command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3), as
-//! far as hakaru's disks and initiators support them.
+//! SCSI: the command descriptor blocks, sense data, INQUIRY and mode pages (SAM-5, SPC-4, SBC-3)
+//! that hakaru's disks and initiators support.
 //!
 //! `emit` writes parameter data at its full length; the caller truncates it to the ALLOCATION
 //! LENGTH of the command ([`truncated`]). `parse` trusts no device: lengths in the data are bounded
@@ -43,8 +43,8 @@ pub use reservation::{
     FullStatus, RegisterAndMove, ReservationType, ReserveCapabilities, ReserveIn, ReserveOut,
     ReserveOutParameters, TransportId, emit_full_status, emit_keys, emit_reservation,
 };
-// A LUN is SAM-5's (section 4.7), an ISID is part of an iSCSI initiator port's TransportID (SPC-4
-// section 7.6.4.6).
+// SAM-5 defines LUNs (section 4.7). An ISID is part of the TransportID of an iSCSI initiator port
+// (SPC-4 section 7.6.4.6).
 pub use crate::iscsi::{Isid, Lun};
 pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
 pub use vpd::{
@@ -58,7 +58,7 @@ pub fn truncated(data: &[u8], allocation_length: u32) -> &[u8] {
     &data[..data.len().min(allocation_length as usize)]
 }
 
-/// Reads ASCII of a fixed-size field. Unprintable bytes become `?`, trailing spaces are removed.
+/// Reads ASCII of a fixed-size field. Unprintable bytes become `?`. Trailing spaces are removed.
 fn parse_ascii(bytes: &[u8]) -> String {
     let text: String = bytes
         .iter()

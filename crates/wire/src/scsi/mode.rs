@@ -3,7 +3,7 @@
 use crate::iscsi::WireError;
 use crate::octets::{put_u16, put_u24, put_u32, put_u64, u16_at, u24_at, u32_at, u64_at};
 
-/// A mode page. Fields that hakaru does not use are left out.
+/// A mode page, without the fields that hakaru does not use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModePage {
     /// 01h, read-write error recovery.
@@ -35,7 +35,7 @@ pub enum ModePage {
     InformationalExceptions {
         /// DEXCPT: exceptions are not reported.
         disabled: bool,
-        /// MRIE: method of reporting; 0 none.
+        /// MRIE: method of reporting; 0 for none.
         method: u8,
     },
     /// Another page.
@@ -55,7 +55,7 @@ const CONTROL: u8 = 0x0a;
 const INFORMATIONAL_EXCEPTIONS: u8 = 0x1c;
 
 impl ModePage {
-    /// PAGE CODE.
+    /// Returns the PAGE CODE.
     pub fn code(&self) -> u8 {
         match self {
             ModePage::ErrorRecovery { .. } => ERROR_RECOVERY,
@@ -225,13 +225,13 @@ pub struct ModeData {
 }
 
 impl ModeData {
-    /// Writes header, block descriptor and pages. `ten`: for MODE SENSE(10); `long`: with LLBAA the
-    /// descriptor has 16 bytes, otherwise 8, in which a number of blocks that does not fit is all
-    /// ones.
+    /// Writes header, block descriptor and pages. `ten` selects the header of MODE SENSE(10),
+    /// `long` (LLBAA) its block descriptor of 16 bytes instead of 8. In the short descriptor, a
+    /// number of blocks that does not fit is all ones.
     ///
     /// # Panics
-    /// Panics if the data gets too long for its length field (255 or 65 535 bytes), or if a short
-    /// descriptor gets a block length of 2^24 or more.
+    /// Panics if the data is too long for its length field (255 or 65 535 bytes), or if a short
+    /// descriptor is required for a block length of 2^24 or more.
     pub fn emit(&self, ten: bool, long: bool) -> Vec<u8> {
         let device_specific = u8::from(self.write_protected) << 7 | u8::from(self.dpo_fua) << 4;
         let long = ten && long && self.block_descriptor.is_some();
@@ -257,7 +257,8 @@ impl ModeData {
         out
     }
 
-    /// Reads the received part within MODE DATA LENGTH. A truncated page ends the list.
+    /// Reads the received part within MODE DATA LENGTH, of MODE SENSE(10) if `ten` is set. A
+    /// truncated page ends the list.
     ///
     /// # Errors
     /// A truncated header or block descriptor.
@@ -310,7 +311,7 @@ pub struct ModeSelectList<'a> {
 }
 
 impl<'a> ModeSelectList<'a> {
-    /// Reads a list. `ten`: of MODE SELECT(10).
+    /// Reads a list, of MODE SELECT(10) if `ten` is set.
     ///
     /// # Errors
     /// A truncated header or block descriptor; a descriptor of an unexpected length.
@@ -353,7 +354,7 @@ fn emit_descriptor(descriptor: BlockDescriptor, long: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The first descriptor: there is one at most for a disk.
+/// Parses the first descriptor. A disk has at most one.
 fn parse_descriptor(bytes: &[u8], long: bool) -> Option<BlockDescriptor> {
     if long {
         let bytes = bytes.get(..16)?;
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn caching_page_lies_as_sbc_draws_it() {
+    fn caching_page_is_laid_out_as_in_sbc() {
         let data = ModeData {
             pages: vec![ModePage::Caching {
                 write_cache: true,
@@ -455,11 +456,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lying_lengths_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ten: bool, cut in 0usize..200) {
+        fn invalid_lengths_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ten: bool, cut in 0usize..200) {
             let _ = ModeData::parse(&bytes, ten);
             let _ = ModeSelectList::parse(&bytes, ten);
-            let honest = disk().emit(ten, true);
-            let _ = ModeData::parse(&honest[..honest.len().min(cut)], ten);
+            let valid = disk().emit(ten, true);
+            let _ = ModeData::parse(&valid[..valid.len().min(cut)], ten);
         }
     }
 }

@@ -5,23 +5,23 @@ use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 /// A supported command in a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SupportedCommand<'a> {
-    /// CDB USAGE DATA, as long as the CDB: operation code and service action, and in every other
-    /// byte a mask of the bits evaluated.
+    /// CDB USAGE DATA, as long as the CDB: operation code and service action. Every other byte is a
+    /// mask of the bits evaluated.
     pub usage: &'a [u8],
-    /// The service action, if the command has them.
+    /// Service action, if the command has service actions.
     pub service_action: Option<u16>,
     /// Timeouts of the command.
     pub timeouts: CommandTimeouts,
 }
 
 impl SupportedCommand<'_> {
-    /// The operation code.
+    /// Returns the operation code.
     pub fn opcode(&self) -> u8 {
         self.usage[0]
     }
 }
 
-/// Command timeouts descriptor; 0: not reported.
+/// Command timeouts descriptor. 0 means "not reported".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandTimeouts {
     /// NOMINAL COMMAND PROCESSING TIMEOUT, seconds: maximum time without a fault.
@@ -64,16 +64,16 @@ pub fn emit_all_commands<'a>(
     out
 }
 
-/// Writes the answer for one command. `None`: it is not supported.
+/// Writes the answer for one command. `None` means that the command is not supported.
 pub fn emit_one_command(command: Option<SupportedCommand<'_>>, timeouts: bool) -> Vec<u8> {
     const NOT_SUPPORTED: u8 = 1;
-    const AS_THE_STANDARD_SAYS: u8 = 3;
+    const CONFORMS_TO_STANDARD: u8 = 3;
     let Some(command) = command else {
         return vec![0, NOT_SUPPORTED, 0, 0];
     };
     let mut out = vec![
         0,
-        u8::from(timeouts) << 7 | AS_THE_STANDARD_SAYS,
+        u8::from(timeouts) << 7 | CONFORMS_TO_STANDARD,
         0,
         command.usage.len() as u8,
     ];
@@ -92,10 +92,10 @@ pub fn parse_all_commands(bytes: &[u8]) -> Vec<(u8, Option<u16>, u16)> {
     };
     let mut rest = &rest[..rest.len().min(u32_at(head, 0) as usize)];
     let mut commands = Vec::new();
-    while let Some((one, after)) = rest.split_at_checked(8) {
-        let action = (one[5] & 1 != 0).then(|| u16_at(one, 2));
-        commands.push((one[0], action, u16_at(one, 6)));
-        let timeouts = if one[5] & 2 != 0 {
+    while let Some((descriptor, after)) = rest.split_at_checked(8) {
+        let action = (descriptor[5] & 1 != 0).then(|| u16_at(descriptor, 2));
+        commands.push((descriptor[0], action, u16_at(descriptor, 6)));
+        let timeouts = if descriptor[5] & 2 != 0 {
             CommandTimeouts::LENGTH
         } else {
             0
@@ -151,7 +151,7 @@ mod tests {
     };
 
     #[test]
-    fn commands_look_as_spc_draws_them() {
+    fn commands_are_laid_out_as_in_spc() {
         let all = emit_all_commands([READ_CAPACITY_16], true);
         assert_eq!(
             all,
@@ -160,13 +160,13 @@ mod tests {
             ]
         );
         assert_eq!(parse_all_commands(&all), [(0x9e, Some(0x10), 16)]);
-        let one = emit_one_command(Some(READ_CAPACITY_16), false);
-        assert_eq!(one[..6], [0, 3, 0, 16, 0x9e, 0x10]);
+        let bytes = emit_one_command(Some(READ_CAPACITY_16), false);
+        assert_eq!(bytes[..6], [0, 3, 0, 16, 0x9e, 0x10]);
         assert_eq!(emit_one_command(None, true), [0, 1, 0, 0]);
     }
 
     #[test]
-    fn functions_lie_where_spc_puts_them() {
+    fn functions_are_laid_out_as_in_spc() {
         let all = SupportedTaskManagement {
             abort_task: true,
             abort_task_set: true,

@@ -29,7 +29,7 @@ impl AccessState {
         AccessState::Transitioning,
     ];
 
-    /// Returns the state of the low four bits. `None` for a state not listed here.
+    /// Returns the state encoded in the low four bits. `None` for a state not listed here.
     pub fn from_code(code: u8) -> Option<AccessState> {
         AccessState::ALL
             .into_iter()
@@ -42,7 +42,7 @@ impl AccessState {
 pub struct PortGroup {
     /// TARGET PORT GROUP.
     pub number: u16,
-    /// Access state of its ports.
+    /// Access state of the ports.
     pub state: AccessState,
     /// PREF: the preferred group.
     pub preferred: bool,
@@ -55,7 +55,8 @@ pub struct PortGroup {
 /// Supported states of a group: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP.
 const SUPPORTED: u8 = 0x80 | 0x08 | 0x04 | 0x02 | 0x01;
 
-/// Writes the list. `transition_seconds`: IMPLICIT TRANSITION TIME, with the extended header only.
+/// Writes the list. `transition_seconds` selects the extended header, with this IMPLICIT TRANSITION
+/// TIME.
 pub fn emit_port_groups(groups: &[PortGroup], transition_seconds: Option<u8>) -> Vec<u8> {
     let mut out = vec![0; 4];
     if let Some(seconds) = transition_seconds {
@@ -82,7 +83,7 @@ pub fn emit_port_groups(groups: &[PortGroup], transition_seconds: Option<u8>) ->
 /// Reads the received part of a list without extended header.
 ///
 /// # Errors
-/// Fewer than four bytes; a truncated group or one in a state not listed here.
+/// Fewer than four bytes; a truncated group; a state not listed in [`AccessState`].
 pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
     const SHORT: WireError = WireError::Short("target port groups");
     let (head, mut rest) = bytes.split_at_checked(4).ok_or(SHORT)?;
@@ -112,7 +113,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn groups_look_as_spc_draws_them() {
+    fn groups_are_laid_out_as_in_spc() {
         let groups = [
             PortGroup {
                 number: 1,

@@ -86,7 +86,7 @@ pub enum ProvisioningStatus {
 pub struct LbaStatus {
     /// Blocks.
     pub range: Blocks,
-    /// Their status.
+    /// Status of all these blocks.
     pub status: ProvisioningStatus,
 }
 
@@ -147,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cut_unmap_list_is_refused(ranges in ranges(), cut in 1usize..400) {
+        fn a_truncated_unmap_list_is_refused(ranges in ranges(), cut in 1usize..400) {
             let bytes = emit_unmap_list(&ranges);
             let left = bytes.len().saturating_sub(cut);
             if left > 0 && !ranges.is_empty() {
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn lying_lists_never_panic_and_give_no_more_than_they_hold(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn invalid_lists_never_panic_and_yield_no_more_than_they_hold(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(ranges) = parse_unmap_list(&bytes, usize::MAX) {
                 prop_assert!(ranges.len() * 16 <= bytes.len());
             }
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn lba_status_lies_as_sbc_draws_it() {
+    fn lba_status_is_laid_out_as_in_sbc() {
         let descriptors = [
             LbaStatus {
                 range: Blocks { lba: 5, blocks: 3 },

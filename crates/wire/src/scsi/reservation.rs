@@ -27,7 +27,7 @@ impl ReserveIn {
         ReserveIn::ReadFullStatus,
     ];
 
-    /// Returns the value of SERVICE ACTION. `None`: reserved.
+    /// Returns the value of SERVICE ACTION. `None` for a reserved code.
     pub fn from_code(code: u8) -> Option<ReserveIn> {
         ReserveIn::ALL
             .into_iter()
@@ -70,8 +70,8 @@ impl ReserveOut {
         ReserveOut::RegisterAndMove,
     ];
 
-    /// Returns the value of SERVICE ACTION. `None`: reserved, or REPLACE LOST RESERVATION, which is
-    /// not supported.
+    /// Returns the value of SERVICE ACTION. `None` for a reserved code and for REPLACE LOST
+    /// RESERVATION, which is not supported.
     pub fn from_code(code: u8) -> Option<ReserveOut> {
         ReserveOut::ALL
             .into_iter()
@@ -91,9 +91,9 @@ pub enum ReservationType {
     WriteExclusiveRegistrantsOnly = 5,
     /// Only registrants may read or write.
     ExclusiveAccessRegistrantsOnly = 6,
-    /// As 5, and every registrant is a holder.
+    /// Like 5, but every registrant is a holder.
     WriteExclusiveAllRegistrants = 7,
-    /// As 6, and every registrant is a holder.
+    /// Like 6, but every registrant is a holder.
     ExclusiveAccessAllRegistrants = 8,
 }
 
@@ -108,7 +108,7 @@ impl ReservationType {
         ReservationType::ExclusiveAccessAllRegistrants,
     ];
 
-    /// Returns the value of TYPE. `None`: reserved or obsolete.
+    /// Returns the value of TYPE. `None` for a reserved or obsolete code.
     pub fn from_code(code: u8) -> Option<ReservationType> {
         ReservationType::ALL
             .into_iter()
@@ -139,10 +139,10 @@ impl ReservationType {
     }
 }
 
-/// Parameter list of PERSISTENT RESERVE OUT, of all service actions but REGISTER AND MOVE.
+/// Parameter list of PERSISTENT RESERVE OUT for all service actions other than REGISTER AND MOVE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveOutParameters {
-    /// RESERVATION KEY: the key the sender is registered with.
+    /// RESERVATION KEY: the key with which the sender is registered.
     pub key: u64,
     /// SERVICE ACTION RESERVATION KEY: the new key, or the key of the registration to preempt.
     pub service_action_key: u64,
@@ -154,7 +154,7 @@ pub struct ReserveOutParameters {
     pub persist_through_power_loss: bool,
 }
 
-fn wrong(byte: u16, bit: u8) -> Sense {
+fn invalid_field(byte: u16, bit: u8) -> Sense {
     Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
         in_cdb: false,
         byte,
@@ -163,7 +163,7 @@ fn wrong(byte: u16, bit: u8) -> Sense {
 }
 
 impl ReserveOutParameters {
-    /// Bytes of the list without TransportIDs.
+    /// Length of a list without TransportIDs, bytes.
     pub const LENGTH: usize = 24;
 
     /// Reads a list without TransportIDs.
@@ -183,7 +183,7 @@ impl ReserveOutParameters {
             persist_through_power_loss: list[20] & 0x01 != 0,
         };
         if parameters.specify_initiator_ports {
-            return Err(wrong(20, 3));
+            return Err(invalid_field(20, 3));
         }
         if list.len() != ReserveOutParameters::LENGTH {
             return Err(Sense::PARAMETER_LIST_LENGTH_ERROR);
@@ -224,8 +224,8 @@ impl RegisterAndMove {
     /// Reads a list.
     ///
     /// # Errors
-    /// The sense data of an invalid list: a length other than the stated one, a TransportID that is
-    /// not of iSCSI.
+    /// The sense data of an invalid list: a length other than the stated length; a TransportID of
+    /// another protocol.
     pub fn parse(list: &[u8]) -> Result<RegisterAndMove, Sense> {
         let (head, id) = list
             .split_at_checked(24)
@@ -239,7 +239,7 @@ impl RegisterAndMove {
             unregister: head[17] & 2 != 0,
             persist_through_power_loss: head[17] & 1 != 0,
             relative_target_port: u16_at(head, 18),
-            initiator_port: TransportId::parse(id).ok_or(wrong(24, 7))?,
+            initiator_port: TransportId::parse(id).ok_or(invalid_field(24, 7))?,
         })
     }
 
@@ -257,12 +257,12 @@ impl RegisterAndMove {
     }
 }
 
-/// TransportID of an iSCSI initiator port, or device.
+/// TransportID of an iSCSI initiator port or initiator device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportId {
     /// iSCSI name of the initiator, at most 223 bytes.
     pub name: String,
-    /// The port; `None`: any port of the initiator (format 00b).
+    /// ISID of the port. `None` means every port of the initiator (format 00b).
     pub isid: Option<Isid>,
 }
 
@@ -270,8 +270,8 @@ impl TransportId {
     const ISCSI: u8 = 0x05;
     const SEPARATOR: &'static str = ",i,0x";
 
-    /// Reads a whole TransportID. `None`: another protocol, a name that is too long or not UTF-8,
-    /// inconsistent lengths.
+    /// Reads an entire TransportID. Returns `None` for another protocol, a name that is too long or
+    /// not UTF-8, or inconsistent lengths.
     pub fn parse(bytes: &[u8]) -> Option<TransportId> {
         let (head, rest) = bytes.split_at_checked(4)?;
         let name = rest.get(..usize::from(u16_at(head, 2)))?;
@@ -331,21 +331,21 @@ pub fn emit_keys(generation: u32, keys: impl IntoIterator<Item = u64>) -> Vec<u8
     finish(out)
 }
 
-/// Writes the answer to READ RESERVATION. `held`: key of the holder (0 if every registrant holds
-/// it) and type.
-pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -> Vec<u8> {
+/// Writes the answer to READ RESERVATION. `reservation` is its key (0 if every registrant holds it)
+/// and its type.
+pub fn emit_reservation(generation: u32, reservation: Option<(u64, ReservationType)>) -> Vec<u8> {
     let mut out = header(generation);
-    if let Some((key, kind)) = held {
+    if let Some((key, kind)) = reservation {
         out.extend_from_slice(&key.to_be_bytes());
         out.extend_from_slice(&[0, 0, 0, 0, 0, kind as u8, 0, 0]);
     }
     finish(out)
 }
 
-/// Capabilities of a device server for reservations.
+/// Reservation capabilities of a device server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReserveCapabilities {
-    /// CRH: RESERVE and RELEASE of a holder are GOOD and do nothing.
+    /// CRH: RESERVE and RELEASE of a holder return GOOD and have no effect.
     pub compatible_reservation_handling: bool,
     /// ATP_C: ALL_TG_PT is supported.
     pub all_target_ports: bool,
@@ -356,7 +356,7 @@ pub struct ReserveCapabilities {
 }
 
 impl ReserveCapabilities {
-    /// Writes eight bytes; every type is supported, SPEC_I_PT and REPLACE LOST RESERVATION are not.
+    /// Writes eight bytes. Every type is supported; SPEC_I_PT and REPLACE LOST RESERVATION are not.
     pub fn emit(&self) -> [u8; 8] {
         let types = ReservationType::ALL
             .iter()
@@ -364,7 +364,7 @@ impl ReserveCapabilities {
         let capabilities = u8::from(self.compatible_reservation_handling) << 4
             | u8::from(self.all_target_ports) << 2
             | u8::from(self.persist_through_power_loss);
-        // TMV: the mask of types that follows is valid; type n is bit n, the low byte first.
+        // TMV: the following mask of types is valid. Type n is bit n; the low byte comes first.
         let active = 0x80 | u8::from(self.persistence_active);
         let [low, high] = types.to_le_bytes();
         [0, 8, capabilities, active, low, high, 0, 0]
@@ -404,7 +404,7 @@ pub fn emit_full_status(
     finish(out)
 }
 
-/// PRGENERATION, then room for ADDITIONAL LENGTH.
+/// Returns PRGENERATION, then four bytes for ADDITIONAL LENGTH.
 fn header(generation: u32) -> Vec<u8> {
     let mut out = vec![0; 8];
     put_u32(&mut out, 0, generation);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn transport_id_looks_as_spc_draws_it() {
+    fn transport_id_is_laid_out_as_in_spc() {
         let bytes = port().emit();
         assert_eq!(bytes[..4], [0x45, 0, 0, 48]);
         assert_eq!(
@@ -443,12 +443,12 @@ mod tests {
             name: "iqn.a".into(),
             isid: None,
         };
-        assert_eq!(device.emit().len(), 24, "not shorter than SPC lets it be");
+        assert_eq!(device.emit().len(), 24, "the minimum length of SPC");
         assert_eq!(TransportId::parse(&device.emit()), Some(device));
     }
 
     #[test]
-    fn capabilities_name_every_type_there_is() {
+    fn capabilities_report_every_type() {
         let capabilities = ReserveCapabilities {
             compatible_reservation_handling: true,
             all_target_ports: true,
@@ -471,7 +471,7 @@ mod tests {
             ReserveOutParameters::parse(&parameters.emit()),
             Ok(parameters)
         );
-        let moved = RegisterAndMove {
+        let list = RegisterAndMove {
             key: 3,
             service_action_key: 4,
             unregister: true,
@@ -479,7 +479,7 @@ mod tests {
             relative_target_port: 2,
             initiator_port: port(),
         };
-        assert_eq!(RegisterAndMove::parse(&moved.emit()), Ok(moved));
+        assert_eq!(RegisterAndMove::parse(&list.emit()), Ok(list));
     }
 
     #[test]

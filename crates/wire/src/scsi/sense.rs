@@ -6,11 +6,11 @@ use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 pub struct Status(pub u8);
 
 impl Status {
-    /// Done.
+    /// The command completed.
     pub const GOOD: Status = Status(0x00);
     /// Sense data has the details.
     pub const CHECK_CONDITION: Status = Status(0x02);
-    /// COMPARE AND WRITE and others: the condition was met.
+    /// The condition of the command was met: all blocks of a PRE-FETCH fit the cache.
     pub const CONDITION_MET: Status = Status(0x04);
     /// The LU is busy.
     pub const BUSY: Status = Status(0x08);
@@ -41,9 +41,9 @@ pub enum SenseKey {
     HardwareError = 0x4,
     /// Invalid command.
     IllegalRequest = 0x5,
-    /// A change of state that the initiator must know.
+    /// A change of state that the initiator must be notified of.
     UnitAttention = 0x6,
-    /// Protected against the command.
+    /// The data is protected against the command.
     DataProtect = 0x7,
     /// Blank medium.
     BlankCheck = 0x8,
@@ -57,9 +57,9 @@ pub enum SenseKey {
     Reserved = 0xc,
     /// End of the medium.
     VolumeOverflow = 0xd,
-    /// Data differ in a comparison.
+    /// A comparison of data failed.
     Miscompare = 0xe,
-    /// Done.
+    /// Completed.
     Completed = 0xf,
 }
 
@@ -105,15 +105,15 @@ pub struct AdditionalSense {
 /// section 4.5.2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPointer {
-    /// In the CDB; otherwise in the parameter list.
+    /// Whether the field is in the CDB. Otherwise it is in the parameter list.
     pub in_cdb: bool,
-    /// Byte.
+    /// First byte of the field, from 0.
     pub byte: u16,
-    /// Most significant bit of the field within the byte, where it is less than a byte.
+    /// Most significant bit of the field within the byte, if the field is smaller than a byte.
     pub bit: Option<u8>,
 }
 
-/// Sense data. Small and `Copy`: it is passed by value from the drive to the wire.
+/// Sense data. It is small and `Copy`, because it is passed by value from the drive to the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sense {
     /// Sense key.
@@ -122,9 +122,9 @@ pub struct Sense {
     pub additional: AdditionalSense,
     /// INFORMATION: for most errors of a disk, the LBA.
     pub information: Option<u64>,
-    /// Wrong field, for ILLEGAL REQUEST.
+    /// Invalid field, for ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
-    /// PROGRESS INDICATION, for NOT READY: progress of the current operation, of 65 536.
+    /// PROGRESS INDICATION, for NOT READY: progress of the current operation in units of 1/65 536.
     pub progress: Option<u16>,
 }
 
@@ -142,11 +142,11 @@ impl Sense {
         INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
         /// The port is changing its state.
         ASYMMETRIC_ACCESS_STATE_TRANSITION = NotReady, 0x04, 0x0a;
-        /// The port stands by.
+        /// The port is in standby state.
         TARGET_PORT_IN_STANDBY_STATE = NotReady, 0x04, 0x0b;
         /// The port is not available.
         TARGET_PORT_IN_UNAVAILABLE_STATE = NotReady, 0x04, 0x0c;
-        /// The medium was taken out.
+        /// The medium was removed.
         MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00;
         /// Space allocation is in progress; to be retried.
         SPACE_ALLOCATION_IN_PROGRESS = NotReady, 0x04, 0x14;
@@ -162,23 +162,23 @@ impl Sense {
         INTERNAL_TARGET_FAILURE = HardwareError, 0x44, 0x00;
         /// Unknown command.
         INVALID_COMMAND_OPERATION_CODE = IllegalRequest, 0x20, 0x00;
-        /// Beyond the last block.
+        /// A block is beyond the last block of the LU.
         LBA_OUT_OF_RANGE = IllegalRequest, 0x21, 0x00;
-        /// A field of the CDB is wrong.
+        /// A field of the CDB is invalid.
         INVALID_FIELD_IN_CDB = IllegalRequest, 0x24, 0x00;
-        /// No such LU.
+        /// The LU does not exist.
         LOGICAL_UNIT_NOT_SUPPORTED = IllegalRequest, 0x25, 0x00;
-        /// A field of the parameter list is wrong.
+        /// A field of the parameter list is invalid.
         INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest, 0x26, 0x00;
-        /// A reservation is released that is held with another type or scope.
+        /// RELEASE of a reservation with a type or scope that it is not held with.
         INVALID_RELEASE_OF_PERSISTENT_RESERVATION = IllegalRequest, 0x26, 0x04;
-        /// No resources for another registration.
+        /// The device lacks resources for another registration.
         INSUFFICIENT_REGISTRATION_RESOURCES = IllegalRequest, 0x55, 0x04;
         /// An initiator prevents removal of the medium.
         MEDIUM_REMOVAL_PREVENTED = IllegalRequest, 0x53, 0x02;
-        /// The length of the parameter list differs from the stated one.
+        /// The length of the parameter list differs from the stated length.
         PARAMETER_LIST_LENGTH_ERROR = IllegalRequest, 0x1a, 0x00;
-        /// Saved mode pages are not kept.
+        /// Mode pages cannot be saved.
         SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00;
         /// The LU may not be written.
         WRITE_PROTECTED = DataProtect, 0x27, 0x00;
@@ -230,7 +230,7 @@ impl Sense {
         NEXUS_LOSS_ABORT = AbortedCommand, 0x29, 0x07;
         /// Data beyond the command's length.
         DATA_PHASE_ERROR = AbortedCommand, 0x4b, 0x00;
-        /// Data differ from those of the comparison.
+        /// The data differs from the comparison data.
         MISCOMPARE_DURING_VERIFY = Miscompare, 0x1d, 0x00;
     }
 
@@ -252,7 +252,7 @@ impl Sense {
         self
     }
 
-    /// Returns the sense data with INFORMATION, for most errors of a disk the LBA.
+    /// Returns the sense data with INFORMATION. For most errors of a disk this is the LBA.
     #[must_use]
     pub const fn with_information(mut self, information: u64) -> Sense {
         self.information = Some(information);
@@ -318,8 +318,8 @@ impl Sense {
         out[begin + 7] = (out.len() - begin - 8) as u8;
     }
 
-    /// SENSE KEY SPECIFIC: SKSV, C/D, BPV, BIT POINTER and FIELD POINTER; or SKSV and PROGRESS
-    /// INDICATION.
+    /// Returns SENSE KEY SPECIFIC: SKSV, C/D, BPV, BIT POINTER and FIELD POINTER; or SKSV and
+    /// PROGRESS INDICATION.
     fn key_specific(&self) -> Option<[u8; 3]> {
         let mut out = [0x80, 0, 0];
         match (self.field, self.progress) {
@@ -457,7 +457,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lba_out_of_range_looks_as_spc_draws_it() {
+    fn lba_out_of_range_is_laid_out_as_in_spc() {
         let fixed = Sense::LBA_OUT_OF_RANGE
             .with_information(0x0102_0304)
             .emit_fixed();
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn information_that_does_not_fit_the_fixed_format_is_not_cut_to_a_wrong_lba() {
+    fn information_that_does_not_fit_the_fixed_format_is_omitted() {
         let sense = Sense::LBA_OUT_OF_RANGE.with_information(1 << 40);
         assert_eq!(Sense::parse(&sense.emit_fixed()).unwrap().information, None);
     }

@@ -21,7 +21,7 @@ pub mod page {
     pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
 }
 
-/// A page.
+/// A vital product data page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vpd {
     /// 00h: codes of the supported pages, ascending.
@@ -30,11 +30,11 @@ pub enum Vpd {
     UnitSerialNumber(String),
     /// 83h: names of the LU and of the port.
     DeviceIdentification(Vec<Designator>),
-    /// B0h.
+    /// B0h: block limits.
     BlockLimits(BlockLimits),
-    /// B1h.
+    /// B1h: block device characteristics.
     BlockDeviceCharacteristics(BlockDeviceCharacteristics),
-    /// B2h.
+    /// B2h: logical block provisioning.
     LogicalBlockProvisioning(LogicalBlockProvisioning),
 }
 
@@ -58,26 +58,26 @@ pub enum DesignatorKind {
     LogicalUnitGroup = 6,
     /// MD5 of the LU.
     Md5 = 7,
-    /// SCSI name string: UTF-8, NUL-terminated, padded to four.
+    /// SCSI name string: UTF-8, NUL-terminated, padded to a multiple of four bytes.
     ScsiName = 8,
 }
 
-/// A designator: one name.
+/// A name of an LU, a target port or a target device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Designator {
-    /// Its form.
+    /// Form of the designator.
     pub kind: DesignatorKind,
     /// Association: 0 the LU, 1 the target port, 2 the target device.
     pub association: u8,
     /// CODE SET: 1 binary, 2 ASCII, 3 UTF-8.
     pub code_set: u8,
-    /// The name, at most 255 bytes; a longer one is truncated.
+    /// The name. Only its first 255 bytes are emitted.
     pub bytes: Vec<u8>,
 }
 
 impl Designator {
-    /// NAA 6h (IEEE registered extended): a company's 24 bits, then 100 bits of its own, of which
-    /// the low 36 + 64 are taken.
+    /// Creates an NAA 6h designator (IEEE registered extended) of an LU: the low 24 bits of
+    /// `company`, the low 36 bits of `vendor_specific`, then `extension`.
     pub fn naa_6(company: u32, vendor_specific: u64, extension: u64) -> Designator {
         let mut bytes = vec![0; 16];
         put_u64(
@@ -94,7 +94,8 @@ impl Designator {
         }
     }
 
-    /// T10 vendor identification: the vendor in eight characters, then `id`; ASCII.
+    /// Creates a T10 vendor identification of an LU in ASCII: `vendor` padded or truncated to eight
+    /// characters, then `id`, truncated at 244.
     pub fn t10_vendor(vendor: &str, id: &str) -> Designator {
         let mut bytes = vec![b' '; 8 + id.len().min(244)];
         emit_ascii(&mut bytes[..8], vendor);
@@ -107,8 +108,8 @@ impl Designator {
         }
     }
 
-    /// SCSI name string of the LU (0), the target port (1) or the target device (2); `name` is
-    /// truncated at 251 bytes.
+    /// Creates a SCSI name string of the LU (`association` 0), the target port (1) or the target
+    /// device (2). `name` is truncated at 251 bytes.
     pub fn scsi_name(association: u8, name: &str) -> Designator {
         let mut bytes = name.as_bytes()[..name.len().min(251)].to_vec();
         bytes.resize((bytes.len() + 1).next_multiple_of(4), 0);
@@ -120,7 +121,7 @@ impl Designator {
         }
     }
 
-    /// Number of the port within the device, from 1.
+    /// Creates the designator of a port by its number within the device, from 1.
     pub fn relative_target_port(number: u16) -> Designator {
         let [high, low] = number.to_be_bytes();
         Designator {
@@ -131,7 +132,7 @@ impl Designator {
         }
     }
 
-    /// Number of the target port group that the port is in.
+    /// Creates the designator of the target port group that contains the port.
     pub fn target_port_group(number: u16) -> Designator {
         Designator {
             kind: DesignatorKind::TargetPortGroup,
@@ -141,7 +142,7 @@ impl Designator {
 
     fn emit(&self, out: &mut Vec<u8>) {
         let bytes = &self.bytes[..self.bytes.len().min(255)];
-        // PROTOCOL IDENTIFIER 5h (iSCSI) with PIV, which counts only for ports and devices.
+        // PROTOCOL IDENTIFIER 5h (iSCSI) with PIV, which is valid only for ports and devices.
         let (protocol, piv) = if self.association == 0 {
             (0, 0)
         } else {
@@ -156,8 +157,8 @@ impl Designator {
         out.extend_from_slice(bytes);
     }
 
-    /// Parses the first designator of `bytes` and returns it (`None`: unknown form) with the
-    /// remaining bytes. `None` at the end or if it is truncated.
+    /// Parses the first designator of `bytes` and returns it (`None` for an unknown form) with the
+    /// remaining bytes. Returns `None` at the end or if the designator is truncated.
     pub(super) fn parse(bytes: &[u8]) -> Option<(Option<Designator>, &[u8])> {
         let (head, rest) = bytes.split_at_checked(4)?;
         let (name, rest) = rest.split_at_checked(usize::from(head[3]))?;
@@ -190,15 +191,15 @@ impl Designator {
 pub struct BlockLimits {
     /// WSNZ: WRITE SAME of 0 blocks is refused.
     pub write_same_non_zero: bool,
-    /// Greatest COMPARE AND WRITE, blocks.
+    /// Maximum length of COMPARE AND WRITE, blocks.
     pub maximum_compare_and_write_length: u8,
-    /// Granularity of good transfer lengths, blocks.
+    /// Granularity of efficient transfer lengths, blocks.
     pub optimal_transfer_length_granularity: u16,
-    /// Greatest transfer, blocks.
+    /// Maximum length of a transfer, blocks.
     pub maximum_transfer_length: u32,
-    /// Best transfer, blocks.
+    /// Optimal length of a transfer, blocks.
     pub optimal_transfer_length: u32,
-    /// Greatest PRE-FETCH, blocks.
+    /// Maximum length of PRE-FETCH, blocks.
     pub maximum_prefetch_length: u32,
     /// Maximum number of blocks of one UNMAP.
     pub maximum_unmap_lba_count: u32,
@@ -208,13 +209,13 @@ pub struct BlockLimits {
     pub optimal_unmap_granularity: u32,
     /// First block aligned to the granularity, if reported.
     pub unmap_granularity_alignment: Option<u32>,
-    /// Greatest WRITE SAME, blocks.
+    /// Maximum length of WRITE SAME, blocks.
     pub maximum_write_same_length: u64,
-    /// Greatest WRITE ATOMIC, blocks; 0: there is none.
+    /// Maximum length of WRITE ATOMIC, blocks; 0 if the command is not supported.
     pub maximum_atomic_transfer_length: u32,
-    /// Alignment of the first block of WRITE ATOMIC; 0 and 1: none.
+    /// Alignment of the first block of WRITE ATOMIC, blocks; 0 and 1 mean none.
     pub atomic_alignment: u32,
-    /// Granularity of the number of its blocks; 0 and 1: none.
+    /// Granularity of the length of WRITE ATOMIC, blocks; 0 and 1 mean none.
     pub atomic_transfer_length_granularity: u32,
 }
 
@@ -223,11 +224,11 @@ pub struct BlockLimits {
 pub struct BlockDeviceCharacteristics {
     /// 0: not reported; 1: non-rotating; 0401h to FFFEh: revolutions per minute.
     pub medium_rotation_rate: u16,
-    /// NOMINAL FORM FACTOR: 0 not reported, 2 3.5 inch, 3 2.5 inch.
+    /// NOMINAL FORM FACTOR: 0 for not reported, 2 for 3.5 inch, 3 for 2.5 inch.
     pub nominal_form_factor: u8,
     /// WABEREQ: result of a read after a block erase; 0 not reported, 1 success, 2 and 3 an error.
     pub after_block_erase: u8,
-    /// WACEREQ: result of a read after a cryptographic erase, coded likewise.
+    /// WACEREQ: result of a read after a cryptographic erase, with the same codes.
     pub after_cryptographic_erase: u8,
 }
 
@@ -338,8 +339,8 @@ impl Vpd {
     }
 }
 
-/// Offsets are those of SBC-3 table 208 less the four bytes of the header; the atomic fields are
-/// SBC-4's.
+/// Offsets are those of SBC-3 table 208 less the four bytes of the header. SBC-4 defines the atomic
+/// fields.
 impl BlockLimits {
     fn emit(&self) -> [u8; LIMITS_LENGTH] {
         let mut out = [0; LIMITS_LENGTH];
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn designators_lie_as_spc_draws_them() {
+    fn designators_are_laid_out_as_in_spc() {
         let mut bytes = Vec::new();
         Designator::naa_6(0xaabbcc, 0xd_eeff_0011, 0x2233_4455_6677_8899).emit(&mut bytes);
         assert_eq!(
@@ -485,9 +486,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lying_lengths_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), which in 0usize..6) {
+        fn invalid_lengths_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), page in 0usize..6) {
             let _ = Vpd::parse(&bytes);
-            if let Some(code) = bytes.get_mut(1) { *code = [0, 0x80, 0x83, 0xb0, 0xb1, 0xb2][which]; }
+            if let Some(code) = bytes.get_mut(1) { *code = [0, 0x80, 0x83, 0xb0, 0xb1, 0xb2][page]; }
             if let Ok(page) = Vpd::parse(&bytes) {
                 prop_assert_eq!(Vpd::parse(&page.emit()), Ok(page));
             }

@@ -1,15 +1,14 @@
-"""One engine that names the bottleneck of a point, for every kind of study.
+"""Rules that determine the bottleneck of a point, for every kind of study.
 
     counters ── passes ──> Evidence ── judge(stages, evidence) ──> Verdict
         Verdict ── rule.words ──> sentences
 
-A *rule* (`Rule`) is one possible bottleneck: its name, what has to hold, and its sentence. It is
-one module of this package with two entries in each catalogue, `limiter.NAME` (the noun) and
-`because.NAME` (the sentence). A kind of study lists its rules in *stages* (`kinds/*/rules.py`); the
-first stage of which a rule holds decides, and within a stage the resource that is closest to full.
-The verdicts that a study may expect follow from the rules of its kind (`verdicts_of`). The table in
-docs/methodology/limiter.md is generated from them (`tools/rules.py`), and a test holds them
-together.
+A *rule* (`Rule`) is one possible bottleneck: its name, its condition and its sentence. Each rule
+has two entries in each catalogue, `limiter.NAME` (the noun) and `because.NAME` (the sentence). A
+kind of study lists its rules in *stages* (`kinds/*/rules.py`). The first stage in which a rule
+holds decides. Within a stage, the rule whose resource is closest to full decides. The verdicts that
+a study may expect follow from the rules of its kind (`verdicts_of`). `tools/rules.py` generates the
+table in docs/methodology/limiter.md from the rules, and a test checks that it is up to date.
 """
 
 from hakaru.analysis.rules.evidence import Evidence, Flow, Port

@@ -1,4 +1,6 @@
-"""The arithmetic behind a verdict in words: closed forms, windows over round-trip times, counts."""
+"""Sentences with the arithmetic behind a verdict: closed forms, windows over round-trip times,
+counts.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from hakaru.wording import say
 
 
 def bound_words(language: str, evidence: Evidence, name: str) -> list[str]:
-    """A closed form and how it comes about: `512 KiB per command; 3 round trips of 20 ms and 4.5 ms
-    of transfer`.
+    """A sentence about a closed form and its terms: `512 KiB per command; 3 round trips of 20 ms
+    and 4.5 ms of transfer`. Empty if the evidence lacks that form.
     """
     bound = evidence.bound(name)
     if bound is None:
         return []
-    message, values = _of_bound(bound)
+    message, values = _message_of(bound)
     return [say(language, message, values | {"mb_per_s": bound.bytes_per_s / 1e6})]
 
 
-def _of_bound(bound: Bound) -> tuple[str, dict[str, object]]:
+def _message_of(bound: Bound) -> tuple[str, dict[str, object]]:
     numbers = bound.numbers
     if bound.name == "link":
         return "bound.link", {"rate": format_rate(int(numbers["rate_bits_per_s"]))}
@@ -39,9 +41,10 @@ def _of_bound(bound: Bound) -> tuple[str, dict[str, object]]:
     if numbers["outstanding"] == 1:
         return "bound.turns.command", values
     if numbers["queue_depth"] == 1 and numbers["outstanding"] >= numbers["commands_per_request"]:
-        # All commands of a request share the link: the request's transfer is what counts.
-        whole = numbers["seconds"] - numbers["turns"] * numbers["rtt_s"]
-        return "bound.turns.request", values | {"transfer": _ms(whole)}
+        # All commands of a request share the link, so the transfer time of the whole request
+        # counts.
+        transfer_s = numbers["seconds"] - numbers["turns"] * numbers["rtt_s"]
+        return "bound.turns.request", values | {"transfer": _ms(transfer_s)}
     return "bound.turns.several", values
 
 
@@ -50,7 +53,9 @@ def _ms(seconds: float) -> float:
 
 
 def in_flight_words(language: str, flow: Flow, evidence: Evidence, side: Literal["send", "receive"]) -> list[str]:
-    """Bytes in flight at most, over the round trip; else the buffer that the study gives."""
+    """A sentence about the maximum of data in flight over the round-trip time. If that is unknown,
+    about the buffer that the study sets, or none.
+    """
     most, rtt_ms, buffer = flow.in_flight_mb_max, evidence.rtt_ms, evidence.buffers_bytes.get(side)
     if most and rtt_ms:
         return [say(language, "bound.in_flight", {"window": most, "rtt": rtt_ms, "mb_per_s": most / rtt_ms * 1e3})]
@@ -58,7 +63,7 @@ def in_flight_words(language: str, flow: Flow, evidence: Evidence, side: Literal
 
 
 def window_words(language: str, flow: Flow) -> list[str]:
-    """The mean congestion window over the round-trip time."""
+    """A sentence about the mean congestion window over the round-trip time, if both are known."""
     window, rtt_ms = flow.congestion_window_mb_mean, flow.rtt_ms
     if not window or not rtt_ms:
         return []
@@ -67,6 +72,6 @@ def window_words(language: str, flow: Flow) -> list[str]:
 
 
 def count(value: float | None) -> int | float:
-    """A mean of counts: whole where it is one, or large enough."""
+    """A mean of counts, rounded to a whole number from 100 on and to one decimal below."""
     number = float(value or 0.0)
     return round(number) if number >= 100 or number == round(number) else round(number, 1)

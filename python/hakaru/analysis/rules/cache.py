@@ -1,4 +1,4 @@
-"""A write cache that is full: writes wait until drives have taken what was written before."""
+"""A full write cache: writes wait until the drives have written earlier data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Too little outstanding: a closed load that keeps its depth while nothing is near its limit."""
+"""Too few requests outstanding: a closed load that keeps its queue depth while no resource is near
+its limit.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,17 @@ from hakaru.units import format_size
 from hakaru.wording import say, tenths
 
 LOW_SHARE = 0.75
-"""Of its limit: a resource used less than this answers more requests at once."""
+"""Share of its limit below which a resource could serve more requests at once."""
 KEPT_SHARE = 0.9
 LITTLE_MAX = 0.1
 
 
 def _low_use(evidence: Evidence) -> Verdict | None:
-    """Devices and links were watched, the load kept its depth, and every resource has a quarter of
-    its limit left.
+    """The load kept its queue depth, devices and links were monitored, and every resource is used
+    to less than three quarters of its limit.
 
-    Where the time of round trips, transfer and devices is known, it must account for the rate: a
-    load that is much slower than that waits for something that nothing here knows.
+    If the times of round trips, transfer and devices are known, they must account for the rate. A
+    load that is much slower waits for something that is not measured.
     """
     load = evidence.load
     if load is None or not evidence.watched or (load.outstanding or 0.0) < KEPT_SHARE * load.asked:
@@ -36,20 +38,22 @@ def _low_use(evidence: Evidence) -> Verdict | None:
     return Verdict("depth", values={"outstanding": load.asked})
 
 
-def _makes_the_rate(evidence: Evidence) -> Verdict | None:
-    """Little's law: blocks that may be under way, each as long as it took, make the rate."""
+def _blocks_explain_rate(evidence: Evidence) -> Verdict | None:
+    """Little's law: the number of blocks outstanding, divided by the time that each takes, equals
+    the rate.
+    """
     load, rate = evidence.load, (evidence.mb_per_s or 0.0) * 1e6
     if load is None or not load.rate_bytes_per_s:
         return None
     return Verdict("depth") if abs(rate / load.rate_bytes_per_s - 1) <= LITTLE_MAX else None
 
 
-def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+def _low_use_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
     values = {"count": verdict.values["outstanding"]}
     return [say(language, "because.depth"), say(language, "because.depth.low", values), *busiest(language, evidence)]
 
 
-def _copy_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+def _blocks_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
     copying = evidence.copying
     assert copying is not None, "the rule is a copy's"
     values = {
@@ -68,13 +72,13 @@ LOW_USE = Rule(
     "limit, and round trips, transfer and service times of the array's devices account for at least 85 % of the rate. "
     "More requests outstanding would raise the rate.",
     _low_use,
-    _words,
+    _low_use_words,
 )
 BLOCKS = Rule(
     "depth",
     "load",
     "The number of blocks that may be outstanding (jobs x streams x depth), divided by the time to read and write a "
     "block, equals the rate within 10 %. This is true of every copy that keeps its depth, so this rule comes last.",
-    _makes_the_rate,
-    _copy_words,
+    _blocks_explain_rate,
+    _blocks_words,
 )

@@ -1,8 +1,8 @@
-"""The evidence from which rules judge a point: means over its repetitions, typed, without counters
-or files.
+"""The evidence from which rules judge a point: typed means over its repetitions. It needs no
+counters and no files.
 
-Passes fill in what a run has; everything else stays at its default, which means "not measured" and
-never "zero".
+Analysis fills in what a run measured. All other fields keep their defaults, which mean "not
+measured" and never "zero".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hakaru.analysis.bounds import Bound
 from hakaru.analysis.rules.limits import SUMS, TEST_SETUP, limit_of
 
 FLOW_SHARE_MIN = 0.25
-"""A direction that carries less than this share of the payload does not decide."""
+"""Smallest share of the payload with which a direction takes part in the verdict."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,16 @@ class Flow:
     """One direction of the data: `read` from the arrays to the hosts, `write` from the hosts to the
     arrays.
 
-    Percentages are of the measuring time; the four shares of TCP add up to 100. None: not measured.
+    Percentages refer to the measuring time; the four shares of TCP add up to 100. None means not
+    measured.
     """
 
     op: Literal["read", "write"]
     share: float
-    """Of all payload bytes, 0 to 1."""
+    """Share of all payload bytes, 0 to 1."""
     mb_per_s: float
     link_busy_percent: float | None = None
-    """The busiest link of this direction."""
+    """Busy time of the busiest link in this direction."""
     tcp_idle_percent: float | None = None
     tcp_receive_window_percent: float | None = None
     tcp_send_buffer_percent: float | None = None
@@ -39,28 +40,29 @@ class Flow:
     congestion_window_mb_mean: float | None = None
     in_flight_mb_max: float | None = None
     rtt_ms: float | None = None
-    """TCP's own estimate: with the queues, of the slowest connection."""
+    """TCP's own estimate for the slowest connection, which includes queueing."""
     retransmitted_percent: float | None = None
     timeouts: float | None = None
     timeout_wait_s: float | None = None
     window_growth: float | None = None
-    """Congestion window of the last third of the measuring phase over that of the first."""
+    """Mean congestion window of the last third of the measuring phase over that of the first third.
+    """
 
     @property
     def unused_percent(self) -> float | None:
-        """Time in which the busiest link of this direction sent nothing."""
+        """Time in which the busiest link of this direction sent nothing, in percent."""
         return None if self.link_busy_percent is None else max(0.0, 100.0 - self.link_busy_percent)
 
     @property
     def lossy(self) -> bool:
-        """Whether TCP sent anything again or waited for a timer."""
+        """Whether TCP retransmitted data or had a retransmission timeout."""
         return bool(self.retransmitted_percent) or bool(self.timeouts)
 
 
 @dataclass(frozen=True)
 class Port:
-    """The port that dropped and marked most frames of the data, and what was counted there
-    (means).
+    """The port that dropped and marked most data frames, with its counters (means over
+    repetitions).
     """
 
     link: str
@@ -72,29 +74,32 @@ class Port:
     queue_peak_bytes: float
     frames: float
     dropped: float
-    """By a full queue or by early drops (RED)."""
+    """Frames dropped by a full queue or early (RED)."""
     marked: float
     sender_rate_bits_per_s: float | None = None
-    """Of the fastest link before it: how fast bursts arrive."""
+    """Rate of the fastest link before the port, at which bursts arrive."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """The write cache of an array's model."""
+    """The write cache of an array's timing model."""
 
     pending_percent: float
-    """Write-pending segments, of their limit."""
+    """Write-pending bytes in percent of their limit."""
     stalled_percent: float
-    """Time that writes waited for room, of the time that requests spent in the cache."""
+    """Time in which writes waited for space, in percent of the time that requests spent in the
+    cache.
+    """
 
 
 @dataclass(frozen=True)
 class ClosedLoad:
     """A load that keeps a number of requests outstanding.
 
-    `rate_bytes_per_s`: the rate that these make (Little's law) with the time that is known for
-    each: of VMs round trips, transfer and the array's devices, of a copy the measured time of a
-    block. None where no such time is known.
+    `asked` is that number, `outstanding` the measured mean. `rate_bytes_per_s` is the rate that
+    follows from Little's law and the known time of a request: for VMs, that of round trips,
+    transfer and the array's devices; for a copy, the measured time of a block. None if no such time
+    is known.
     """
 
     asked: float
@@ -104,7 +109,9 @@ class ClosedLoad:
 
 @dataclass(frozen=True)
 class Copying:
-    """Evidence that only a copy has: jobs, blocks, and the time spent waiting for timers."""
+    """Evidence that only a copy has: jobs, blocks, and the time spent waiting for retransmission
+    timers.
+    """
 
     jobs: int
     streams: int
@@ -118,38 +125,42 @@ class Copying:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One point. `used`: resource → percent, without resources that only sum up others."""
+    """The evidence of one point. `used`: resource → percent, without the resources that only sum up
+    others.
+    """
 
     mb_per_s: float | None
     used: Mapping[str, float]
     lost_packets: float = 0.0
-    """Packets that the emulated network lost outside of its model."""
+    """Packets that the emulated network lost outside its model."""
     late_us: float | None = None
-    """99th percentile of how late the emulated network moved frames."""
+    """99th percentile of the lateness of frames in the emulated network, µs."""
     dropped_frames: float | None = None
-    """By the emulated network as its model says; None: drops were not counted."""
+    """Frames that the emulated network dropped according to its model; None if drops were not
+    counted.
+    """
     dropped_by_lines: float = 0.0
-    """Of these, by the loss that a line was asked to have."""
+    """Those of `dropped_frames` that are due to the configured loss of a line."""
     port: Port | None = None
     flows: tuple[Flow, ...] = ()
-    """The direction with most payload first."""
-    held: frozenset[str] = frozenset()
-    """Links whose node is held to less than the link carries."""
+    """Directions of the data, the one with most payload first."""
+    throttled_links: frozenset[str] = frozenset()
+    """Links whose node has a rate limit below the rate of the link."""
     asked_bytes_per_s: float | None = None
-    """Rate that the study asks its senders to keep, all together."""
+    """Sum of the rate limits that the study sets for its senders."""
     bounds: tuple[Bound, ...] = ()
     """Closed forms, the lowest first."""
     rtt_ms: float | None = None
-    """Of the empty way."""
+    """Round-trip time of the idle path."""
     buffers_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    """`send` and `receive`: how large the sockets' buffers may be."""
+    """Maximum size of a socket's buffers, by `send` and `receive`; None if the kernel decides."""
     r2ts_per_command: float | None = None
     wait_r2t_percent: float | None = None
     cache: Cache | None = None
     load: ClosedLoad | None = None
     copying: Copying | None = None
     cpu_wait_percent: float | None = None
-    """Time in which a process of this machine waited for a processor."""
+    """Time in which some process of this machine waited for a CPU."""
 
     @property
     def deciding(self) -> list[Flow]:
@@ -158,32 +169,32 @@ class Evidence:
 
     @property
     def retransmitted_percent(self) -> float | None:
-        """Bytes sent again, of the flow that sent the largest share again."""
+        """Retransmitted bytes in percent, of the flow with the largest share."""
         return max((f.retransmitted_percent for f in self.flows if f.retransmitted_percent is not None), default=None)
 
     @property
     def timeouts(self) -> float | None:
-        """Retransmission timers that ran out, of all flows."""
+        """Retransmission timeouts of all flows."""
         counted = [f.timeouts for f in self.flows if f.timeouts is not None]
         return sum(counted) if counted else None
 
     @property
     def unused_percent(self) -> float | None:
-        """Of the flow with most payload; of a copy, of the path to the destination."""
+        """Unused time of the flow with most payload; for a copy, of the path to the destination."""
         if self.copying is not None:
             return None if self.copying.path_percent is None else max(0.0, 100.0 - self.copying.path_percent)
         return self.flows[0].unused_percent if self.flows else None
 
     @property
     def bound_share_percent(self) -> float | None:
-        """The rate, of the lowest closed form."""
+        """The rate in percent of the lowest closed form."""
         if not self.bounds or self.mb_per_s is None:
             return None
         return 1e8 * self.mb_per_s / self.bounds[0].bytes_per_s
 
     @property
     def busiest(self) -> str | None:
-        """The resource that uses most of its limit."""
+        """The resource that is closest to its limit."""
         return max(self.used, key=lambda r: self.used[r] / limit_of(r), default=None)
 
     @property
@@ -195,11 +206,11 @@ class Evidence:
 
     @property
     def watched(self) -> dict[str, float]:
-        """Devices and links, without processors of this machine."""
+        """Utilisation of devices and links, without the CPUs of this machine."""
         return {r: p for r, p in self.used.items() if r not in TEST_SETUP}
 
     def bound(self, name: str) -> Bound | None:
-        """A closed form by its name."""
+        """The closed form with this name, or None."""
         return next((b for b in self.bounds if b.name == name), None)
 
     def to_json(self) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""The emulated network itself: it lost packets that a real one would not have, or fell behind its
-own clock.
-"""
+"""The emulated network itself: it lost packets that a real network would not lose, or was late."""
 
 from __future__ import annotations
 
@@ -10,8 +8,8 @@ from hakaru.analysis.rules.limits import fill_of
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 
 AT_BOUND_PERCENT = 95.0
-"""Of the lowest closed form. A network that falls behind can only slow a load, so this near the
-number stands.
+"""Share of the lowest closed form from which the rate is valid in spite of a late network: lateness
+can only slow a load.
 """
 CPU = "cpu/fabric"
 

@@ -1,4 +1,4 @@
-"""Judging a point by the rules of its kind, in order."""
+"""The verdict on a point, by the rules of its kind."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from hakaru.analysis.sentences import resource
 from hakaru.wording import say, tenths
 
 Stages = Sequence[Sequence[Rule]]
-"""Rules in order; rules of one stage are alternatives, of which the resource closest to full is
-named.
+"""Stages of rules in order. If several rules of a stage hold, the one whose resource is closest to
+full decides.
 """
 
 
 def verdicts_of(stages: Stages) -> frozenset[str]:
-    """Names of the verdicts that a point can have: those of the rules, and `undetermined`."""
+    """Names of the possible verdicts: those of the rules, and `undetermined`."""
     return frozenset(rule.name for stage in stages for rule in stage) | {UNDETERMINED}
 
 
 def judge(stages: Stages, evidence: Evidence) -> Verdict:
-    """The bottleneck of a point: of the first stage of which a rule holds; `undetermined` where
-    none does.
+    """The bottleneck of a point, from the first stage in which a rule holds. `undetermined` if none
+    holds.
     """
     if evidence.mb_per_s is None:
         return Verdict(UNDETERMINED, values={"reason": "no_value"})
@@ -35,8 +35,8 @@ def judge(stages: Stages, evidence: Evidence) -> Verdict:
 
 
 def all_holding(stages: Stages, evidence: Evidence) -> list[Verdict]:
-    """Every rule that holds, in the order of the stages and, within one, the closest to full
-    first.
+    """The verdicts of all rules that hold, in the order of the stages. Within a stage, the resource
+    closest to full comes first.
     """
     if evidence.mb_per_s is None:
         return []
@@ -54,7 +54,7 @@ def _by_stage(stages: Stages, evidence: Evidence) -> Iterator[list[Verdict]]:
 
 
 def words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
-    """The sentences that say why this is the verdict."""
+    """The reasons for a verdict, as sentences."""
     if verdict.rule is not None:
         return verdict.rule.sentences(language, verdict, evidence)
     reason = str(verdict.values["reason"])
@@ -70,8 +70,8 @@ def words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
 
 
 def _clocks(language: str, evidence: Evidence) -> list[str]:
-    """Return the shares of TCP's time by activity, if the kernel counts them; nothing if links were
-    not measured either.
+    """A sentence about the shares of TCP's time by state, or that the kernel does not count them.
+    None if links were not measured.
     """
     flow = next(iter(evidence.flows), None)
     if flow is None or flow.link_busy_percent is None:
@@ -88,7 +88,7 @@ def _clocks(language: str, evidence: Evidence) -> list[str]:
 
 
 def busiest(language: str, evidence: Evidence) -> list[str]:
-    """The resource nearest to its limit, in a sentence; none where nothing was watched."""
+    """A sentence about the resource that is closest to its limit; none if nothing was monitored."""
     name = evidence.busiest
     if name is None:
         return []

@@ -1,6 +1,4 @@
-"""From which utilisation a resource is at its limit, in percent, and how close to full it is beyond
-that.
-"""
+"""The utilisation at which each resource counts as saturated, in percent."""
 
 from __future__ import annotations
 
@@ -13,13 +11,14 @@ LIMITS = {
     "cpu/array": 90.0,
     "cpu/fabric": 90.0,
 }
-"""A stripe is as slow as its slowest drive; a link's busy time includes the begin and the end of a
-copy; a process has no more than one processor.
+"""Limits in percent that differ from the default. Drives: a stripe is as slow as its slowest drive.
+Links: their busy time includes the start and the end of a copy. Processes: none can use more than
+one CPU.
 """
 SUMS = ("drives_average", "group/")
-"""Resources that only sum up others: never at a limit of their own."""
+"""Prefixes of resources that only sum up others and have no limit of their own."""
 TEST_SETUP = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
-"""Processors of this machine: none of them is a part of the system under test."""
+"""CPU resources of the test setup, which are not part of the system under test."""
 
 
 def limit_of(resource: str) -> float:

@@ -9,7 +9,7 @@ from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 
 
 def _evaluate(evidence: Evidence) -> Verdict | None:
-    links = {r: p for r, p in evidence.used.items() if r.startswith("link/") and r not in evidence.held}
+    links = {r: p for r, p in evidence.used.items() if r.startswith("link/") and r not in evidence.throttled_links}
     fullest = max(links, key=lambda r: links[r], default=None)
     if fullest is None or links[fullest] < limit_of(fullest):
         return None

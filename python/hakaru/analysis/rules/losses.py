@@ -1,7 +1,7 @@
-"""Losses and congestion marks on the way that keep TCP's window small: by a switch's buffer, by
-ECN, by a bad line.
+"""Losses and congestion marks that keep TCP's window small, caused by a switch's buffer, by ECN or
+by a lossy line.
 
-None of these rules holds unless the emulated network counted a drop or a mark: bytes sent again
+These rules hold only if the emulated network counted a drop or a mark, because retransmissions
 alone may be spurious.
 """
 
@@ -14,17 +14,17 @@ from hakaru.units import format_rate, format_size
 from hakaru.wording import say, tenths
 
 EXPLAINS = 0.5
-"""Share of the unused time from which a stall is its reason."""
+"""Share of the unused time from which a stall counts as its cause."""
 WIDE = 3.0
-"""A congestion window that would carry so many times what was reached holds nothing back, unless
-timers ran.
+"""A congestion window that allows this many times the measured rate does not limit it, unless there
+were timeouts.
 """
 MARKS_PER_DROP = 10
 
 
-def window_holds_back(flow: Flow) -> bool:
-    """Whether TCP waited for the path most of the unused time, with a window that could explain
-    it.
+def window_limits(flow: Flow) -> bool:
+    """Whether TCP waited for the path during at least half of the unused time, with a window small
+    enough to explain it.
     """
     unused = flow.unused_percent
     if unused is None or flow.tcp_path_percent is None:
@@ -35,64 +35,66 @@ def window_holds_back(flow: Flow) -> bool:
     return flow.tcp_path_percent - (100.0 - unused) >= EXPLAINS * unused
 
 
-def _held_back(evidence: Evidence) -> bool:
-    """By the kernel's clocks where a load has them; a copy has its waiting for timers instead."""
-    return evidence.copying is not None or any(window_holds_back(f) for f in evidence.deciding)
+def _window_limits(evidence: Evidence) -> bool:
+    """Whether TCP's window limited a load of VMs, by the kernel's clocks. Always True for a copy,
+    which is judged by its waiting for timers.
+    """
+    return evidence.copying is not None or any(window_limits(f) for f in evidence.deciding)
 
 
 def _lossy(evidence: Evidence) -> bool:
     return any(flow.lossy for flow in evidence.flows)
 
 
-def _marks(evidence: Evidence) -> Verdict | None:
+def _congestion_marks(evidence: Evidence) -> Verdict | None:
     port = evidence.port
     if port is None or port.marked <= 0 or port.marked < MARKS_PER_DROP * port.dropped:
         return None
-    waits = evidence.copying is not None and _waiting_explains(evidence)
-    return None if waits or not _held_back(evidence) else Verdict("congestion_marks")
+    waits = evidence.copying is not None and _timers_explain(evidence)
+    return None if waits or not _window_limits(evidence) else Verdict("congestion_marks")
 
 
-def _waiting_explains(evidence: Evidence) -> bool:
+def _timers_explain(evidence: Evidence) -> bool:
     copying = evidence.copying
     wait, timeouts = (copying.timeout_wait_percent if copying else None) or 0.0, evidence.timeouts or 0.0
     return timeouts > 0 and wait >= (evidence.unused_percent or 0.0) / 2
 
 
-def _buffer(evidence: Evidence) -> Verdict | None:
+def _switch_buffer(evidence: Evidence) -> Verdict | None:
     dropped = evidence.port is not None and evidence.port.dropped > 0
-    return Verdict("switch_buffer") if dropped and _lossy(evidence) and _held_back(evidence) else None
+    return Verdict("switch_buffer") if dropped and _lossy(evidence) and _window_limits(evidence) else None
 
 
-def _line(evidence: Evidence) -> Verdict | None:
+def _lossy_line(evidence: Evidence) -> Verdict | None:
     lossy = evidence.dropped_by_lines > 0 and _lossy(evidence)
-    return Verdict("congestion_window") if lossy and _held_back(evidence) else None
+    return Verdict("congestion_window") if lossy and _window_limits(evidence) else None
 
 
 # --- Words
 
 
-def _overflow(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+def _switch_buffer_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
     port = evidence.port
     assert port is not None, "the rule held"
     sender, rate = port.sender_rate_bits_per_s, port.rate_bits_per_s
     faster = bool(sender and rate and sender > rate)
-    burst = _port(language, evidence) | ({"sender": format_rate(int(sender or 0))} if faster else {})
-    first = say(language, "because.switch_buffer.bursts" if faster else "because.switch_buffer", burst)
-    return [first, _elsewhere(language, evidence), *_waiting(language, evidence)]
+    burst = _port_values(language, evidence) | ({"sender": format_rate(int(sender or 0))} if faster else {})
+    sentence = say(language, "because.switch_buffer.bursts" if faster else "because.switch_buffer", burst)
+    return [sentence, _other_drops(language, evidence), *_effect_words(language, evidence)]
 
 
-def _marked(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+def _congestion_marks_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
     assert evidence.port is not None, "the rule held"
-    values = _port(language, evidence) | {"marked": count(evidence.port.marked)}
-    parts = [say(language, "because.congestion_marks", values), _elsewhere(language, evidence)]
+    values = _port_values(language, evidence) | {"marked": count(evidence.port.marked)}
+    parts = [say(language, "because.congestion_marks", values), _other_drops(language, evidence)]
     if evidence.unused_percent is not None:
         unused = {"unused": tenths(evidence.unused_percent, language)}
         parts.append(say(language, "because.congestion_marks.unused", unused))
     return parts
 
 
-def _port(language: str, evidence: Evidence) -> dict[str, object]:
-    """The port that drops or marks, in words."""
+def _port_values(language: str, evidence: Evidence) -> dict[str, object]:
+    """Values for a sentence about the port that drops or marks frames."""
     port = evidence.port
     assert port is not None, "the rule held"
     rate = port.rate_bits_per_s
@@ -106,18 +108,18 @@ def _port(language: str, evidence: Evidence) -> dict[str, object]:
     }
 
 
-def _elsewhere(language: str, evidence: Evidence) -> str:
+def _other_drops(language: str, evidence: Evidence) -> str:
     elsewhere = count(evidence.dropped_elsewhere)
     return say(language, "because.elsewhere" if elsewhere else "because.elsewhere.none", {"frames": elsewhere})
 
 
-def _waiting(language: str, evidence: Evidence) -> list[str]:
-    """A copy: how long its jobs waited for timers. A load: bytes sent again, timers and the
-    window.
+def _effect_words(language: str, evidence: Evidence) -> list[str]:
+    """Sentences about the effect of losses. Copy: the time that jobs waited for timers. Load of
+    VMs: retransmissions, timeouts and the window.
     """
     copying = evidence.copying
     if copying is None:
-        return _resent(language, evidence)
+        return _retransmission_words(language, evidence)
     wait, unused, timeouts = copying.timeout_wait_percent, evidence.unused_percent, evidence.timeouts
     if timeouts is None or wait is None:
         return [say(language, "because.waiting.unknown")]
@@ -128,8 +130,8 @@ def _waiting(language: str, evidence: Evidence) -> list[str]:
     return [say(language, f"because.waiting.{message}", values | {"count": count(timeouts)})]
 
 
-def _resent(language: str, evidence: Evidence) -> list[str]:
-    flow = next((f for f in evidence.deciding if window_holds_back(f)), evidence.flows[0])
+def _retransmission_words(language: str, evidence: Evidence) -> list[str]:
+    flow = next((f for f in evidence.deciding if window_limits(f)), evidence.flows[0])
     parts = [say(language, "because.congestion_window", {"again": flow.retransmitted_percent})]
     if flow.timeouts:
         values = {"count": count(flow.timeouts), "wait": flow.timeout_wait_s}
@@ -137,9 +139,9 @@ def _resent(language: str, evidence: Evidence) -> list[str]:
     return [*parts, *window_words(language, flow)]
 
 
-def _line_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+def _lossy_line_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
     del verdict
-    return _resent(language, evidence) if evidence.copying is None else _waiting(language, evidence)
+    return _retransmission_words(language, evidence) if evidence.copying is None else _effect_words(language, evidence)
 
 
 CONGESTION_MARKS = Rule(
@@ -147,23 +149,23 @@ CONGESTION_MARKS = Rule(
     "network",
     "A port whose link is not at its limit marked frames (ECN), at least ten for each frame that it dropped, and "
     "waiting for timers does not explain most of the unused path.",
-    _marks,
-    _marked,
+    _congestion_marks,
+    _congestion_marks_words,
 )
 SWITCH_BUFFER = Rule(
     "switch_buffer",
     "network",
     "A port whose link is not at its limit dropped frames, TCP retransmitted or its timers expired, and (loads of VMs "
     "only) TCP waited for the path during at least half of the unused time.",
-    _buffer,
-    _overflow,
+    _switch_buffer,
+    _switch_buffer_words,
 )
 CONGESTION_WINDOW = Rule(
     "congestion_window",
     "network",
     "A link lost frames at the loss rate that the study sets, TCP retransmitted or its timers expired, and TCP waited "
     "for the path during at least half of the unused time.",
-    _line,
-    _line_words,
+    _lossy_line,
+    _lossy_line_words,
 )
-__all__ = ["CONGESTION_MARKS", "CONGESTION_WINDOW", "SWITCH_BUFFER", "window_holds_back"]
+__all__ = ["CONGESTION_MARKS", "CONGESTION_WINDOW", "SWITCH_BUFFER", "window_limits"]

@@ -1,4 +1,4 @@
-"""A processor of this machine: of the load generator, of the array's software, or all of them."""
+"""The CPU of the load generator, of the array's software, or of the whole machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hakaru.wording import say, tenths
 
 MACHINE = "cpu/machine"
 WAITED_PERCENT = 50.0
-"""Of the time, with some process waiting for a processor: of two processors, about what 80 % busy
-makes (M/M/2).
+"""Share of the time in which some process waits for a CPU. On two CPUs it corresponds to about 80 %
+utilisation (M/M/2).
 """
 
 
-def _core(name: str, *resources: str) -> Callable[[Evidence], Verdict | None]:
+def _process_at_limit(name: str, *resources: str) -> Callable[[Evidence], Verdict | None]:
     def evaluate(evidence: Evidence) -> Verdict | None:
         full = [r for r in resources if evidence.used.get(r, 0.0) >= limit_of(r)]
         if not full:
@@ -48,10 +48,13 @@ GENERATOR_CPU = Rule(
     "generator_cpu",
     "test setup",
     "The load generator (of VMs or of a copy) uses at least 90 % of a CPU.",
-    _core("generator_cpu", "cpu/initiator", "cpu/backup"),
+    _process_at_limit("generator_cpu", "cpu/initiator", "cpu/backup"),
 )
 ARRAY_CPU = Rule(
-    "array_cpu", "test setup", "The array's software uses at least 90 % of a CPU.", _core("array_cpu", "cpu/array")
+    "array_cpu",
+    "test setup",
+    "The array's software uses at least 90 % of a CPU.",
+    _process_at_limit("array_cpu", "cpu/array"),
 )
 MACHINE_CPU = Rule(
     "machine_cpu",

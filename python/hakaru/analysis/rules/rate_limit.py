@@ -1,4 +1,4 @@
-"""A rate that the study itself holds its senders to."""
+"""A rate limit that the study sets for its senders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ REACHED_PERCENT = 90.0
 
 
 def _evaluate(evidence: Evidence) -> Verdict | None:
-    asked, rate = evidence.asked_bytes_per_s, (evidence.mb_per_s or 0.0) * 1e6
-    if asked and 100 * rate >= REACHED_PERCENT * asked:
+    limit, rate = evidence.asked_bytes_per_s, (evidence.mb_per_s or 0.0) * 1e6
+    if limit and 100 * rate >= REACHED_PERCENT * limit:
         return Verdict("rate_limit")
-    held = {r: evidence.used[r] for r in evidence.held if evidence.used.get(r, 0.0) >= REACHED_PERCENT}
-    fullest = max(sorted(held), key=lambda r: held[r], default=None)
-    return Verdict("rate_limit", fullest, held[fullest]) if fullest else None
+    throttled = {r: evidence.used[r] for r in evidence.throttled_links if evidence.used.get(r, 0.0) >= REACHED_PERCENT}
+    fullest = max(sorted(throttled), key=lambda r: throttled[r], default=None)
+    return Verdict("rate_limit", fullest, throttled[fullest]) if fullest else None
 
 
 RATE_LIMIT = Rule(

@@ -1,4 +1,4 @@
-"""`Rule`, one possible bottleneck, and `Verdict`, the rule that held with its numbers."""
+"""`Rule`, one possible bottleneck, and `Verdict`, the rule that holds, with its numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ UNDETERMINED = "undetermined"
 
 Resource = Literal["device", "link", "network", "tcp", "load", "test setup"]
 """The layer of a bottleneck: a device of the array, a link, a switch on the path, TCP at an end,
-the load itself (too few requests outstanding, or waiting for R2Ts), or the test setup: hakaru and
-its machine.
+the load itself (too few requests outstanding, or waiting for R2Ts), or the test setup (hakaru and
+its machine).
 """
 CAPACITIES: tuple[Resource, ...] = ("device", "link")
-"""Layers that fill up as a load grows: of these a sweep names the one that came to its limit
-first.
+"""Layers with a capacity that a growing load exhausts. Among these, a sweep names the resource that
+reached its limit first.
 """
 
 
@@ -27,9 +27,9 @@ first.
 class Verdict:
     """The bottleneck of a point.
 
-    `limiter`: the rule's name, or `undetermined`. `resource`: the resource as utilisation calls it,
-    None where the bottleneck is none (a window, a timer). `percent`: how much of it was used.
-    `fill`: from its limit (0) to full (1). `values`: numbers for the rule's words.
+    `limiter`: the rule's name, or `undetermined`. `resource`: its name in `utilisation`, None if
+    the bottleneck is no resource (a window, a timer). `percent`: the utilisation of the resource.
+    `fill`: its position between the limit (0) and full (1). `values`: numbers for the sentence.
     """
 
     limiter: str
@@ -38,7 +38,7 @@ class Verdict:
     fill: float = 0.0
     values: Mapping[str, Any] = field(default_factory=dict)
     rule: Rule | None = field(default=None, compare=False, repr=False)
-    """The rule that held."""
+    """The rule that holds; None if undetermined."""
 
     @property
     def test_setup_limited(self) -> bool:
@@ -55,10 +55,10 @@ Words = Callable[[str, Verdict, Evidence], list[str]]
 class Rule:
     """One possible bottleneck.
 
-    `name`: the verdict; two rules may find the same one by different evidence. `criterion`: one
-    sentence for the table in docs/methodology/limiter.md. `evaluate`: the verdict where the
-    evidence shows it, else None; pure. `words`: the sentences in one language; by default
-    `because.NAME` alone.
+    `name`: name of the verdict; two rules may reach the same verdict from different evidence.
+    `criterion`: description for the table in docs/methodology/limiter.md. `evaluate`: returns the
+    verdict if the evidence shows it, else None; pure. `words`: returns the sentences in a language;
+    by default `because.NAME` alone.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def is_capacity(self) -> bool:
-        """Whether the resource fills up as a load grows."""
+        """Whether a growing load exhausts the resource."""
         return self.resource in CAPACITIES
 
     def sentences(self, language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
@@ -80,7 +80,9 @@ class Rule:
 
 
 def sentence(language: str, verdict: Verdict, message: str | None = None) -> str:
-    """`because.NAME` filled with the verdict's resource, percent and values."""
+    """`because.NAME` (or `message`) with the resource, percent and values of the verdict filled
+    in.
+    """
     named = {"resource": resource(language, verdict.resource)} if verdict.resource else {}
     used = {"percent": tenths(verdict.percent, language)} if verdict.percent is not None else {}
     return say(language, message or f"because.{verdict.limiter}", named | used | dict(verdict.values))

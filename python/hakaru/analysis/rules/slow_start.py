@@ -1,4 +1,4 @@
-"""TCP that was still finding its rate while it was measured."""
+"""TCP that still increased its congestion window during the measurement."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.wording import say
 
 GROWTH = 1.2
-"""Congestion window at the end over that at the begin, from which slow start (or its successor) is
-still under way.
+"""Smallest ratio of the congestion windows at the end and at the start that counts as growth (slow
+start or congestion avoidance).
 """
 
 

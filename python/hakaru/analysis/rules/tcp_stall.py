@@ -1,6 +1,4 @@
-"""TCP stalled by the receiver's window or by the sender's own buffer, by the kernel's clocks of
-both stalls.
-"""
+"""TCP stalled by the receiver's window or by the sender's own buffer, as counted by the kernel."""
 
 from __future__ import annotations
 
@@ -21,18 +19,18 @@ def _share(flow: Flow, stall: Stall) -> float:
 
 
 def _stalled(flow: Flow) -> Stall | None:
-    """The worse of both stalls, where it is at least half of the time in which the link sent
-    nothing.
+    """The longer of both stalls, if it is at least half of the time in which the link sent nothing;
+    else None.
     """
     unused = flow.unused_percent
     if unused is None:
         return None
     stalls: tuple[Stall, Stall] = ("receive_window", "send_buffer")
-    worst = max(stalls, key=lambda stall: _share(flow, stall))
-    return worst if _share(flow, worst) > 0 and _share(flow, worst) >= EXPLAINS * unused else None
+    longest = max(stalls, key=lambda stall: _share(flow, stall))
+    return longest if _share(flow, longest) > 0 and _share(flow, longest) >= EXPLAINS * unused else None
 
 
-def _by(stall: Stall) -> Callable[[Evidence], Verdict | None]:
+def _stalled_by(stall: Stall) -> Callable[[Evidence], Verdict | None]:
     def evaluate(evidence: Evidence) -> Verdict | None:
         flow = next((f for f in evidence.deciding if _stalled(f) == stall), None)
         return Verdict(stall, percent=_share(flow, stall), values={"op": flow.op}) if flow else None
@@ -51,7 +49,7 @@ RECEIVE_WINDOW = Rule(
     "tcp",
     "The time that the kernel counts in `tcpi_rwnd_limited` for the sender's connections is at least half of the "
     "unused time.",
-    _by("receive_window"),
+    _stalled_by("receive_window"),
     _words,
 )
 SEND_BUFFER = Rule(
@@ -59,6 +57,6 @@ SEND_BUFFER = Rule(
     "tcp",
     "The time that the kernel counts in `tcpi_sndbuf_limited` for the sender's connections is at least half of the "
     "unused time.",
-    _by("send_buffer"),
+    _stalled_by("send_buffer"),
     _words,
 )

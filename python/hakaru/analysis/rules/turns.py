@@ -1,4 +1,4 @@
-"""Commands that wait for their round trips: for R2Ts, or for their answers because too few are
+"""Commands that wait for round trips: for R2Ts, or for their responses because too few commands are
 outstanding.
 """
 
@@ -13,12 +13,12 @@ from hakaru.wording import say, tenths
 NEAR_BOUND = 0.85
 R2TS_OFF_MAX = 0.1
 SHARE_SHOWN = 1.0
-"""Percent from which a share is worth a sentence."""
+"""Smallest share in percent that is mentioned."""
 
 
-def _explained(evidence: Evidence) -> Bound | None:
-    """The bound, where commands, round trips and transfer account for the rate, with as many R2Ts
-    as it takes.
+def _explaining_bound(evidence: Evidence) -> Bound | None:
+    """The bound `turns`, if its round trips and transfers account for the rate and its number of
+    R2Ts agrees with the counters; else None.
     """
     bound = evidence.bound("turns")
     if bound is None or not evidence.rtt_ms or (evidence.mb_per_s or 0.0) * 1e6 < NEAR_BOUND * bound.bytes_per_s:
@@ -27,20 +27,20 @@ def _explained(evidence: Evidence) -> Bound | None:
 
 
 def r2ts_agree(evidence: Evidence, bound: Bound) -> bool:
-    """Whether as many R2Ts were counted as the closed form takes; True where none were counted at
-    all.
+    """Whether the number of R2Ts counted agrees with the closed form; True if R2Ts were not
+    counted.
     """
     counted, r2ts = evidence.r2ts_per_command, bound.numbers["r2ts"]
     return counted is None or abs(counted - r2ts) <= R2TS_OFF_MAX * max(1, r2ts)
 
 
 def _r2ts(evidence: Evidence) -> Verdict | None:
-    bound = _explained(evidence)
+    bound = _explaining_bound(evidence)
     return Verdict("r2t_turns") if bound is not None and bound.numbers["r2ts"] else None
 
 
-def _few(evidence: Evidence) -> Verdict | None:
-    bound = _explained(evidence)
+def _few_outstanding(evidence: Evidence) -> Verdict | None:
+    bound = _explaining_bound(evidence)
     return Verdict("depth") if bound is not None and not bound.numbers["r2ts"] else None
 
 
@@ -65,6 +65,6 @@ FEW_TURNS = Rule(
     "load",
     "The rate is at least 85 % of the closed form `turns`, no command waits for R2Ts, and too few requests are "
     "outstanding.",
-    _few,
+    _few_outstanding,
     _words,
 )

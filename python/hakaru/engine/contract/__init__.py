@@ -1,16 +1,14 @@
-"""The contract with `hakaru-engine`: what may stand on a line of its stdin and stdout.
+"""The contract with `hakaru-engine`: the lines of its stdin and stdout.
 
-A mirror of `crates/contract`, which defines it; `tests/engine/test_contract.py` holds the two
-together through `schema/contract.schema.json`. One module per engine; `message` has what carries
-them. Field by field meaning, units, bounds and defaults stand in the Rust sources and the schema;
-here are the shapes. Strict: nothing unknown, nothing coerced.
+A mirror of `crates/contract`, which defines it. `tests/engine/test_contract.py` compares the two
+through `schema/contract.schema.json`. One module per engine; `message` has the messages that carry
+their configurations. The Rust sources and the schema document meaning, units, bounds and defaults
+of each field; these modules define only the shapes. Unknown fields are refused, and nothing is
+coerced.
 
-    Configure(contract=CONTRACT_VERSION, config=ProbeServer(listen="10.77.0.1:0")).line()   → bytes
-                                                                                            for
-                                                                                            stdin
-    parse_event(line)                                                                     → Hello |
-                                                                                          Ready | …
-                                                                                          of stdout
+    Configure(contract=CONTRACT_VERSION, config=ProbeServer(listen="10.77.0.1:0")).line()
+                         → bytes for stdin
+    parse_event(line)    → Hello | Ready | … from stdout
 """
 
 from __future__ import annotations

@@ -10,14 +10,14 @@ from hakaru.engine.contract.part import Message
 
 
 class SecretFile(Message):
-    """A secret that is the only line of a file; the engine reads it."""
+    """A secret in a file, as its only line. The engine reads the file."""
 
     kind: Literal["file"] = "file"
     path: str
 
 
 class SecretText(Message):
-    """A secret. Does not show where the configuration, or an error about it, is printed."""
+    """A secret as text. It is hidden when the configuration, or an error about it, is printed."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
 
@@ -42,7 +42,7 @@ STRONG: list[ChapAlgorithm] = ["sha3_256", "sha256"]
 
 
 class ChapConfig(Message):
-    """CHAP of an initiator."""
+    """CHAP credentials of an initiator."""
 
     user: ChapUser
     target: ChapUser | None = None
@@ -50,14 +50,14 @@ class ChapConfig(Message):
 
 
 class LuAccess(Message):
-    """An LU that a rule shows."""
+    """An LU that a rule makes visible."""
 
     lun: int
     read_only: bool = False
 
 
 class AccessRule(Message):
-    """Lets in whom all of this fits."""
+    """Admits initiators that match every field."""
 
     initiator_name: str | None = None
     address: str | None = None

@@ -23,7 +23,7 @@ class MemoryStore(Message):
 
 
 class FileStore(Message):
-    """A sparse file, made if absent, or a block device."""
+    """A sparse file, created if absent, or a block device."""
 
     kind: Literal["file"] = "file"
     path: str

@@ -12,7 +12,7 @@ from hakaru.engine.contract.part import Message
 
 
 class Lu(Message):
-    """An LU behind a portal, and who goes there."""
+    """An LU behind a portal, and the name of the initiator that logs in."""
 
     portal: str
     target_name: str
@@ -21,13 +21,13 @@ class Lu(Message):
 
 
 class NoCompression(Message):
-    """The destination gets the blocks as they were read."""
+    """The destination receives the blocks unchanged."""
 
     kind: Literal["none"] = "none"
 
 
 class Zstd(Message):
-    """The destination gets a zstd frame per block, one behind the other."""
+    """The destination receives one zstd frame per block, consecutively."""
 
     kind: Literal["zstd"] = "zstd"
     level: int = 3
@@ -37,7 +37,7 @@ Compression = Annotated[NoCompression | Zstd, Field(discriminator="kind")]
 
 
 class BackupJob(Message):
-    """The copy of one disk image; `length_bytes` 0: to the source's end."""
+    """The copy of one disk image. `length_bytes` 0: up to the end of the source."""
 
     name: str
     source: Lu
@@ -54,7 +54,7 @@ class BackupJob(Message):
 
 
 class BackupConfig(Message):
-    """The `backup` engine; `time_limit_s` 0: none."""
+    """The `backup` engine. `time_limit_s` 0: no limit."""
 
     engine: Literal["backup"] = "backup"
     jobs: list[BackupJob]

@@ -2,8 +2,8 @@
 
 Names, types and defaults are those of `crates/contract/src/drive.rs` (a test holds them equal to
 schema/contract.schema.json); their meaning and sources are documented there. Bounds are those of
-the crate hakaru-drive, which also checks how some parameters depend on others. Used by `array` and,
-as part of a study file, by `hakaru.study.storage`.
+the crate hakaru-drive, which also checks dependencies between parameters. Used by `array` and, as
+part of a study file, by `hakaru.study.storage`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Parameters(BaseModel):
 
 
 class Controller(Parameters):
-    """A controller that spends time on every command before the drives receive it."""
+    """A controller, which delays every command before the drives receive it."""
 
     command_us: float = Field(ge=0, le=1e6)
     data_us_per_mib: float = Field(ge=0, le=1e6)
 
 
 class Port(Parameters):
-    """A port that carries each direction at a given rate."""
+    """A port, which limits each direction to a rate."""
 
     rate_bytes_per_s: float = Field(ge=1e3, le=1e12)
 
@@ -60,7 +60,7 @@ class Cache(Parameters):
     read_ahead_after: int = Field(default=3, ge=2, le=1000)
 
     @model_validator(mode="after")
-    def _depend(self) -> Cache:
+    def _check_dependencies(self) -> Cache:
         _require_power_of_two("segment_bytes", self.segment_bytes)
         low, high = 64 * self.segment_bytes, self.segment_bytes << 22
         if not low <= self.size_bytes <= high:
@@ -100,7 +100,7 @@ class Hdd(Parameters):
     overdue_every: int = Field(default=1, ge=1, le=1000)
 
     @model_validator(mode="after")
-    def _depend(self) -> Hdd:
+    def _check_dependencies(self) -> Hdd:
         if self.rate_inner_bytes_per_s > self.rate_outer_bytes_per_s:
             raise ValueError("rate_inner_bytes_per_s should be at most rate_outer_bytes_per_s")
         if not self.seek_track_ms <= self.seek_average_ms <= self.seek_full_ms:
@@ -132,7 +132,7 @@ class Ssd(Parameters):
     preconditioned: bool = True
 
     @model_validator(mode="after")
-    def _depend(self) -> Ssd:
+    def _check_dependencies(self) -> Ssd:
         _require_power_of_two("planes", self.planes)
         _require_power_of_two("page_bytes", self.page_bytes)
         _require_power_of_two("mapping_bytes", self.mapping_bytes)
@@ -152,13 +152,13 @@ Drive = Annotated[PresetDrive | Hdd | Ssd, Field(discriminator="kind")]
 
 
 class Extents(Parameters):
-    """Space of a group allocated in extents that are not in order."""
+    """Allocation of a group's space in extents that are not in order."""
 
     extent_bytes: int = Field(ge=1)
     span_bytes: int = Field(ge=1)
 
     @model_validator(mode="after")
-    def _depend(self) -> Extents:
+    def _check_dependencies(self) -> Extents:
         if self.span_bytes % self.extent_bytes:
             raise ValueError("span_bytes should be a multiple of extent_bytes")
         return self
@@ -174,7 +174,7 @@ class Group(Parameters):
     extents: Extents | None = None
 
     @model_validator(mode="after")
-    def _depend(self) -> Group:
+    def _check_dependencies(self) -> Group:
         if self.raid == "raid1" and self.drives % 2:
             raise ValueError(f"raid1 needs an even number of drives (found {self.drives})")
         if self.raid == "raid5" and self.drives < 3:

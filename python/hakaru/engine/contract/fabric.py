@@ -10,27 +10,27 @@ from hakaru.engine.contract.part import Message
 
 
 class NoJitter(Message):
-    """Every frame is delayed alike."""
+    """Every frame has the same delay."""
 
     kind: Literal["none"] = "none"
 
 
 class UniformJitter(Message):
-    """0 to `max_us`, all alike."""
+    """Jitter uniformly distributed between 0 and `max_us`."""
 
     kind: Literal["uniform"] = "uniform"
     max_us: float
 
 
 class ExponentialJitter(Message):
-    """Exponential."""
+    """Exponentially distributed jitter."""
 
     kind: Literal["exponential"] = "exponential"
     mean_us: float
 
 
 class NormalJitter(Message):
-    """Normal."""
+    """Normally distributed jitter."""
 
     kind: Literal["normal"] = "normal"
     mean_us: float
@@ -38,20 +38,20 @@ class NormalJitter(Message):
 
 
 class NoLoss(Message):
-    """No frame vanishes."""
+    """No frame is lost."""
 
     kind: Literal["none"] = "none"
 
 
 class RandomLoss(Message):
-    """Each frame by itself."""
+    """Frames are lost independently of each other."""
 
     kind: Literal["random"] = "random"
     percent: float
 
 
 class BurstLoss(Message):
-    """In bursts (Gilbert and Elliott)."""
+    """Frames are lost in bursts (Gilbert-Elliott model)."""
 
     kind: Literal["bursts"] = "bursts"
     percent: float
@@ -77,7 +77,7 @@ class Red(Message):
 
 
 class Mark(Message):
-    """Marks (ECN) while the queue is long."""
+    """Marks frames (ECN) while the queue is longer than `above_bytes`."""
 
     kind: Literal["mark"] = "mark"
     above_bytes: int
@@ -115,7 +115,7 @@ class InterfaceEnd(Message):
 
 
 class SwitchEnd(Message):
-    """A port of a switch; `vlan` None: a trunk, of the VLANs `allowed` (None: of all)."""
+    """A port of a switch. `vlan` None: a trunk of the VLANs `allowed` (None: all)."""
 
     kind: Literal["switch"] = "switch"
     name: str
@@ -123,8 +123,8 @@ class SwitchEnd(Message):
     allowed: list[int] | None = None
 
     @model_serializer(mode="wrap")
-    def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """An engine that is too old to know `allowed` runs whatever does not need it."""
+    def _omit_unset_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `allowed` if it is None, so that engines without this field accept the rest."""
         data: dict[str, Any] = dump(self)
         return data if self.allowed is not None else {k: v for k, v in data.items() if k != "allowed"}
 
@@ -149,7 +149,7 @@ class RouterInterface(Message):
 
 
 class RouteConfig(Message):
-    """A static route; `via` is in the network of one of the router's interfaces."""
+    """A static route. `via` is in the network of one of the router's interfaces."""
 
     destination: str
     prefix_length: int
@@ -175,7 +175,7 @@ class SwitchConfig(Message):
 
 
 class LinkConfig(Message):
-    """A link with its two directions."""
+    """A link between two ends, with its two directions."""
 
     name: str
     a: End

@@ -12,7 +12,7 @@ from hakaru.login_defaults import INITIATOR
 
 
 class SizeWeight(Message):
-    """A request length and how often it is drawn."""
+    """A request length and its relative frequency."""
 
     bytes: int
     weight: int = 1
@@ -47,7 +47,7 @@ Load = Annotated[ClosedLoad | OpenLoad, Field(discriminator="kind")]
 
 
 class Region(Message):
-    """A range of an LU, device or file; `length_bytes` 0: to the end."""
+    """A range of an LU, device or file. `length_bytes` 0: up to the end."""
 
     offset_bytes: int
     length_bytes: int
@@ -86,8 +86,8 @@ class Vm(Message):
 
 
 class LoginKeys(Message):
-    """iSCSI login keys: what an initiator offers, or what an array declares and agrees to. Defaults
-    of an initiator.
+    """iSCSI login keys: those that an initiator offers, or that an array declares and accepts. The
+    defaults are those of an initiator.
     """
 
     max_recv_data_segment_length: int = INITIATOR.max_recv_data_segment_length

@@ -25,14 +25,14 @@ class GrowAction(Message):
 
 
 class CreateAction(Message):
-    """Serve a thin LU; make its volume if it is not there."""
+    """Serve a thin LU, and create its volume if absent."""
 
     kind: Literal["create"] = "create"
     lu: LuConfig
 
 
 class SnapshotAction(Message):
-    """Make a copy that takes no writes."""
+    """Create a read-only copy of a volume."""
 
     kind: Literal["snapshot"] = "snapshot"
     pool: str
@@ -41,7 +41,7 @@ class SnapshotAction(Message):
 
 
 class CloneAction(Message):
-    """Make a copy that takes writes."""
+    """Create a writable copy of a volume."""
 
     kind: Literal["clone"] = "clone"
     pool: str
@@ -51,7 +51,7 @@ class CloneAction(Message):
 
 
 class ResizeAction(Message):
-    """Make a volume larger."""
+    """Enlarge a volume."""
 
     kind: Literal["resize"] = "resize"
     pool: str
@@ -60,7 +60,7 @@ class ResizeAction(Message):
 
 
 class SetQuotaAction(Message):
-    """Set or lift a quota."""
+    """Set a quota, or remove it (None)."""
 
     kind: Literal["set_quota"] = "set_quota"
     pool: str
@@ -69,7 +69,7 @@ class SetQuotaAction(Message):
 
 
 class DeleteAction(Message):
-    """Forget a volume."""
+    """Delete a volume and its data."""
 
     kind: Literal["delete"] = "delete"
     pool: str
@@ -77,7 +77,7 @@ class DeleteAction(Message):
 
 
 class WithdrawAction(Message):
-    """Withdraw a thin LU."""
+    """Stop serving a thin LU; its volume remains."""
 
     kind: Literal["withdraw"] = "withdraw"
     lun: int

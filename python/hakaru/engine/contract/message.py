@@ -1,4 +1,4 @@
-"""The messages: commands to an engine, events of one."""
+"""The messages: commands to an engine, and events from it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ EngineConfig = (
 
 
 class Command(Message):
-    """To an engine."""
+    """A command to an engine."""
 
     def line(self) -> bytes:
-        """The command as one line of JSON."""
+        """Return the command as one line of JSON."""
         return self.model_dump_json().encode() + b"\n"
 
 
 class Configure(Command):
-    """Become one engine."""
+    """Configure the process as one of the engines."""
 
     type: Literal["configure"] = "configure"
     contract: int
@@ -38,14 +38,14 @@ class Configure(Command):
 
 
 class Start(Command):
-    """Begin at an instant of `CLOCK_MONOTONIC`."""
+    """Start the work at an instant of `CLOCK_MONOTONIC`, in nanoseconds."""
 
     type: Literal["start"] = "start"
     at_ns: int
 
 
 class Manage(Command):
-    """Do something beside serving."""
+    """Carry out an action while serving."""
 
     type: Literal["manage"] = "manage"
     id: int
@@ -67,7 +67,7 @@ class NamedHistogram(Message):
 
 
 class Hello(Message):
-    """The first line."""
+    """The first event of an engine."""
 
     type: Literal["hello"] = "hello"
     contract: int
@@ -75,7 +75,7 @@ class Hello(Message):
 
 
 class Ready(Message):
-    """Configured; waits for `start`."""
+    """The engine is configured and waits for `start`."""
 
     type: Literal["ready"] = "ready"
     found: dict[str, Any]
@@ -146,7 +146,7 @@ _EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Reply | Error] = T
 
 
 def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Reply | Error:
-    """The event on a line of an engine's stdout. Raises ValueError with what is wrong with it."""
+    """Parse the event on a line of an engine's stdout. Raises ValueError with the fault."""
     try:
         return _EVENT.validate_json(line)
     except ValidationError as error:

@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Message(BaseModel):
-    """A part of the contract."""
+    """Base of the parts of the contract: strict and immutable, refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

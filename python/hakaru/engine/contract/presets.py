@@ -1,7 +1,7 @@
-"""Names of the models that the engine knows, and the types that accept no other name.
+"""Names of the models that the engine knows, and types that accept only these names.
 
-The names are those of the crate hakaru-drive (`array_presets`, `drive_presets`); a test holds them
-equal.
+The names are those of the crate hakaru-drive (`array_presets`, `drive_presets`); a test compares
+them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ ARRAY_PRESETS = ("jdsf-2011",)
 DRIVE_PRESETS = ("sas-15k-146", "sas-15k-300", "sata-ssd-960", "nvme-ssd-2000")
 
 
-def _one_of(names: tuple[str, ...], thing: str) -> Callable[[str], str]:
+def _one_of(names: tuple[str, ...], kind: str) -> Callable[[str], str]:
     def check(name: str) -> str:
         if name not in names:
-            raise ValueError(f"there is no {thing} {name!r}; {did_you_mean(name, names)}")
+            raise ValueError(f"there is no {kind} {name!r}; {did_you_mean(name, names)}")
         return name
 
     return check

@@ -8,7 +8,7 @@ from hakaru.engine.contract.part import Message
 
 
 class ProbeServer(Message):
-    """The `probe` engine that answers."""
+    """The `probe` engine that answers measurements."""
 
     engine: Literal["probe"] = "probe"
     role: Literal["server"] = "server"

@@ -10,8 +10,8 @@ TcpTrace = Literal["auto", "on", "off"]
 
 
 class TcpWatch(Message):
-    """TCP connections to watch, and how closely. The engine writes the series of their states to
-    `file`.
+    """TCP connections to record, and the interval between readings. The engine writes the series of
+    their states to `file`.
     """
 
     interval_us: int
@@ -22,7 +22,7 @@ class TcpWatch(Message):
 
 
 class Capture(Message):
-    """Packets of one interface into pcapng files; bounds are in the engine's schema."""
+    """Capture of an interface's packets to pcapng files. The engine's schema defines the bounds."""
 
     interface: str
     file: str

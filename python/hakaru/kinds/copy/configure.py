@@ -1,6 +1,6 @@
-"""From a study, a point and addresses to the configuration of every engine that copies. Pure.
+"""Configuration of every engine that copies, from a study, a point and addresses. Pure.
 
-Job i (from 0) runs on host i mod hosts, and reaches an array through its portal i mod portals.
+Job i (from 0) runs on host i mod hosts, and uses portal i mod portals of an array.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ENDS = ("source", "destination")
 
 @dataclass(frozen=True)
 class Target:
-    """An LU as jobs reach it."""
+    """An LU and the portals to it."""
 
     portals: tuple[str, ...]
     target_name: str
@@ -26,13 +26,13 @@ class Target:
 
 
 def lab_targets(study: Study, portals: Mapping[str, Sequence[str]]) -> dict[str, list[Target]]:
-    """`source` and `destination`: the LUs that jobs are dealt to; `portals` by array."""
+    """`source` and `destination` → LUs that jobs are dealt to. `portals` are by array."""
     load = load_at(study)
-    found = {}
+    targets = {}
     for side, end in zip(ENDS, (load.source, load.destination), strict=True):
         array = study.storage[end.array]
-        found[side] = [Target(tuple(portals[end.array]), array.target_name, lun) for lun in end.lus]
-    return found
+        targets[side] = [Target(tuple(portals[end.array]), array.target_name, lun) for lun in end.lus]
+    return targets
 
 
 def copy_configs(
@@ -44,25 +44,27 @@ def copy_configs(
     chap: contract.ChapConfig | None = None,
     reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.BackupConfig]:
-    """Host → its engine; a host without a job is left out."""
+    """Host → configuration of its engine, without hosts that have no job."""
     load = load_at(expanded.at(turn.point))
     jobs: dict[str, list[contract.BackupJob]] = {}
     for i, name in enumerate(load.job_names):
         host = hosts[i % len(hosts)]
-        reached = {end: [_reached(one, host, reaches) for one in of_end] for end, of_end in targets.items()}
-        jobs.setdefault(host, []).append(_job(load, i, name, reached))
+        reachable = {
+            end: [_reachable(target, host, reaches) for target in end_targets] for end, end_targets in targets.items()
+        }
+        jobs.setdefault(host, []).append(_job(load, i, name, reachable))
     return {
         host: contract.BackupConfig(
-            jobs=of_host,
+            jobs=host_jobs,
             chap=chap,
             time_limit_s=load.time_limit / 1e9,
             sample_interval_ms=expanded.measure.sample_interval // MS,
         )
-        for host, of_host in jobs.items()
+        for host, host_jobs in jobs.items()
     }
 
 
-def _reached(target: Target, host: str, reaches: Reaches) -> Target:
+def _reachable(target: Target, host: str, reaches: Reaches) -> Target:
     return replace(target, portals=tuple(portal for portal in target.portals if reaches(host, portal)))
 
 
@@ -87,7 +89,7 @@ def _job(load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Targe
 
 
 def _lu(load: CopyLoad, i: int, name: str, targets: Sequence[Target]) -> tuple[contract.Lu, int]:
-    """LU of a job at one end, and the first byte of its image there."""
+    """LU of a job at one end, and the offset of its image in bytes."""
     target = targets[i % len(targets)]
     lu = contract.Lu(
         portal=target.portals[i % len(target.portals)],

@@ -1,4 +1,4 @@
-"""Rules of consistency for copies of images: LUs, room at both ends, blocks, contents. Pure."""
+"""Rules of consistency for copies of images: LUs, space at both ends, blocks, contents. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS = ("from", "to")
 
 
 def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
-    """Return the contradictions in the study."""
+    """Return the problems of the load with these arrays."""
     ends = dict(zip(ENDS, (load.source, load.destination), strict=True))
     known = True
     for name, end in ends.items():
@@ -41,7 +41,7 @@ def _names(name: str, end: CopyEnd, arrays: Mapping[str, ArraySpec]) -> Iterator
         if lun not in luns:
             yield ("load", name, "lus", i), f"array {end.array!r} has no LU {lun}", f"its LUs are {luns}"
     if len(set(end.lus)) < len(end.lus):
-        yield ("load", name, "lus"), "an LU stands there twice", "name each LU once"
+        yield ("load", name, "lus"), "an LU is listed twice", "name each LU once"
 
 
 def _room(name: str, load: CopyLoad, end: CopyEnd, array: ArraySpec) -> Iterator[Problem]:
@@ -68,9 +68,11 @@ def _blocks(load: CopyLoad, lengths: list[int]) -> Iterator[Problem]:
 
 
 def _contents(load: CopyLoad, array: ArraySpec) -> Iterator[Problem]:
-    """Zeros compress to nothing, and are what a copy that never happened holds as well."""
+    """Check that the source holds data. Zeros compress to nothing, and verifying them cannot reveal
+    a missing copy.
+    """
     for lun in load.source.lus:
         if array.lu(lun).fill is None:
-            what = "compression" if load.compression != "none" else "verify"
-            message = f"LU {lun} of {load.source.array} holds zeros, of which this says nothing"
-            yield ("load", what), message, "give that LU contents: `fill: {compressible_percent: 0}`"
+            setting = "compression" if load.compression != "none" else "verify"
+            message = f"LU {lun} of {load.source.array} holds only zeros, which make this setting meaningless"
+            yield ("load", setting), message, "give that LU contents: `fill: {compressible_percent: 0}`"

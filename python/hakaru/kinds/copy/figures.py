@@ -1,11 +1,11 @@
 """Figures of a study that copies images.
 
-patterns    MB/s of each plain point (those with the same factors as the study's first) beside the
+patterns    MB/s of each plain point (a point with the same factors as the study's first) and the
             published value
-jobs        MB/s of each job beside those of the published VMs, where the table has them
+jobs        MB/s of each job and of the published VMs, if the table has them
 map_N       throughput over buffer and streams, with the region of collapse framed
-changes     MB/s of the points that vary something else
-over_time   the slow point: rate, longest queue, frames dropped, timeouts
+changes     MB/s of the points that vary other settings
+over_time   the slow point over time: rate, longest queue, frames dropped, timeouts
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 
 def of_run(summary: Summary, language: str) -> list[Figure]:
-    """All figures of the run; none where nothing was copied."""
+    """All figures of the run; none if nothing was copied."""
     plain = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
     if not plain:
         return []
@@ -55,13 +55,13 @@ def plain_points(summary: Summary) -> list[Json]:
 
 
 def label(summary: Summary, point: Json) -> str:
-    """A point's levels: those of the plain points alone, any other with the name of its factor."""
+    """A point's levels in words. Factors that plain points lack are named."""
     plain = summary["points"][0]["factors"]
     return ", ".join(str(v) if f in plain else f"{f} {v}" for f, v in point["factors"].items())
 
 
 def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:
-    """The reference that is about a point, and its row."""
+    """The published table that covers a point, and its row; None if there is none."""
     for reference in summary["references"]:
         if reference["metric"] != "mb_per_s":
             continue
@@ -72,17 +72,17 @@ def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:
 
 
 def _bar(summary: Summary, point: Json, language: str, *, share: bool) -> Bar:
-    """`share`: with the share of the path, where there is room."""
+    """The bar of a point. `share`: whether its text includes the share of the path."""
     rate, used = point["metrics"]["mb_per_s"], point["metrics"]["path_percent"]["mean"]
     text = f"{number(rate['mean'], language)} MB/s"
     if share and used is not None:
         text = say(language, "figure.bar.share", {"rate": text, "percent": tenths(used, language)})
-    about = published(summary, point)
-    if about is None:
+    reference_row = published(summary, point)
+    if reference_row is None:
         return Bar(label(summary, point), rate["mean"], rate["low"], rate["high"], text)
-    value = about[1]["published"]
-    theirs = say(language, "figure.bar.published", {"rate": number(value, language)})
-    return Bar(label(summary, point), rate["mean"], rate["low"], rate["high"], text, value, theirs)
+    value = reference_row[1]["published"]
+    published_text = say(language, "figure.bar.published", {"rate": number(value, language)})
+    return Bar(label(summary, point), rate["mean"], rate["low"], rate["high"], text, value, published_text)
 
 
 def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
@@ -96,23 +96,25 @@ def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
 
 
 def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
-    """Each job's rate beside a published VM's, in the order of both: they are not the same VMs, but
-    as many.
+    """Rates of jobs and of published VMs, paired in order. Their numbers agree, but they are not
+    the same VMs.
     """
     bars: list[Bar] = []
     shown: list[Json] = []
     for point in plain:
-        about = published(summary, point)
+        reference_row = published(summary, point)
         names = sorted(n for n in point["metrics"] if n.startswith("mb_per_s/"))
-        if about is None or not about[1].get("parts"):
+        if reference_row is None or not reference_row[1].get("parts"):
             continue
         shown.append(point)
-        for name, theirs in zip(names, about[1]["parts"], strict=False):
+        for name, published_rate in zip(names, reference_row[1]["parts"], strict=False):
             rate = point["metrics"][name]
-            whose = f"{about[1]['level']}, {name.removeprefix('mb_per_s/')}"
-            text = say(language, "figure.bar.published", {"rate": number(theirs, language)})
-            ours = f"{number(rate['mean'], language)} MB/s"
-            bars.append(Bar(whose, rate["mean"], rate["low"], rate["high"], ours, theirs, text))
+            job_label = f"{reference_row[1]['level']}, {name.removeprefix('mb_per_s/')}"
+            published_text = say(language, "figure.bar.published", {"rate": number(published_rate, language)})
+            rate_text = f"{number(rate['mean'], language)} MB/s"
+            bars.append(
+                Bar(job_label, rate["mean"], rate["low"], rate["high"], rate_text, published_rate, published_text)
+            )
     if not bars:
         return []
     title = say(language, "figure.jobs")
@@ -143,7 +145,7 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
 
 
 def _changes(summary: Summary, language: str) -> list[Figure]:
-    """Points that are neither plain nor in a map."""
+    """The figure `changes`, of points that are neither plain nor in a map."""
     known = {c["point"] for m in summary["maps"] for c in m["cells"]} | {p["point"] for p in plain_points(summary)}
     others = [p for p in summary["points"] if p["point"] not in known and p["metrics"]["mb_per_s"]["mean"] is not None]
     if not others:
@@ -172,12 +174,12 @@ def _over_time(point: Json, language: str) -> list[Figure]:
     def draw(size: Size) -> Chart:
         part = Size(size.width, size.height * 2 // 5, size.labels)
         specs = []
-        for i, (name, said, unit, colour, most, most_label) in enumerate(present):
+        for i, (name, label_id, unit, colour, limit, limit_label) in enumerate(present):
             points = [(t, v, None, None) for t, v in zip(seconds, over[name], strict=True) if v is not None]
-            series = [Line(say(language, said), points, colour)]
-            if most:
-                ends = [(seconds[0], most, None, None), (seconds[-1], most, None, None)]
-                series.append(Line(say(language, most_label), ends, charts.QUIET, (4, 3), "none"))
+            series = [Line(say(language, label_id), points, colour)]
+            if limit:
+                ends = [(seconds[0], limit, None, None), (seconds[-1], limit, None, None)]
+                series.append(Line(say(language, limit_label), ends, charts.QUIET, (4, 3), "none"))
             last = say(language, "axis.copy_seconds") if i == len(present) - 1 else ""
             specs.append(charts.lines(series, Axes(last, unit or say(language, "unit.count"), x_whole=True), part))
         return charts.panels(*specs)

@@ -1,5 +1,5 @@
-"""The copying of disk images: jobs that read an image in order from one array and write it to
-another, all at once.
+"""The load of a copy: jobs that read disk images sequentially from one array and write them to
+another, all at the same time.
 
     load:
       kind: copy
@@ -9,8 +9,8 @@ another, all at once.
       to: {array: vtl, lus: [0]}
       time_limit: 60 s
 
-Job i (from 0) runs on host i mod hosts; its image is number i div n on LU i mod n of the n LUs
-named, at both ends.
+Job i (from 0) runs on host i mod hosts. Its image is number i div n on LU i mod n of the n LUs, at
+both ends.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ STREAMS_MAX = 64
 
 
 class CopyEnd(Part):
-    """LUs of one array that images lie on, one image after the other from the start of each."""
+    """LUs of one array. Images are placed consecutively from the start of each LU."""
 
     array: str = Field(min_length=1, max_length=64, description="name of the array, as in the lab")
     lus: list[int] = Field(min_length=1, max_length=256, description="jobs are dealt to these in turn")
 
     def place(self, job: int) -> tuple[int, int]:
-        """LU of a job (from 0), and how many images lie before its own there."""
+        """LU of a job (counted from 0), and the number of images before its own on that LU."""
         return self.lus[job % len(self.lus)], job // len(self.lus)
 
 
@@ -51,45 +51,48 @@ class CopyLoad(Load):
     block: Size = Field(default=256 << 10, ge=512, le=16 << 20, description="one read, and the write that follows it")
     depth: int = Field(default=8, ge=1, le=1024, description="blocks in flight per stream, reading or writing")
     streams: int = Field(
-        default=1, ge=1, le=STREAMS_MAX, description="per job; each copies a part of the image over sessions of its own"
+        default=1,
+        ge=1,
+        le=STREAMS_MAX,
+        description="streams per job; each copies a part of the image over its own sessions",
     )
     rate_limit: Rate | None = Field(
-        default=None, description="of each job, kept where it reads the source; default: as fast as it goes"
+        default=None, description="rate limit of each job, applied when it reads the source; default: no limit"
     )
-    compression: Literal["none", "zstd"] = Field(default="none", description="of what is written")
-    compression_level: int = Field(default=3, ge=1, le=19, description="of zstd")
+    compression: Literal["none", "zstd"] = Field(default="none", description="compression of the data that is written")
+    compression_level: int = Field(default=3, ge=1, le=19, description="compression level of zstd")
     verify: bool = Field(
         default=False,
-        description="read the copy back and compare it, after the clock has stopped; wrong data ends the run with 6",
+        description="read the copy back and compare it after the measurement; wrong data ends the run with exit code 6",
     )
     source: CopyEnd = Field(alias="from")
     destination: CopyEnd = Field(alias="to")
     time_limit: Duration = Field(
         ge=SECOND_NS,
         le=86_400 * SECOND_NS,
-        description="a job that has not ended by then stops there, and its rate is what it copied until then",
+        description="a job that has not ended by then is stopped; its rate is that until then",
     )
 
     def images_on(self, end: CopyEnd) -> dict[int, int]:
-        """LU → images that its jobs put there."""
-        found: dict[int, int] = {}
+        """LU → number of images on it."""
+        images: dict[int, int] = {}
         for job in range(self.jobs):
             lun, before = end.place(job)
-            found[lun] = max(found.get(lun, 0), before + 1)
-        return found
+            images[lun] = max(images.get(lun, 0), before + 1)
+        return images
 
     @property
     def copied_bytes(self) -> int:
-        """All images."""
+        """Total size of all images, bytes."""
         return self.jobs * self.image
 
     @property
     def job_names(self) -> list[str]:
-        """`vm01`, `vm02`, …: a job copies the image of a VM."""
+        """Names of the jobs: `vm01`, `vm02`, …, because a job copies the image of a VM."""
         width = max(2, len(str(self.jobs)))
         return [f"vm{i + 1:0{width}}" for i in range(self.jobs)]
 
 
 def load_at(study: Study) -> CopyLoad:
-    """The load of a study that copies."""
+    """The load of a study of copies."""
     return load_of(study, CopyLoad)

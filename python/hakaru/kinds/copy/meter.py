@@ -1,4 +1,4 @@
-"""Rates of copies: live, with how far each job is, and of a whole repetition."""
+"""Rates of copies: live, with the progress of each job, and over a whole repetition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ JOBS_SHOWN_MAX = 8
 
 
 class CopyMeter(Meter):
-    """Bytes that arrive per second over all hosts, and the share of its image that each job has
-    copied.
+    """Bytes written per second over all hosts, and the share of its image that each job has
+    read.
     """
 
     def __init__(self, hosts: int, image_bytes: int) -> None:
@@ -26,7 +26,9 @@ class CopyMeter(Meter):
         self._fresh: dict[str, float] = {}
 
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """The rate of the last interval once every host has sent a sample of it."""
+        """Add a sample. Returns the rate of the last interval once every host has sent its
+        sample.
+        """
         last = self._last.get(node)
         self._last[node] = sample
         if last is not None and sample.at_ns > last.at_ns:
@@ -47,7 +49,9 @@ class CopyMeter(Meter):
 
 
 def rates_of(mb_per_s: float, copied_percent: Mapping[str, float]) -> Rates:
-    """`21.2 MB/s, vm01 35 %, vm02 done`; of many jobs their mean."""
+    """The rates as text (`21.2 MB/s, vm01 35 %, vm02 done`) and as values. With more than eight
+    jobs, the text has their mean.
+    """
     shares = sorted(copied_percent.items())
     shown = [f"{name} {'done' if share >= 100 else f'{share:.0f} %'}" for name, share in shares]
     if len(shown) > JOBS_SHOWN_MAX:

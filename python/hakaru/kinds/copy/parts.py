@@ -1,4 +1,4 @@
-"""Answer, tiles, tables and method of a report about copies, as text."""
+"""Parts of a report about copies, as text: answer, tiles, tables and method."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ COLUMNS = ("n", "mb_per_s", "path_percent", "done", "again", "timeouts", "waitin
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Return the findings that answer the question: those on the slow point, and on the points that
-    another path limits.
+    """Return the findings that answer the question: those about the slow point, and the limiter of
+    the first plain point on a different path.
     """
     slow = slow_point(summary)
     if slow is None:
         return [f for f in summary["findings"] if f["kind"] in ANSWERS][:1]
     levels = slow["factors"].items()
-    about = [f for f in summary["findings"] if f["kind"] in ANSWERS and f["where"].items() <= levels]
-    other = next((p for p in plain_points(summary) if _elsewhere(p, slow)), None)
-    also = [f for f in summary["findings"] if f["kind"] == "limiter" and other and f["where"] == other["factors"]]
-    return about + also
+    on_slow_point = [f for f in summary["findings"] if f["kind"] in ANSWERS and f["where"].items() <= levels]
+    other = next((p for p in plain_points(summary) if _is_on_other_path(p, slow)), None)
+    on_other_point = [
+        f for f in summary["findings"] if f["kind"] == "limiter" and other and f["where"] == other["factors"]
+    ]
+    return on_slow_point + on_other_point
 
 
-def _elsewhere(point: Json, slow: Json) -> bool:
-    """Whether a point's path is another one."""
+def _is_on_other_path(point: Json, slow: Json) -> bool:
+    """Whether a point has a different path rate and a different limiter than the slow point."""
     return bool(
         point["path"]["payload_mb_per_s"] != slow["path"]["payload_mb_per_s"] and point["limiter"] != slow["limiter"]
     )
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
-    """The slow copy, the one that it is held against (on the same path), how many times, and
-    why.
-    """
+    """The slow copy, the fast copy that it is compared with, their ratio, and the limiter."""
     slow = slow_point(summary)
     if slow is None:
         return []
@@ -55,8 +55,8 @@ def tiles(summary: Json, language: str) -> list[Json]:
             continue
         levels = finding["where"] | {evidence["over"]: evidence["fast"]}
         shown += [_rate_tile(language, "fast", p) for p in plain_points(summary) if p["factors"] == levels]
-        theirs = evidence["published_ratio"]
-        small = say(language, "tile.published", {"ratio": round(theirs, 2)}) if theirs else ""
+        published_ratio = evidence["published_ratio"]
+        small = say(language, "tile.published", {"ratio": round(published_ratio, 2)}) if published_ratio else ""
         times = say(language, "tile.times", {"ratio": round(evidence["ratio"], 2)})
         shown.append({"title": say(language, "tile.ratio"), "value": times, "small": small})
     waited = slow["metrics"]["timeout_wait_percent"]["mean"]
@@ -118,7 +118,7 @@ def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: s
 
 
 def _span(first: str, last: str) -> str:
-    """From the first job's end to the last's; open where one did not end."""
+    """The times at which the first and the last job ended, as a range; `…` if one did not end."""
     return last if first == last else f"{first}–{'…' if last == MISSING else last}"
 
 

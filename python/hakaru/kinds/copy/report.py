@@ -1,4 +1,4 @@
-"""The report of copies: cells for the terminal, figures, tables, method."""
+"""The report of copies: table for the terminal, figures, tables, method."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class CopyReport(ReportKind):
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
-        """About the slow point and those that another path limits."""
+        """Findings about the slow point, and about a point on a different path."""
         return parts.chief_findings(summary)
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """The slow copy beside the fast one."""
+        """The slow copy compared with the fast one."""
         return parts.tiles(summary, language)
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
@@ -37,11 +37,11 @@ class CopyReport(ReportKind):
         return parts.method(study, plan, language)
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
-        """Bars, maps and the course of the slow copy."""
+        """Bars, heat maps, and the slow copy over time."""
         return [Group(figures.of_run(summary, language))]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Points."""
+        """Tables of points."""
         return parts.tables(summary, letters, language)
 
     def about_tables(self, summary: Json, language: str) -> str:
@@ -49,7 +49,7 @@ class CopyReport(ReportKind):
         return say(language, "table.copies")
 
     def sections(self, summary: Json, language: str) -> list[Section]:
-        """Hops of the plain points."""
+        """Hop tables of the plain points."""
         plain = figures.plain_points(summary)
         return hops.section([(figures.label(summary, point), point) for point in plain], language)
 

@@ -1,4 +1,4 @@
-"""The possible bottlenecks of a copy, in the order in which they are looked at."""
+"""The possible bottlenecks of a copy, in the order in which they are evaluated."""
 
 from __future__ import annotations
 

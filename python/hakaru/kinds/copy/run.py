@@ -24,28 +24,32 @@ from hakaru.study.expand import shown
 from hakaru.units import format_duration, format_size
 
 VERIFY_BYTES_PER_S = 5_000_000
-"""A copy that is read back at less is stuck."""
+"""Lowest rate at which verification can be expected to read a copy back; a slower one counts as
+stuck.
+"""
 
 
 class CopyRun(RunKind):
     """The part of the kind `copy` that runs use."""
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The study's arrays on the lab's portals."""
+        """The study's arrays, on the portals of the lab."""
         return array_configs(expanded, turn, lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The jobs, dealt to the lab's hosts."""
+        """The jobs, distributed over the lab's hosts."""
         targets = lab_targets(expanded.at(turn.point), {name: lab.portals(name) for name in lab.array_names})
         return copy_configs(expanded, turn, lab.host_names, targets, reaches=reaches(lab))
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
-        """A copy needs sources and expendable destinations."""
+        """Check that the site has sources and expendable destinations. Writes are always allowed
+        then.
+        """
         _check_site(expanded, site)
         return True
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
-        """Every job on this host."""
+        """All jobs, on this host."""
         targets = {role: [Target((lu.portal,), lu.target_name, lu.lun) for lu in site.of_role(role)] for role in ENDS}
         chap = site.chap.config() if site.chap else None
         return copy_configs(expanded, turn, (sites.HOST,), targets, chap=chap)
@@ -55,7 +59,9 @@ class CopyRun(RunKind):
         return ports(cast(contract.BackupConfig, load))
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """Expected: twice what the path alone would take."""
+        """Expected time: twice that of the path at its full rate, or three times with verification,
+        up to the time limit.
+        """
         load = load_at(expanded.at(point))
         copied = load.copied_bytes
         limit = load.time_limit / 1e9
@@ -65,29 +71,31 @@ class CopyRun(RunKind):
         return Cost(seconds, seconds_max, 2 * copied, load.jobs, 2 * load.jobs * load.streams)
 
     def each(self, expanded: Expanded) -> str:
-        """Images and time limit."""
+        """Number and size of the images, and the time limit, in words."""
         load = load_at(expanded.study)
         images = f"{load.jobs} images of {format_size(load.image)}"
         return f"{images}, at most {format_duration(load.time_limit)} each"
 
     def baseline(self, lab: LabPlan) -> bool:
-        """The path's payload is held against plain TCP."""
+        """Always True: the payload rate of the path is compared with plain TCP."""
         return True
 
     def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
-        """Hosts that have copied all they have are done; the copy goes on until the last one is."""
+        """From the first read to the end of the copy on the last host."""
         start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
         return start, max(phases.drain_ns, default=start)
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
-        """Jobs that the time limit ended."""
+        """Caveat on jobs that the time limit stopped."""
         load = load_at(study)
-        left = load.jobs - int(sum(values.get("jobs_done", 0) for values in results))
+        unfinished = load.jobs - int(sum(values.get("jobs_done", 0) for values in results))
         limit = format_duration(load.time_limit)
-        return [Caveat("not_finished", {"jobs": left, "total": load.jobs, "limit": limit})] if left > 0 else []
+        return (
+            [Caveat("not_finished", {"jobs": unfinished, "total": load.jobs, "limit": limit})] if unfinished > 0 else []
+        )
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
-        """Rate, and how far each job is."""
+        """Live rate, and the progress of each job."""
         return CopyMeter(hosts, load_at(expanded.at(turn.point)).image)
 
     def result(self, study: Study, finished: Finished) -> Rates:
@@ -97,8 +105,8 @@ class CopyRun(RunKind):
 
 
 def _check_site(expanded: Expanded, site: Site) -> None:
-    """A copy needs sources and expendable destinations, and points that differ in nothing but the
-    load.
+    """Check that the site has sources and expendable destinations, and that points change only the
+    load. Raises UsageError otherwise.
     """
     for role in ("source", "destination"):
         if not site.of_role(role):
@@ -106,9 +114,9 @@ def _check_site(expanded: Expanded, site: Site) -> None:
                 f"nothing was written: the study copies images, and site {site.name!r} names no {role}",
                 f"add `role: {role}` to an LU of the site",
             )
-    kept = [lu for lu in site.of_role("destination") if not lu.expendable]
-    if kept:
-        raise sites.refusal(site, kept[0], "the study copies images to it", "")
+    protected = [lu for lu in site.of_role("destination") if not lu.expendable]
+    if protected:
+        raise sites.refusal(site, protected[0], "the study copies images to it", "")
     for point in expanded.points:
         if expanded.at(point).lab != expanded.study.lab:
             raise UsageError(
@@ -118,11 +126,13 @@ def _check_site(expanded: Expanded, site: Site) -> None:
 
 
 def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None) -> float:
-    """The slowest of the lab's links and the jobs' own limits."""
+    """The lowest rate among the lab's links and the rate limits of the jobs, in bytes per
+    second.
+    """
     rates = [load.rate_limit * load.jobs] if load.rate_limit else []
     if lab:
-        every = [link.rate_bits_per_s for link in lab.links] + [trunk.rate_bits_per_s for trunk in lab.trunks]
-        rates += [rate for rate in every if rate is not None]
+        line_rates = [link.rate_bits_per_s for link in lab.links] + [trunk.rate_bits_per_s for trunk in lab.trunks]
+        rates += [rate for rate in line_rates if rate is not None]
         rates += [rate for link in lab.links if (rate := link.sends_bits_per_s) is not None]
     return min(rates) / 8 if rates else LOOPBACK_BYTES_PER_S
 

@@ -16,8 +16,8 @@ METRICS = frozenset(
     {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
     | {"dropped_frames"}
 )
-"""Metrics that references and expectations may name; a test holds that analysis computes them
-all.
+"""Metrics that references and expectations may name. A test checks that analysis computes all of
+them.
 """
 
 
@@ -31,11 +31,11 @@ class CopyStudy(StudyKind):
         return METRICS
 
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of the bottlenecks that the rules can find."""
+        """Names of the bottlenecks that the rules can determine."""
         return verdicts_of(STAGES)
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """A copy has its own start and end; LUs, room, blocks and contents."""
+        """Measuring times, which a copy does not have; LUs, space, blocks and contents."""
         for field in ("warmup", "time"):
             if getattr(study.measure, field) is not None:
                 message = "a copy is measured from its first read to its last write"

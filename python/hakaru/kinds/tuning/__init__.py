@@ -1,4 +1,4 @@
-"""Tunings: a run of `hakaru tune`, whose points are the settings that it tried."""
+"""Runs of `hakaru tune`. The points of a run are the settings that it tried."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Tuning(Kind):
-    """The kind `tuning`: studies and runs are those of VMs."""
+    """The kind `tuning`, with the study and run parts of the kind `vms`."""
 
     name = "tuning"
     in_studies = False
 
     @property
     def study(self) -> StudyKind:
-        """Its part of a study."""
+        """The study part of the kind `vms`."""
         from hakaru.kinds.vms.study import STUDY
 
         return STUDY
 
     @property
     def run(self) -> RunKind:
-        """Its part of a run."""
+        """The run part of the kind `vms`."""
         from hakaru.kinds.vms.run import RUN
 
         return RUN

@@ -1,5 +1,5 @@
-"""From the trials of a tuning to its summary: its course and its advice take the place of
-sweeps.
+"""Analysis of the trials of a tuning into its summary, with the course of the search and the advice
+instead of sweeps.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class TuningAnalysis(AnalysisKind):
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
-        analysed, found, described, valid = tuning.analyse(run)
+        analysed, findings, described, valid = tuning.analyse(run)
         results = expectations.Results([], [], [], analysed)
-        common = summary.of_run(run, analysed, found, [], results, False)
+        common = summary.of_run(run, analysed, findings, [], results, False)
         return common | {"sweeps": [], "tuning": described, "valid": valid}
 
 

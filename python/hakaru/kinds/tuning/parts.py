@@ -1,5 +1,5 @@
-"""Report of a tuning: the course of its search, the worth of each setting, and the settings to
-apply.
+"""Parts of the report of a tuning: the course of the search, the contribution of each setting, and
+the settings to apply.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hakaru.wording import number, say
 
 Json = dict[str, Any]
 CHIEF = ("tuning_failed", "tuning_best", "tuning_reach", "tuning_peer", "tuning_advised")
-"""Findings that are the answer."""
+"""Kinds of findings that answer the question."""
 TICKS_MAX = 10
-"""Trials each of which has its tick; of more the axis chooses."""
+"""Maximum number of trials with one tick each; with more, the axis chooses its ticks."""
 
 
 def tables(summary: Json, language: str) -> list[Table]:
-    """Conditions, knobs, trials."""
+    """Tables of conditions, knobs and trials."""
     tuning = summary["tuning"]
-    given = [Row([name, value]) for name, value in _given(tuning, language)]
+    conditions = [Row([name, value]) for name, value in _conditions(tuning, language)]
     return [
-        Table(say(language, "tuned.given"), [], given, "pairs"),
+        Table(say(language, "tuned.given"), [], conditions, "pairs"),
         _knobs(tuning, language),
         _trials(summary, language),
     ]
@@ -49,7 +49,7 @@ def _trials(summary: Json, language: str) -> Table:
 
 
 def sections(summary: Json, language: str) -> list[Section]:
-    """Settings to apply, ready to copy."""
+    """Section with the settings to apply, ready to copy."""
     texts = [
         Text(say(language, f"tuning.text.{block['name']}"), block["file"], block["text"])
         for block in summary["tuning"]["text"]
@@ -61,7 +61,7 @@ def sections(summary: Json, language: str) -> list[Section]:
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
-    """The four numbers: best, default, what could be reached, memory."""
+    """The four numbers at the head of the report: best and default rate, reachable rate, memory."""
     tuning = summary["tuning"]
     advised = tuning["advised"]
     if advised is None:
@@ -83,30 +83,30 @@ def tiles(summary: Json, language: str) -> list[Json]:
 
 
 def figures(summary: Json, language: str) -> list[Figure]:
-    """Figures, where there is something to draw."""
+    """Figures of the search and of the contributions of knobs, if the tuning has them."""
     tuning = summary["tuning"]
     searched = [t for t in tuning["trials"] if t["phase"] == "search" and t["mb_per_s"] is not None]
     origins = ", ".join(say(language, f"origin.{o}") for o in dict.fromkeys(p["origin"] for p in summary["points"]))
-    found = []
+    figures = []
     if len(searched) > 1:
         note = say(language, "figure.course.note", {"origin": origins})
         title = say(language, "figure.course")
-        found.append(Figure("course", title, note, lambda size: _course(searched, tuning, language, size)))
+        figures.append(Figure("course", title, note, lambda size: _course(searched, tuning, language, size)))
     if tuning["contributions"]:
         count = tuning["contributions"][0]["n"]
         note = say(language, "figure.knobs.note", {"origin": origins, "n": count})
         losses = sorted(tuning["contributions"], key=lambda c: -c["loss_percent"])
         rows = [_loss(c, language) for c in losses]
         axis, title = say(language, "axis.loss"), say(language, "figure.knobs")
-        found.append(Figure("knobs", title, note, lambda size: charts.bars(rows, axis, size, 100.0)))
-    return found
+        figures.append(Figure("knobs", title, note, lambda size: charts.bars(rows, axis, size, 100.0)))
+    return figures
 
 
-def _loss(worth: Json, language: str) -> Bar:
-    """The loss when one knob is reverted. The axis begins at 0: a gain is written, not drawn."""
-    low, high = (None if worth[end] is None else max(0.0, worth[end]) for end in ("low", "high"))
-    text = f"{number(worth['loss_percent'], language)} %"
-    return Bar(say(language, f"knob.{worth['knob']}"), max(0.0, worth["loss_percent"]), low, high, text)
+def _loss(contribution: Json, language: str) -> Bar:
+    """The loss when one knob is reverted. The axis starts at 0, so a gain appears only as text."""
+    low, high = (None if contribution[end] is None else max(0.0, contribution[end]) for end in ("low", "high"))
+    text = f"{number(contribution['loss_percent'], language)} %"
+    return Bar(say(language, f"knob.{contribution['knob']}"), max(0.0, contribution["loss_percent"]), low, high, text)
 
 
 def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Chart:
@@ -125,15 +125,15 @@ def _course(searched: list[Json], tuning: Json, language: str, size: Size) -> Ch
     return charts.lines(lines, Axes(say(language, "axis.trial"), "MB/s", x_ticks=few, x_whole=True), size)
 
 
-def _given(tuning: Json, language: str) -> list[tuple[str, str]]:
-    given = tuning["conditions"]
-    depth = given["depth"] if given["depth"] is not None else say(language, "tuned.any")
-    op = say(language, f"tuned.{given['op']}")
+def _conditions(tuning: Json, language: str) -> list[tuple[str, str]]:
+    conditions = tuning["conditions"]
+    depth = conditions["depth"] if conditions["depth"] is not None else say(language, "tuned.any")
+    op = say(language, f"tuned.{conditions['op']}")
     rows = [
-        ("rtt", given["rtt"] or "–"),
-        ("rate", given["rate"] or "–"),
-        ("loss", f"{number(given['loss_percent'], language)} %"),
-        ("load", f"{op} {given['block']}"),
+        ("rtt", conditions["rtt"] or "–"),
+        ("rate", conditions["rate"] or "–"),
+        ("loss", f"{number(conditions['loss_percent'], language)} %"),
+        ("load", f"{op} {conditions['block']}"),
         ("depth", str(depth)),
         ("goal", say(language, f"tuned.goal.{tuning['goal']}")),
         ("start", say(language, "tuned.start.defaults") if tuning["start"] == "defaults" else tuning["start"]),
@@ -144,23 +144,23 @@ def _given(tuning: Json, language: str) -> list[tuple[str, str]]:
 
 
 def _knob(tuning: Json, knob: Json, language: str) -> Row:
-    """A knob's default, its best setting, what that is worth, and the recommendation."""
+    """The row of a knob: default, best setting, loss when reverted, and recommendation."""
     name = knob["knob"]
     best, advised = tuning["best"], tuning["advised"]
-    worth = next((c for c in tuning["contributions"] if c["knob"] == name), None)
+    contribution = next((c for c in tuning["contributions"] if c["knob"] == name), None)
     loss = Cell("")
-    if worth is not None:
-        bounds = {"low": worth["low"], "high": worth["high"]}
-        interval = "" if worth["low"] is None else say(language, "tuning.bounds", bounds)
-        loss = Cell(f"{number(worth['loss_percent'], language)} %", interval)
-    turned = advised is not None and name in advised["settings"]
+    if contribution is not None:
+        bounds = {"low": contribution["low"], "high": contribution["high"]}
+        interval = "" if contribution["low"] is None else say(language, "tuning.bounds", bounds)
+        loss = Cell(f"{number(contribution['loss_percent'], language)} %", interval)
+    changed = advised is not None and name in advised["settings"]
     return Row(
         [
             say(language, f"knob.{name}"),
             knob["default"],
             "" if best is None else best["settings"].get(name, "="),
             loss,
-            Cell(advised["settings"][name] if turned else knob["default"], bold=turned),
+            Cell(advised["settings"][name] if changed else knob["default"], bold=changed),
         ]
     )
 

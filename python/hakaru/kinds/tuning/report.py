@@ -24,11 +24,11 @@ class TuningReport(ReportKind):
         return VMS.table(summary)
 
     def chief_findings(self, summary: Json) -> list[Json]:
-        """Best, reach, peer, advice."""
+        """Findings about the best setting, the reachable rate, the peer and the advice."""
         return [f for f in summary["findings"] if f["kind"] in parts.CHIEF]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """Best, default, what could be reached, memory."""
+        """Best rate, default rate, reachable rate, memory."""
         return parts.tiles(summary, language)
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
@@ -36,7 +36,7 @@ class TuningReport(ReportKind):
         return VMS.method(summary, study, plan, language)
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
-        """Course of the search, and loss of each setting when reverted."""
+        """Figures of the course of the search, and of the loss when each setting is reverted."""
         return [Group(parts.figures(summary, language))]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -48,11 +48,11 @@ class TuningReport(ReportKind):
         return parts.sections(summary, language)
 
     def point_name(self, point: Json, language: str) -> str:
-        """Its id: points differ in a dozen knobs."""
+        """The id of the point, because points differ in many knobs."""
         return str(point["point"])
 
     def redo(self, run: Json) -> str:
-        """The command as it was given."""
+        """The command that started the tuning."""
         return shlex.join(map(str, run["command"]))
 
 

@@ -1,4 +1,4 @@
-"""VMs that load arrays: points are loads by one pattern and a number of VMs."""
+"""VMs that load arrays. A point is a load with one pattern and a number of VMs."""
 
 from __future__ import annotations
 

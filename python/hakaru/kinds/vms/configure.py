@@ -1,4 +1,4 @@
-"""From a study of VMs, a point and addresses to the configuration of every initiator. Pure."""
+"""Configuration of every initiator, from a study of VMs, a point and addresses. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from hakaru.study import Expanded, Repetition, Study
 
 @dataclass(frozen=True)
 class Unit:
-    """An LU as VMs reach it. `images`: how many VM images it has room for, None: unknown."""
+    """An LU and the portals to it. `images`: number of VM images that fit on it; None if
+    unknown.
+    """
 
     portals: tuple[str, ...]
     target_name: str
@@ -25,14 +27,16 @@ class Unit:
 
 
 def lab_arrays(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, contract.ArrayConfig]:
-    """Node → its array, with the study's end of iSCSI."""
+    """Node → configuration of its array, with the iSCSI settings of the study."""
     end = load_at(expanded.at(turn.point)).iscsi.target
-    own = {"login": target_keys(end), "socket": socket_options(end.socket)}
-    return {node: config.model_copy(update=own) for node, config in array_configs(expanded, turn, lab).items()}
+    iscsi_settings = {"login": target_keys(end), "socket": socket_options(end.socket)}
+    return {
+        node: config.model_copy(update=iscsi_settings) for node, config in array_configs(expanded, turn, lab).items()
+    }
 
 
 def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:
-    """The study's columns of LUs, behind the lab's portals."""
+    """The study's columns of LUs, with the portals of the lab."""
     (array,), load = study.storage.values(), load_at(study)
     room = {lu.lun: lu.size // load.image for lu in array.lus}
     return [[Unit(tuple(portals), array.target_name, lun, room[lun]) for lun in column] for column in load.columns]
@@ -48,13 +52,13 @@ def initiator_configs(
     chap: contract.ChapConfig | None = None,
     reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.InitiatorConfig]:
-    """Host → its initiator; a host without a VM is left out.
+    """Host → configuration of its initiator, without hosts that have no VM.
 
-    VM i (from 0) runs on host i mod hosts, through portal i mod portals of those that the host
-    `reaches`, on the LU and image that `seating` gives it.
+    VM i (from 0) runs on host i mod hosts and uses portal i mod portals, of the portals that the
+    host `reaches`. `seating` assigns its LU and image.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
-    end, pattern, paced = load.iscsi.initiator, _pattern(load.asked), _paced(load.asked)
+    end, pattern, pacing = load.iscsi.initiator, _pattern(load.point_pattern), _pacing(load.point_pattern)
     width = max(2, len(str(load.count)))
     vms: dict[str, list[contract.Vm]] = {}
     for i in range(load.count):
@@ -72,7 +76,7 @@ def initiator_configs(
             ),
             region=region,
             pattern=pattern,
-            load=paced,
+            load=pacing,
             seed=seed_of(expanded.seed, turn.name, name),
         )
         vms.setdefault(host, []).append(vm)
@@ -99,12 +103,12 @@ def initiator_configs(
 
 
 def _place(load: VmsLoad, columns: Sequence[Sequence[Unit]], i: int) -> tuple[Unit, contract.Region]:
-    """LU and region of VM i. That there is room was checked when the study was read."""
-    taken = seat([[unit.images for unit in column] for column in columns], i)
-    if taken is None:
+    """LU and region of VM i. The study was checked on reading for enough space."""
+    assigned_seat = seat([[unit.images for unit in column] for column in columns], i)
+    if assigned_seat is None:
         raise ValueError(f"no image is left for VM {i}")
-    region = contract.Region(offset_bytes=taken.image * load.image, length_bytes=load.region_bytes)
-    return columns[taken.column][taken.lu], region
+    region = contract.Region(offset_bytes=assigned_seat.image * load.image, length_bytes=load.region_bytes)
+    return columns[assigned_seat.column][assigned_seat.lu], region
 
 
 def _pattern(pattern: Pattern) -> contract.Pattern:
@@ -116,7 +120,7 @@ def _pattern(pattern: Pattern) -> contract.Pattern:
     )
 
 
-def _paced(pattern: Pattern) -> contract.Load:
+def _pacing(pattern: Pattern) -> contract.Load:
     load = pattern.load
     if isinstance(load, Closed):
         return contract.ClosedLoad(queue_depth=load.queue_depth)

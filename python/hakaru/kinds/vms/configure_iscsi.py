@@ -1,4 +1,4 @@
-"""Login keys and socket options of a study as the engines take them. Pure."""
+"""Login keys and socket options of a study in the format of the engines. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hakaru.login_defaults import TARGET
 
 
 def socket_options(socket: Socket) -> contract.SocketOptions:
-    """Socket options of either end."""
+    """Socket options of one end."""
     return contract.SocketOptions(
         send_buffer_bytes=socket.send_buffer,
         receive_buffer_bytes=socket.receive_buffer,

@@ -1,4 +1,4 @@
-"""Rules of consistency for VMs that load an array: images, regions, request sizes, room. Pure."""
+"""Rules of consistency for VMs that load an array: images, regions, request sizes, space. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hakaru.units import format_size
 
 
 def problems(study: Study) -> Iterator[Problem]:
-    """Return the contradictions that exist for every pattern and number of VMs."""
+    """Return the problems that do not depend on the pattern and the number of VMs."""
     yield from _times(study)
     if len(study.storage) != 1:
         yield _arrays(study)
@@ -26,10 +26,10 @@ def problems(study: Study) -> Iterator[Problem]:
 
 
 def point_problems(study: Study) -> Iterator[Problem]:
-    """Return the contradictions at one point."""
-    found = [*problems(study)]
-    yield from found
-    if not found:
+    """Return the problems at one point."""
+    general = [*problems(study)]
+    yield from general
+    if not general:
         (array,) = study.storage.values()
         yield from _point(load_at(study), array)
 
@@ -57,33 +57,33 @@ def _places(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
             if lun not in array.luns:
                 yield ("load", "columns", c, i), f"the array has no LU {lun}", f"its LUs are {array.luns}"
     if load.region is not None and not 0 < load.region <= load.image:
-        yield ("load", "region"), "larger than the image, or nothing", "a region is a part of a VM's image"
-    named = [lun for column in load.columns for lun in column]
-    if len(set(named)) < len(named):
-        yield ("load", "columns"), "an LU stands there twice", "VMs would write over each other; name each LU once"
+        yield ("load", "region"), "must be larger than 0 and at most the image", "a region is a part of a VM's image"
+    luns = [lun for column in load.columns for lun in column]
+    if len(set(luns)) < len(luns):
+        yield ("load", "columns"), "an LU is listed twice", "VMs would write over each other; name each LU once"
 
 
 def _patterns(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
     block = max(lu.block for lu in array.lus)
-    most = load.iscsi.initiator.command_max
-    if most is not None and most % block:
+    command_max = load.iscsi.initiator.command_max
+    if command_max is not None and command_max % block:
         yield ("load", "iscsi", "initiator", "command_max"), f"not a multiple of the block length {block}", ""
     for field, size in (("image", load.image), ("region", load.region_bytes)):
         if size % block:
             yield ("load", field), f"not a multiple of the block length {block}", ""
     for name, pattern in load.patterns.items():
-        for i, one in enumerate(pattern.sizes):
+        for i, entry in enumerate(pattern.sizes):
             place = ("load", "patterns", name, "sizes", i, "size")
-            if one.size % block:
+            if entry.size % block:
                 yield place, f"not a multiple of the block length {block}", ""
-            if one.size > load.region_bytes:
+            if entry.size > load.region_bytes:
                 yield place, "larger than a VM's region", ""
         if pattern.align is not None and (pattern.align % block or not pattern.align):
             yield ("load", "patterns", name, "align"), f"not a multiple of the block length {block}", ""
 
 
 def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
-    """A point has a pattern and a number of VMs, for which there is room."""
+    """Check that the point has a pattern and a number of VMs, and that their images fit."""
     for field, value in (("pattern", load.pattern), ("vms", load.vms)):
         if value is None:
             yield ("load", field), "missing", f"add `{field}:` to the block of factors, or here"

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 TOTAL = "vms"
-"""All VMs of an initiator together."""
+"""The entity that sums up all VMs of an initiator."""

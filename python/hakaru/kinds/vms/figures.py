@@ -1,9 +1,8 @@
-"""The figures of a report: each with its caption, its data, and the origin, unit and n of its
-numbers.
+"""Figures of a load by VMs, with captions that name the origin and n of the numbers.
 
-throughput   IOPS and MB/s against the swept factor, with intervals, published curve laid over
-latency      mean and percentile response time, published mean laid over
-utilisation  each resource against the swept factor (bars where there is one level only)
+throughput   IOPS and MB/s over the swept factor, with intervals and the published curve
+latency      mean and percentiles of the response time, with the published mean
+utilisation  each resource over the swept factor (bars if there is only one level)
 distribution response time by percentile at the first, the best and the last level
 over_time    rate and response time over one repetition of the best point
 """
@@ -24,15 +23,15 @@ RESOURCES_MAX = 7
 
 
 def of_sweep(summary: Summary, index: int, language: str) -> list[Figure]:
-    """All figures of one sweep; none where nothing was measured."""
+    """All figures of one sweep; none if nothing was measured."""
     sweep = Sweep(summary, index)
     if not sweep.measured:
         return []
     builders = [_throughput, _latency, _utilisation, _distribution, _over_time]
     if len(sweep.measured) == 1:
         builders = [_utilisation, _distribution, _over_time]
-    found = [build(sweep, language) for build in builders]
-    return [f for figures in found for f in figures]
+    figures_by_builder = [build(sweep, language) for build in builders]
+    return [f for group in figures_by_builder for f in group]
 
 
 def _axes(sweep: Sweep, language: str, y: str) -> Axes:
@@ -47,11 +46,11 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
         ("iops", say(language, "unit.iops"), "iops", 1.0),
         ("mb_per_s", "MB/s", "mib_per_s", MIB_IN_MB),
     ):
-        theirs = sweep.published(metric) or sweep.published(published, factor)
+        published_line = sweep.published(metric) or sweep.published(published, factor)
         series = [Line(say(language, "label.ours"), sweep.line(metric))]
-        if theirs:
+        if published_line:
             title = sweep.reference_title(language)
-            series.append(Line(title, theirs, charts.THEIRS, (6, 3), "square", hollow=True))
+            series.append(Line(title, published_line, charts.THEIRS, (6, 3), "square", hollow=True))
         figures.append(_figure(sweep, language, metric, series, unit))
     return figures
 
@@ -69,16 +68,16 @@ def _latency(sweep: Sweep, language: str) -> list[Figure]:
     series = []
     for metric, label, style in shown:
         series.append(Line(say(language, f"label.{label}"), sweep.line(metric), *charts.look(style)))
-    theirs = sweep.published("latency_ms_mean")
-    if theirs:
+    published_line = sweep.published("latency_ms_mean")
+    if published_line:
         label = say(language, "label.published_mean", {"title": sweep.reference_title(language)})
-        series.append(Line(label, theirs, charts.THEIRS, (6, 3), "square", hollow=True))
+        series.append(Line(label, published_line, charts.THEIRS, (6, 3), "square", hollow=True))
     return [_figure(sweep, language, "latency", series, "ms")]
 
 
 def resources(sweep: Sweep) -> list[str]:
-    """The resources worth a line: sums and groups left out, of the hosts' links only the busiest,
-    the fullest first.
+    """Resources to draw, the fullest first: at most seven, without sums, and only the two busiest
+    links.
     """
     fullest: dict[str, float] = {}
     for point in sweep.measured:
@@ -86,8 +85,8 @@ def resources(sweep: Sweep) -> list[str]:
             if use["mean"] is not None and not name.startswith(("drives_average", "group/")):
                 fullest[name] = max(fullest.get(name, 0.0), use["mean"])
     links = sorted((n for n in fullest if n.startswith("link/")), key=lambda n: -fullest[n])
-    kept = [n for n in fullest if not n.startswith("link/")] + links[:2]
-    return sorted(kept, key=lambda n: -fullest[n])[:RESOURCES_MAX]
+    shown = [n for n in fullest if not n.startswith("link/")] + links[:2]
+    return sorted(shown, key=lambda n: -fullest[n])[:RESOURCES_MAX]
 
 
 def _utilisation(sweep: Sweep, language: str) -> list[Figure]:

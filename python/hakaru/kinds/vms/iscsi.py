@@ -1,13 +1,13 @@
-"""`iscsi:` of a study of VMs: iSCSI and the sockets under it, at both ends.
+"""`iscsi:` of a study of VMs: settings of iSCSI and of its sockets, at both ends.
 
     iscsi:
       initiator: {max_burst_length: 1 MiB, command_max: 512 KiB, commands: 1,
                   socket: {send_buffer: 4 MiB}}
       target: {initial_r2t: true, immediate_data: false, max_recv_data_segment_length: 8 KiB}
 
-Defaults are the engine's (a test holds that); the initiator's are open-iscsi's. A login settles the
-rest: of lengths and counts the smaller of both ends' holds, of `initial_r2t` the true, of
-`immediate_data` the false.
+Defaults are those of the engine, which a test checks; the initiator's are those of open-iscsi. The
+login determines the result: the smaller of two lengths or counts, the OR of `initial_r2t`, and the
+AND of `immediate_data`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from hakaru.study.part import SECOND_NS, Part
 from hakaru.units import Duration, Size, format_size
 
 LENGTH_MIN, LENGTH_MAX = 512, (1 << 24) - 1
-"""Of data segments and bursts (RFC 7143 sections 13.12 to 13.14), bytes."""
+"""Bounds on data segments and bursts, in bytes (RFC 7143 sections 13.12 to 13.14)."""
 BUFFER_MIN, BUFFER_MAX = 4096, 1 << 30
 COALESCE_PERCENT = 10.0
-"""What waiting for more answers may add to a latency without anybody having asked for it."""
+"""Default of `coalesce_percent`: how much waiting for more responses may add to a latency."""
 GATHERED_MAX_PERCENT = 6.25
-"""A sixteenth: numbers to which that may have added more are told with a caveat."""
+"""One sixteenth. If waiting may have added more to a latency, the result gets a caveat."""
 PAUSE_MIN_NS = 20_000
-"""Shorter waits an initiator leaves out."""
+"""The initiator skips shorter waits."""
 
 Algorithm = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,15}$")]
 
 
 class Socket(Part):
-    """TCP sockets of one end, told before they connect or listen. What is left out stays as the
-    kernel has it.
+    """Options of the TCP sockets of one end, set before they connect or listen. Options that are
+    left out keep the default of the kernel.
     """
 
     send_buffer: Size | None = Field(
@@ -50,14 +50,14 @@ class Socket(Part):
     )
     congestion_control: Algorithm | None = Field(default=None, description="cubic, reno, …; default: the lab's")
     not_sent_low_water: Size | None = Field(
-        default=None, ge=1, le=BUFFER_MAX, description="TCP_NOTSENT_LOWAT: most that waits unsent in the send buffer"
+        default=None, ge=1, le=BUFFER_MAX, description="TCP_NOTSENT_LOWAT: maximum of unsent data in the send buffer"
     )
-    no_delay: bool = Field(default=True, description="TCP_NODELAY: Nagle's algorithm is off")
+    no_delay: bool = Field(default=True, description="TCP_NODELAY: disables Nagle's algorithm")
 
 
 class InitiatorEnd(Part):
-    """Keys that every VM's initiator offers in its login, and the way in which it cuts requests
-    into commands.
+    """Keys that every VM's initiator offers in its login, and how it splits requests into
+    commands.
     """
 
     max_recv_data_segment_length: Size = Field(
@@ -65,7 +65,7 @@ class InitiatorEnd(Part):
     )
     max_burst_length: Size = Field(default=INITIATOR.max_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
     first_burst_length: Size = Field(
-        default=INITIATOR.first_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="most data sent unasked"
+        default=INITIATOR.first_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="maximum of unsolicited data"
     )
     initial_r2t: bool = INITIATOR.initial_r2t
     immediate_data: bool = INITIATOR.immediate_data
@@ -76,12 +76,17 @@ class InitiatorEnd(Part):
         default=None,
         ge=4096,
         le=16 << 20,
-        description="a longer request goes as several commands, as max_sectors_kb has it; default: never",
+        description="a longer request is split into several commands, as with max_sectors_kb; default: never",
     )
     commands: int | None = Field(
-        default=None, ge=1, le=4096, description="outstanding per session, as an LU's queue depth; default: no limit"
+        default=None,
+        ge=1,
+        le=4096,
+        description="maximum outstanding per session, as an LU's queue depth; default: no limit",
     )
-    sessions: int = Field(default=1, ge=1, le=64, description="of each VM with its LU; commands go to them in turn")
+    sessions: int = Field(
+        default=1, ge=1, le=64, description="sessions of each VM with its LU; commands are dealt to them in turn"
+    )
     command_timeout: Duration = Field(
         default=30 * SECOND_NS,
         ge=SECOND_NS // 10,
@@ -92,48 +97,48 @@ class InitiatorEnd(Part):
         default=64_000,
         ge=0,
         le=1_000_000,
-        description="longest wait for more answers between two looks at the sockets; 0 us: never",
+        description="longest wait for more responses between two polls of the sockets; 0 us: never",
     )
     coalesce_percent: float = Field(
         default=COALESCE_PERCENT,
         ge=0,
         le=50,
-        description="longest such wait in percent of recent latencies: what it may add to what is measured",
+        description="longest such wait in percent of recent latencies, which bounds what it adds to them",
     )
     socket: Socket = Socket()
 
     def gathered_percent(self, latency_ns: float) -> float:
-        """Return the share of the latency that gathering of answers may have added at most, in
-        percent, if requests took `latency_ns`.
+        """Return the upper bound of what waiting for more responses added to a latency of
+        `latency_ns`, in percent of it.
         """
         wait = min(self.coalesce, latency_ns * self.coalesce_percent / 100)
         return 100 * wait / latency_ns if wait >= PAUSE_MIN_NS else 0.0
 
 
 class TargetEnd(Part):
-    """Keys that the array declares and agrees to. A site's arrays keep their own."""
+    """Keys that the array declares and agrees to. Arrays of a site keep their own keys."""
 
     max_recv_data_segment_length: Size = Field(
         default=TARGET.max_recv_data_segment_length, ge=LENGTH_MIN, le=LENGTH_MAX, description="of Data-Out"
     )
     max_burst_length: Size = Field(default=TARGET.max_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
     first_burst_length: Size = Field(default=TARGET.first_burst_length, ge=LENGTH_MIN, le=LENGTH_MAX)
-    initial_r2t: bool = Field(default=TARGET.initial_r2t, description="no data unasked but with the command")
+    initial_r2t: bool = Field(default=TARGET.initial_r2t, description="unsolicited data only as immediate data")
     immediate_data: bool = TARGET.immediate_data
     max_outstanding_r2t: int = Field(default=TARGET.max_outstanding_r2t, ge=1, le=65_535)
     socket: Socket = Socket()
 
 
 class Iscsi(Part):
-    """Both ends."""
+    """Settings of both ends."""
 
     initiator: InitiatorEnd = InitiatorEnd()
     target: TargetEnd = TargetEnd()
 
     def problems(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
-        """Place, what does not fit together, what would do."""
+        """Place, message and hint of each contradiction."""
         if self.initiator.coalesce % 1000:
-            yield ("initiator", "coalesce"), "not whole microseconds", "64 us"
+            yield ("initiator", "coalesce"), "not whole microseconds", "use whole microseconds, for example 64 us"
         for name, end in (("initiator", self.initiator), ("target", self.target)):
             if end.first_burst_length > end.max_burst_length:
                 yield (

@@ -1,4 +1,4 @@
-"""The load of VMs: where their data lies, and which requests they make, when.
+"""The load of VMs: the location of their data, and their requests over time.
 
     load:
       kind: vms
@@ -27,25 +27,25 @@ from hakaru.units import Size
 
 VMS_MAX = 20_000
 FACTORS = {"pattern": "load.pattern", "vms": "load.vms", "queue_depth": "load.queue_depth"}
-"""Factor → its place in the study."""
+"""Factor → place in the study."""
 
 
 class SizeWeight(Part):
-    """One request size and how often it is drawn."""
+    """One request size and its relative frequency."""
 
     size: Size = Field(ge=512, le=16 << 20)
     weight: int = Field(default=1, ge=1, le=1_000_000)
 
 
 class Closed(Part):
-    """A fixed number of requests is always outstanding per VM."""
+    """A closed load: a fixed number of requests is always outstanding per VM."""
 
     kind: Literal["closed"]
     queue_depth: int = Field(ge=1, le=1024)
 
 
 class Open(Part):
-    """Requests are due at given instants; latency counts from those."""
+    """An open load: requests are due at given instants, from which their latency counts."""
 
     kind: Literal["open"]
     rate_per_s: float = Field(gt=0, le=10_000_000, description="offered requests per second and VM")
@@ -54,17 +54,17 @@ class Open(Part):
 
 
 class Pattern(Part):
-    """The requests that a VM makes, and their times."""
+    """Sizes, directions, locations and timing of the requests of a VM."""
 
     sizes: list[SizeWeight] = Field(min_length=1, max_length=64)
     read_percent: int = Field(ge=0, le=100)
     random_percent: int = Field(ge=0, le=100)
-    align: Size | None = Field(default=None, description="alignment of random places; default: the request's size")
+    align: Size | None = Field(default=None, description="alignment of random offsets; default: the request's size")
     load: Annotated[Closed | Open, Field(discriminator="kind")]
 
 
 class VmsLoad(Load):
-    """VMs that load the lab's array: VM i goes to column i mod columns, there to the next free
+    """VMs that load the lab's array. VM i uses column i mod columns, and there the next free
     image.
     """
 
@@ -72,26 +72,26 @@ class VmsLoad(Load):
     columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] = Field(
         min_length=1, max_length=256, description="LUs; VMs are dealt to columns in turn and fill each LU by LU"
     )
-    image: Size = Field(ge=1 << 20, description="space that a VM's disk image takes on its LU")
+    image: Size = Field(ge=1 << 20, description="size of a VM's disk image on its LU")
     region: Size | None = Field(
         default=None, description="part of its image, from the start, that a VM uses; default: all"
     )
     patterns: dict[Id, Pattern] = Field(min_length=1, max_length=100)
     iscsi: Iscsi = Field(default=Iscsi(), description="login keys, commands and sockets at both ends")
     pattern: Id | None = Field(default=None, description="a name under `patterns`; also a factor")
-    vms: int | None = Field(default=None, ge=1, le=VMS_MAX, description="how many; also a factor")
+    vms: int | None = Field(default=None, ge=1, le=VMS_MAX, description="number of VMs; also a factor")
     queue_depth: int | None = Field(
-        default=None, ge=1, le=1024, description="instead of the pattern's own (closed load); also a factor"
+        default=None, ge=1, le=1024, description="overrides the queue depth of the pattern (closed load); also a factor"
     )
 
     @property
     def region_bytes(self) -> int:
-        """Bytes of its image that a VM uses."""
+        """Bytes of its image that a VM uses, from the start."""
         return self.image if self.region is None else self.region
 
     @property
-    def asked(self) -> Pattern:
-        """The pattern of a point, with its queue depth."""
+    def point_pattern(self) -> Pattern:
+        """The pattern of a point, with the queue depth of the point."""
         chosen = self.patterns[str(self.pattern)]
         if self.queue_depth is None or not isinstance(chosen.load, Closed):
             return chosen
@@ -99,7 +99,7 @@ class VmsLoad(Load):
 
     @property
     def count(self) -> int:
-        """VMs of a point."""
+        """Number of VMs at a point; 0 if it is not set."""
         return self.vms or 0
 
 

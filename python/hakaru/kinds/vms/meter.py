@@ -1,4 +1,4 @@
-"""Rates of a load by VMs: live, and of a whole repetition."""
+"""Rates of a load by VMs: live, and over a whole repetition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class VmsMeter(Meter):
         self._histograms: list[str] = []
 
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """The rates of the last interval once every host has sent a sample of it."""
+        """Add a sample. Returns the rates of the last interval once every host has sent its
+        sample.
+        """
         last = self._last.get(node)
         self._last[node] = sample
         if last is not None and sample.at_ns > last.at_ns:
@@ -43,7 +45,7 @@ class VmsMeter(Meter):
 
 
 def rates_of(iops: float, mb_per_s: float, p99_ms: float | None) -> Rates:
-    """Return the rates as text and as values. Without a finished request there is no latency."""
+    """Return the rates as text and as values. `p99_ms` is None if no request has finished."""
     p99 = f", p99 {number(p99_ms)} ms" if p99_ms is not None else ""
     values = {
         "iops": round(iops, 1),
@@ -54,7 +56,7 @@ def rates_of(iops: float, mb_per_s: float, p99_ms: float | None) -> Rates:
 
 
 def result_of(window: tuple[int, int], samples: Samples, histograms: Histograms) -> Rates:
-    """The rates of a repetition over its measuring phase, as the report has them."""
+    """The rates of a repetition over its measuring phase, as in the report."""
     counters = Counters.of_table(samples.table())
     rate = {
         name: counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)

@@ -1,4 +1,4 @@
-"""Answer, tiles, tables and method of a load over a lab described link by link, as text."""
+"""Parts of the report of a study of distance, as text: answer, tiles, tables and method."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ COLUMNS = (
     "timeouts",
 )
 LIMITER_AT = 5
-"""Place of the bottleneck among these columns."""
+"""Index of the column of the bottleneck among these columns."""
 
 
 def is_distance(summary: Json) -> bool:
-    """Whether the distance between VMs and array varies: rates over the round trip are what the
-    report is about.
+    """Whether the distance between VMs and array varies, so that the report is about rates over the
+    round-trip time.
     """
     return bool(summary.get("curves"))
 
 
 def _chief_points(summary: Json) -> list[Json]:
-    """Return the points of the first group at the distance that the report names first, or else the
-    first points of the run.
+    """Return the points of the first group at the chief distance (`path_figures.chief_rtt`);
+    without curves, the first points of the run.
     """
     rtt = path_figures.chief_rtt(summary)
     if rtt is None:
@@ -48,22 +48,22 @@ def _chief_points(summary: Json) -> list[Json]:
 
 
 def chief_findings(summary: Json) -> list[Json]:
-    """Return the findings that answer the question: the gain of the settings at that distance, and
-    the limit of each of them.
+    """Return the findings that answer the question: the gain of the settings at the chief distance,
+    and the limiter of each setting.
     """
     points = _chief_points(summary)
     levels = [p["factors"] for p in points]
     gains = [
         f
         for f in summary["findings"]
-        if f["kind"] == "gain" and any(f["where"].items() <= own.items() for own in levels)
+        if f["kind"] == "gain" and any(f["where"].items() <= point_levels.items() for point_levels in levels)
     ]
     return gains[:1] + [f for f in summary["findings"] if f["kind"] == "limiter" and (f["where"] in levels)]
 
 
 def tiles(summary: Json, language: str) -> list[Json]:
-    """The rate of each setting at that distance, and what limits it."""
-    findings = []
+    """The rate of each setting at the chief distance, and its limiter."""
+    tiles = []
     for point in _chief_points(summary)[:TILES_MAX]:
         metrics = point["metrics"]
         limiter, percent = say(language, f"limiter.{point['limiter']}"), metrics["payload_percent"]["mean"]
@@ -71,8 +71,8 @@ def tiles(summary: Json, language: str) -> list[Json]:
         small = limiter if percent is None else say(language, "tile.distance.share", share)
         value = f"{number(metrics['mb_per_s']['mean'], language)} MB/s"
         title = say(language, "tile.distance", {"series": path_figures.label(summary, point)})
-        findings.append({"title": title, "value": value, "small": small})
-    return findings
+        tiles.append({"title": title, "value": value, "small": small})
+    return tiles
 
 
 def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -121,5 +121,5 @@ def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: s
 
 
 def method(language: str) -> list[str]:
-    """Sentences about the definition of rates and bounds."""
+    """Sentences that define rates and bounds."""
     return [say(language, "method.distance"), say(language, "method.distance.bounds")]

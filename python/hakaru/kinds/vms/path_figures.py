@@ -1,9 +1,8 @@
-"""Figures of a load over a distance.
+"""Figures of a study of distance.
 
-throughput_N   MB/s over the round-trip time, a line for each setting of a group, with its bounds
-               dashed
-phases, tcp    where commands and the sender's TCP spent their time: bars of the first group
-window         window and send buffer over time of one point
+throughput_N   MB/s over the round-trip time, a line for each setting of a group, with dashed bounds
+phases, tcp    time of commands and of the sender's TCP by phase and state: bars of the first group
+window         window and send buffer of one point over time
 """
 
 from __future__ import annotations
@@ -21,14 +20,16 @@ from hakaru.wording import say
 Json = dict[str, Any]
 
 DISTANCES_MAX = 3
-"""Of the first group in bars: the nearest that is one, the middle, the farthest."""
+"""Distances of the first group that are shown as bars: the nearest above 0, the middle, the
+farthest.
+"""
 BARS_MAX = 14
 TICK_SHARE = 0.06
 LINES_MAX = len(charts.PALETTE)
 
 
 def of_run(summary: Summary, language: str) -> list[Figure]:
-    """All figures of the run; none where nothing was measured."""
+    """All figures of the run; none if nothing was measured."""
     measured = [p for p in summary["points"] if p["metrics"]["mb_per_s"]["mean"] is not None]
     if not measured:
         return []
@@ -40,56 +41,60 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
 
 
 def groups(summary: Summary) -> list[list[Json]]:
-    """Curves that are drawn together, in the order of the study."""
-    found: list[list[Json]] = []
+    """Groups of curves that are drawn together, in the order of the study."""
+    groups: list[list[Json]] = []
     for curve in summary["curves"]:
-        same = next((g for g in found if g[0]["group"] == curve["group"]), None)
-        if same is None:
-            found.append([curve])
+        group = next((g for g in groups if g[0]["group"] == curve["group"]), None)
+        if group is None:
+            groups.append([curve])
         else:
-            same.append(curve)
-    return found
+            group.append(curve)
+    return groups
 
 
 def chief_rtt(summary: Summary) -> float | None:
-    """The distance that is told first: the middle one of the first group."""
-    several = distances(summary)
-    return several[len(several) // 2] if several else None
+    """The chief distance: round-trip time of the middle distance of the first group, ms; None
+    without curves.
+    """
+    rtts = distances(summary)
+    return rtts[len(rtts) // 2] if rtts else None
 
 
 def distances(summary: Summary) -> list[float]:
-    """Round-trip times of the first group that are not 0, ms; at most three."""
-    first = groups(summary)
-    every = sorted({rtt for curve in first[0] for rtt in curve["rtt_ms"] if rtt > 0}) if first else []
-    if len(every) <= DISTANCES_MAX:
-        return every
-    return [every[0], every[len(every) // 2], every[-1]]
+    """Round-trip times above 0 of the first group, ms: all if there are up to three, otherwise the
+    nearest, the middle and the farthest.
+    """
+    curve_groups = groups(summary)
+    rtts = sorted({rtt for curve in curve_groups[0] for rtt in curve["rtt_ms"] if rtt > 0}) if curve_groups else []
+    if len(rtts) <= DISTANCES_MAX:
+        return rtts
+    return [rtts[0], rtts[len(rtts) // 2], rtts[-1]]
 
 
 def bar_points(summary: Summary) -> list[Json]:
-    """Points shown as bars: the first group's at some distances, in the order of distance; else the
-    first points.
+    """Points that are shown as bars: those of the first group at `distances`, in the order of
+    distance. Without curves, the first points.
     """
     points = {p["point"]: p for p in summary["points"]}
-    first = groups(summary)
-    if not first:
+    curve_groups = groups(summary)
+    if not curve_groups:
         return list(points.values())[:BARS_MAX]
-    wanted = distances(summary)
-    found = [
+    rtts = distances(summary)
+    shown = [
         points[i]
-        for rtt in wanted
-        for curve in first[0]
+        for rtt in rtts
+        for curve in curve_groups[0]
         for i, at in zip(curve["points"], curve["rtt_ms"], strict=True)
         if at == rtt and i in points
     ]
-    return found[:BARS_MAX]
+    return shown[:BARS_MAX]
 
 
 def label(summary: Summary, point: Json) -> str:
-    """A point's levels in which the points of the run differ."""
-    every = summary["points"]
-    own = {f: v for f, v in point["factors"].items() if len({str(p["factors"].get(f)) for p in every}) > 1}
-    return sentences.series(own or point["factors"])
+    """The levels of a point, without factors that are equal in all points of the run."""
+    points = summary["points"]
+    varied = {f: v for f, v in point["factors"].items() if len({str(p["factors"].get(f)) for p in points}) > 1}
+    return sentences.series(varied or point["factors"])
 
 
 def _throughput(summary: Summary, curves: list[Json], index: int, language: str) -> Figure:
@@ -109,59 +114,63 @@ def _throughput(summary: Summary, curves: list[Json], index: int, language: str)
     axes = Axes(say(language, "axis.rtt"), "MB/s", shown, x_labels={t: f"{t:g}" for t in shown})
     shared = {f: v for f, v in curves[0]["where"].items() if all(c["where"].get(f) == v for c in curves)}
     shared = {f: v for f, v in shared.items() if f not in curves[0]["name"] and f != "vms"}
-    said = sentences.series(shared, language)
-    title = say(language, "figure.distance.of", {"series": said}) if said else say(language, "figure.distance")
-    about = [points[i] for curve in drawn for i in curve["points"]]
-    caption = note(about, language) + say(language, "figure.distance.bounds")
+    shared_words = sentences.series(shared, language)
+    title = (
+        say(language, "figure.distance.of", {"series": shared_words})
+        if shared_words
+        else say(language, "figure.distance")
+    )
+    noted_points = [points[i] for curve in drawn for i in curve["points"]]
+    caption = note(noted_points, language) + say(language, "figure.distance.bounds")
     return Figure(f"throughput_{index}", title, caption, lambda size: charts.lines(series, axes, size))
 
 
 def ticks(levels: list[float]) -> list[float]:
-    """Levels that have room beside one another; the farthest always."""
-    found: list[float] = []
+    """Levels far enough apart for tick labels; the farthest is always included."""
+    chosen: list[float] = []
     for level in reversed(levels):
-        if not found or found[-1] - level >= TICK_SHARE * levels[-1]:
-            found.append(level)
-    return found[::-1]
+        if not chosen or chosen[-1] - level >= TICK_SHARE * levels[-1]:
+            chosen.append(level)
+    return chosen[::-1]
 
 
 def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, ...], language: str) -> list[Figure]:
-    stacks, about = [], []
+    stacks, noted_points = [], []
     for point in points:
         percents = [point["metrics"][f"{part}_percent"]["mean"] for part in parts]
         if any(p is not None for p in percents):
             stacks.append(Stack(label(summary, point), percents))
-            about.append(point)
+            noted_points.append(point)
     if not stacks:
         return []
     names = [say(language, f"metric.{part}_percent") for part in parts]
     title, axis = say(language, f"figure.distance.{name}"), say(language, "axis.share")
     spec = lambda size: charts.stacks(stacks, names, axis, size)  # noqa: E731
-    caption = note(about, language, "shares")
+    caption = note(noted_points, language, "shares")
     caption += say(language, "figure.distance.phases.note") if name == "phases" else ""
     return [Figure(name, title, caption, spec)]
 
 
 def _window(summary: Summary, shown: list[Json], language: str) -> list[Figure]:
-    """Of the farthest point shown that has a course of the window, the one with the most in
-    flight.
+    """The figure `window`, of the farthest point that has the window over time. Of several such
+    points, the one with the most data in flight.
     """
-    told = [p for p in shown or summary["points"] if len(p["over_time"].get("window_t_s") or []) > 2]
-    if not told:
+    candidates = [p for p in shown or summary["points"] if len(p["over_time"].get("window_t_s") or []) > 2]
+    if not candidates:
         return []
-    farthest = max(p["path"]["rtt_ms"] for p in told)
+    farthest = max(p["path"]["rtt_ms"] for p in candidates)
     point = max(
-        (p for p in told if p["path"]["rtt_ms"] == farthest),
+        (p for p in candidates if p["path"]["rtt_ms"] == farthest),
         key=lambda p: p["metrics"]["in_flight_mb_max"]["mean"] or 0.0,
     )
     over = point["over_time"]
     series = []
     lines = ("congestion_window", "in_flight", "not_sent", "buffered")
-    for i, (said, name) in enumerate((f"label.{n}", f"window_{n.removesuffix('_window')}_mb") for n in lines):
+    for i, (label_id, name) in enumerate((f"label.{n}", f"window_{n.removesuffix('_window')}_mb") for n in lines):
         values = zip(over["window_t_s"], over.get(name) or [], strict=False)
         drawn = [(t, v, None, None) for t, v in values if t is not None and v is not None]
         if drawn:
-            series.append(Line(say(language, said), drawn, *charts.look(i)))
+            series.append(Line(say(language, label_id), drawn, *charts.look(i)))
     if not series:
         return []
     axes = Axes(say(language, "axis.seconds"), "MB")

@@ -1,4 +1,4 @@
-"""The report of a load by VMs: cells for the terminal, tiles, figures, tables, method."""
+"""The report of a load by VMs: table for the terminal, tiles, figures, tables, method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 COLUMNS = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
 LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
 HOP_TABLES_MAX = 8
-"""Points with a hop table, in the order of the run."""
+"""Maximum number of points with a hop table, in the order of the run."""
 CHIEF = ("peak", "limiter", "decline")
 
 
@@ -29,19 +29,21 @@ class VmsReport(ReportKind):
     """The part of the kind `vms` that reports use."""
 
     def table(self, summary: Json) -> TerminalTable:
-        """Rates, latencies and what was busy."""
+        """Rates, latencies and utilisation; in studies of distance, rates and bounds."""
         if path.is_distance(summary):
             return TerminalTable(LINKED_COLUMNS, [_linked_cells(point) for point in summary["points"]])
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
-        """Peak, limiter and decline of each sweep."""
+        """Findings about peak, limiter and decline of each sweep; in studies of distance, about
+        gain and limiter.
+        """
         if path.is_distance(summary):
             return path.chief_findings(summary)
         return [f for f in summary["findings"] if f["kind"] in CHIEF]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """The four numbers of the first curve."""
+        """The four numbers of the first curve, or the rates at the chief distance."""
         return path.tiles(summary, language) if path.is_distance(summary) else _tiles(summary, language)
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
@@ -53,12 +55,12 @@ class VmsReport(ReportKind):
         }
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
         patterns = load_at(study).patterns
-        sentences_of = [pattern(name, each, language) for name, each in patterns.items() if name in used]
+        pattern_sentences = [pattern(name, each, language) for name, each in patterns.items() if name in used]
         bounds = path.method(language) if path.is_distance(summary) else []
-        return [say(language, "method.time", times), *sentences_of, *bounds]
+        return [say(language, "method.time", times), *pattern_sentences, *bounds]
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
-        """Curves of each sweep; of a lab link by link also bounds and shares."""
+        """Curves of each sweep; in studies of distance, also bounds and shares of time."""
         sweeps = [Sweep(summary, i) for i in range(len(summary["sweeps"]))]
         groups = [
             Group(
@@ -71,18 +73,18 @@ class VmsReport(ReportKind):
         return [*groups, *([Group(path_figures.of_run(summary, language))] if path.is_distance(summary) else [])]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Points of each sweep; of a lab link by link also points with their bounds."""
-        found = path.tables(summary, letters, language) if path.is_distance(summary) else []
+        """Points of each sweep; in studies of distance, also points with their bounds."""
+        all_tables = path.tables(summary, letters, language) if path.is_distance(summary) else []
         for i in range(len(summary["sweeps"])):
-            found += tables.of_sweep(Sweep(summary, i), letters, language)
-        return found
+            all_tables += tables.of_sweep(Sweep(summary, i), letters, language)
+        return all_tables
 
     def about_tables(self, summary: Json, language: str) -> str:
-        """Meaning of the bounds, if there are any."""
+        """Meaning of the bounds, in studies of distance."""
         return say(language, "table.distance") if path.is_distance(summary) else ""
 
     def sections(self, summary: Json, language: str) -> list[Section]:
-        """Hops of the points that have them."""
+        """Hop tables of the first points that have hops."""
         return hops.section([(self.point_name(p, language), p) for p in summary["points"][:HOP_TABLES_MAX]], language)
 
 

@@ -1,8 +1,8 @@
-"""The possible bottlenecks of a load of VMs, in the order in which they are looked at.
+"""The possible bottlenecks of a load of VMs, in the order in which they are evaluated.
 
-Processors of the load generator and of the array come before TCP's stalls: an end without time for
-its sockets closes its window and fills its buffer. The machine's come after them: neighbours may
-fill it without being in the way.
+The CPUs of the load generator and of the array come before TCP's stalls, because an end without CPU
+time for its sockets closes its window and fills its buffer. The CPU of the machine comes after
+them, because unrelated processes may use it without slowing the load.
 """
 
 from __future__ import annotations

@@ -32,16 +32,18 @@ class VmsRun(RunKind):
         return lab_arrays(expanded, turn, lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The VMs, dealt to the lab's hosts."""
+        """The VMs, distributed over the lab's hosts."""
         units = lab_units(expanded.at(turn.point), lab.portals())
         return initiator_configs(expanded, turn, lab.host_names, units, reaches=reaches(lab))
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
-        """Writes need LUs that are expendable; the arrays of a site keep their settings."""
+        """Whether writes are allowed: every LU of the site must be expendable. Raises UsageError if
+        the study writes nevertheless, or changes settings of the arrays.
+        """
         return _check_site(expanded, site)
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
-        """Every VM on this host."""
+        """All VMs, on this host."""
         columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in site.lus]
         chap = site.chap.config() if site.chap else None
         return initiator_configs(expanded, turn, (sites.HOST,), columns, allow_writes=allow_writes, chap=chap)
@@ -51,26 +53,26 @@ class VmsRun(RunKind):
         return ports(cast(contract.InitiatorConfig, load))
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """Warm-up and measuring time; a session for each VM."""
+        """Warm-up and measuring time, written bytes, and one session for each VM."""
         seconds = (expanded.measure.warmup_ns + expanded.measure.time_ns) / 1e9
         load = load_at(expanded.at(point))
         return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, load.count)
 
     def each(self, expanded: Expanded) -> str:
-        """Both times."""
+        """Warm-up and measuring time in words."""
         measure = expanded.measure
         return f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each"
 
     def baseline(self, lab: LabPlan) -> bool:
-        """Bounds of a lab link by link are held against plain TCP."""
+        """True for a lab described link by link, whose bounds are compared with plain TCP."""
         return not lab.is_star
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
-        """Latencies that waiting for more answers made longer."""
+        """Caveat on latencies that waiting for more responses may have increased."""
         return list(answers_gathered(load_at(study).iscsi.initiator, results))
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
-        """Rate and latency of all VMs."""
+        """Live rate and latency of all VMs."""
         return VmsMeter(hosts)
 
     def result(self, study: Study, finished: Finished) -> Rates:
@@ -83,18 +85,18 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
         if load_at(expanded.at(point)).iscsi.target != TargetEnd():
             raise UsageError(
                 f"nothing was written: the point {shown(point)} sets `load.iscsi.target`, "
-                "and a site's arrays are not ours to set",
-                "set it at the array, and leave it out here or choose other points with --only",
+                "and hakaru cannot configure the arrays of a site",
+                "configure it on the array and remove it here, or choose other points with --only",
             )
-    kept = [lu for lu in site.lus if not lu.expendable]
-    if not kept:
+    protected = [lu for lu in site.lus if not lu.expendable]
+    if not protected:
         return True
     loads = [load_at(expanded.at(point)) for point in expanded.points]
-    writing = sorted({str(load.pattern) for load in loads if load.asked.read_percent < 100})
+    writing = sorted({str(load.pattern) for load in loads if load.point_pattern.read_percent < 100})
     if writing:
         raise sites.refusal(
             site,
-            kept[0],
+            protected[0],
             f"pattern {writing[0]} writes",
             "else choose patterns that only read (`read_percent: 100`), for instance with --only pattern=NAME",
         )
@@ -102,21 +104,23 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
 
 
 def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
-    """Most bytes that VMs write."""
-    read, write = load.asked.read_percent / 100, 1 - load.asked.read_percent / 100
+    """Maximum number of bytes that the VMs write."""
+    read, write = load.point_pattern.read_percent / 100, 1 - load.point_pattern.read_percent / 100
     rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
-    # Reads and writes go in opposite directions: the mix is as fast as its larger part allows.
+    # Reads and writes use opposite directions, so the larger part limits the rate of the mix.
     rate = path * write / max(read, write)
     return int(min(rate * seconds, load.count * load.region_bytes))
 
 
 def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:
-    """Initiators waited for more answers long enough for reported latencies to be too high."""
+    """Caveat if waiting for more responses may have increased reported latencies by more than 6.25
+    %.
+    """
     percent = 0.0
     for values in loads:
         kinds = [(values.get(f"{kind}_latency_ns_sum", 0), values.get(f"{kind}s", 0)) for kind in ("read", "write")]
-        # Waits are as long as the quicker kind lets them be.
+        # The faster of reads and writes bounds the length of the waits.
         if quicker := min((time / count for time, count in kinds if time and count), default=None):
             percent = max(percent, end.gathered_percent(quicker))
     if percent > GATHERED_MAX_PERCENT:

@@ -1,7 +1,7 @@
 """The LU of each VM, and its place on the LU. Pure.
 
-VMs are dealt to columns of LUs in turn. Within a column, VM images lie one after the other on the
-first LU until no further one fits, then on the next LU of the column.
+VMs are dealt to columns of LUs in turn. Within a column, images are placed consecutively on the
+first LU until it is full, then on the next LU of the column.
 
     two columns of LUs with room for 2 images each:
         VM 0 → column 0, LU 0, image 0      VM 1 → column 1, LU 0, image 0
@@ -17,9 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Seat:
-    """Column and LU within it, both from 0; `image`: how many images lie before this one on the
-    LU.
-    """
+    """Column, LU within the column, and image slot on the LU, all counted from 0."""
 
     column: int
     lu: int
@@ -27,8 +25,8 @@ class Seat:
 
 
 def seat(columns: Sequence[Sequence[int | None]], vm: int) -> Seat | None:
-    """Seat of a VM (from 0), None where all is taken. `columns`: images that each LU has room for,
-    None: unknown.
+    """Seat of a VM (counted from 0); None if its column is full. `columns`: number of images that
+    fit on each LU; None if unknown, which counts as unlimited.
     """
     column = vm % len(columns)
     image = vm // len(columns)
@@ -40,5 +38,5 @@ def seat(columns: Sequence[Sequence[int | None]], vm: int) -> Seat | None:
 
 
 def seats(columns: Sequence[Sequence[int]]) -> int:
-    """Return the number of VMs that can be dealt, in turn, before the column of one is full."""
+    """Return the number of VMs that can be dealt in turn before a VM meets a full column."""
     return min((sum(column) * len(columns) + place for place, column in enumerate(columns)), default=0)

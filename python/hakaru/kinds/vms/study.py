@@ -16,8 +16,8 @@ LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
     | {f"{op}latency_ms_{x}" for op in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
 )
-"""Metrics that references and expectations may name; a test holds that analysis computes them
-all.
+"""Metrics that references and expectations may name. A test checks that analysis computes all of
+them.
 """
 LINKED_METRICS = frozenset(
     {"payload_percent", "bound_mb_per_s", "bound_share_percent", "r2ts_per_command", "command_ms_mean", "timeouts"}
@@ -30,7 +30,7 @@ LINKED_METRICS = frozenset(
     | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
     | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
 )
-"""Further metrics of a lab that is described link by link."""
+"""Additional metrics of a lab that is described link by link."""
 
 
 class VmsStudy(StudyKind):
@@ -48,7 +48,7 @@ class VmsStudy(StudyKind):
         return LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
 
     def verdicts(self, study: Study) -> Collection[str]:
-        """Names of the bottlenecks that the rules can find."""
+        """Names of the bottlenecks that the rules can determine."""
         return verdicts_of(STAGES)
 
     def problems(self, study: Study) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ class VmsStudy(StudyKind):
         return consistency.problems(study)
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
-        """The same, and the point's own pattern and VMs."""
+        """The same, and the pattern and number of VMs of the point."""
         return consistency.point_problems(study)
 
 

@@ -48,17 +48,17 @@ def _cells(sweep: Sweep, point: Json, published: Mapping[float, Json], language:
     def mean(name: str) -> str:
         return number(metrics[name]["mean"], language)
 
-    theirs: list[str] = []
+    published_cells: list[str] = []
     if published:
         row = published.get(sweep.level(point))
         error = row["error_percent"] if row else None
         difference = "" if error is None else sentences.signed(language, error)
-        theirs = [number(row["published"], language) if row else "", difference]
+        published_cells = [number(row["published"], language) if row else "", difference]
     return [
         number(sweep.level(point), language),
         str(metrics["iops"]["n"]),
         common.with_interval(metrics["iops"], language),
-        *theirs,
+        *published_cells,
         *(mean(name) for name in ("read_iops", "write_iops", "mb_per_s")),
         common.with_interval(metrics["latency_ms_mean"], language),
         *(mean(f"latency_ms_{name}") for name in ("p50", "p99", "p999", "max")),

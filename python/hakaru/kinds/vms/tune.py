@@ -1,4 +1,4 @@
-"""Tuning of a load by VMs: one VM, one LU, one pattern, and the login keys of both ends."""
+"""Tuning of a load by VMs: one VM with one LU and one pattern, and the login keys of both ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hakaru.tune.setup import Setup
 from hakaru.units import format_size
 
 COMMANDS_MAX = 128
-"""Stands for no limit: the commands that a target of ours takes at once."""
+"""Used if the study sets no limit: the number of commands that hakaru's target accepts at once."""
 
 
 class VmsTune(TuneKind):
@@ -48,8 +48,8 @@ class VmsTune(TuneKind):
     def rate(
         self, run: RunData, repetition: Repetition, factors: Mapping[str, Any]
     ) -> tuple[float | None, list[Caveat]]:
-        """The rate by latency (`metrics.by_latency`): requests are few and long, so that a count of
-        them jumps by one.
+        """The rate derived from latency (`metrics.by_latency`). Requests are few and long, so a
+        rate from their count would be too coarse.
         """
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
         setup = setup_at(run.study, run.study_at(repetition.point, factors), site=run.is_site)
@@ -60,29 +60,31 @@ class VmsTune(TuneKind):
         return (rate if math.isfinite(rate) else None), caveats
 
     def points(self, run: RunData, described: Iterable[Mapping[str, Any]]) -> list[Point]:
-        """Return the points as for any run of VMs."""
+        """Analyse the points as in any run of VMs."""
         nics = nics_of_lab(run.lab)
         return [points.analyse(run, point, nics) for point in described]
 
     def defaults(self, study: Study) -> Defaults:
-        """Of numbers the smaller of both ends, OR of InitialR2T, AND of ImmediateData."""
+        """Defaults that follow from the login keys of both ends: the smaller number, the OR of
+        InitialR2T, the AND of ImmediateData.
+        """
         iscsi, tcp = load_at(study).iscsi, study.lab.tcp
-        ours, theirs = iscsi.initiator, iscsi.target
+        initiator, target = iscsi.initiator, iscsi.target
         return Defaults(
-            initial_r2t=ours.initial_r2t or theirs.initial_r2t,
-            immediate_data=ours.immediate_data and theirs.immediate_data,
-            first_burst_length=min(ours.first_burst_length, theirs.first_burst_length),
-            max_burst_length=min(ours.max_burst_length, theirs.max_burst_length),
-            max_outstanding_r2t=min(ours.max_outstanding_r2t, theirs.max_outstanding_r2t),
-            max_recv_initiator=ours.max_recv_data_segment_length,
-            max_recv_target=theirs.max_recv_data_segment_length,
-            command_max=ours.command_max or COMMAND_MAX_BYTES,
-            commands=ours.commands or COMMANDS_MAX,
-            send_initiator=_buffer(ours.socket.send_buffer),
-            receive_initiator=_buffer(ours.socket.receive_buffer),
-            send_target=_buffer(theirs.socket.send_buffer),
-            receive_target=_buffer(theirs.socket.receive_buffer),
-            congestion_control=ours.socket.congestion_control or tcp.congestion_control or "cubic",
+            initial_r2t=initiator.initial_r2t or target.initial_r2t,
+            immediate_data=initiator.immediate_data and target.immediate_data,
+            first_burst_length=min(initiator.first_burst_length, target.first_burst_length),
+            max_burst_length=min(initiator.max_burst_length, target.max_burst_length),
+            max_outstanding_r2t=min(initiator.max_outstanding_r2t, target.max_outstanding_r2t),
+            max_recv_initiator=initiator.max_recv_data_segment_length,
+            max_recv_target=target.max_recv_data_segment_length,
+            command_max=initiator.command_max or COMMAND_MAX_BYTES,
+            commands=initiator.commands or COMMANDS_MAX,
+            send_initiator=_buffer(initiator.socket.send_buffer),
+            receive_initiator=_buffer(initiator.socket.receive_buffer),
+            send_target=_buffer(target.socket.send_buffer),
+            receive_target=_buffer(target.socket.receive_buffer),
+            congestion_control=initiator.socket.congestion_control or tcp.congestion_control or "cubic",
             slow_start_after_idle=tcp.slow_start_after_idle is not False,
             tcp_stack=tcp.stack,
             buffer_max=tcp.buffer_max,
@@ -107,7 +109,8 @@ def _iscsi(d: Defaults) -> dict[str, Any]:
             "max_recv_data_segment_length": format_size(d.max_recv_initiator),
             "command_max": format_size(d.command_max),
             "commands": d.commands,
-            # A setting that is slow under loss is a slow trial, not one that failed.
+            # A long timeout, so that a setting that is slow under loss gives a slow trial instead
+            # of a failed one.
             "command_timeout": "5 min",
             "socket": _socket(d.send_initiator, d.receive_initiator),
         },

@@ -1,4 +1,4 @@
-"""A lab that stands: `Lab` applies a plan inside the sandbox, starts engines in nodes, and takes
+"""Building a lab: `Lab` applies a plan inside the sandbox, starts engines in nodes, and takes
 everything down.
 """
 

@@ -1,9 +1,9 @@
-"""Building a lab from its plan, action by action; changing the settings of a lab that stands.
+"""Building a lab from its plan, action by action, and changing the settings of a built lab.
 
-Runs inside the sandbox, in one thread that changes its own network namespace and comes back; the
-rest of the process stays where it is. A node's namespace is held by an open descriptor and by the
-engines in it, and has no other name. Closing the descriptor, or the end of the process, is the
-tear-down: interfaces go with their namespace.
+Runs inside the sandbox, in one thread that changes its own network namespace and returns to it; the
+other threads stay in theirs. A node's namespace is held by an open descriptor and by the engines in
+it, and has no name. The lab is torn down by closing the descriptors, or by the end of the process:
+interfaces disappear with their namespace.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Namespaces:
         return node in self._descriptors
 
     def create(self, node: str) -> None:
-        """A new, empty namespace."""
+        """Create an empty namespace for a node."""
         with _own_namespace_kept():
             unshare(CLONE_NEWNET)
             self._descriptors[node] = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
 
     @contextlib.contextmanager
     def inside(self, node: str) -> Iterator[None]:
-        """This thread is in the node's namespace for the duration."""
+        """Put this thread into the node's namespace while the block runs."""
         with _own_namespace_kept():
             setns(self._descriptors[node], CLONE_NEWNET)
             yield
@@ -66,20 +66,20 @@ class Namespaces:
 
 @contextlib.contextmanager
 def _own_namespace_kept() -> Iterator[None]:
-    own = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+    own_namespace = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield
     finally:
-        # If this thread could not come back, whatever runs in it next would be in the wrong
-        # network: nothing may.
+        # If this thread could not return, anything that runs in it later would be in the wrong
+        # network. The error therefore propagates.
         try:
-            setns(own, CLONE_NEWNET)
+            setns(own_namespace, CLONE_NEWNET)
         finally:
-            os.close(own)
+            os.close(own_namespace)
 
 
 class _Sockets:
-    """One netlink socket per node, opened inside its namespace, all closed at the end."""
+    """One netlink socket per node, opened inside its namespace. `close` closes all of them."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -87,14 +87,14 @@ class _Sockets:
 
     def __getitem__(self, node: str) -> IPRoute:
         if node not in self._sockets:
-            # A netlink socket belongs to the namespace it was opened in, wherever its thread goes
-            # afterwards.
+            # A netlink socket stays in the namespace in which it was opened, even if its thread
+            # leaves.
             with self._namespaces.inside(node):
                 self._sockets[node] = IPRoute()
         return self._sockets[node]
 
     def index(self, node: str, interface: str) -> int:
-        """Number of an interface."""
+        """Index of an interface."""
         indexes = self[node].link_lookup(ifname=interface)
         return int(indexes[0])
 
@@ -104,8 +104,8 @@ class _Sockets:
 
 
 def apply_plan(plan: LabPlan) -> Namespaces:
-    """Build the lab. Raises EnvironmentError_ that names the action and the node; nothing is left
-    then.
+    """Build the lab. Raises EnvironmentError_ with the action and the node that failed, and leaves
+    nothing behind.
     """
     namespaces = Namespaces()
     try:
@@ -117,33 +117,35 @@ def apply_plan(plan: LabPlan) -> Namespaces:
 
 
 def apply_settings(
-    namespaces: Namespaces, standing: LabPlan, wanted: LabPlan, before: Mapping[tuple[str, str], str]
+    namespaces: Namespaces, current: LabPlan, wanted: LabPlan, initial: Mapping[tuple[str, str], str]
 ) -> None:
-    """Let a lab that stands take on the settings of another plan with the same structure.
+    """Change a built lab to the settings of another plan with the same structure.
 
-    `before`: what each sysctl (node, name) was when its namespace was new, for those that `wanted`
-    sets no more. Nothing may send meanwhile: token buckets are made anew. Raises EnvironmentError_
-    as `apply_plan`; the lab is then between the two plans and good for nothing.
+    `initial`: value of each sysctl (node, name) in a new namespace, to restore those that `wanted`
+    does not set. No traffic may flow meanwhile, because token buckets are replaced. Raises
+    EnvironmentError_ as `apply_plan`; the lab is then in a mixed state and unusable.
     """
-    # A queueing discipline is changed by making those of its interface anew, both or none.
-    queues = {name: (_queues(standing, *name), _queues(wanted, *name)) for name in _queued(standing) | _queued(wanted)}
+    # To change a queueing discipline, replace all of those of its interface.
+    queues = {name: (_queues(current, *name), _queues(wanted, *name)) for name in _queued(current) | _queued(wanted)}
     changed = {name for name, (old, new) in queues.items() if old != new}
-    steps: list[actions.Action] = [actions.Unqueue(*name) for name in sorted(changed & _queued(standing))]
-    set_now = {(setting.node, setting.name) for setting in wanted.settings if isinstance(setting, actions.SetSysctl)}
-    for setting in standing.settings:
-        if isinstance(setting, actions.SetSysctl) and (setting.node, setting.name) not in set_now:
-            steps.append(replace(setting, value=before[setting.node, setting.name]))
-    routes_now = {
+    steps: list[actions.Action] = [actions.Unqueue(*name) for name in sorted(changed & _queued(current))]
+    wanted_sysctls = {
+        (setting.node, setting.name) for setting in wanted.settings if isinstance(setting, actions.SetSysctl)
+    }
+    for setting in current.settings:
+        if isinstance(setting, actions.SetSysctl) and (setting.node, setting.name) not in wanted_sysctls:
+            steps.append(replace(setting, value=initial[setting.node, setting.name]))
+    wanted_routes = {
         (setting.node, setting.network) for setting in wanted.settings if isinstance(setting, actions.SetRoute)
     }
-    for setting in standing.settings:
-        if isinstance(setting, actions.SetRoute) and (setting.node, setting.network) not in routes_now:
+    for setting in current.settings:
+        if isinstance(setting, actions.SetRoute) and (setting.node, setting.network) not in wanted_routes:
             steps.append(actions.UnsetRoute(setting.node, setting.network))
     for setting in wanted.settings:
         if isinstance(setting, _QUEUES):
             if (setting.node, setting.interface) in changed:
                 steps.append(setting)
-        elif setting not in standing.settings:
+        elif setting not in current.settings:
             steps.append(setting)
     _apply(namespaces, steps)
 
@@ -176,18 +178,18 @@ def _apply(namespaces: Namespaces, steps: Iterable[actions.Action]) -> None:
 
 
 def _refused(action: actions.Action, error: Exception) -> EnvironmentError_:
-    what = type(action).__name__
-    where = f"{action.node} {getattr(action, 'interface', '')}".strip()
+    name = type(action).__name__
+    place = f"{action.node} {getattr(action, 'interface', '')}".strip()
     reason = os.strerror(error.code) if isinstance(error, NetlinkError) else str(error)
-    # The kernel's answer for a queueing discipline that it does not know.
+    # The kernel's error for a queueing discipline that it lacks.
     if isinstance(action, actions.Impair) and isinstance(error, NetlinkError) and error.code == errno.ENOENT:
         return EnvironmentError_(
             f"the lab cannot be built: the kernel backend needs netem for delay and loss; this kernel lacks it "
-            f"({where})",
-            "`sudo modprobe sch_netem` loads it where it is a module; or use `backend: fabric`",
+            f"({place})",
+            "`sudo modprobe sch_netem` loads it if it is a module; or use `backend: fabric`",
         )
     return EnvironmentError_(
-        f"the lab cannot be built: {what} on {where}: {reason}",
+        f"the lab cannot be built: {name} on {place}: {reason}",
         "`hakaru doctor` checks what the kernel offers (veth, bridge, TBF)",
     )
 
@@ -201,8 +203,8 @@ def _create_namespace(namespaces: Namespaces, sockets: _Sockets, action: actions
 
 
 def _write_sysctl(name: str, values: tuple[str, ...]) -> None:
-    """Set it to the first of `values` that is allowed. /proc/sys/net is that of the thread that
-    opens it.
+    """Set a sysctl to the first of `values` that the kernel allows. /proc/sys/net refers to the
+    network namespace of the thread that opens it.
     """
     path = Path("/proc/sys") / name
     # A kernel without IPv6 has nothing to switch off.
@@ -294,7 +296,9 @@ def _unset_route(_: Namespaces, sockets: _Sockets, action: actions.UnsetRoute) -
 
 
 def _choose_congestion_control(wanted: tuple[str, ...]) -> str:
-    """The first that this kernel has; the kernel may load a module when a route names it."""
+    """Return the first algorithm that this kernel has. The kernel may load a module when a route
+    names it.
+    """
     available = (Path("/proc/sys") / "net/ipv4/tcp_available_congestion_control").read_text().split()
     for name in wanted:
         if name in available:
@@ -303,7 +307,7 @@ def _choose_congestion_control(wanted: tuple[str, ...]) -> str:
         return available[0]
     raise EnvironmentError_(
         f"the lab cannot be built: this kernel has no congestion control {wanted[0]!r}; it has {', '.join(available)}",
-        f"`sudo modprobe tcp_{wanted[0]}` loads it where it is a module; or choose another",
+        f"`sudo modprobe tcp_{wanted[0]}` loads it if it is a module; or choose another one",
     )
 
 
@@ -361,7 +365,9 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
 
 
 def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:
-    """A setting of a node, `name` relative to /proc/sys; None: this kernel lacks it."""
+    """Return a sysctl of a node, or None if this kernel lacks it. `name` is relative to
+    /proc/sys.
+    """
     with namespaces.inside(node), contextlib.suppress(FileNotFoundError):
         return " ".join((Path("/proc/sys") / name).read_text().split())
     return None
@@ -371,27 +377,29 @@ _METRICS = {"congestion_control": "cc_algo", "initial_window": "initcwnd", "init
 
 
 def read_routes(namespaces: Namespaces, node: str) -> list[dict[str, Any]]:
-    """Routes of a node to subnets of the lab, with what connections over them begin with."""
+    """Return a node's routes to subnets of the lab, with the initial TCP parameters of their
+    connections.
+    """
     with namespaces.inside(node):
         socket = IPRoute()
     try:
         names = {link["index"]: link.get("ifname") for link in socket.get_links()}
-        found = []
+        routes = []
         for route in socket.get_routes(family=AF_INET, table=_RT_TABLE_MAIN):
             metrics = route.get("metrics")
-            wanted = {
+            attributes = {
                 "congestion_control": "cc_algo",
                 "initial_window": "initcwnd",
                 "initial_receive_window": "initrwnd",
             }
-            route_metrics = {ours: metrics.get(theirs) for ours, theirs in wanted.items()} if metrics else {}
-            found.append(
+            route_metrics = {name: metrics.get(attribute) for name, attribute in attributes.items()} if metrics else {}
+            routes.append(
                 {
                     "to": f"{route.get('dst')}/{route['dst_len']}",
                     "interface": names[route.get("oif")],
                     **{name: value for name, value in route_metrics.items() if value is not None},
                 }
             )
-        return found
+        return routes
     finally:
         socket.close()

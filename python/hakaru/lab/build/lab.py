@@ -1,4 +1,4 @@
-"""A lab that stands: built from a plan, engines started in its nodes, taken down at the end.
+"""A built lab: made from a plan, with engines started in its nodes, and taken down at the end.
 
     async with Lab(plan_lab(study.lab)) as lab:
         array = await lab.start_engine(lab.plan.array_name, array_config)
@@ -33,27 +33,25 @@ from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_find
 
 
 class Lab:
-    """The lab of a plan. `engine`: the program to run in its nodes; default as `find_engine`
-    says.
-    """
+    """The lab of a plan. `engine`: the program to run in its nodes; default: `find_engine()`."""
 
     def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
         self.plan = plan
-        """The plan as it stands; `adjust` changes it."""
+        """The current plan; `adjust` changes it."""
         self._engine = engine
         self.namespaces = Namespaces()
-        """Namespaces of the nodes; empty before the lab stands."""
+        """Namespaces of the nodes; empty before the lab is built."""
         self._engines: list[EngineProcess] = []
         self._congestion_control: str | None = None
-        # (node, sysctl) → what it was when the namespace was new, of those that a plan has set.
-        self._before: dict[tuple[str, str], str] = {}
-        # Every TCP that the lab has had, by its plan.
+        # (node, sysctl) → value in the new namespace, for those that a plan has set.
+        self._initial: dict[tuple[str, str], str] = {}
+        # Description of every TCP plan that the lab has had.
         self._tcp: dict[TcpPlan, dict[str, Any]] = {}
 
     async def __aenter__(self) -> Self:
         if sandbox.current() is None:
             raise RuntimeError("a lab is built inside the sandbox: call sandbox.enter() first")
-        # In a thread: building changes the network namespace of the thread it runs in, for moments.
+        # In a thread, because building temporarily changes the network namespace of its thread.
         await asyncio.to_thread(self._build)
         return self
 
@@ -61,33 +59,33 @@ class Lab:
         plan = self.plan
         self.namespaces = apply_plan(replace(plan, settings=()))
         try:
-            self._take_on(replace(plan, settings=()), plan)
+            self._change(replace(plan, settings=()), plan)
         except BaseException:
             self.namespaces.close()
             raise
         self._congestion_control = read_sysctl(self.namespaces, plan.array_name, CONGESTION_CONTROL)
 
-    def _take_on(self, standing: LabPlan, wanted: LabPlan) -> None:
+    def _change(self, current: LabPlan, wanted: LabPlan) -> None:
         for setting in wanted.settings:
-            if isinstance(setting, SetSysctl) and (setting.node, setting.name) not in self._before:
+            if isinstance(setting, SetSysctl) and (setting.node, setting.name) not in self._initial:
                 value = read_sysctl(self.namespaces, setting.node, setting.name)
                 if value is not None:
-                    self._before[setting.node, setting.name] = value
-        apply_settings(self.namespaces, standing, wanted, self._before)
+                    self._initial[setting.node, setting.name] = value
+        apply_settings(self.namespaces, current, wanted, self._initial)
         if wanted.tcp not in self._tcp:
             self._tcp[wanted.tcp] = self._describe_tcp()
 
     async def adjust(self, wanted: LabPlan) -> None:
-        """Take on another plan with the same nodes, cables and addresses: MTU, TCP, rates and
+        """Change to another plan with the same nodes, cables and addresses. MTU, TCP, rates and
         queues may differ.
 
-        Engines that load the lab must have ended; a fabric engine is started anew with the new
-        plan's configuration. Raises ImpossibleLabError for another topology, EnvironmentError_ for
-        what the kernel refuses.
+        Engines that load the lab must have ended. The caller starts a new fabric engine with the
+        new plan's configuration. Raises ImpossibleLabError for another topology, EnvironmentError_
+        for a setting that the kernel refuses.
         """
         check_adjustable(self.plan, wanted)
-        standing, self.plan = self.plan, wanted
-        await asyncio.to_thread(self._take_on, standing, wanted)
+        current, self.plan = self.plan, wanted
+        await asyncio.to_thread(self._change, current, wanted)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -98,20 +96,20 @@ class Lab:
             self.namespaces.close()
 
     async def start_engine(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """An engine in a node, configured; wait for `ready` next. Raises as
+        """Start and configure an engine in a node. The caller next awaits its `ready`. Raises as
         `EngineProcess.spawn`.
         """
         if node not in self.namespaces:
             raise KeyError(f"the lab has no node {node!r}")
         engine = await EngineProcess.spawn(node, config, namespace=self.namespaces[node], binary=self._engine)
-        # A run starts some engines for every point: those that have ended need no ending.
+        # A run starts engines for every point. Those that have ended need not be closed.
         self._engines = [*(engine for engine in self._engines if engine.running), engine]
         return engine
 
     @contextlib.asynccontextmanager
     async def fabric(self, *, seed: int = 1, checking: bool = False) -> AsyncIterator[EngineProcess | None]:
-        """The switches work: the fabric engine of the plan runs; None with the kernel backend,
-        which needs none.
+        """Run the plan's fabric engine, which implements the switches, while the block runs. Yields
+        None with the kernel backend, which needs none.
         """
         node = self.plan.fabric_node
         if node is None:
@@ -129,7 +127,7 @@ class Lab:
     def describe(self) -> dict[str, Any]:
         """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
         inside = sandbox.current()
-        assert inside is not None, "a Lab only stands inside the sandbox"
+        assert inside is not None, "a Lab exists only inside the sandbox"
         by_route = (route.get("congestion_control") for route in self.tcp["routes"])
         described = {
             **self.plan.describe(),
@@ -137,7 +135,7 @@ class Lab:
             "backend": {
                 "name": self.plan.backend,
                 "links": _BACKENDS[self.plan.backend],
-                # A route's goes before that of the namespace.
+                # A route's congestion control overrides that of the namespace.
                 "tcp_congestion_control": next(filter(None, by_route), self._congestion_control),
                 "pyroute2": version("pyroute2"),
             },
@@ -150,8 +148,8 @@ class Lab:
 
     @property
     def tcp(self) -> dict[str, Any]:
-        """TCP as it stands now: what was set, what the kernel has afterwards, and what could not be
-        undone.
+        """The current TCP: the settings made, the values that the kernel then reports, and the
+        later features that remain.
         """
         return self._tcp[self.plan.tcp]
 
@@ -173,7 +171,7 @@ class Lab:
         }
 
 
-# Of a fabric whose samples are not read.
+# Sample interval of a fabric whose samples are not read.
 _SAMPLE_INTERVAL_MS = 1000
 _BACKENDS = {
     "kernel": "veth and bridge in network namespaces, token buckets (TBF) at both ends of a link",

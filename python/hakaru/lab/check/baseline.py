@@ -1,10 +1,10 @@
 """Throughput of plain TCP over the lab before any storage runs over it: iperf3, two streams.
 
-The published study of backup across a speed mismatch gives `iperf -P 2` between its hosts as the
-baseline; this is that figure for every host and array, both ways. Unlike the check of links
-(`check`), queues, loss and TCP are the study's own: where a queue is shallow the baseline shows it.
-Without iperf3 on this machine hakaru's probe is used, with one stream; which of the two it was is
-part of each result.
+The published study of backup across a speed mismatch uses `iperf -P 2` between its hosts as the
+baseline. This is the same figure for every host and array, in both directions. Unlike in the check
+of links (`links`), queues, loss and TCP are the study's own, so the baseline shows the effect of a
+shallow queue. Without iperf3 on this machine hakaru's probe is used, with one stream. Each result
+names the tool.
 
     await measure_baselines(lab) -> [{from, to, tool, streams, seconds, …_payload_bits_per_s, …}]
 
@@ -31,48 +31,48 @@ _PROBE_ROUND_TRIPS = 20
 
 
 async def measure_baselines(lab: Lab) -> list[dict[str, Any]]:
-    """Every host to every array. The fabric, where there is one, must be running.
+    """Measure from every host to every array. The fabric, if there is one, must be running.
 
-    A tool that fails (over a lab that loses nearly all, say) is part of the result, as `error`: the
-    load is to come.
+    A tool that fails (for example over a lab that loses nearly all frames) is reported as `error`
+    in the result, because the load can still run.
     """
     program = shutil.which("iperf3")
-    found = []
+    baselines = []
     for array in lab.plan.array_names:
         for host in lab.plan.host_names:
             address = lab.plan.ways(host, array)[0].destination.address
             try:
                 if program is None:
-                    found.append(await _by_probe(lab, host, array, address))
+                    baselines.append(await _by_probe(lab, host, array, address))
                 else:
-                    found.append(await asyncio.to_thread(_by_iperf, lab, program, host, array, address))
+                    baselines.append(await asyncio.to_thread(_by_iperf, lab, program, host, array, address))
             except LostError as error:
-                found.append({"from": host, "to": array, "error": error.message})
-    return found
+                baselines.append({"from": host, "to": array, "error": error.message})
+    return baselines
 
 
 def _by_iperf(lab: Lab, program: str, host: str, array: str, address: str) -> dict[str, Any]:
-    there = _iperf(lab, program, host, array, address, [])
+    forward = _iperf(lab, program, host, array, address, [])
     back = _iperf(lab, program, host, array, address, ["--reverse"])
     return {
         "from": host,
         "to": array,
-        "tool": there["start"]["version"],
+        "tool": forward["start"]["version"],
         "streams": STREAMS,
         "seconds": SECONDS,
-        "congestion_control": there["end"].get("sender_tcp_congestion"),
-        "to_array_payload_bits_per_s": there["end"]["sum_received"]["bits_per_second"],
+        "congestion_control": forward["end"].get("sender_tcp_congestion"),
+        "to_array_payload_bits_per_s": forward["end"]["sum_received"]["bits_per_second"],
         "from_array_payload_bits_per_s": back["end"]["sum_received"]["bits_per_second"],
-        "to_array_retransmits": there["end"]["sum_sent"].get("retransmits"),
+        "to_array_retransmits": forward["end"]["sum_sent"].get("retransmits"),
         "from_array_retransmits": back["end"]["sum_sent"].get("retransmits"),
     }
 
 
 def _iperf(lab: Lab, program: str, host: str, array: str, address: str, more: list[str]) -> Mapping[str, Any]:
-    """One test of iperf3; its report. A server that takes one test and ends; a client once it
-    listens.
+    """Run one test of iperf3 and return its report. The server ends after one test; the client
+    starts once the server listens.
     """
-    # A child is in the network of the thread that starts it.
+    # A child inherits the network namespace of the thread that starts it.
     with lab.namespaces.inside(array):
         server = subprocess.Popen(
             [program, "--server", "--one-off", "--forceflush", "--bind", address],
@@ -83,13 +83,13 @@ def _iperf(lab: Lab, program: str, host: str, array: str, address: str, more: li
         )
     try:
         assert server.stdout is not None
-        said = []
+        output = []
         for line in server.stdout:
-            said.append(line.strip())
+            output.append(line.strip())
             if "listening" in line:
                 break
         else:
-            raise LostError(f"iperf3 on {array} does not listen: {' / '.join(said)}", "run `iperf3 -s` by hand")
+            raise LostError(f"iperf3 on {array} does not listen: {' / '.join(output)}", "run `iperf3 -s` by hand")
         command = [program, "--client", address, "--parallel", str(STREAMS), "--time", str(SECONDS), "--json", *more]
         with lab.namespaces.inside(host):
             client = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
@@ -112,9 +112,11 @@ def _parse_report(out: str, host: str, array: str) -> Mapping[str, Any]:
     try:
         report: Mapping[str, Any] = json.loads(out)
     except ValueError:
-        raise LostError(f"iperf3 from {host} to {array} gave no report", "its version may know no --json") from None
+        raise LostError(
+            f"iperf3 from {host} to {array} printed no report", "its version may not support --json"
+        ) from None
     if "error" in report:
-        raise LostError(f"iperf3 from {host} to {array}: {report['error']}", "look at the lab's links")
+        raise LostError(f"iperf3 from {host} to {array}: {report['error']}", "check the lab's links")
     return report
 
 

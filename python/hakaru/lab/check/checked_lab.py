@@ -1,10 +1,9 @@
-"""A lab together with what was measured of it before the load: links, links that points change,
-plain TCP.
+"""A lab together with its measurements before the load: links, links that points change, plain TCP.
 
 checked = CheckedLab(lab)
 caveats = await checked.check_links()
 await checked.measure_baselines(seed=1)
-caveats = await checked.take_on(plan, "p03")       before each point
+caveats = await checked.adjust(plan, "p03")        before each point
 checked.describe()                                 lab.json
 """
 
@@ -23,7 +22,7 @@ from hakaru.lab.plan import LabPlan
 
 
 class CheckedLab:
-    """`earlier`: `variants` of the lab.json of the run that is resumed."""
+    """A lab and its checks. `earlier`: `variants` of the lab.json of the run that is resumed."""
 
     def __init__(self, lab: Lab, earlier: Sequence[dict[str, Any]] = ()) -> None:
         self.lab = lab
@@ -33,32 +32,32 @@ class CheckedLab:
         self._variants: Variants | None = None
 
     async def check_links(self) -> list[Caveat]:
-        """Measure every link of the lab as it stands. Raises as `links.check_links`."""
+        """Measure every link of the lab in its current state. Raises as `links.check_links`."""
         self.checks = await check_links(self.lab)
         self._variants = Variants(self.lab.plan, self.checks, self._earlier)
         return [caveat for check in self.checks for caveat in check.caveats()]
 
     async def measure_baselines(self, *, seed: int = 1) -> list[dict[str, Any]]:
-        """Measure plain TCP between hosts and arrays; a fabric engine runs meanwhile. Raises as
-        engines do.
+        """Measure plain TCP between hosts and arrays, while a fabric engine runs. Raises as engines
+        do.
         """
         async with self.lab.fabric(seed=seed):
             self.baselines = await measure_baselines(self.lab)
         return self.baselines
 
     def is_known(self, plan: LabPlan) -> bool:
-        """Whether the links of a plan were measured before, in the state that the plan asks for."""
+        """Whether the links of a plan have been measured in the state that the plan asks for."""
         return self._variants is None or self._variants.is_known(plan)
 
-    async def take_on(self, plan: LabPlan, point: str) -> list[Caveat]:
-        """Adjust the lab to the plan of a point and measure links in a state that was not measured
-        before.
+    async def adjust(self, plan: LabPlan, point: str) -> list[Caveat]:
+        """Adjust the lab to the plan of a point, and measure links whose state has not been
+        measured.
         """
         if plan != self.lab.plan:
             await self.lab.adjust(plan)
         if self._variants is None:
             return []
-        checks = await self._variants.take_on(self.lab, point)
+        checks = await self._variants.check(self.lab, point)
         return [caveat for check in checks for caveat in check.caveats()]
 
     def describe(self) -> dict[str, Any]:

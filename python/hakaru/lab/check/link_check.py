@@ -1,4 +1,4 @@
-"""The measurement of a path beside what was asked. Data; measured by `links`."""
+"""The measurement of a path compared with the plan. Plain data; measured by `links`."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from hakaru.lab.plan.shape import tcp_payload_bits_per_s, untagged_share
 from hakaru.units import format_rate
 
 TOLERANCE = 0.01
-# A lab link by link that carries this much less than asked is refused: it could not emulate what
-# the study is about.
+# A lab link by link that falls short of its plan by this share is refused, because it cannot
+# emulate what the study is about.
 SHORT = 0.05
-# A wake-up and TCP of this machine may add this to a round trip beside 1 % before it is a caveat.
+# Besides 1 %, wake-ups and TCP of this machine may add this to a round trip without a caveat.
 RTT_SLACK_US = 1000.0
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One way of a path, bits per second on the wire. `needed`: by the load, at most `asked`.
-    `links`: the slowest.
+    """One direction of a path; rates are bits per second on the wire. `needed`: rate that the load
+    needs, at most `asked`. `links`: names of the slowest links.
 
-    `replies`: share of the rate that acknowledgements may take, where they pass the same link in
-    the same direction.
+    `replies`: share of the rate that acknowledgements may take if they pass the same link in the
+    same direction.
     """
 
-    way: str
+    label: str
     asked: int
     needed: int
     measured: float
@@ -38,13 +38,17 @@ class Direction:
 
     @property
     def error(self) -> float:
-        """Relative deviation from what was asked; 0 where only less was needed, and came."""
+        """Relative deviation from the rate asked; 0 if the measured rate is less but as much as
+        needed.
+        """
         error = self.measured / self.asked - 1
         return 0.0 if error < 0 and self.measured >= self.needed * (1 - self.replies) else error
 
     @property
     def as_asked(self) -> bool:
-        """Within 1 % of what was asked, or of what is needed of it."""
+        """Whether the measured rate is at most 1 % above the rate asked, and at most 1 % below the
+        rate needed.
+        """
         return (
             self.measured / self.asked - 1 <= TOLERANCE and self.measured / self.needed - 1 >= -TOLERANCE - self.replies
         )
@@ -52,14 +56,14 @@ class Direction:
 
 @dataclass(frozen=True)
 class LinkCheck:
-    """A path from hosts to an array as measured. Rates are bits per second on the wire; `asked`
-    None: unlimited.
+    """A path from hosts to an array as measured. Rates are bits per second on the wire; None for
+    the rate asked: unlimited.
 
-    `asked_back_bits_per_s`: from the array, where that is another rate; `needed…`: what the load
-    needs of it. `asked_rtt_us`: the delays of the links, there and back, where the lab says.
-    `tagged`: frames carry 802.1Q tags where the way is slowest. `over`: the VLAN of the array's
-    address. `limits`: the links that hold the way to what was asked. `replies`: see `Direction`;
-    more than 0 where a routed way goes up and down one trunk.
+    `asked_back_bits_per_s`: rate asked from the array, if it may differ (else `...`). `needed…`:
+    rate that the load needs. `asked_rtt_us`: sum of the delays of the links in both directions, if
+    the lab defines them. `tagged`: frames carry 802.1Q tags on the slowest link. `over`: name of
+    the VLAN of the array's address. `limits`: names of the slowest links, which limit the rate.
+    `replies`: see `Direction`; more than 0 if a routed path passes one trunk up and down.
     """
 
     hosts: tuple[str, ...]
@@ -105,15 +109,15 @@ class LinkCheck:
 
     @property
     def directions(self) -> Iterator[Direction]:
-        """Each direction that is limited."""
+        """Each direction whose rate is limited."""
         back, needed_back = self.asked_back_bits_per_s, self.needed_back_bits_per_s
         if isinstance(back, EllipsisType):
             back, needed_back = self.asked_bits_per_s, self.needed_bits_per_s
         hosts = ", ".join(self.hosts)
         if self.asked_bits_per_s is not None:
             needed = self.needed_bits_per_s or self.asked_bits_per_s
-            there = f"{hosts} → {self.array}"
-            yield Direction(there, self.asked_bits_per_s, needed, self.to_array_bits_per_s, self.limits, self.replies)
+            label = f"{hosts} → {self.array}"
+            yield Direction(label, self.asked_bits_per_s, needed, self.to_array_bits_per_s, self.limits, self.replies)
         if back is not None:
             measured, links = self.from_array_bits_per_s, self.limits_back
             yield Direction(f"{self.array} → {hosts}", back, needed_back or back, measured, links, self.replies)
@@ -121,63 +125,65 @@ class LinkCheck:
     @property
     def worst(self) -> Direction | None:
         """The direction that deviates most, relatively."""
-        return max(self.directions, key=lambda one: abs(one.error), default=None)
+        return max(self.directions, key=lambda direction: abs(direction.error), default=None)
 
     @property
     def error(self) -> float | None:
-        """The larger relative deviation of the two directions from what was asked, signed; None if
+        """The larger relative deviation of the two directions from the rate asked, signed; None if
         unlimited.
         """
         return None if self.worst is None else self.worst.error
 
     @property
     def as_asked(self) -> bool:
-        """Within 1 %; short of the rate only where the load needs no more than was measured."""
+        """Whether every direction is within 1 %, or carries less but as much as the load needs."""
         return all(direction.as_asked for direction in self.directions)
 
     @property
     def rtt_as_asked(self) -> bool:
-        """Not below what the links delay, and not more than 1 % and 1 ms above."""
+        """Whether the round-trip time is at most 1 % below the delays of the links, and at most 1 %
+        and 1 ms above.
+        """
         asked = self.asked_rtt_us
         return asked is None or asked * 0.99 <= self.rtt_us_p50 <= asked * 1.01 + RTT_SLACK_US
 
     def caveats(self) -> list[Caveat]:
         """`link_off_rate` and `link_off_delay` for a path that is not as asked."""
-        found = []
+        caveats = []
         if not self.as_asked and self.worst is not None:
             values = {
                 "link": self.name,
                 "measured": f"{self.worst.measured / 1e6:.1f} Mbit/s",
                 "asked": format_rate(self.worst.asked),
             }
-            found.append(Caveat("link_off_rate", values))
+            caveats.append(Caveat("link_off_rate", values))
         if not self.rtt_as_asked and self.asked_rtt_us is not None:
             values = {
                 "link": self.name,
                 "measured": f"{self.rtt_us_p50 / 1e3:.3f} ms",
                 "asked": f"{self.asked_rtt_us / 1e3:.3f} ms",
             }
-            found.append(Caveat("link_off_delay", values))
-        return found
+            caveats.append(Caveat("link_off_delay", values))
+        return caveats
 
     def refuse_if_short(self, backend: str) -> None:
-        """Raise EnvironmentError_ with the measured limit if this machine carries much less than
-        was asked.
+        """Raise EnvironmentError_ with the measured rate if this machine carries over 5 % less than
+        the load needs.
         """
         for direction in self.directions:
             if direction.measured < direction.needed * (1 - SHORT - direction.replies):
-                other = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"
+                alternative = "" if backend == "kernel" or self.over else ", or try `backend: kernel`"
                 links = f"link {', '.join(direction.links)}; " if direction.links else ""
                 raise EnvironmentError_(
                     f"this machine carries {direction.measured / 1e6:.0f} Mbit/s of the "
-                    f"{format_rate(direction.needed)} asked on the way {direction.way} "
+                    f"{format_rate(direction.needed)} needed on the path {direction.label} "
                     f"({links}{backend} backend, best of {self.attempts})",
-                    f"lower the rates on this way, or `sustained` to what the load needs of them{other}; something "
-                    "else may keep this machine busy",
+                    f"lower the rates on this path, or set `sustained` to the rate that the load needs{alternative}; "
+                    "other programs may keep this machine busy",
                 )
 
     def describe(self) -> dict[str, Any]:
-        """For `checks` in lab.json."""
+        """Return the entry of `checks` in lab.json."""
         expected = None if self.asked_bits_per_s is None else tcp_payload_bits_per_s(self.asked_bits_per_s, self.mtu)
         described = {
             "from": ", ".join(self.hosts),

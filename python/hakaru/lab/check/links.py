@@ -1,26 +1,27 @@
-"""Is each link what was asked? Measured with the `probe` engine before the load, one host after the
-other.
+"""Checks that each link carries the planned rate and delay, with the `probe` engine before the
+load, one host at a time.
 
-A probe on the array answers; a probe on each host times round trips over every path, then sends for
-a moment in each direction. TCP's payload is converted to what it took on the wire by arithmetic
-(full frames, IPv4, timestamps), which must be within 1 % of the rate asked: of the slowest of the
-links on the way, because they are in series. Where one host alone cannot fill the way, all hosts
+A probe on the array answers. A probe on each host times round trips over every path, then sends for
+a moment in each direction. The payload of TCP is converted to bytes on the wire (full frames, IPv4,
+timestamps). The result must be within 1 % of the rate asked, which is that of the slowest link of
+the path, because its links are in series. Where one host alone cannot fill the path, all hosts
 together check it once more.
 
-A path that is off is measured twice more, and the attempt nearest to what was asked counts: the
-question is whether the link can, not whether this machine had something else to do at that moment.
+A path that deviates is measured up to twice more, and the attempt nearest to the rate asked counts:
+the question is whether the link can carry the rate, not whether this machine was busy at one time.
 
-**A lab link by link** is checked as `plan.checking_plan` and `fabric_config(checking=True)` have
-it: the backend, rates and delays that will be used, but queues with room for all, nothing lost,
-marked, paused or shaken, and TCP as this kernel has it with large buffers. So the check measures
-the links; what TCP makes of a shallow queue is the study's own question. A way that carries over 5
-% less than needed (the slowest `sustained` on it; by default its rate) is refused
-(EnvironmentError_) with what was measured: this machine cannot emulate it. A star is not refused,
-as ever: its number gets the caveat `link_off_rate`.
+**A lab link by link** is checked as `plan.checking_plan` and `fabric_config(checking=True)` define
+it: with the backend, rates and delays that will be used, but with large queues, without loss,
+marks, pause and jitter, and with this kernel's own TCP and large buffers. The check then measures
+the links; the effect of a shallow queue on TCP is the study's own question. A path that carries
+over 5 % less than needed (the lowest `sustained` on it; by default its rate) is refused
+(EnvironmentError_) with the measured rate, because this machine cannot emulate it. A star is not
+refused; its result gets the caveat `link_off_rate`.
 
-About 5 s in all for up to 4 hosts on one path if all is well; a direction is measured for 0.2 to 1
-s, on slow links for as long as 400 full frames take, on long ones for 60 round trips. What a point
-of a study changes of its links is checked when the lab takes it on, see `variants`.
+The check takes about 5 s for up to 4 hosts on one path if no attempt is repeated. A direction is
+measured for 0.2 to 1 s, on slow links for the time of 400 full frames, on long ones for 60 round
+trips. Links that a point of a study changes are checked when the lab is adjusted to it, see
+`variants`.
 """
 
 from __future__ import annotations
@@ -39,22 +40,22 @@ from hakaru.lab.plan.shape import ETHERNET_HEADER_BYTES, WIRE_OVERHEAD_BYTES, re
 from hakaru.lab.plan.topology import Way, together_bits_per_s
 
 _SECONDS_MIN, _SECONDS_MAX = 0.2, 1.0
-# On a slow link a moment is too few frames to take a rate from.
+# On a slow link, fewer frames are too few to derive a rate from.
 _FRAMES_MIN = 400
 _PROBE_SECONDS_MAX = 60.0
 _ATTEMPTS_MAX = 3
 _ROUND_TRIPS_TOGETHER, _ROUND_TRIPS_MIN = 20, 20
-# Time of a probe beside its two directions: connecting, round trips; and room for a busy machine.
+# Time of a probe besides its two directions, for connecting and round trips on a busy machine.
 _PATIENCE_S = 15.0
 
 
 @dataclass(frozen=True)
 class Effort:
     """Bounds on the duration of a check: `total_s` for all directions together, `round_trips_s` for
-    those of one way.
+    the round trips of one path.
 
-    A direction takes 0.2 s at least, longer on slow links and on long ones: `round_trips_to_fill`,
-    after which TCP has filled them. A second attempt takes all the time there is for the rates.
+    A direction takes at least 0.2 s, and longer on slow and on long links: `round_trips_to_fill`
+    round trips, after which TCP has filled the link. Further attempts measure as in `THOROUGH`.
     """
 
     total_s: float = 4.0
@@ -68,10 +69,10 @@ THOROUGH, BRIEF = Effort(), Effort(0.0, 50, 0.25, 40)
 
 @dataclass(frozen=True)
 class Round:
-    """Hosts that measure at once, to an address of an array and back; what they are asked to carry,
-    None: unlimited.
+    """Hosts that measure concurrently, to an address of an array and back, and the total rates
+    asked in bits per second; None: unlimited.
 
-    `key` is the same where links are the same: the state of every link that is passed.
+    `key` holds the state of every link that is passed. Rounds with equal keys need no new check.
     """
 
     hosts: tuple[str, ...]
@@ -93,20 +94,21 @@ class Round:
 async def check_links(
     lab: Lab, known: Mapping[Hashable, LinkCheck] | None = None, effort: Effort = THOROUGH
 ) -> list[LinkCheck]:
-    """Measure every way of hosts to arrays, but those that are `known` by the key of their round.
+    """Measure every path from hosts to arrays, except those that are `known` by the key of their
+    round.
 
-    Raises as engines do, and EnvironmentError_ where the module says so.
+    Raises as engines do, and EnvironmentError_ for a path that carries too little (see the module).
     """
     wanted, known = lab.plan, known or {}
     rounds = rounds_of(wanted)
-    left = [round_ for round_ in rounds if round_.key not in known]
-    if not left or (wanted.is_star and wanted.fabric_node is None):
-        measured = await _check_all(lab, left, effort)
+    pending = [round_ for round_ in rounds if round_.key not in known]
+    if not pending or (wanted.is_star and wanted.fabric_node is None):
+        measured = await _check_all(lab, pending, effort)
     else:
         await lab.adjust(checking_plan(wanted))
         try:
             async with lab.fabric(checking=True):
-                measured = await _check_all(lab, left, effort)
+                measured = await _check_all(lab, pending, effort)
         finally:
             await lab.adjust(wanted)
         for check in measured.values():
@@ -129,77 +131,74 @@ async def _check_all(lab: Lab, rounds: Sequence[Round], effort: Effort) -> dict[
 
 
 def rounds_of(plan: LabPlan) -> list[Round]:
-    """All that is measured, in order: at each address of each array every host alone, then all
-    together.
+    """All rounds, in order: for each address of each array every host alone, then all together.
 
-    Together only where that asks for more than one alone.
+    All together only if they ask for a higher rate than each of them alone.
     """
-    found = []
+    rounds = []
     for array in plan.array_names:
-        # A lab may have very many ways; each is looked up once.
-        there = {host: plan.ways(host, array) for host in plan.host_names}
+        # A lab may have very many paths; each is looked up once.
+        forward = {host: plan.ways(host, array) for host in plan.host_names}
         back = {host: plan.ways(array, host) for host in plan.host_names}
         for link in plan.topology.links_of(array):
-            hosts = [host for host, ways in there.items() if any(way.destination == link for way in ways)]
-            pairs = {host: _pair(there[host], back[host], link) for host in hosts}
+            hosts = [host for host, ways in forward.items() if any(way.destination == link for way in ways)]
+            pairs = {host: _pair(forward[host], back[host], link) for host in hosts}
             alone = [_round(plan, link, {host: pairs[host]}) for host in hosts]
-            found += alone
+            rounds += alone
             if len(hosts) > 1:
-                every = _round(plan, link, pairs)
+                together = _round(plan, link, pairs)
                 # Without a limit there is nothing to compare with.
-                asked = [way_.to_array for way_ in alone if way_.to_array is not None]
-                if every.to_array is not None and every.to_array > max(asked, default=every.to_array):
-                    found.append(every)
-    return found
+                rates = [round_.to_array for round_ in alone if round_.to_array is not None]
+                if together.to_array is not None and together.to_array > max(rates, default=together.to_array):
+                    rounds.append(together)
+    return rounds
 
 
-def _pair(there: Sequence[Way], back: Sequence[Way], link: Link) -> tuple[Way, Way]:
-    """The way from a host to an address, and the way back."""
-    way = next(way for way in there if way.destination == link)
-    return way, next(one for one in back if (one.source, one.destination) == (link, way.source))
+def _pair(forward: Sequence[Way], back: Sequence[Way], link: Link) -> tuple[Way, Way]:
+    """The path from a host to an address, and the path back."""
+    way = next(way for way in forward if way.destination == link)
+    return way, next(other for other in back if (other.source, other.destination) == (link, way.source))
 
 
 def _round(plan: LabPlan, link: Link, pairs: Mapping[str, tuple[Way, Way]]) -> Round:
-    there, back = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
-    to_array, from_array = together_bits_per_s(there), together_bits_per_s(back)
+    forward, back = [pair[0] for pair in pairs.values()], [pair[1] for pair in pairs.values()]
+    to_array, from_array = together_bits_per_s(forward), together_bits_per_s(back)
     return Round(
         tuple(pairs),
         link,
         to_array,
         from_array,
-        max(one.delay_us + other.delay_us for one, other in zip(there, back, strict=True)),
-        together_bits_per_s(there, needed=True),
+        max(way.delay_us + back_way.delay_us for way, back_way in zip(forward, back, strict=True)),
+        together_bits_per_s(forward, needed=True),
         together_bits_per_s(back, needed=True),
-        _is_tagged(there, to_array),
+        _is_tagged(forward, to_array),
         _is_tagged(back, from_array),
         next((vlan.name for vlan in plan.vlans if vlan.id == link.vlan), None),
-        _is_shared(there, back, {*_slowest(there, to_array), *_slowest(back, from_array)}),
-        _slowest(there, to_array),
+        _is_shared(forward, back, {*_slowest(forward, to_array), *_slowest(back, from_array)}),
+        _slowest(forward, to_array),
         _slowest(back, from_array),
-        (tuple(pairs), tuple(link_state(plan, hop) for way in (*there, *back) for hop in way.hops)),
+        (tuple(pairs), tuple(link_state(plan, hop) for way in (*forward, *back) for hop in way.hops)),
     )
 
 
 def _is_tagged(ways: Sequence[Way], limit: int | None) -> bool:
-    """Whether what holds the way to its rate is a trunk of VLANs, where each frame has a tag."""
+    """Whether a slowest link of the path is a trunk of VLANs, on which each frame has a tag."""
     slow = _slowest(ways, limit)
     return any(isinstance(hop, Trunk) and hop.vlans and hop.name in slow for hop in ways[0].hops)
 
 
-def _is_shared(there: Sequence[Way], back: Sequence[Way], slow: set[str]) -> bool:
-    """Whether data and what acknowledges it pass a slow link in one direction: up and down the
-    trunk of a router.
+def _is_shared(forward: Sequence[Way], back: Sequence[Way], slow: set[str]) -> bool:
+    """Whether data and acknowledgements pass a slow link in the same direction, as on the trunk of
+    a router, which they pass up and down.
     """
-    passed = [{direction for way in ways for direction in way.directions} for ways in (there, back)]
+    passed = [{direction for way in ways for direction in way.directions} for ways in (forward, back)]
     return any(entity.split("/")[1] in slow for entity in passed[0] & passed[1])
 
 
 def _slowest(ways: Sequence[Way], limit: int | None) -> tuple[str, ...]:
-    """Links that hold one way back to what was asked; of several ways those that they have in
-    common.
-    """
-    own = [hop for hop in ways[0].hops if isinstance(hop, Trunk) or not hop.inside]
-    common = [hop for hop in own if all(hop in way.hops for way in ways)]
+    """Names of the links that limit a path to `limit`; of several paths, of their common links."""
+    hops = [hop for hop in ways[0].hops if isinstance(hop, Trunk) or not hop.inside]
+    common = [hop for hop in hops if all(hop in way.hops for way in ways)]
     if limit is None:
         return ()
     slow = [hop.name for hop in common if limit in _rates(hop)]
@@ -222,40 +221,40 @@ def link_state(plan: LabPlan, hop: Link | Trunk) -> tuple[tuple[str, object], ..
     if isinstance(hop, Link):
         state["send_rate_bits_per_s"] = hop.send_rate_bits_per_s
     if plan.is_star and plan.fabric_node is None:
-        # It is checked as it is used.
+        # Such a lab is checked with its own queues.
         state["queue_bytes"] = hop.queue_bytes
     return tuple(state.items())
 
 
-def _seconds(plan: LabPlan, asked: Round, effort: Effort) -> float:
-    """For one direction. Hosts that measure together take long: all must send over the same stretch
-    of time.
+def _seconds(plan: LabPlan, round_: Round, effort: Effort) -> float:
+    """Duration of one direction. Hosts that measure together take the longest, because all must
+    send during the same time.
     """
     portals = sum(len(plan.addresses(array)) for array in plan.array_names)
     directions = 2 * len(plan.host_names) * portals
-    alone = len(asked.hosts) == 1
+    alone = len(round_.hosts) == 1
     seconds = min(_SECONDS_MAX, max(_SECONDS_MIN, effort.total_s / directions)) if alone else _SECONDS_MAX
-    rates = [rate for rate in (asked.to_array, asked.from_array) if rate is not None]
-    frame_bits = 8 * (asked.array_link.mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)
+    rates = [rate for rate in (round_.to_array, round_.from_array) if rate is not None]
+    frame_bits = 8 * (round_.array_link.mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)
     slow = max((_FRAMES_MIN * frame_bits / rate for rate in rates), default=0.0)
-    return min(_PROBE_SECONDS_MAX, max(seconds, slow, effort.round_trips_to_fill * asked.rtt_us / 1e6))
+    return min(_PROBE_SECONDS_MAX, max(seconds, slow, effort.round_trips_to_fill * round_.rtt_us / 1e6))
 
 
-async def _check_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> LinkCheck:
+async def _check_path(lab: Lab, round_: Round, portal: str, effort: Effort) -> LinkCheck:
     attempts: list[LinkCheck] = []
     while not attempts or (len(attempts) < _ATTEMPTS_MAX and not attempts[-1].as_asked):
-        attempts.append(await _measure_path(lab, asked, portal, effort))
+        attempts.append(await _measure_path(lab, round_, portal, effort))
         effort = replace(THOROUGH, round_trips=effort.round_trips, round_trips_s=effort.round_trips_s)
     return replace(min(attempts, key=lambda check: abs(check.error or 0)), attempts=len(attempts))
 
 
-async def _measure_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> LinkCheck:
-    hosts = asked.hosts
+async def _measure_path(lab: Lab, round_: Round, portal: str, effort: Effort) -> LinkCheck:
+    hosts = round_.hosts
     alone = len(hosts) == 1
-    seconds = _seconds(lab.plan, asked, effort)
+    seconds = _seconds(lab.plan, round_, effort)
     round_trips = effort.round_trips if alone else _ROUND_TRIPS_TOGETHER
-    if asked.rtt_us > 0:
-        round_trips = max(_ROUND_TRIPS_MIN, min(round_trips, int(effort.round_trips_s * 1e6 / asked.rtt_us)))
+    if round_.rtt_us > 0:
+        round_trips = max(_ROUND_TRIPS_MIN, min(round_trips, int(effort.round_trips_s * 1e6 / round_.rtt_us)))
     config = contract.ProbeClient(connect=portal, seconds=seconds, round_trips=round_trips)
     clients: list[EngineProcess] = []
     try:
@@ -263,47 +262,47 @@ async def _measure_path(lab: Lab, asked: Round, portal: str, effort: Effort) -> 
             clients.append(await lab.start_engine(host, config))
         await asyncio.gather(*(client.ready() for client in clients))
         await (clients[0].start(clock.now_ns()) if alone else gang_start(clients))
-        patience = 2 * seconds + _PATIENCE_S + round_trips * asked.rtt_us / 1e6
+        patience = 2 * seconds + _PATIENCE_S + round_trips * round_.rtt_us / 1e6
         results = await asyncio.gather(*(client.result(patience) for client in clients))
     finally:
         await asyncio.gather(*(client.close() for client in clients))
-    # Alone the median, which a stall of this machine does not touch; of flows that share a link
-    # only means add up.
+    # For one host the median, which a stall of this machine does not affect. For flows that share a
+    # link the mean, because only means add up.
     kind = "bytes_per_s" if alone else "mean_bytes_per_s"
-    wanted = [f"send_{kind}", f"receive_{kind}", "rtt_us_p50", "rtt_us_p99"]
-    there, back, rtt_p50, rtt_p99 = ([_value(hosts, result, name) for result in results] for name in wanted)
+    names = [f"send_{kind}", f"receive_{kind}", "rtt_us_p50", "rtt_us_p99"]
+    sent, received, rtt_p50, rtt_p99 = ([_value(hosts, result, name) for result in results] for name in names)
     check = LinkCheck(
         hosts=hosts,
-        array=asked.array_link.node,
-        path=asked.array_link.path,
-        mtu=asked.array_link.mtu,
-        asked_bits_per_s=asked.to_array,
-        to_array_payload_bits_per_s=8 * sum(there),
-        from_array_payload_bits_per_s=8 * sum(back),
+        array=round_.array_link.node,
+        path=round_.array_link.path,
+        mtu=round_.array_link.mtu,
+        asked_bits_per_s=round_.to_array,
+        to_array_payload_bits_per_s=8 * sum(sent),
+        from_array_payload_bits_per_s=8 * sum(received),
         rtt_us_p50=max(rtt_p50),
         rtt_us_p99=max(rtt_p99),
-        tagged=asked.tagged,
-        tagged_back=asked.tagged_back,
-        over=asked.over,
-        limits=asked.limits,
-        limits_back=asked.limits_back,
-        replies=replies_share_max(asked.array_link.mtu) if asked.replies else 0.0,
+        tagged=round_.tagged,
+        tagged_back=round_.tagged_back,
+        over=round_.over,
+        limits=round_.limits,
+        limits_back=round_.limits_back,
+        replies=replies_share_max(round_.array_link.mtu) if round_.replies else 0.0,
     )
     if lab.plan.is_star:
         return check
     return replace(
         check,
-        asked_back_bits_per_s=asked.from_array,
-        asked_rtt_us=asked.rtt_us,
-        needed_bits_per_s=asked.needed_to_array,
-        needed_back_bits_per_s=asked.needed_from_array,
+        asked_back_bits_per_s=round_.from_array,
+        asked_rtt_us=round_.rtt_us,
+        needed_bits_per_s=round_.needed_to_array,
+        needed_back_bits_per_s=round_.needed_from_array,
     )
 
 
 def _value(hosts: Sequence[str], result: contract.Result, name: str) -> float:
     if name not in result.values:
         raise LostError(
-            f"the probe from {', '.join(hosts)} gave no {name}: too little arrived to take a rate from",
-            "this machine may be too busy, or hakaru and its engine are not of one version",
+            f"the probe from {', '.join(hosts)} reported no {name}: too little arrived to derive a rate from",
+            "this machine may be too busy, or hakaru and its engine are of different versions",
         )
     return result.values[name]

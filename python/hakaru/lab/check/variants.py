@@ -1,15 +1,14 @@
-"""The links of a lab as the points of a study change them: each state is checked once, when a point
-first takes it on.
+"""States of a lab's links, as the points of a study change them. Each state is checked once, when a
+point first uses it.
 
-    variants = Variants(lab.plan, lab.checks)              after the check of the lab as it was
-                                                           built
-    checks = await variants.take_on(lab, "p03")            the lab has adjusted to the plan of that
-                                                           point
+    variants = Variants(lab.plan, lab.checks)              after the check of the lab as built
+    checks = await variants.check(lab, "p03")              after the lab was adjusted to the plan of
+                                                           that point
     variants.describe()                                    `variants` of lab.json
 
-Only ways with a link that differs are measured anew, and briefly: 0.2 s each way at least, a
-quarter of a second for round trips, 40 round trips where delay is long. One that is not as asked is
-measured again as thoroughly as the first were.
+Only paths with a changed link are measured again, and briefly: at least 0.2 s per direction, a
+quarter of a second for round trips, and 40 round trips on links with a long delay. A path that
+deviates is measured again as thoroughly as in the first check.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ Json = dict[str, Any]
 
 @dataclass
 class Variant:
-    """A state of the links other than the first. `links`: what differs; `seconds`: what checking
-    took.
+    """A state of the links other than the first. `links`: fields that differ, by link; `seconds`:
+    duration of the check.
     """
 
     links: Json
@@ -40,7 +39,7 @@ class Variant:
     points: list[str] = field(default_factory=list)
 
     def describe(self) -> Json:
-        """For `variants` in lab.json."""
+        """Return the entry of `variants` in lab.json."""
         checks = [check.describe() for check in self.checks]
         return {"points": sorted(self.points), "links": self.links, "seconds": self.seconds, "checks": checks}
 
@@ -58,20 +57,21 @@ class Variants:
         self._earlier = list(earlier)
 
     def is_known(self, plan: LabPlan) -> bool:
-        """Whether the links of a plan have been checked as they are there."""
+        """Whether the links of a plan have been checked in the state that it asks for."""
         return all(round_.key in self._known for round_ in rounds_of(plan))
 
-    async def take_on(self, lab: Lab, point: str) -> list[LinkCheck]:
-        """Checks of the ways that are not as in the first plan, measured now unless they have been.
+    async def check(self, lab: Lab, point: str) -> list[LinkCheck]:
+        """Return the checks of paths that differ from the first plan, and measure those that are
+        new.
 
-        Raises EnvironmentError_ with the point where this machine carries too little, and as
-        engines do.
+        Raises EnvironmentError_ with the point if this machine carries too little, and as engines
+        do.
         """
         keys = [round_.key for round_ in rounds_of(lab.plan)]
-        other = tuple(key for key in keys if key not in self._first_keys)
-        if not other:
+        changed_keys = tuple(key for key in keys if key not in self._first_keys)
+        if not changed_keys:
             return []
-        if other not in self._variants:
+        if changed_keys not in self._variants:
             began = time.monotonic()
             try:
                 checks = await check_links(lab, self._known, BRIEF)
@@ -80,32 +80,32 @@ class Variants:
                 raise EnvironmentError_(f"the links of point {point}: {e.message}", hint) from e
             self._known |= dict(zip(keys, checks, strict=True))
             seconds = round(time.monotonic() - began, 3)
-            self._variants[other] = Variant(
-                _changed(self._first, lab.plan), [self._known[key] for key in other], seconds
+            self._variants[changed_keys] = Variant(
+                _changed(self._first, lab.plan), [self._known[key] for key in changed_keys], seconds
             )
-        variant = self._variants[other]
+        variant = self._variants[changed_keys]
         if point not in variant.points:
             variant.points.append(point)
         return variant.checks
 
     def describe(self) -> list[Json]:
-        """For lab.json, in the order in which they were taken on; those of the run's beginning
+        """Return all variants for lab.json in the order of their checks, those of the resumed run
         first.
         """
-        now = [variant.describe() for variant in self._variants.values()]
-        kept = []
-        for before in self._earlier:
-            again = next((one for one in now if one["links"] == before["links"]), None)
-            if again is None:
-                kept.append(before)
+        current = [variant.describe() for variant in self._variants.values()]
+        only_earlier = []
+        for earlier in self._earlier:
+            same = next((variant for variant in current if variant["links"] == earlier["links"]), None)
+            if same is None:
+                only_earlier.append(earlier)
             else:
-                again["points"] = sorted({*before["points"], *again["points"]})
-        return [*kept, *now]
+                same["points"] = sorted({*earlier["points"], *same["points"]})
+        return [*only_earlier, *current]
 
 
-def _changed(first: LabPlan, now: LabPlan) -> Json:
-    """Link → fields that differ, as they are now."""
-    before, after = _states(first), _states(now)
+def _changed(first: LabPlan, current: LabPlan) -> Json:
+    """Return link → fields that differ from the first plan, with their current values."""
+    before, after = _states(first), _states(current)
     differ = {name: {k: v for k, v in state.items() if before[name].get(k) != v} for name, state in after.items()}
     return {name: fields for name, fields in differ.items() if fields}
 

@@ -23,8 +23,8 @@ Link by link: any tree of switches.
         uplink:  {between: [core, edge], rate: 10 Gbit/s}
         vtl:     {between: [vtl, edge], rate: 1 Gbit/s, queue: 64 KiB}
 
-With VLANs, see `model_vlan`: `vlan: storage` at a link makes its port an access port, `vlans:
-[storage, servers]` a trunk.
+With VLANs (see `hakaru.lab.model.vlan`), `vlan: storage` on a link makes its switch port an access
+port, and `vlans: [storage, servers]` makes the link a trunk.
 
 Shape and units only; `plan_lab` decides whether such a lab can exist.
 """
@@ -50,38 +50,44 @@ class LabSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     hosts: int | tuple[str, ...] = Field(
-        default=1, description="How many hosts (named host-1, host-2, …), or their names."
+        default=1, description="Number of hosts (named host-1, host-2, …), or a list of their names."
     )
     array: str | None = Field(default="array", description="Star: name of the node that the array runs on.")
     switch: str = Field(default="switch", description="Star: name of the switch.")
     paths: int = Field(
-        default=1, description="Star: separate paths, each with a subnet and a link of every node of its own. 1 to 8."
+        default=1,
+        description="Star: number of separate paths, 1 to 8. Each path has its own subnet and one link per node.",
     )
-    mtu: int = Field(default=1500, description="Largest IP packet in bytes, 576 to 9216, alike everywhere.")
+    mtu: int = Field(default=1500, description="Largest IP packet on every link, in bytes, 576 to 9216.")
     host_link: StarLinkSpec = Field(default=StarLinkSpec(), description="Star: each host's link to the switch.")
     array_link: StarLinkSpec = Field(
         default=StarLinkSpec(), description="Star: the array's link to the switch, one per path."
     )
-    network: str = Field(default="10.77.0.0/16", description="IPv4 network whose addresses the lab uses.")
+    network: str = Field(default="10.77.0.0/16", description="IPv4 network that the lab takes its addresses from.")
     backend: Literal["fabric", "kernel"] | None = Field(
         default=None,
-        description="What switches and links are made of: hakaru's `fabric`, frame by frame, or the kernel's bridge "
-        "and queueing disciplines. Default: fabric with `links`, kernel for a star.",
+        description="Implementation of switches and links: `fabric` is hakaru's own and forwards frame by frame; "
+        "`kernel` uses Linux bridges and queueing disciplines. Default: `fabric` with `links`, `kernel` for a star.",
     )
-    arrays: tuple[str, ...] | None = Field(default=None, description="Link by link: nodes that arrays run on.")
-    switches: dict[str, SwitchSpec] | None = Field(default=None, description="Link by link: the switches.")
-    links: dict[str, LinkSpec] | None = Field(default=None, description="Link by link: the links.")
+    arrays: tuple[str, ...] | None = Field(
+        default=None, description="Link by link: names of the nodes that arrays run on."
+    )
+    switches: dict[str, SwitchSpec] | None = Field(default=None, description="Link by link: the switches, by name.")
+    links: dict[str, LinkSpec] | None = Field(default=None, description="Link by link: the links, by name.")
     vlans: dict[str, VlanSpec] | None = Field(
-        default=None, description="Link by link: VLANs, by name. Then every link says which it is in or carries."
+        default=None,
+        description="Link by link: VLANs, by name. If given, every link names the VLAN that it is in, or the VLANs "
+        "that it carries.",
     )
-    tcp: TcpSpec = Field(default=TcpSpec(), description="TCP of every node.")
+    tcp: TcpSpec = Field(default=TcpSpec(), description="TCP settings of every node.")
     spin: Duration = Field(
         default=0,
-        description="How long the fabric polls for the next frame before it sleeps, up to 1 s; more exact, for a core.",
+        description="Time that the fabric polls for the next frame before it sleeps, up to 1 s. Polling makes timing "
+        "more exact and costs a CPU core.",
     )
 
     @model_serializer(mode="wrap")
-    def _without_what_was_not_asked(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _omit_unset_fields(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Serialise the fields of the lab's form, and any other field that differs from its
         default.
         """

@@ -15,7 +15,7 @@ def _year(value: object) -> object:
 
 
 INITIAL_WINDOW_MAX = 10_000
-"""Segments: 14 MB, more than the longest way of a lab holds at 1 Gbit/s."""
+"""In segments: about 14 MB, which fills 1 Gbit/s over a round trip of about 115 ms."""
 
 Stack = Annotated[
     Literal["today", "2009"],
@@ -31,32 +31,33 @@ class TcpSpec(BaseModel):
 
     stack: Stack = Field(
         default="today",
-        description="`today`: as this kernel has it; `2009`: without what Linux learned after 2.6.32, as far as it can "
-        "be switched off. lab.json says what was set and what remains.",
+        description="`today`: TCP as this kernel implements it. `2009`: without the features that Linux gained after "
+        "2.6.32, as far as they can be switched off. lab.json lists the settings and the features that remain.",
     )
     congestion_control: Literal["cubic", "reno", "bbr"] | None = Field(
-        default=None, description="Refused where the kernel has it not. Default: cubic, else reno."
+        default=None,
+        description="Congestion control algorithm; refused if the kernel lacks it. Default: cubic, else reno.",
     )
     ecn: bool = Field(default=False, description="Ask for ECN (RFC 3168) on every connection.")
     sack: bool = Field(
         default=True,
-        description="Selective acknowledgements (RFC 2018). Without them Linux recovers as NewReno does, and has "
+        description="Selective acknowledgements (RFC 2018). Without them Linux recovers as NewReno does, and uses "
         "neither RACK nor tail-loss probes.",
     )
     buffer_max: Size | None = Field(
         default=None,
-        description="How large the buffers of a connection may grow, each way; at least 64 KiB. A long path needs rate "
-        "x RTT. Default: the stack's own (today what the kernel has, 4 MiB in 2009).",
+        description="Largest size of a connection's send and receive buffers, at least 64 KiB. A long path needs rate "
+        "x RTT. Default: that of the stack (the kernel's for `today`, 4 MiB for `2009`).",
     )
     slow_start_after_idle: bool | None = Field(
         default=None,
-        description="Whether the congestion window shrinks to the initial one when a connection was idle for a "
-        "retransmission timeout (RFC 5681, 4.1; `tcp_slow_start_after_idle`). Default: as the kernel has it (true).",
+        description="Whether the congestion window shrinks to the initial window after a connection was idle for a "
+        "retransmission timeout (RFC 5681, 4.1; `tcp_slow_start_after_idle`). Default: the kernel's setting (true).",
     )
     initial_window: int | None = Field(
         default=None,
         ge=1,
         le=INITIAL_WINDOW_MAX,
-        description="Initial congestion window of connections, segments, by route. Default: the stack's own (10 today, "
-        "RFC 6928; 2 to 4 in 2009, RFC 3390).",
+        description="Initial congestion window of connections in segments, set on routes. Default: that of the stack "
+        "(10 for `today`, RFC 6928; 2 to 4 for `2009`, RFC 3390).",
     )

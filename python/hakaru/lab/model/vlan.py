@@ -1,5 +1,5 @@
-"""VLANs of a lab and the switches that route between them. Shape; `plan_lab` decides whether they
-can exist.
+"""VLANs of a lab and the switches that route between them. Shape only; `plan_lab` decides whether
+they can exist.
 
 vlans:
   storage: {id: 10, subnet: 10.77.10.0/24}
@@ -14,13 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class VlanSpec(BaseModel):
-    """A VLAN (IEEE 802.1Q) with its IPv4 subnet. Its name is what links and routers call it."""
+    """A VLAN (IEEE 802.1Q) with its IPv4 subnet. Links and routers refer to it by its name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: int = Field(ge=2, le=4094, description="VLAN id, 2 to 4094: 1 is what untagged frames of a trunk are in.")
+    id: int = Field(ge=2, le=4094, description="VLAN ID, 2 to 4094. VLAN 1 is that of untagged frames on a trunk.")
     subnet: str | None = Field(
-        default=None, description="Its IPv4 subnet, for example 10.77.10.0/24. Default: a part of `network`."
+        default=None, description="IPv4 subnet of the VLAN, for example 10.77.10.0/24. Default: a part of `network`."
     )
 
 
@@ -34,17 +34,17 @@ class RouterSpec(BaseModel):
     interfaces: tuple[str, ...] | dict[str, str] = Field(
         min_length=1,
         max_length=256,
-        description="VLANs that it routes between: names, or names with its address in each. Default of an address: "
-        "the last of the subnet that is free.",
+        description="VLANs that the switch routes between: a list of names, or a mapping of names to the switch's "
+        "addresses. Default address: the last free one of the subnet.",
     )
     routes: dict[str, str] = Field(
         default={},
         max_length=4096,
         description="Static routes: destination network → address of the next router, in a VLAN that both are in. "
-        "Subnets of `interfaces` need none; the longest prefix counts.",
+        "Subnets of `interfaces` need no route. The longest matching prefix applies.",
     )
 
     @property
     def addresses(self) -> dict[str, str | None]:
-        """VLAN → its address there; None: whatever is free."""
+        """VLAN → the switch's address in it; None: a free one is chosen."""
         return dict(self.interfaces) if isinstance(self.interfaces, dict) else dict.fromkeys(self.interfaces)

@@ -1,11 +1,11 @@
-"""Planning a lab: a `LabSpec` becomes nodes, links, addresses and the actions that build them.
+"""Planning of a lab: a `LabSpec` becomes nodes, links, addresses and the actions that build them.
 Pure.
 
 plan_lab(spec) -> LabPlan                  raises ImpossibleLabError with the place in the `lab:`
                                            block
-plan.ways(source, destination)             every way between two nodes, hop by hop
-check_adjustable(standing, wanted)         raises ImpossibleLabError unless a standing lab can take
-                                           on a plan
+plan.ways(source, destination)             every path between two nodes, hop by hop
+check_adjustable(current, wanted)          raises ImpossibleLabError unless a built lab can change
+                                           to a plan
 fabric_config(plan, seed=…, …)             configuration of the fabric engine of a plan
 """
 

@@ -1,8 +1,8 @@
 """Actions that build a lab, each one small step. The planning modules list them; `hakaru.lab.build`
 applies them.
 
-**Structure** makes what a lab cannot change while it stands: namespaces, cables, bridges,
-addresses. **Settings** can be set again: a lab takes on another plan by the settings that differ.
+**Structure** cannot change once a lab is built: namespaces, cables, bridges, addresses.
+**Settings** can be set again: a lab changes to another plan by the settings that differ.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hakaru.lab.plan.parts import Line
 
 @dataclass(frozen=True)
 class CreateNamespace:
-    """A namespace, with `lo` up and these sysctls (relative to /proc/sys) set, each to the first
-    value allowed.
+    """Creates a namespace, sets `lo` up, and sets each of these sysctls (relative to /proc/sys) to
+    the first of its values that the kernel allows.
     """
 
     node: str
@@ -24,7 +24,7 @@ class CreateNamespace:
 
 @dataclass(frozen=True)
 class CreateBridge:
-    """An Ethernet switch without spanning tree or multicast snooping, up."""
+    """Creates an Ethernet switch without spanning tree or multicast snooping, and sets it up."""
 
     node: str
     interface: str
@@ -32,8 +32,8 @@ class CreateBridge:
 
 @dataclass(frozen=True)
 class CreateVeth:
-    """A cable from `interface` of `node` to `peer_interface` of `peer`; either end may be plugged
-    into a bridge.
+    """Creates a cable from `interface` of `node` to `peer_interface` of `peer`. Either end may be
+    plugged into a bridge.
     """
 
     node: str
@@ -46,7 +46,7 @@ class CreateVeth:
 
 @dataclass(frozen=True)
 class AddAddress:
-    """An IPv4 address on an interface, without the route that the kernel would make of it."""
+    """Adds an IPv4 address to an interface, without the route that the kernel would derive."""
 
     node: str
     interface: str
@@ -56,7 +56,7 @@ class AddAddress:
 
 @dataclass(frozen=True)
 class SetUp:
-    """An interface goes up."""
+    """Sets an interface up."""
 
     node: str
     interface: str
@@ -64,7 +64,7 @@ class SetUp:
 
 @dataclass(frozen=True)
 class SetMtu:
-    """The largest IP packet of an interface."""
+    """Sets the largest IP packet of an interface, in bytes."""
 
     node: str
     interface: str
@@ -73,10 +73,11 @@ class SetMtu:
 
 @dataclass(frozen=True)
 class SetRoute:
-    """A route out of an interface, and what connections over it begin with; None: as Linux does.
+    """Sets a route out of an interface, and the initial windows of connections over it, in
+    segments. None: Linux's defaults.
 
-    `network`: the interface's own subnet, or, by the router `via` there, another.
-    `congestion_control`: the first of these that the kernel has; empty: as Linux does.
+    `network`: the interface's own subnet, or another one that is reached through the router `via`.
+    `congestion_control`: the first of these that the kernel has is set; empty: Linux's default.
     """
 
     node: str
@@ -91,7 +92,7 @@ class SetRoute:
 
 @dataclass(frozen=True)
 class UnsetRoute:
-    """Takes away what `SetRoute` set."""
+    """Removes a route that `SetRoute` set."""
 
     node: str
     network: str
@@ -99,7 +100,7 @@ class UnsetRoute:
 
 @dataclass(frozen=True)
 class SetSysctl:
-    """A sysctl of a namespace (relative to /proc/sys). A kernel that has it not is left alone."""
+    """Sets a sysctl of a namespace (relative to /proc/sys), if the kernel has it."""
 
     node: str
     name: str
@@ -108,8 +109,8 @@ class SetSysctl:
 
 @dataclass(frozen=True)
 class Shape:
-    """A token bucket on what `interface` sends. `rate_bytes_per_s` counts frames as the kernel
-    does, see `shape`.
+    """Puts a token bucket on the frames that `interface` sends. `rate_bytes_per_s` counts frames as
+    the kernel does, see `shape`.
     """
 
     node: str
@@ -123,8 +124,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Impair:
-    """Delay, loss and the like on what `interface` sends (netem), before its token bucket, see
-    `Shape.after_netem`.
+    """Puts netem (delay, loss and other impairments) on the frames that `interface` sends, before
+    its token bucket; see `Shape.after_netem`.
     """
 
     node: str
@@ -135,7 +136,7 @@ class Impair:
 
 @dataclass(frozen=True)
 class Unqueue:
-    """Takes bucket and netem off an interface."""
+    """Removes token bucket and netem from an interface."""
 
     node: str
     interface: str

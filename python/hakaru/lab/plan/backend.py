@@ -15,19 +15,21 @@ from hakaru.lab.plan.refusal import ImpossibleLabError, Path_
 
 @dataclass(frozen=True)
 class LinkFeature:
-    """Something a link may be asked for. `kernel` says why the kernel backend has it not."""
+    """A feature of links. `is_used_by` is true for a link that needs it; `kernel` is the reason why
+    the kernel backend lacks it.
+    """
 
     field: str
-    asked: Callable[[LinkSpec], bool]
+    is_used_by: Callable[[LinkSpec], bool]
     kernel: str
 
 
 @dataclass(frozen=True)
 class SwitchFeature:
-    """Something a switch may be asked for."""
+    """A feature of switches, with the fields of `LinkFeature`."""
 
     field: str
-    asked: Callable[[SwitchSpec], bool]
+    is_used_by: Callable[[SwitchSpec], bool]
     kernel: str
 
 
@@ -36,21 +38,23 @@ LINK_FEATURES = (
     LinkFeature(
         "discipline",
         lambda link: link.discipline != "tail_drop",
-        "its token bucket has tail drop only, and would mark or drop super-frames whole",
+        "its token bucket has tail drop only, and would mark or drop entire super-frames",
     ),
     LinkFeature("jitter", lambda link: link.jitter is not None, "netem's jitter puts frames out of order"),
     LinkFeature(
         "loss",
         lambda link: link.loss is not None and link.loss.burst_frames is not None,
-        "netem loses super-frames whole, so that bursts have another length than asked",
+        "netem loses entire super-frames, so that bursts would have another length",
     ),
-    LinkFeature("reorder", lambda link: link.reorder is not None, "netem sends ahead instead of holding back"),
+    LinkFeature(
+        "reorder", lambda link: link.reorder is not None, "netem sends frames early instead of holding them back"
+    ),
 )
 SWITCH_FEATURES = (
     SwitchFeature(
         "forwarding",
         lambda switch: switch.forwarding == "cut_through",
-        "a bridge forwards a frame that has come wholly",
+        "a bridge forwards a frame after it has arrived completely",
     ),
     SwitchFeature("shared_buffer", lambda switch: switch.shared_buffer is not None, "each port's queue is its own"),
 )
@@ -62,24 +66,25 @@ def backend_of(spec: LabSpec) -> Backend:
 
 
 def check_backend(spec: LabSpec, backend: Backend) -> None:
-    """Refuse what the backend cannot do. Raises ImpossibleLabError."""
+    """Refuse a lab that the backend cannot build. Raises ImpossibleLabError."""
     check_time("spin", spec.spin, ("spin",), SPIN_MAX_NS)
     if backend == "fabric":
         return
     if spec.vlans is not None:
-        raise _refused("vlans", ("vlans",), "its bridges are one network each")
+        raise _refused("vlans", ("vlans",), "each of its bridges is a single network")
     if spec.spin:
-        raise _refused("spin", ("spin",), "it has nothing that looks for frames")
+        raise _refused("spin", ("spin",), "it does not poll for frames")
     for name, switch in (spec.switches or {}).items():
-        for of_switch in SWITCH_FEATURES:
-            if of_switch.asked(switch):
-                place = ("switches", name, of_switch.field)
-                raise _refused(f"switches.{name}.{of_switch.field}", place, of_switch.kernel)
+        for switch_feature in SWITCH_FEATURES:
+            if switch_feature.is_used_by(switch):
+                field = switch_feature.field
+                raise _refused(f"switches.{name}.{field}", ("switches", name, field), switch_feature.kernel)
     for name, link in (spec.links or {}).items():
-        for of_link in LINK_FEATURES:
-            if of_link.asked(link):
-                raise _refused(f"links.{name}.{of_link.field}", ("links", name, of_link.field), of_link.kernel)
+        for link_feature in LINK_FEATURES:
+            if link_feature.is_used_by(link):
+                field = link_feature.field
+                raise _refused(f"links.{name}.{field}", ("links", name, field), link_feature.kernel)
 
 
-def _refused(field: str, path: Path_, why: str) -> ImpossibleLabError:
-    return ImpossibleLabError(f"the kernel backend cannot do {field}: {why}", "use `backend: fabric`", path)
+def _refused(field: str, path: Path_, reason: str) -> ImpossibleLabError:
+    return ImpossibleLabError(f"the kernel backend cannot do {field}: {reason}", "use `backend: fabric`", path)

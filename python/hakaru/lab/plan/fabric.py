@@ -1,23 +1,24 @@
-"""A lab whose switches and links are the `fabric` engine's: all of them in one namespace, each node
-cabled to it.
+"""A lab whose switches and links the `fabric` engine emulates, in one namespace to which each node
+is cabled.
 
     kvm-1 eth0 ───── kvm-1 ┐ namespace `fabric`:            ┌ vtl ───── eth0 vtl
                            ├ hakaru-engine (core ══ edge) ──┤
     primary eth0 ─ primary ┘                                └
 
-A veth pair is the cable; its far end, named as the link, is an interface that the engine reads and
-writes. Trunks exist only inside the engine. Veth hands super-frames over as they are and cuts none;
-the engine counts each as the frames that it stands for.
+A cable is a veth pair. Its far end, named after the link, is an interface that the engine reads and
+writes. Trunks exist only inside the engine. Veth passes super-frames on without segmenting them;
+the engine counts each as the frames that it represents.
 
-**Node → switch.** The node sends through a token bucket (`shape`), so that it waits as for its
-interface. Inside the fabric the direction has the node's rate (`send_rate`, else the link's), so
-that frames stand exactly as far apart as such an interface sends them, and a queue that never
-drops: what the bucket let pass early waits there.
+**Node → switch.** The node sends through a token bucket (`shape`), so that it waits as for a real
+interface. Inside the fabric this direction has the node's rate (`send_rate`, else the link's), so
+that frames are spaced exactly as such an interface sends them. Its queue never drops: frames that
+the bucket let pass early wait there.
 
-**Switch → node.** Rate, queue and discipline of the link: what the study asked for.
+**Switch → node.** Rate, queue and discipline are the link's, as the study defines them.
 
 **A node on a trunk** has a cable for each of its VLANs into a switch of its own (`Switch.is_nic`),
-which has the trunk to the study's switch: there it waits as other nodes do in their ingress.
+which has the trunk to the study's switch. Its frames wait there, as those of other nodes do in
+their ingress.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from hakaru.lab.plan.shape import plan_fabric_shape, untagged_share
 from hakaru.lab.plan.topology import Topology
 
 FABRIC = "fabric"
-# Of a node's interface: the fabric never drops there, it only leaves in the cable what comes
-# beyond.
+# Queue of the direction from a node. The fabric never drops there: further frames stay in the
+# cable.
 NODE_TO_SWITCH_QUEUE_BYTES = 16 * 1024**2
-# While links are checked: what a window of a connection can fill at once.
+# Queue while links are checked: as much as the window of a connection can fill at once.
 CHECK_QUEUE_BYTES = 64 * 1024**2
 _NODE_QUEUE = contract.Queue(bytes=NODE_TO_SWITCH_QUEUE_BYTES, discipline=TAIL_DROP)
 
@@ -66,8 +67,8 @@ def plan_fabric(
 ) -> contract.FabricEngineConfig:
     """The configuration of the engine in the fabric's namespace.
 
-    `checking`: the same rates, delays and ways, but room for all and nothing lost, marked, paused
-    or shaken: so that a check of the links measures them and not what TCP makes of them.
+    `checking`: keep rates, delays and topology, but give queues room for everything, and lose,
+    mark, pause and jitter no frame. A check then measures the links, not TCP's reaction to them.
     """
     switches = [
         contract.SwitchConfig(
@@ -95,23 +96,26 @@ def _router(switch: Switch, topology: Topology) -> contract.RouterConfig | None:
         return None
     mtu = topology.links[0].mtu
     interfaces = [
-        contract.RouterInterface(vlan=of.vlan, address=of.address, prefix_length=of.prefix_length, mtu_bytes=mtu)
-        for of in switch.interfaces
+        contract.RouterInterface(
+            vlan=interface.vlan, address=interface.address, prefix_length=interface.prefix_length, mtu_bytes=mtu
+        )
+        for interface in switch.interfaces
     ]
     routes = [(*route.network.split("/"), route.via) for route in switch.routes]
     return contract.RouterConfig(
         interfaces=interfaces,
-        routes=[contract.RouteConfig(destination=to, prefix_length=int(bits), via=via) for to, bits, via in routes],
+        routes=[
+            contract.RouteConfig(destination=network, prefix_length=int(bits), via=via) for network, bits, via in routes
+        ],
     )
 
 
 def _node_link(link: Link, checking: bool) -> contract.LinkConfig:
-    # Inside a node nothing takes time, and its end of the trunk stops it before anything is lost
-    # there.
+    # Inside a node frames take no time, and its end of the trunk pauses it before a frame is lost.
     to_switch = _direction(
         None if link.inside else link.sends_bits_per_s, link.line, _NODE_QUEUE, link.pause or link.inside, checking
     )
-    # A node sends no pause frames: it takes what comes.
+    # A node sends no pause frames, because it accepts every frame.
     to_node = _direction(link.rate_bits_per_s, link.line, _queue(link), False, checking)
     node, switch = contract.InterfaceEnd(name=link.port), _access(link.switch, link.vlan)
     if link.node_first:
@@ -122,8 +126,8 @@ def _node_link(link: Link, checking: bool) -> contract.LinkConfig:
 
 
 def _trunk(trunk: Trunk, nics: set[str], checking: bool) -> contract.LinkConfig:
-    def way(source: str, target: str) -> contract.Direction:
-        # A node's end drops nothing; nor does it stop a switch, because it takes what comes.
+    def direction(source: str, target: str) -> contract.Direction:
+        # A node's end drops nothing. It does not pause a switch, because it accepts every frame.
         queue, pause = (_NODE_QUEUE if source in nics else _queue(trunk)), trunk.pause and target not in nics
         return _direction(trunk.rate_bits_per_s, trunk.line, queue, pause, checking)
 
@@ -132,8 +136,8 @@ def _trunk(trunk: Trunk, nics: set[str], checking: bool) -> contract.LinkConfig:
         a=_port(trunk, trunk.a),
         b=_port(trunk, trunk.b),
         mtu_bytes=trunk.mtu,
-        a_to_b=way(trunk.a, trunk.b),
-        b_to_a=way(trunk.b, trunk.a),
+        a_to_b=direction(trunk.a, trunk.b),
+        b_to_a=direction(trunk.b, trunk.a),
     )
 
 

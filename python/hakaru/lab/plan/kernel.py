@@ -5,8 +5,8 @@ buckets, netem.
                                ├ br0 (a switch) ──┤                     ├ br0 (another)
     host-2 eth0 ───── host-2.0 ┘
 
-Both ends of a link with a rate send through a token bucket, see `shape`. Delay and loss, where
-asked, are netem's, which a frame meets before the bucket.
+Both ends of a link with a rate send through a token bucket, see `shape`. Delay and loss are
+emulated by netem, which a frame passes before the bucket.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def kernel_structure(topology: Topology) -> Iterator[Structure]:
 
 
 def kernel_settings(topology: Topology, *, star: bool) -> Iterator[Setting]:
-    """Delay and rate of every interface. A star's nodes queue 1000 frames, others what Linux queues
-    in 1000 packets.
+    """Delay and rate of every interface. Nodes of a star queue 1000 frames, other nodes 1000
+    packets as Linux counts them.
     """
     for link in topology.links:
         ends = [(link.node, link.interface, link.sends_bits_per_s), (link.switch, link.port, link.rate_bits_per_s)]
@@ -64,8 +64,7 @@ def kernel_settings(topology: Topology, *, star: bool) -> Iterator[Setting]:
 def _impair(node: str, interface: str, line: Line, link: Link | Trunk) -> Iterator[Impair]:
     if line == Line():
         return
-    # Whatever is on its way at the rate of the link (unlimited: as a fast one), full and small
-    # frames alike.
+    # Room for all frames in flight, even small ones, at the link's rate (unlimited: 10 Gbit/s).
     rate = link.rate_bits_per_s or 10_000_000_000
-    on_the_way = rate / 8 * line.delay_us / 1e6 / (64 + ETHERNET_HEADER_BYTES)
-    yield Impair(node, interface, line, 1000 + int(on_the_way))
+    frames_in_flight = rate / 8 * line.delay_us / 1e6 / (64 + ETHERNET_HEADER_BYTES)
+    yield Impair(node, interface, line, 1000 + int(frames_in_flight))

@@ -1,14 +1,15 @@
-"""Planning a lab: what a study asks for becomes nodes, links, addresses and the actions that build
-them. Pure.
+"""Planning of a lab: the `lab:` block of a study becomes nodes, links, addresses and the actions
+that build them. Pure.
 
-    plan_lab(spec) -> LabPlan                            refuses what cannot be, with the place in
-                                                         the `lab:` block
+    plan_lab(spec) -> LabPlan                            refuses a lab that cannot be built, with
+                                                         the place in the `lab:` block
     fabric_config(plan, seed=…, sample_interval_ms=…)    for the engine in `plan.fabric_node`
     checking_plan(plan)                                  the same lab while its links are checked
-    check_adjustable(standing, wanted)                   can a lab that stands take on another plan?
+    check_adjustable(current, wanted)                    refuses a plan that a built lab cannot
+                                                         change to
 
-How the two forms become a topology: `star`, `linked`. What it is made of: `kernel`, `fabric`. How
-rates are kept: `shape`. Settings of TCP: `tcp`.
+`star` and `linked` turn the two forms into a topology; `kernel` and `fabric` plan its parts on each
+backend; `shape` plans token buckets, and `tcp` the settings of TCP.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _SWITCHES, _VLANS, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(tuple[Vla
 
 @dataclass(frozen=True)
 class LabPlan:
-    """A lab that can be built: what it will be, and how, in order."""
+    """A lab that can be built: its parts, and the actions that build it, in order."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
@@ -56,7 +57,7 @@ class LabPlan:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """All that builds it, in order."""
+        """All actions that build the lab, in order."""
         return (*self.structure, *self.settings)
 
     @property
@@ -76,7 +77,7 @@ class LabPlan:
 
     @property
     def fabric_node(self) -> str | None:
-        """The namespace that the fabric engine runs in; None: the kernel switches."""
+        """The namespace that the fabric engine runs in; None with the kernel backend."""
         return fabric.FABRIC if self.backend == "fabric" else None
 
     @property
@@ -88,7 +89,7 @@ class LabPlan:
         return (*self.host_names, *between, *self.array_names)
 
     def links_at(self, node: str) -> tuple[Link, ...]:
-        """Links of nodes with an end at a node or switch: of a host or an array, one per path."""
+        """Links of nodes with an end at a node or switch. A host or an array has one per path."""
         return tuple(link for link in self.links if node in (link.node, link.switch))
 
     def addresses(self, node: str) -> tuple[str, ...]:
@@ -100,8 +101,8 @@ class LabPlan:
         return tuple(f"{address}:{port}" for address in self.addresses(array or self.array_name))
 
     def ways(self, source: str, destination: str) -> tuple[Way, ...]:
-        """Every way between two nodes: one per path that both are on; with VLANs as `routing`
-        says.
+        """Every path between two nodes: one per subnet that both are in or, with VLANs, those that
+        `routing` finds.
         """
         if self.vlans:
             return routed_ways(self.topology, source, destination)
@@ -112,14 +113,14 @@ class LabPlan:
         """Nodes, links, trunks, switches and VLANs."""
         return Topology(self.nodes, self.links, self.trunks, self.switches, self.vlans)
 
-    def reached(self, host: str) -> frozenset[str]:
-        """Addresses of arrays that a way leads to from a host."""
+    def reachable_addresses(self, host: str) -> frozenset[str]:
+        """Addresses of arrays that a host can reach."""
         ends = (way.destination for array in self.array_names for way in self.ways(host, array))
         return frozenset(end.address for end in ends)
 
     def describe(self) -> dict[str, Any]:
-        """Nodes and links as plain data, for lab.json; a star of the kernel's is no more than
-        these.
+        """Return the lab as plain data, for lab.json. A star on the kernel backend consists of
+        nodes and links alone.
         """
         described: dict[str, Any] = {
             "nodes": [asdict(node) for node in self.nodes],
@@ -139,10 +140,10 @@ class LabPlan:
 
     @classmethod
     def from_description(cls, lab: Mapping[str, Any]) -> LabPlan:
-        """The plan of a lab that was built, from its lab.json: to draw or list, not to build (it
-        has no actions).
+        """Restore the plan of a lab from its lab.json, to draw or list it. Without actions, it
+        cannot be built.
 
-        Raises KeyError or ValueError where it is no lab's.
+        Raises KeyError or ValueError if `lab` does not describe a lab.
         """
         return cls(
             tuple(Node(node["name"], node["kind"]) for node in lab["nodes"]),
@@ -158,8 +159,8 @@ class LabPlan:
 
 
 def plan_lab(spec: LabSpec) -> LabPlan:
-    """The plan of a lab. Raises ImpossibleLabError (a UsageError) for one that cannot be, with what
-    to change.
+    """Plan a lab. Raises ImpossibleLabError (a UsageError), which says what to change, if it cannot
+    be built.
     """
     backend = backend_of(spec)
     is_star = spec.links is None
@@ -170,7 +171,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     topology = star(spec, backend) if is_star else linked(spec, backend)
     if backend == "fabric" and fabric.FABRIC in {node.name for node in topology.nodes}:
         raise ImpossibleLabError(
-            f"the name {fabric.FABRIC!r} is that of the node that switches run in", "name it differently"
+            f"the name {fabric.FABRIC!r} is reserved for the node that switches run in", "choose another name"
         )
     tcp = plan_tcp(spec.tcp, spec.mtu, star=is_star)
     structure: tuple[Structure, ...]
@@ -204,10 +205,10 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     )
 
 
-def _described(one: Link | Trunk, several: TypeAdapter[Any]) -> dict[str, Any]:
-    """Plain data, without fields that have their defaults."""
-    (described,) = several.dump_python((one,), mode="json")
-    return {field.name: described[field.name] for field in fields(one) if getattr(one, field.name) != field.default}
+def _described(link: Link | Trunk, adapter: TypeAdapter[Any]) -> dict[str, Any]:
+    """A link as plain data, without fields that have their defaults."""
+    (described,) = adapter.dump_python((link,), mode="json")
+    return {field.name: described[field.name] for field in fields(link) if getattr(link, field.name) != field.default}
 
 
 def fabric_config(
@@ -225,8 +226,8 @@ def fabric_config(
 
 
 def checking_plan(plan: LabPlan) -> LabPlan:
-    """The same lab while its links are checked, see `check`: TCP as the kernel has it with large
-    buffers, no loss.
+    """The same lab while its links are checked (see `hakaru.lab.check`): with the kernel's own TCP,
+    large buffers and no loss.
     """
     settings: list[Setting] = []
     for setting in plan.settings:
@@ -249,18 +250,16 @@ def checking_plan(plan: LabPlan) -> LabPlan:
     return replace(plan, settings=tuple(settings))
 
 
-def check_adjustable(standing: LabPlan, wanted: LabPlan) -> None:
-    """A lab that stands keeps its nodes, cables and addresses. Raises ImpossibleLabError if
-    `wanted` has others.
+def check_adjustable(current: LabPlan, wanted: LabPlan) -> None:
+    """Check that a lab of the plan `current` can change to `wanted`. Raises ImpossibleLabError for
+    other nodes, cables or addresses.
     """
-    if standing.backend != wanted.backend:
-        message = (
-            f"it is built on the {standing.backend} backend, and cannot change to {wanted.backend} while it stands"
-        )
-    elif standing.nodes != wanted.nodes:
-        message = "its nodes cannot change while it stands"
-    elif standing.structure != wanted.structure:
-        message = "its links and addresses cannot change while it stands"
+    if current.backend != wanted.backend:
+        message = f"it is built on the {current.backend} backend, which cannot change to {wanted.backend} during a run"
+    elif current.nodes != wanted.nodes:
+        message = "its nodes cannot change during a run"
+    elif current.structure != wanted.structure:
+        message = "its links and addresses cannot change during a run"
     else:
         return
-    raise ImpossibleLabError(message, "make it two studies; rates, queues, MTU, TCP and the like can change")
+    raise ImpossibleLabError(message, "make two studies; only rates, queues, MTU, TCP and similar settings can change")

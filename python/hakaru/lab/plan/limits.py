@@ -1,4 +1,4 @@
-"""Limits of what a lab may ask for, and the refusals beyond them."""
+"""Limits of a lab, and the checks that refuse what exceeds them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PATHS_MAX = 8
 # A Linux bridge has 1024 ports, the first of which is not used (BR_MAX_PORTS).
 SWITCH_PORTS_MAX = 1023
 MTU_MIN, MTU_MAX = 576, 9216
-# The slowest Ethernet (a node's send queue takes 1.2 s there); more than any veth carries.
+# From the slowest Ethernet, which takes 1.2 s to drain a node's send queue, to more than any veth
+# carries.
 RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S = 10_000_000, 25_000_000_000
-# The fabric keeps any rate exactly; the node in front of it is held by the same bucket, which
-# counts to 34 Gbit/s.
+# The fabric keeps any rate exactly. The node in front of it is limited by the kernel's token
+# bucket, which counts to 34 Gbit/s.
 FABRIC_RATE_MIN_BITS_PER_S, FABRIC_RATE_MAX_BITS_PER_S = 100_000, RATE_MAX_BITS_PER_S
 FABRIC_LINKS_MAX, FABRIC_SWITCHES_MAX = 256, 64
 QUEUE_MAX_BYTES = 256 * 1024**2
 TIME_MAX_NS = 10 * 10**9
 SPIN_MAX_NS = 10**9
 BUFFER_MIN_BYTES, BUFFER_MAX_BYTES = 64 * 1024, 1024**3
-# Ethernet header, an 802.1Q tag and check sequence: what a frame takes in a queue besides its
-# packet.
+# Ethernet header, 802.1Q tag and check sequence: bytes of a frame in a queue beyond its packet.
 FRAME_OVERHEAD_BYTES = 22
 # An interface's name has 15 characters; a star's switch names its ports NODE.PATH.
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
@@ -33,21 +33,21 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
 Backend = Literal["fabric", "kernel"]
 
 
-def check_name(name: str, what: str, path: Path_ = ()) -> None:
-    """Refuse what cannot name a namespace and an interface."""
+def check_name(name: str, kind: str, path: Path_ = ()) -> None:
+    """Refuse a name that a namespace or an interface cannot have."""
     if _NAME.fullmatch(name) is None:
         raise ImpossibleLabError(
-            f"{name!r} is no name for {what}",
+            f"{name!r} is not a valid name for {kind}",
             "use 1 to 13 lower-case letters, digits and hyphens, starting with a letter",
             path,
         )
 
 
 def check_unique(names: Sequence[str], hint: str) -> None:
-    """Refuse a name that stands there twice."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ImpossibleLabError(f"the name {twice[0]!r} is given twice", hint)
+    """Refuse a name that is given twice."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ImpossibleLabError(f"the name {repeated[0]!r} is given twice", hint)
 
 
 def host_names(hosts: int | tuple[str, ...]) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ def host_names(hosts: int | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def check_mtu(mtu: int) -> None:
-    """Refuse a packet length that Ethernet lacks."""
+    """Refuse an MTU outside 576 to 9216 bytes."""
     if not MTU_MIN <= mtu <= MTU_MAX:
         raise ImpossibleLabError(
             f"an MTU of {mtu} bytes; it can be {MTU_MIN} to {MTU_MAX}", "use 1500, or 9000 for jumbo frames", ("mtu",)
@@ -70,7 +70,7 @@ def check_mtu(mtu: int) -> None:
 
 
 def check_rate(place: str, rate: int | None, backend: Backend, path: Path_) -> None:
-    """Refuse a rate of 0 or beyond reach."""
+    """Refuse a rate outside the limits of the backend. None is unlimited."""
     low, high = RATE_MIN_BITS_PER_S, RATE_MAX_BITS_PER_S
     if backend == "fabric":
         low, high = FABRIC_RATE_MIN_BITS_PER_S, FABRIC_RATE_MAX_BITS_PER_S
@@ -83,21 +83,23 @@ def check_rate(place: str, rate: int | None, backend: Backend, path: Path_) -> N
 
 
 def check_queue(place: str, queue: int, mtu: int, backend: Backend, path: Path_) -> None:
-    """Refuse a queue that holds no frame (the kernel's bucket: two), or no end of them."""
+    """Refuse a queue that holds less than one frame (two with the kernel backend) or more than 256
+    MiB.
+    """
     if backend == "kernel":
-        least, what = 2 * (mtu + 14), "two full frames"
+        least, frames = 2 * (mtu + 14), "two full frames"
     else:
-        least, what = mtu + FRAME_OVERHEAD_BYTES, f"one frame of an MTU of {mtu}"
+        least, frames = mtu + FRAME_OVERHEAD_BYTES, f"one frame with an MTU of {mtu}"
     if not least <= queue <= QUEUE_MAX_BYTES:
         raise ImpossibleLabError(
-            f"{place} is {format_size(queue)}; it can be {least} B ({what}) to {format_size(QUEUE_MAX_BYTES)}",
-            "2 MiB is what a busy port of a storage switch gets",
+            f"{place} is {format_size(queue)}; it can be {least} B ({frames}) to {format_size(QUEUE_MAX_BYTES)}",
+            "2 MiB is the share of a busy port of a storage switch",
             path,
         )
 
 
 def check_time(place: str, time_ns: int, path: Path_, most_ns: int = TIME_MAX_NS) -> None:
-    """Refuse a time beyond what is emulated."""
+    """Refuse a time that is negative or more than `most_ns`."""
     if not 0 <= time_ns <= most_ns:
         raise ImpossibleLabError(
             f"{place} is {time_ns / 1e9:g} s; it can be 0 to {most_ns / 1e9:g} s", "use a shorter one", path

@@ -1,8 +1,8 @@
 """A lab link by link: any tree of switches, any node with links to any of them.
 
 Switches that trunks join are one network. A node's first link into a network has an address in that
-network's first subnet, its second in the second, and so on: so two ways into one network stay two
-paths. With `vlans` every VLAN is a network, see `linked_vlans`.
+network's first subnet, its second in the second, and so on, so that two links into one network stay
+two paths. With `vlans` every VLAN is a network, see `linked_vlans`.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
         *(Node(name, "array") for name in arrays),
     )
     trunks = {name: _trunk(spec, name, link) for name, link in links.items() if is_trunk(link, switches)}
-    made = tuple(_switch(name, switch) for name, switch in switches.items())
+    planned_switches = tuple(_switch(name, switch) for name, switch in switches.items())
     if spec.vlans is None:
         check_without_vlans(switches, links)
-        of_nodes = _links(spec, links, [*arrays, *hosts], networks, kinds)
-        check_reachable(of_nodes, kinds)
-        return Topology(nodes, of_nodes, tuple(trunks.values()), made)
-    vlans = plan_vlans(spec, [*arrays, *hosts], _node_ends(spec, links, networks, kinds), trunks, made)
+        node_links = _links(spec, links, [*arrays, *hosts], networks, kinds)
+        check_reachable(node_links, kinds)
+        return Topology(nodes, node_links, tuple(trunks.values()), planned_switches)
+    vlans = plan_vlans(spec, [*arrays, *hosts], _node_ends(spec, links, networks, kinds), trunks, planned_switches)
     topology = Topology(nodes, vlans.links, vlans.trunks, vlans.switches, vlans.vlans)
     check_routed(topology, hosts, arrays)
     return topology
@@ -76,7 +76,7 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
 def _node_ends(
     spec: LabSpec, links: Mapping[str, LinkSpec], networks: Mapping[str, int], kinds: Mapping[str, str]
 ) -> list[NodeEnd]:
-    """Links of nodes in the order of the study, before they are in VLANs: without addresses."""
+    """Links of nodes in the order of the study, not yet in VLANs and without addresses."""
     ends = []
     count: dict[str, int] = {}
     for name, link in links.items():
@@ -109,16 +109,16 @@ def _links(
             into.append(networks[switch])
     paths = {subnet: path for path, subnet in enumerate(sorted(set(subnet_of.values())))}
     subnets = plan_subnets(spec.network, max(1, len(paths)), len(nodes))
-    made = []
+    planned = []
     for name, subnet in subnet_of.items():
         node, switch = _node_and_switch(links[name], kinds)
         path = paths[subnet]
         place = nodes.index(node) + 1
         address = str(subnets[path][place])
-        made.append(
+        planned.append(
             _link(spec, name, links[name], node, switch, interface_of[name], path, address, subnets[path].prefixlen)
         )
-    return tuple(made)
+    return tuple(planned)
 
 
 def _node_and_switch(link: LinkSpec, kinds: Mapping[str, str]) -> tuple[str, str]:
@@ -129,7 +129,7 @@ def _node_and_switch(link: LinkSpec, kinds: Mapping[str, str]) -> tuple[str, str
 def _link(
     spec: LabSpec,
     name: str,
-    asked: LinkSpec,
+    link_spec: LinkSpec,
     node: str,
     switch: str,
     interface: str,
@@ -146,26 +146,35 @@ def _link(
         path=path,
         address=address,
         prefix_length=prefix_length,
-        rate_bits_per_s=asked.rate,
-        queue_bytes=asked.queue,
+        rate_bits_per_s=link_spec.rate,
+        queue_bytes=link_spec.queue,
         mtu=spec.mtu,
-        send_rate_bits_per_s=asked.send_rate,
-        discipline=plan_discipline(asked.discipline),
-        pause=asked.pause,
-        line=plan_line(asked),
-        node_first=asked.between[0] == node,
-        sustained_bits_per_s=asked.sustained,
+        send_rate_bits_per_s=link_spec.send_rate,
+        discipline=plan_discipline(link_spec.discipline),
+        pause=link_spec.pause,
+        line=plan_line(link_spec),
+        node_first=link_spec.between[0] == node,
+        sustained_bits_per_s=link_spec.sustained,
     )
 
 
-def _trunk(spec: LabSpec, name: str, asked: LinkSpec) -> Trunk:
-    a, b = asked.between
-    discipline = plan_discipline(asked.discipline)
+def _trunk(spec: LabSpec, name: str, link_spec: LinkSpec) -> Trunk:
+    a, b = link_spec.between
+    discipline = plan_discipline(link_spec.discipline)
     return Trunk(
-        name, a, b, asked.rate, asked.queue, spec.mtu, discipline, asked.pause, plan_line(asked), asked.sustained
+        name,
+        a,
+        b,
+        link_spec.rate,
+        link_spec.queue,
+        spec.mtu,
+        discipline,
+        link_spec.pause,
+        plan_line(link_spec),
+        link_spec.sustained,
     )
 
 
-def _switch(name: str, asked: SwitchSpec) -> Switch:
-    shared = asked.shared_buffer
-    return Switch(name, asked.forwarding, shared.bytes if shared else None, shared.alpha if shared else 1.0)
+def _switch(name: str, switch_spec: SwitchSpec) -> Switch:
+    shared = switch_spec.shared_buffer
+    return Switch(name, switch_spec.forwarding, shared.bytes if shared else None, shared.alpha if shared else 1.0)

@@ -43,38 +43,40 @@ def check_switch(name: str, switch: SwitchSpec, mtu: int) -> None:
     shared, least = switch.shared_buffer, mtu + FRAME_OVERHEAD_BYTES
     if shared is not None and shared.bytes < least:
         raise ImpossibleLabError(
-            f"switches.{name}.shared_buffer.bytes is {format_size(shared.bytes)}, not one frame of an MTU of {mtu}",
-            f"it can be {least} B and more",
+            f"switches.{name}.shared_buffer.bytes is {format_size(shared.bytes)}, less than a frame of MTU {mtu}",
+            f"use at least {least} B",
             ("switches", name, "shared_buffer", "bytes"),
         )
 
 
 def check_ends(name: str, link: LinkSpec, kinds: Mapping[str, str], pairs: dict[frozenset[str], str]) -> None:
-    """Both ends are there, they are two, one is a switch, and no other link joins them."""
+    """Check that both ends exist and differ, that one is a switch, and that no other link joins
+    them.
+    """
     a, b = link.between
     path = ("links", name, "between")
     for i, end in enumerate(link.between):
         if end not in kinds:
             raise ImpossibleLabError(
-                f"link {name!r} leads to {end!r}, which is none of hosts, arrays and switches",
-                f"known are {', '.join(kinds)}",
+                f"link {name!r} leads to {end!r}, which is not a host, array or switch of the lab",
+                f"the lab has {', '.join(kinds)}",
                 (*path, i),
             )
     if a == b:
-        raise ImpossibleLabError(f"link {name!r} leads from {a!r} to itself", "name two ends", path)
+        raise ImpossibleLabError(f"link {name!r} leads from {a!r} to itself", "name two different ends", path)
     if kinds[a] != "switch" and kinds[b] != "switch":
         raise ImpossibleLabError(f"link {name!r} has no switch at either end", "put a switch between them", path)
     other = pairs.setdefault(frozenset(link.between), name)
     if other != name:
         raise ImpossibleLabError(
             f"links {other!r} and {name!r} both join {a!r} and {b!r}",
-            "two links that run side by side would be a loop; make one of the sum of their rates",
+            "two parallel links would form a loop; use one link with the sum of their rates",
             ("links", name),
         )
     if link.send_rate is not None and kinds[a] == kinds[b]:
         raise ImpossibleLabError(
             f"links.{name}.send_rate: {a!r} and {b!r} are switches, which send at the link's rate",
-            "give it to the link of a host or an array",
+            "set it on the link of a host or an array",
             ("links", name, "send_rate"),
         )
 
@@ -90,10 +92,10 @@ def check_link(name: str, link: LinkSpec, mtu: int, backend: Backend) -> None:
             ("links", name, "send_rate"),
         )
     if link.sustained is not None and (link.rate is None or link.sustained > link.rate):
-        known = "none" if link.rate is None else format_rate(link.rate)
+        limit = "but the link has no rate" if link.rate is None else f"more than the link's {format_rate(link.rate)}"
         raise ImpossibleLabError(
-            f"{place}.sustained is {format_rate(link.sustained)}, the link's rate {known}",
-            "it is what the load needs of the rate",
+            f"{place}.sustained is {format_rate(link.sustained)}, {limit}",
+            "it is the part of the link's rate that the load needs",
             ("links", name, "sustained"),
         )
     check_queue(f"{place}.queue", link.queue, mtu, backend, ("links", name, "queue"))
@@ -108,7 +110,7 @@ def check_link(name: str, link: LinkSpec, mtu: int, backend: Backend) -> None:
     if loss is not None and loss.burst_frames is not None and loss.percent >= loss.bad_percent:
         raise ImpossibleLabError(
             f"{place}.loss.percent is {loss.percent:g}, not below bad_percent, {loss.bad_percent:g}",
-            "the good state loses nothing, so all is less than in the bad state",
+            "the good state loses nothing, so the loss in the long run is less than in the bad state",
             ("links", name, "loss"),
         )
     if isinstance(link.discipline, DisciplineSpec):
@@ -121,14 +123,14 @@ def _check_discipline(place: str, name: str, discipline: DisciplineSpec, queue: 
     if red is not None and red.min >= red.max:
         raise ImpossibleLabError(
             f"{place}.discipline.red: min is {format_size(red.min)}, max {format_size(red.max)}",
-            "min is the smaller",
+            "min must be less than max",
             path,
         )
     begins = red.min if red is not None else mark
     if begins is not None and begins >= queue:
         raise ImpossibleLabError(
-            f"{place}.discipline begins at {format_size(begins)}, and the queue is full at {format_size(queue)}",
-            "let it begin before: a third of the queue is usual",
+            f"{place}.discipline begins at {format_size(begins)}, but the queue is full at {format_size(queue)}",
+            "let it begin earlier: a third of the queue is usual",
             path,
         )
 
@@ -145,29 +147,29 @@ def check_sizes(switches: Mapping[str, object], links: Mapping[str, LinkSpec], b
         ports = sum(switch in link.between for link in links.values())
         if ports > SWITCH_PORTS_MAX:
             raise ImpossibleLabError(
-                f"switch {switch!r} has {ports} links; it has {SWITCH_PORTS_MAX} ports", "add a switch", ("links",)
+                f"switch {switch!r} has {ports} links, but only {SWITCH_PORTS_MAX} ports", "add a switch", ("links",)
             )
 
 
 def networks_of(switches: Mapping[str, object], links: Mapping[str, LinkSpec]) -> dict[str, int]:
-    """Switches → number of the network that they are in. Refuses a loop of trunks."""
+    """Return switch → number of the network that it is in. Refuses a loop of trunks."""
     networks = {switch: number for number, switch in enumerate(switches)}
     for name, link in links.items():
         if not is_trunk(link, switches):
             continue
-        kept, gone = sorted(networks[end] for end in link.between)
-        if kept == gone:
+        lower, higher = sorted(networks[end] for end in link.between)
+        if lower == higher:
             raise ImpossibleLabError(
                 f"link {name!r} closes a loop, in which frames would circulate forever",
                 "join switches as a tree",
                 ("links", name),
             )
-        networks = {switch: kept if number == gone else number for switch, number in networks.items()}
+        networks = {switch: lower if number == higher else number for switch, number in networks.items()}
     return networks
 
 
 def check_without_vlans(switches: Mapping[str, SwitchSpec], links: Mapping[str, LinkSpec]) -> None:
-    """A lab that names no VLANs has none at its ports, and nothing to route between."""
+    """Refuse VLANs at links, and routers, in a lab without VLANs."""
     hint = "name the lab's VLANs: `vlans: {storage: {id: 10}}`"
     for name, link in links.items():
         for field in ("vlan", "vlans", "address"):
@@ -189,7 +191,7 @@ def check_connected(kinds: Mapping[str, str], links: Mapping[str, LinkSpec]) -> 
 
 
 def check_reachable(links: Sequence[Link], kinds: Mapping[str, str]) -> None:
-    """Every host reaches every array, and every link has a node at its far end that uses it."""
+    """Check that every host reaches every array, and that a node at the far end uses each link."""
     paths = {node: {link.path for link in links if link.node == node} for node in kinds}
     for host in (node for node, kind in kinds.items() if kind == "host"):
         for array in (node for node, kind in kinds.items() if kind == "array"):
@@ -200,21 +202,21 @@ def check_reachable(links: Sequence[Link], kinds: Mapping[str, str]) -> None:
     for link in links:
         if len({kinds[other.node] for other in links if other.path == link.path}) < 2:
             raise ImpossibleLabError(
-                f"link {link.name!r} is unused: it is the second of {link.node!r} into one network, and there is no "
-                f"{'array' if kinds[link.node] == 'host' else 'host'} with two",
+                f"link {link.name!r} is unused: it is the second link of {link.node!r} into one network, and no "
+                f"{'array' if kinds[link.node] == 'host' else 'host'} has two",
                 "leave it out, or give the others a second link",
                 ("links", link.name),
             )
 
 
 def check_routed(topology: Topology, hosts: Sequence[str], arrays: Sequence[str]) -> None:
-    """Every host reaches every array, within a VLAN or by a router."""
+    """Check that every host reaches every array, within a VLAN or through a router."""
     for host in hosts:
         for array in arrays:
             if not routed_ways(topology, host, array):
                 raise ImpossibleLabError(
                     f"host {host!r} cannot reach array {array!r}: {why_unreachable(topology, host, array)}",
-                    "let a switch route between their VLANs (`router: {interfaces: […]}`), trunks carry them on the "
-                    "way, or put both into one VLAN",
+                    "let a switch route between their VLANs (`router: {interfaces: […]}`), let the trunks between them "
+                    "carry these VLANs, or put both into one VLAN",
                     ("links",),
                 )

@@ -1,13 +1,13 @@
-"""VLANs of a lab link by link: which port is in which, addresses in their subnets, routers. Checked
-as it is planned.
+"""VLANs of a lab link by link: the VLANs of each port, addresses in their subnets, routers.
+Planning includes the checks.
 
     host ───── access port: VLAN servers ┐
                                          ├ edge ══ trunk: storage, servers ══ core (routes)
     array ════ trunk: storage, backup ═══┘
 
 **A node on a trunk** has an interface in each of its VLANs (eth0.10, eth0.20) and a small switch of
-its own in the fabric, which tags their frames onto the one link: kernels without 802.1Q can run it
-as well. It takes no time and drops nothing.
+its own in the fabric, which tags their frames onto the one link, so that kernels without 802.1Q can
+run it as well. This switch adds no delay and drops nothing.
 
 Each refusal is an ImpossibleLabError with its place.
 """
@@ -28,10 +28,10 @@ from hakaru.lab.plan.refusal import ImpossibleLabError, Path_
 
 @dataclass(frozen=True)
 class NodeEnd:
-    """A link of a node as planned without VLANs; `switch`: at its other end."""
+    """A link of a node as the study defines it, and as planned without VLANs."""
 
     name: str
-    asked: LinkSpec
+    spec: LinkSpec
     link: Link
 
 
@@ -39,14 +39,14 @@ class _Vlans:
     """The VLANs of a lab and the addresses that are taken in them."""
 
     def __init__(self, spec: LabSpec, nodes: Sequence[str]) -> None:
-        asked = spec.vlans or {}
-        if not asked:
-            raise ImpossibleLabError("`vlans` names none", "name one, or leave `vlans` out", ("vlans",))
-        self.ids = {name: vlan.id for name, vlan in asked.items()}
+        vlans = spec.vlans or {}
+        if not vlans:
+            raise ImpossibleLabError("`vlans` is empty", "add a VLAN, or leave `vlans` out", ("vlans",))
+        self.ids = {name: vlan.id for name, vlan in vlans.items()}
         self.networks: dict[str, ipaddress.IPv4Network] = {}
-        given = {name: _subnet(name, vlan.subnet) for name, vlan in asked.items() if vlan.subnet is not None}
-        free = _free_subnets(spec, len(asked), len(nodes) + len(spec.switches or {}), list(given.values()))
-        for name in asked:
+        given = {name: _subnet(name, vlan.subnet) for name, vlan in vlans.items() if vlan.subnet is not None}
+        free = _free_subnets(spec, len(vlans), len(nodes) + len(spec.switches or {}), list(given.values()))
+        for name in vlans:
             self.networks[name] = given.get(name) or next(free)
             self._check_apart(name)
         self._taken: dict[str, str] = {}
@@ -73,48 +73,50 @@ class _Vlans:
     def check(self, name: str, path: Path_) -> None:
         """Refuse a VLAN that the lab does not declare."""
         if name not in self.ids:
-            raise ImpossibleLabError(f"there is no VLAN {name!r}", f"known are {', '.join(self.ids)}", path)
+            raise ImpossibleLabError(f"there is no VLAN {name!r}", f"the lab has {', '.join(self.ids)}", path)
 
-    def take(self, vlan: str, address: str, whose: str, path: Path_) -> str:
-        """An address that the study gives; inside of its subnet, and no other node's."""
+    def take(self, vlan: str, address: str, owner: str, path: Path_) -> str:
+        """Reserve an address for a node or switch. Refuses one outside the subnet, or of another
+        owner.
+        """
         network = self.networks[vlan]
         try:
             given = ipaddress.IPv4Address(address)
         except ValueError as error:
-            raise ImpossibleLabError(f"the address of {whose}: {error}", f"use one of {network}", path) from None
+            raise ImpossibleLabError(f"the address of {owner}: {error}", f"use one of {network}", path) from None
         if given not in network or given in (network.network_address, network.broadcast_address):
             raise ImpossibleLabError(
-                f"{whose} has the address {given}, which is outside of the subnet of VLAN {vlan!r}, {network}",
+                f"{owner} has the address {given}, which is outside of the subnet of VLAN {vlan!r}, {network}",
                 f"use {network[1]} to {network[-2]}",
                 path,
             )
-        other = self._taken.setdefault(str(given), whose)
-        if other != whose:
-            raise ImpossibleLabError(f"{other} and {whose} both have the address {given}", "give each its own", path)
+        other = self._taken.setdefault(str(given), owner)
+        if other != owner:
+            raise ImpossibleLabError(f"{other} and {owner} both have the address {given}", "give each its own", path)
         return str(given)
 
-    def choose(self, vlan: str, place: int, whose: str, path: Path_) -> str:
-        """An address of the subnet, by its place in it; from the end if negative."""
+    def choose(self, vlan: str, place: int, owner: str, path: Path_) -> str:
+        """Reserve the address at a place of the subnet, or else the first free one."""
         network = self.networks[vlan]
         try:
-            return self.take(vlan, str(network[place]), whose, path)
+            return self.take(vlan, str(network[place]), owner, path)
         except (IndexError, ImpossibleLabError):
             pass
-        free = (str(address) for address in network.hosts() if str(address) not in self._taken)
-        found = next(free, None)
-        if found is None:
+        free = (str(host) for host in network.hosts() if str(host) not in self._taken)
+        address = next(free, None)
+        if address is None:
             raise ImpossibleLabError(
-                f"VLAN {vlan!r} has no address left for {whose}: its subnet is {network}",
-                "give it a larger one",
+                f"VLAN {vlan!r} has no address left for {owner}: its subnet is {network}",
+                "give it a larger subnet",
                 ("vlans", vlan, "subnet"),
             )
-        return self.take(vlan, found, whose, path)
+        return self.take(vlan, address, owner, path)
 
 
 def _free_subnets(
     spec: LabSpec, vlans: int, nodes: int, given: Sequence[ipaddress.IPv4Network]
 ) -> Iterator[ipaddress.IPv4Network]:
-    """Subnets of the lab's network for those VLANs that say none, beside those that are given."""
+    """Subnets of the lab's network for VLANs that name none, apart from those that are given."""
     if len(given) < vlans:
         prefix_length = plan_subnets(spec.network, vlans, nodes)[0].prefixlen
         for subnet in ipaddress.IPv4Network(spec.network).subnets(new_prefix=prefix_length):
@@ -125,10 +127,10 @@ def _free_subnets(
         )
 
 
-def _subnet(name: str, asked: str) -> ipaddress.IPv4Network:
+def _subnet(name: str, text: str) -> ipaddress.IPv4Network:
     path = ("vlans", name, "subnet")
     try:
-        network = ipaddress.IPv4Network(asked)
+        network = ipaddress.IPv4Network(text)
     except ValueError as error:
         raise ImpossibleLabError(f"subnet of VLAN {name!r}: {error}", "write it as 10.77.10.0/24", path) from None
     if not network.is_private or network.is_loopback or network.is_link_local or network.prefixlen > 30:
@@ -157,13 +159,13 @@ def plan_vlans(
     trunks: Mapping[str, Trunk],
     switches: Sequence[Switch],
 ) -> VlanPlan:
-    """Puts links, trunks and routers into the VLANs of a lab. Raises ImpossibleLabError."""
+    """Put links, trunks and routers into the VLANs of a lab. Raises ImpossibleLabError."""
     vlans = _Vlans(spec, nodes)
-    links_asked, switches_asked = spec.links or {}, spec.switches or {}
-    for name, link in links_asked.items():
-        _check_port(name, link, vlans, between_switches=is_trunk(link, switches_asked))
-    # Addresses that are given are taken before any is chosen.
-    given = {**_given_to_nodes(ends, vlans), **_given_to_routers(switches_asked, vlans)}
+    link_specs, switch_specs = spec.links or {}, spec.switches or {}
+    for name, link in link_specs.items():
+        _check_port(name, link, vlans, between_switches=is_trunk(link, switch_specs))
+    # Reserve the given addresses before choosing any.
+    given = {**_given_to_nodes(ends, vlans), **_given_to_routers(switch_specs, vlans)}
     made_links, made_trunks, nics = list[Link](), list[Trunk](), list[Switch]()
     for number, end in enumerate(ends):
         inner, trunk, nic = _node_port(end, f"t{number}", nodes, vlans, given)
@@ -171,11 +173,11 @@ def plan_vlans(
         made_trunks += trunk
         nics += nic
     _check_once(made_links, vlans)
-    for name, trunk_of in trunks.items():
-        made_trunks.append(_in_vlans(trunk_of, links_asked[name], vlans))
-    routing = [_router(switch, switches_asked[switch.name], vlans, given) for switch in switches]
-    _check_routers(routing, made_links, made_trunks, vlans)
-    return VlanPlan(vlans.all(), tuple(made_links), tuple(made_trunks), (*routing, *nics))
+    for name, switch_trunk in trunks.items():
+        made_trunks.append(_in_vlans(switch_trunk, link_specs[name], vlans))
+    routers = [_router(switch, switch_specs[switch.name], vlans, given) for switch in switches]
+    _check_routers(routers, made_links, made_trunks, vlans)
+    return VlanPlan(vlans.all(), tuple(made_links), tuple(made_trunks), (*routers, *nics))
 
 
 def _check_port(name: str, link: LinkSpec, vlans: _Vlans, *, between_switches: bool) -> None:
@@ -183,15 +185,15 @@ def _check_port(name: str, link: LinkSpec, vlans: _Vlans, *, between_switches: b
     if link.vlan is not None and link.vlans is not None:
         raise ImpossibleLabError(
             f"link {name!r} has both `vlan` and `vlans`",
-            "`vlan` makes its port an access port, `vlans` a trunk: say one",
+            "`vlan` makes its port an access port, `vlans` a trunk: give only one of them",
             (*path, "vlans"),
         )
     if link.vlan is None and not link.vlans:
         known = ", ".join(vlans.ids)
         if between_switches or link.vlans is not None:
-            message, hint = f"link {name!r} is a trunk without VLANs", f"say which it carries: `vlans: [{known}]`"
+            message, hint = f"link {name!r} is a trunk without VLANs", f"name those that it carries: `vlans: [{known}]`"
         else:
-            message, hint = f"link {name!r} is in no VLAN", f"say which: `vlan:` with one of {known}"
+            message, hint = f"link {name!r} is in no VLAN", f"name its VLAN: `vlan:` with one of {known}"
         raise ImpossibleLabError(message, hint, (*path, "vlans") if link.vlans is not None else path)
     for i, vlan in enumerate(link.vlans or ()):
         vlans.check(vlan, (*path, "vlans", i))
@@ -201,8 +203,8 @@ def _check_port(name: str, link: LinkSpec, vlans: _Vlans, *, between_switches: b
         vlans.check(link.vlan, (*path, "vlan"))
     if between_switches and link.address is not None:
         raise ImpossibleLabError(
-            f"link {name!r} joins two switches, and has an address",
-            "addresses of switches are under `switches: NAME: router: interfaces`",
+            f"link {name!r} joins two switches, but has an address",
+            "give addresses of switches under `switches: NAME: router: interfaces`",
             (*path, "address"),
         )
     if link.vlans is not None and link.send_rate is not None:
@@ -216,20 +218,20 @@ def _given_to_nodes(ends: Sequence[NodeEnd], vlans: _Vlans) -> dict[tuple[str, s
     given = {}
     for end in ends:
         path: Path_ = ("links", end.name, "address")
-        address, carried = end.asked.address, _vlans_of(end.asked)
-        if isinstance(address, str) and end.asked.vlans is not None:
+        address, carried = end.spec.address, _vlans_of(end.spec)
+        if isinstance(address, str) and end.spec.vlans is not None:
             raise ImpossibleLabError(
-                f"link {end.name!r} carries several VLANs, and has one address",
-                f"say in which: `address: {{{carried[0]}: {address}}}`",
+                f"link {end.name!r} carries several VLANs, but has one address",
+                f"name the VLAN of the address: `address: {{{carried[0]}: {address}}}`",
                 path,
             )
-        asked = {carried[0]: address} if isinstance(address, str) else address or {}
-        for vlan, address_ in asked.items():
+        addresses = {carried[0]: address} if isinstance(address, str) else address or {}
+        for vlan, address_ in addresses.items():
             place = path if isinstance(address, str) else (*path, vlan)
             vlans.check(vlan, place)
             if vlan not in carried:
                 raise ImpossibleLabError(
-                    f"link {end.name!r} has an address in VLAN {vlan!r}, and is in {', '.join(carried)}",
+                    f"link {end.name!r} has an address in VLAN {vlan!r}, but is in {', '.join(carried)}",
                     "put it into that VLAN, or leave the address out",
                     place,
                 )
@@ -263,18 +265,18 @@ def _vlans_of(link: LinkSpec) -> tuple[str, ...]:
 def _node_port(
     end: NodeEnd, port: str, nodes: Sequence[str], vlans: _Vlans, given: Mapping[tuple[str, str], str]
 ) -> tuple[list[Link], list[Trunk], list[Switch]]:
-    """A node's access port; or its trunk, the switch that tags for it, and its interfaces (ports
-    named `port`.ID).
+    """Plan a node's access port; or its trunk, the switch that tags for it, and its interfaces
+    (with ports named `port`.ID).
     """
-    link, asked = end.link, end.asked
+    link, spec = end.link, end.spec
     addressed = []
-    for vlan in _vlans_of(asked):
+    for vlan in _vlans_of(spec):
         address = given.get((end.name, vlan)) or vlans.choose(
             vlan, nodes.index(link.node) + 1, f"{link.node!r}", ("links", end.name)
         )
         path, number, bits = list(vlans.ids).index(vlan), vlans.ids[vlan], vlans.networks[vlan].prefixlen
         addressed.append(replace(link, path=path, vlan=number, address=address, prefix_length=bits))
-    if asked.vlans is None:
+    if spec.vlans is None:
         return addressed, [], []
     nic = Switch(f"{link.node}.{link.interface}", "cut_through", is_nic=True)
     a, b = (nic.name, link.switch) if link.node_first else (link.switch, nic.name)
@@ -289,14 +291,14 @@ def _node_port(
         link.pause,
         link.line,
         link.sustained_bits_per_s,
-        tuple(vlans.ids[vlan] for vlan in asked.vlans),
+        tuple(vlans.ids[vlan] for vlan in spec.vlans),
     )
-    return [_inside(one, nic.name, f"{port}.{one.vlan}") for one in addressed], [trunk], [nic]
+    return [_inside(access, nic.name, f"{port}.{access.vlan}") for access in addressed], [trunk], [nic]
 
 
 def _inside(link: Link, nic: str, port: str) -> Link:
-    """The interface of a node on a trunk: it sends at the link's rate; what happens to frames
-    happens on the trunk.
+    """The interface of a node on a trunk. It sends at the link's rate; delay and impairments are
+    those of the trunk.
     """
     return Link(
         name=f"{link.name}.{link.vlan}",
@@ -325,19 +327,19 @@ def _check_once(links: Sequence[Link], vlans: _Vlans) -> None:
             name = link.name.partition(".")[0]
             raise ImpossibleLabError(
                 f"{link.node!r} has two links in VLAN {names[link.vlan or 0]!r}",
-                "two interfaces in one subnet are one way for the kernel: give each its own VLAN",
+                "the kernel uses only one of two interfaces in a subnet: give each its own VLAN",
                 ("links", name),
             )
 
 
-def _in_vlans(trunk: Trunk, asked: LinkSpec, vlans: _Vlans) -> Trunk:
-    if asked.vlan is not None:
-        return replace(trunk, vlan=vlans.ids[asked.vlan])
-    return replace(trunk, vlans=tuple(vlans.ids[vlan] for vlan in asked.vlans or ()))
+def _in_vlans(trunk: Trunk, spec: LinkSpec, vlans: _Vlans) -> Trunk:
+    if spec.vlan is not None:
+        return replace(trunk, vlan=vlans.ids[spec.vlan])
+    return replace(trunk, vlans=tuple(vlans.ids[vlan] for vlan in spec.vlans or ()))
 
 
-def _router(switch: Switch, asked: SwitchSpec, vlans: _Vlans, given: Mapping[tuple[str, str], str]) -> Switch:
-    router = asked.router
+def _router(switch: Switch, spec: SwitchSpec, vlans: _Vlans, given: Mapping[tuple[str, str], str]) -> Switch:
+    router = spec.router
     if router is None:
         return switch
     path: Path_ = ("switches", switch.name, "router")
@@ -345,7 +347,7 @@ def _router(switch: Switch, asked: SwitchSpec, vlans: _Vlans, given: Mapping[tup
     for vlan in router.addresses:
         address = given.get((switch.name, vlan)) or _last(vlans, vlan, switch.name, (*path, "interfaces"))
         interfaces.append(RouterInterface(vlans.ids[vlan], address, vlans.networks[vlan].prefixlen))
-    routes = tuple(_route(*one, (*path, "routes")) for one in router.routes.items())
+    routes = tuple(_route(network, via, (*path, "routes")) for network, via in router.routes.items())
     return replace(switch, interfaces=tuple(interfaces), routes=routes)
 
 
@@ -379,8 +381,8 @@ def _check_routers(routers: Sequence[Switch], links: Sequence[Link], trunks: Seq
         for interface in router.interfaces:
             if interface.vlan not in ports:
                 raise ImpossibleLabError(
-                    f"switch {router.name!r} routes VLAN {names[interface.vlan]!r}, and none of its links carries it",
-                    "let one of them carry it",
+                    f"switch {router.name!r} routes VLAN {names[interface.vlan]!r}, but none of its links carries it",
+                    "add the VLAN to one of its links",
                     ("switches", router.name, "router", "interfaces"),
                 )
         for route in router.routes:
@@ -390,15 +392,15 @@ def _check_routers(routers: Sequence[Switch], links: Sequence[Link], trunks: Seq
 def _check_route(router: Switch, route: StaticRoute, routers: Sequence[Switch]) -> None:
     path = ("switches", router.name, "router", "routes", route.network)
     via = ipaddress.IPv4Address(route.via)
-    near_by = [
+    connected = [
         interface
         for interface in router.interfaces
         if via in ipaddress.IPv4Interface(f"{interface.address}/{interface.prefix_length}").network
     ]
-    if not near_by:
+    if not connected:
         raise ImpossibleLabError(
-            f"switch {router.name!r} sends what is for {route.network} to {via}, which is in no subnet that it is in",
-            "name the address of a router in one of them",
+            f"switch {router.name!r} routes {route.network} to {via}, which is in none of its subnets",
+            "name the address of a router in one of its subnets",
             path,
         )
     others = [
@@ -407,13 +409,13 @@ def _check_route(router: Switch, route: StaticRoute, routers: Sequence[Switch]) 
         if other is not router
         for interface in other.interfaces
     ]
-    if (near_by[0].vlan, route.via) not in others:
+    if (connected[0].vlan, route.via) not in others:
         raise ImpossibleLabError(
-            f"switch {router.name!r} sends what is for {route.network} to {via}, which is no router's address",
-            f"routers there have {', '.join(_addresses(others, near_by[0].vlan)) or 'none'}",
+            f"switch {router.name!r} routes {route.network} to {via}, which is no router's address",
+            f"addresses of routers in that VLAN: {', '.join(_addresses(others, connected[0].vlan)) or 'none'}",
             path,
         )
 
 
 def _addresses(interfaces: Sequence[tuple[int, str]], vlan: int) -> Iterator[str]:
-    return (address for of, address in interfaces if of == vlan)
+    return (address for interface_vlan, address in interfaces if interface_vlan == vlan)

@@ -13,11 +13,11 @@ from hakaru.lab.plan.topology import Topology
 
 CONGESTION_CONTROL = "net/ipv4/tcp_congestion_control"
 SYSCTLS = (
-    # Only IPv4 here; without this every interface adds neighbour discovery to the counters.
+    # Labs use only IPv4. With IPv6, every interface would add neighbour discovery to the counters.
     ("net/ipv6/conf/all/disable_ipv6", ("1",)),
     ("net/ipv6/conf/default/disable_ipv6", ("1",)),
-    # An ARP request is answered by the interface that has the address, and by no other of that
-    # node: paths stay apart although they share a switch.
+    # Only the interface that has an address answers an ARP request for it, so that paths stay apart
+    # although they share a switch.
     ("net/ipv4/conf/all/arp_ignore", ("1",)),
     ("net/ipv4/conf/all/arp_announce", ("2",)),
     # Linux's own default. A host with another default may not allow it in namespaces; Reno, which
@@ -29,7 +29,7 @@ SYSCTLS = (
 
 
 def node_end(link: Link) -> Iterator[Structure]:
-    """A node's own end of a link: address, up."""
+    """Actions for a node's own end of a link: add its address, and set it up."""
     yield AddAddress(link.node, link.interface, link.address, link.prefix_length)
     yield SetUp(link.node, link.interface)
 
@@ -61,8 +61,8 @@ def _route(link: Link, network: str, via: str | None, tcp: TcpPlan) -> SetRoute:
 
 
 def mtu_settings(topology: Topology, switch_node: str | None, bridge: str | None) -> Iterator[Setting]:
-    """The MTU of every interface. `switch_node`: where all ports of switches are, if not with their
-    switch.
+    """The MTU of every interface. `switch_node`: namespace of all ports of switches; None: each
+    switch has a namespace of its own.
     """
     if bridge is not None and topology.links:
         for switch in topology.switches:

@@ -1,4 +1,4 @@
-"""Parts of a planned lab: nodes, switches, links of nodes, trunks between switches. Data alone."""
+"""Parts of a planned lab: nodes, switches, links of nodes, trunks between switches. Plain data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_JITTER, NO_LOSS, TAIL_DROP = contract.NoJitter(), contract.NoLoss(), contract
 
 @dataclass(frozen=True)
 class Node:
-    """A host, a switch, or what an array runs on."""
+    """A host, a switch, or the node that an array runs on."""
 
     name: str
     kind: Literal["host", "array", "switch"]
@@ -29,7 +29,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Vlan:
-    """A VLAN and its subnet, as `10.77.10.0/24`."""
+    """A VLAN and its subnet, for example `10.77.10.0/24`."""
 
     name: str
     id: int
@@ -38,7 +38,7 @@ class Vlan:
 
 @dataclass(frozen=True)
 class RouterInterface:
-    """An address of an L3 switch in a VLAN (its id)."""
+    """An address of an L3 switch in the VLAN with the ID `vlan`."""
 
     vlan: int
     address: str
@@ -47,7 +47,7 @@ class RouterInterface:
 
 @dataclass(frozen=True)
 class StaticRoute:
-    """Of an L3 switch: what is for `network` goes to the router that has the address `via`."""
+    """A static route of an L3 switch: packets for `network` go to the router with address `via`."""
 
     network: str
     via: str
@@ -58,8 +58,8 @@ class Switch:
     """The forwarding of a switch, and the queues in which its frames wait. With `interfaces` it
     routes between their VLANs.
 
-    `is_nic`: it is no switch of the study's, but the end of a trunk in a node, which keeps the
-    node's VLANs apart.
+    `is_nic`: not a switch of the study, but the end of a trunk in a node, which keeps the node's
+    VLANs apart.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Line:
-    """The line between the two ends of a link: what happens to frames on it, each way."""
+    """The line between the two ends of a link: delay and impairments in each direction."""
 
     delay_us: float = 0.0
     jitter: Jitter = NO_JITTER
@@ -88,12 +88,14 @@ class Line:
 class Link:
     """A link from a node to a switch.
 
-    `queue_bytes` and `discipline` are the switch's, toward the node; `rate_bits_per_s` None:
-    unlimited. `path` numbers the subnets: who has a link of the same path reaches this address.
-    `node_first`: `a-b` is from node to switch. `sustained_bits_per_s`: what this machine must carry
-    over it, where that is less than its rate. `vlan`: the id of the VLAN that its address is in;
-    None in a lab without. A node on a trunk has such a link for each VLAN, from its interface to
-    the switch that `Switch.is_nic` marks; it is `inside` the node: the trunk is the line.
+    `queue_bytes` and `discipline` are those of the switch's port toward the node. `rate_bits_per_s`
+    None: unlimited. `path` numbers the subnets: nodes with a link of the same path reach this
+    address. `node_first`: counters call the direction from node to switch `a-b`.
+    `sustained_bits_per_s`: rate that this machine must carry over the link, if less than its rate.
+    `vlan`: ID of the VLAN of its address; None in a lab without VLANs.
+
+    A node on a trunk has such a link for each VLAN, from its interface to the switch that
+    `Switch.is_nic` marks. The link is then `inside` the node, and the trunk is the line.
     """
 
     name: str
@@ -129,9 +131,9 @@ class Link:
 
 @dataclass(frozen=True)
 class Trunk:
-    """A link between two switches; the queue is one at either end.
+    """A link between two switches, with such a queue at each end.
 
-    In a lab with VLANs it carries `vlans` (ids) tagged, or `vlan` alone, untagged.
+    In a lab with VLANs it carries `vlans` (IDs) tagged, or `vlan` alone, untagged.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A link's line and queue of the study as types of the contract."""
+"""Conversion of a link's line and queue from the study's types to those of the contract."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from hakaru.lab.model.link import DisciplineSpec, JitterSpec, LinkSpec, LossSpec
 from hakaru.lab.plan.parts import NO_JITTER, NO_LOSS, TAIL_DROP, Discipline, Jitter, Line, Loss
 
 
-def plan_line(asked: LinkSpec) -> Line:
+def plan_line(spec: LinkSpec) -> Line:
     return Line(
-        delay_us=asked.delay / 1e3,
-        jitter=_jitter(asked.jitter),
-        loss=_loss(asked.loss),
-        duplicate_percent=asked.duplicate_percent,
-        corrupt_percent=asked.corrupt_percent,
-        reorder_percent=asked.reorder.percent if asked.reorder else 0.0,
-        reorder_us=asked.reorder.by / 1e3 if asked.reorder else 0.0,
+        delay_us=spec.delay / 1e3,
+        jitter=_jitter(spec.jitter),
+        loss=_loss(spec.loss),
+        duplicate_percent=spec.duplicate_percent,
+        corrupt_percent=spec.corrupt_percent,
+        reorder_percent=spec.reorder.percent if spec.reorder else 0.0,
+        reorder_us=spec.reorder.by / 1e3 if spec.reorder else 0.0,
     )
 
 
-def _jitter(asked: JitterSpec | None) -> Jitter:
-    if asked is None:
+def _jitter(spec: JitterSpec | None) -> Jitter:
+    if spec is None:
         return NO_JITTER
-    if asked.uniform is not None:
-        return contract.UniformJitter(max_us=asked.uniform / 1e3)
-    if asked.exponential is not None:
-        return contract.ExponentialJitter(mean_us=asked.exponential / 1e3)
-    assert asked.normal is not None, "the model holds that one is given"
-    return contract.NormalJitter(mean_us=asked.normal.mean / 1e3, deviation_us=asked.normal.deviation / 1e3)
+    if spec.uniform is not None:
+        return contract.UniformJitter(max_us=spec.uniform / 1e3)
+    if spec.exponential is not None:
+        return contract.ExponentialJitter(mean_us=spec.exponential / 1e3)
+    assert spec.normal is not None, "the study's model guarantees that one is given"
+    return contract.NormalJitter(mean_us=spec.normal.mean / 1e3, deviation_us=spec.normal.deviation / 1e3)
 
 
-def _loss(asked: LossSpec | None) -> Loss:
-    if asked is None or asked.percent == 0:
+def _loss(spec: LossSpec | None) -> Loss:
+    if spec is None or spec.percent == 0:
         return NO_LOSS
-    if asked.burst_frames is None:
-        return contract.RandomLoss(percent=asked.percent)
-    return contract.BurstLoss(percent=asked.percent, burst_frames=asked.burst_frames, bad_percent=asked.bad_percent)
+    if spec.burst_frames is None:
+        return contract.RandomLoss(percent=spec.percent)
+    return contract.BurstLoss(percent=spec.percent, burst_frames=spec.burst_frames, bad_percent=spec.bad_percent)
 
 
-def plan_discipline(asked: str | DisciplineSpec) -> Discipline:
-    if not isinstance(asked, DisciplineSpec):
+def plan_discipline(spec: str | DisciplineSpec) -> Discipline:
+    if not isinstance(spec, DisciplineSpec):
         return TAIL_DROP
-    if asked.mark is not None:
-        return contract.Mark(above_bytes=asked.mark)
-    red = asked.red
-    assert red is not None, "the model holds that one is given"
+    if spec.mark is not None:
+        return contract.Mark(above_bytes=spec.mark)
+    red = spec.red
+    assert red is not None, "the study's model guarantees that one is given"
     return contract.Red(min_bytes=red.min, max_bytes=red.max, percent=red.percent, weight=red.weight, ecn=red.ecn)

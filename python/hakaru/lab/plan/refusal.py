@@ -1,4 +1,4 @@
-"""A lab that cannot be: what, where in the `lab:` block, and what to change."""
+"""Error of a lab that cannot be built: the reason, its place in the `lab:` block, and a remedy."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ Path_ = tuple[str | int, ...]
 
 
 class ImpossibleLabError(UsageError):
-    """`path` is where in the lab's block it stands, for a place in the study's file; empty: the lab
-    as a whole.
+    """A lab that cannot be built. `path` is the place of the reason in the `lab:` block; empty for
+    the entire lab.
     """
 
-    def __init__(self, what: str, hint: str, path: Path_ = ()) -> None:
-        super().__init__(f"this lab cannot be built: {what}", hint)
+    def __init__(self, reason: str, hint: str, path: Path_ = ()) -> None:
+        super().__init__(f"this lab cannot be built: {reason}", hint)
         self.path = path

@@ -1,16 +1,16 @@
-"""Reachability in a lab with VLANs: within a VLAN by its trunks, between VLANs through the switches
+"""Reachability in a lab with VLANs: within a VLAN over its trunks, between VLANs through switches
 that route. Pure.
 
-    node_routes(topology) -> tuple[NodeRoute, ...]         what every node's routing table is to
-                                                           hold
-    routed_ways(topology, source, destination)             every way that packets take, there and
-                                                           back alike
-    why_unreachable(topology, source, destination) -> str  in a sentence
+    node_routes(topology) -> tuple[NodeRoute, ...]         routes for the routing table of every
+                                                           node
+    routed_ways(topology, source, destination)             every path that packets take in both
+                                                           directions
+    why_unreachable(topology, source, destination) -> str  the reason in a sentence
 
-A node sends what is for another VLAN's subnet to one router: the first (in the order of its own
-links, then of the switches) from which packets reach a node there. Of two routers in a VLAN the
-second is so a spare for other subnets, never a second path to the same. A way that packets do not
-come back by is none: the other end answers through a link of its own, by its own table.
+A node sends packets for another VLAN's subnet to one router: the first (in the order of its own
+links, then of the switches) from which packets reach a node in that subnet. A second router in a
+VLAN therefore serves only other subnets, and is never a second path to the same one. A path counts
+only if packets return by it: the other end answers through a link of its own, by its own table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hakaru.lab.plan.topology import Topology, Way, trunks_between
 
 @dataclass(frozen=True)
 class NodeRoute:
-    """Of a node: what is for `network` goes to the router `via`, out of `link`."""
+    """A route of a node: packets for `network` go to the router `via`, out of `link`."""
 
     node: str
     link: Link
@@ -34,35 +34,35 @@ class NodeRoute:
     via: str
 
 
-class _NoWay(Exception):
-    """Packets do not arrive; says why."""
+class _Unreachable(Exception):
+    """Packets do not arrive; the message is the reason."""
 
 
 def routed_ways(topology: Topology, source: str, destination: str) -> tuple[Way, ...]:
-    """Every way between two nodes, in the order of the destination's links; at most one to each."""
-    return tuple(way for here in topology.links_of(destination) for way in _ways_to(topology, source, here))
+    """Every path between two nodes, at most one to each of the destination's links, in order."""
+    return tuple(way for end in topology.links_of(destination) for way in _ways_to(topology, source, end))
 
 
-def _ways_to(topology: Topology, source: str, here: Link) -> Iterator[Way]:
+def _ways_to(topology: Topology, source: str, end: Link) -> Iterator[Way]:
     try:
-        there = _link_toward(topology, source, here)
-        if _link_toward(topology, here.node, there) == here:
-            # A connection needs the way back as well.
-            _trunks(topology, here, there)
-            yield Way(there, _trunks(topology, there, here), here)
-    except _NoWay:
+        start = _link_toward(topology, source, end)
+        if _link_toward(topology, end.node, start) == end:
+            # A connection needs the return path as well.
+            _trunks(topology, end, start)
+            yield Way(start, _trunks(topology, start, end), end)
+    except _Unreachable:
         return
 
 
 def why_unreachable(topology: Topology, source: str, destination: str) -> str:
-    """Return the reason why no way leads from one node to another, found at their first links."""
-    there, here = topology.links_of(source)[0], topology.links_of(destination)[0]
-    for one, other in ((there, here), (here, there)):
+    """Return the reason why no path leads from one node to another, judged by their first links."""
+    start, end = topology.links_of(source)[0], topology.links_of(destination)[0]
+    for sender, receiver in ((start, end), (end, start)):
         try:
-            _trunks(topology, _link_toward(topology, one.node, other), other)
-        except _NoWay as e:
+            _trunks(topology, _link_toward(topology, sender.node, receiver), receiver)
+        except _Unreachable as e:
             return str(e)
-    return "the frames of the two directions take different ways"
+    return "the frames of the two directions take different paths"
 
 
 def node_routes(topology: Topology) -> tuple[NodeRoute, ...]:
@@ -101,34 +101,34 @@ def _routers_in(topology: Topology, vlan: int | None) -> Iterator[str]:
 def _arrives(topology: Topology, link: Link, via: str, end: Link) -> bool:
     try:
         _routed(topology, link, via, end)
-    except _NoWay:
+    except _Unreachable:
         return False
     return True
 
 
 def _link_toward(topology: Topology, node: str, end: Link) -> Link:
-    """Out of which link a node sends what is for an address."""
+    """Return the link through which a node sends packets for an address. Raises _Unreachable."""
     for link in topology.links_of(node):
         if link.vlan == end.vlan:
             return link
     for route in node_routes(topology):
         if route.node == node and ipaddress.ip_address(end.address) in ipaddress.ip_network(route.network):
             return route.link
-    own = topology.links_of(node)
-    tried = [(link, via) for link in own for via in _routers_in(topology, link.vlan)]
-    for link, via in tried:
+    own_links = topology.links_of(node)
+    routers = [(link, via) for link in own_links for via in _routers_in(topology, link.vlan)]
+    for link, via in routers:
         _routed(topology, link, via, end)
-    names = " and ".join(topology.vlan_name(link.vlan) for link in own)
-    raise _NoWay(f"no switch routes between VLAN {names} and {topology.vlan_name(end.vlan)}")
+    names = " and ".join(topology.vlan_name(link.vlan) for link in own_links)
+    raise _Unreachable(f"no switch routes between VLAN {names} and {topology.vlan_name(end.vlan)}")
 
 
 def _trunks(topology: Topology, link: Link, end: Link) -> tuple[Trunk, ...]:
-    """The trunks from a node's link to an address. Raises _NoWay."""
+    """The trunks from a node's link to an address. Raises _Unreachable."""
     if link.vlan == end.vlan:
         return _bridged(topology, link.vlan, link.switch, end.switch)
     via = next((r.via for r in node_routes(topology) if r.link == link and r.network == _subnet(topology, end)), None)
     if via is None:
-        raise _NoWay(f"{link.node!r} has no route to VLAN {topology.vlan_name(end.vlan)}")
+        raise _Unreachable(f"{link.node!r} has no route to VLAN {topology.vlan_name(end.vlan)}")
     return _routed(topology, link, via, end)
 
 
@@ -137,26 +137,28 @@ def _subnet(topology: Topology, end: Link) -> str:
 
 
 def _routed(topology: Topology, link: Link, via: str, end: Link) -> tuple[Trunk, ...]:
-    """The way by router after router, as their tables say."""
+    """The trunks from router to router, as their routing tables define. Raises _Unreachable."""
     at, vlan, trunks, seen = link.switch, link.vlan, list[Trunk](), list[str]()
     while True:
         router = _router_at(topology, vlan, via)
         trunks += _bridged(topology, vlan, at, router.name)
         at = router.name
         if at in seen:
-            raise _NoWay(f"static routes to {end.address} lead in a circle: {' → '.join([*seen, at])}")
+            raise _Unreachable(f"static routes to {end.address} form a loop: {' → '.join([*seen, at])}")
         seen.append(at)
         connected, static = _table(router, end.address)
         if connected is not None:
             return (*trunks, *_bridged(topology, connected.vlan, at, end.switch))
         if static is None:
-            raise _NoWay(f"switch {at!r} has neither an interface in VLAN {topology.vlan_name(end.vlan)} nor a route")
+            raise _Unreachable(
+                f"switch {at!r} has neither an interface in VLAN {topology.vlan_name(end.vlan)} nor a route"
+            )
         vlan, via = _vlan_of(router, static.via), static.via
 
 
 def _table(router: Switch, address: str) -> tuple[RouterInterface | None, StaticRoute | None]:
-    """The entry of a routing table for an address: a connected subnet or a static route; the
-    longest prefix.
+    """The entry of a routing table with the longest prefix for an address: a connected subnet or a
+    static route. Both are None if there is no entry.
     """
     target = ipaddress.ip_address(address)
     candidates: list[tuple[int, RouterInterface | None, StaticRoute | None]] = []
@@ -168,8 +170,10 @@ def _table(router: Switch, address: str) -> tuple[RouterInterface | None, Static
         network = ipaddress.IPv4Network(route.network)
         if target in network:
             candidates.append((network.prefixlen, None, route))
-    # Among prefixes of one length a subnet comes before a route, as the fabric has it.
-    _, connected, static = max(candidates, key=lambda one: (one[0], one[1] is not None), default=(0, None, None))
+    # Of prefixes of equal length a connected subnet precedes a static route, as in the fabric.
+    _, connected, static = max(
+        candidates, key=lambda candidate: (candidate[0], candidate[1] is not None), default=(0, None, None)
+    )
     return connected, static
 
 
@@ -186,12 +190,12 @@ def _router_at(topology: Topology, vlan: int | None, address: str) -> Switch:
         for interface in switch.interfaces:
             if (interface.vlan, interface.address) == (vlan, address):
                 return switch
-    raise _NoWay(f"no router has the address {address} in VLAN {topology.vlan_name(vlan)}")
+    raise _Unreachable(f"no router has the address {address} in VLAN {topology.vlan_name(vlan)}")
 
 
 def _bridged(topology: Topology, vlan: int | None, start: str, end: str) -> tuple[Trunk, ...]:
-    """The trunks from one switch to another that carry a VLAN. Raises _NoWay."""
+    """The trunks from one switch to another that carry a VLAN. Raises _Unreachable."""
     trunks = trunks_between([trunk for trunk in topology.trunks if trunk.carries(vlan)], start, end)
     if trunks is None:
-        raise _NoWay(f"no link carries VLAN {topology.vlan_name(vlan)} from {start!r} to {end!r}")
+        raise _Unreachable(f"no link carries VLAN {topology.vlan_name(vlan)} from {start!r} to {end!r}")
     return trunks

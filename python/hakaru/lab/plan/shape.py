@@ -1,28 +1,27 @@
-"""Token buckets that keep a rate, and what TCP carries over a wire. Pure arithmetic.
+"""Token buckets that limit a rate, and the payload that TCP carries over a wire. Pure arithmetic.
 
 **How a rate is kept.** An interface of a link with a rate sends through a token bucket (TBF). The
 kernel counts a frame from its Ethernet header to its last payload byte and, for a super-frame (TSO,
-up to 64 KiB handed over as one), counts the headers of every frame that it stands for. The wire
-also carries preamble, check sequence and gap, 24 bytes a frame; so the bucket gets `rate × (mtu +
-14) / (mtu + 38)`: exact for full frames, which is what fills a link, and at most 24 bytes a frame
-short for small ones. (Counting the 24 bytes frame by frame needs super-frames switched off, which
-costs a whole core at 1 Gbit/s where this costs a tenth of one.)
+up to 64 KiB handed over as one), counts the headers of every frame that it represents. The wire
+also carries preamble, check sequence and gap, 24 bytes per frame. The bucket's rate is therefore
+`rate × (mtu + 14) / (mtu + 38)`. That is exact for full frames, which fill a link, and at most 24
+bytes per frame short for small ones. (Counting the 24 bytes of each frame would require
+super-frames to be switched off, which costs an entire core at 1 Gbit/s instead of a tenth of one.)
 
 **How smooth it is.** A super-frame is at most 0.25 ms of link time (and an eighth of the queue, and
-at least one frame); the bucket holds one super-frame and 1 ms, so that a timer that is late loses
-no rate. What follows an idle link therefore passes up to 1.25 ms early, once: 156 KB at 1 Gbit/s. A
-switch of the kernel backend that runs full drops whole super-frames, so that TCP suffers more from
-too small a queue than it would from a real switch.
+at least one frame). The bucket holds one super-frame and 1 ms, so that a late timer loses no rate.
+Frames after an idle time therefore pass up to 1.25 ms early, once: 156 KB at 1 Gbit/s. A full
+switch of the kernel backend drops entire super-frames, so that TCP suffers more from a small queue
+than it would with a real switch.
 
-**With the fabric** only nodes have a bucket, and it is not what keeps the rate: the fabric sends
-every frame at its own instant, exactly, counting all 24 bytes. The bucket makes the sender wait as
-for its interface (TCP limits what it has waiting below itself, and a bucket gives no frame back as
-sent before its time); what it lets pass early waits in the fabric and leaves spaced as it should
-be. So it may hold more, 4 ms (at most 2 MiB): a machine whose timers are that late, because
-something else keeps it busy, still loses no rate; and super-frames may be as long as an interface
-with TSO takes them, within 1 ms. Small frames are counted 24 bytes short here, so the bucket runs
-0.1 % slower than the fabric: full frames then wait in the node, where TCP sees them, and not in
-between.
+**With the fabric** only nodes have a bucket, and it does not define the rate: the fabric sends
+every frame at its exact instant, counting all 24 bytes. The bucket makes the sender wait as for its
+interface (TCP limits the data it has queued below itself, and a bucket reports no frame as sent
+before its time). Frames that it lets pass early wait in the fabric and leave correctly spaced. The
+bucket may therefore hold more, 4 ms (at most 2 MiB), so that a busy machine whose timers are that
+late still loses no rate. Super-frames may be as long as an interface with TSO takes them, within 1
+ms. The bucket counts small frames 24 bytes short, so it runs 0.1 % slower than the fabric: full
+frames then wait in the node, where TCP sees them, and not in between.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _BUCKET_SLACK_S = 0.001
 _NODE_QUEUE_FRAMES = 1000
 # Ethernet, IPv4 and TCP with timestamps: counted for every frame of a super-frame.
 _HEADERS_BYTES = ETHERNET_HEADER_BYTES + 20 + 32
-# A bucket in front of the fabric: more, within what a packet socket holds.
+# Slack of a bucket in front of the fabric: larger, but within the capacity of a packet socket.
 _FABRIC_SLACK_S, _FABRIC_SLACK_MAX_BYTES = 0.004, 2 * 1024**2
 _FABRIC_SUPER_FRAME_S = 0.001
 # Share of the rate that a node in front of the fabric may send.
@@ -52,7 +51,7 @@ def node_queue_bytes(mtu: int) -> int:
     return _NODE_QUEUE_FRAMES * (mtu + ETHERNET_HEADER_BYTES)
 
 
-# As Linux counts them, where a super-frame is one: a sender never meets its own queue's end.
+# 1000 packets as Linux counts them, a super-frame as one. A sender never fills its own queue.
 NODE_QUEUE_BYTES = _NODE_QUEUE_FRAMES * SUPER_FRAME_MAX_BYTES
 
 
@@ -66,11 +65,11 @@ def plan_shape(
     super_frame_s: float = _SUPER_FRAME_S,
     slack_bytes: int | None = None,
 ) -> Shape:
-    """The token bucket of an interface; why these numbers, says the module.
+    """The token bucket of an interface. The module's documentation explains the numbers.
 
-    `super_frames_within`: a super-frame is at most an eighth of it, bytes; default: the queue.
-    `super_frame_s`: and what the link sends in that time. `slack_bytes`: what the bucket holds
-    besides a super-frame; default: 1 ms.
+    `super_frames_within`: bytes of which a super-frame is at most an eighth; default: the queue.
+    `super_frame_s`: a super-frame is at most what the link sends in this time. `slack_bytes`: bytes
+    that the bucket holds besides a super-frame; default: 1 ms.
     """
     frame = mtu + ETHERNET_HEADER_BYTES
     rate_bytes_per_s = rate_bits_per_s / 8
@@ -90,7 +89,7 @@ def plan_shape(
 
 
 def plan_fabric_shape(node: str, interface: str, rate_bits_per_s: float, mtu: int) -> Shape:
-    """The token bucket of a node in front of the fabric; why another, says the module."""
+    """The token bucket of a node in front of the fabric, see the module's documentation."""
     one_ms = int(rate_bits_per_s / 8 * _BUCKET_SLACK_S)
     slack = max(one_ms, min(int(rate_bits_per_s / 8 * _FABRIC_SLACK_S), _FABRIC_SLACK_MAX_BYTES))
     share = rate_bits_per_s * FABRIC_NODE_SHARE
@@ -106,8 +105,8 @@ def untagged_share(mtu: int) -> float:
 
 
 def replies_share_max(mtu: int) -> float:
-    """Largest share of a wire that acknowledgements take beside the data: one for every two full
-    frames.
+    """Largest share of a wire that acknowledgements take beside the data, with one for every two
+    full frames.
     """
     frame = mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
     reply = _HEADERS_BYTES + WIRE_OVERHEAD_BYTES + TAG_BYTES
@@ -115,7 +114,7 @@ def replies_share_max(mtu: int) -> float:
 
 
 def tcp_payload_bits_per_s(rate_bits_per_s: float, mtu: int) -> float:
-    """Payload of TCP (IPv4, timestamps) over an Ethernet link of that rate: full frames, back to
-    back, no loss.
+    """Payload of TCP (IPv4, timestamps) in bits per second over an Ethernet link of that rate, with
+    full frames back to back and no loss.
     """
     return rate_bits_per_s * (mtu - 52) / (mtu + ETHERNET_HEADER_BYTES + WIRE_OVERHEAD_BYTES)

@@ -41,8 +41,8 @@ def star(spec: LabSpec, backend: Backend) -> Topology:
         check_queue(f"{field}.queue", link.queue, spec.mtu, backend, (field, "queue"))
     subnets = plan_subnets(spec.network, spec.paths, len(hosts) + 1)
     links = tuple(
-        _link(spec, node, asked, path, str(subnets[path][place]), subnets[path].prefixlen)
-        for place, (node, asked) in enumerate(
+        _link(spec, node, link_spec, path, str(subnets[path][place]), subnets[path].prefixlen)
+        for place, (node, link_spec) in enumerate(
             [(array, spec.array_link), *((host, spec.host_link) for host in hosts)], start=1
         )
         for path in range(spec.paths)
@@ -62,7 +62,7 @@ def _check_limits(spec: LabSpec, hosts: int) -> None:
         )
 
 
-def _link(spec: LabSpec, node: str, asked: StarLinkSpec, path: int, address: str, prefix_length: int) -> Link:
+def _link(spec: LabSpec, node: str, link_spec: StarLinkSpec, path: int, address: str, prefix_length: int) -> Link:
     return Link(
         name=f"{node}.{path}",
         node=node,
@@ -72,7 +72,7 @@ def _link(spec: LabSpec, node: str, asked: StarLinkSpec, path: int, address: str
         path=path,
         address=address,
         prefix_length=prefix_length,
-        rate_bits_per_s=asked.rate,
-        queue_bytes=asked.queue,
+        rate_bits_per_s=link_spec.rate,
+        queue_bytes=link_spec.queue,
         mtu=spec.mtu,
     )

@@ -1,10 +1,11 @@
-"""TCP of a time: which settings of Linux's TCP a lab's namespaces get, why, and what no setting can
-undo. Pure.
+"""TCP of a given year: the settings of Linux's TCP in a lab's namespaces, the reason for each, and
+the later features that no setting can switch off. Pure.
 
-`tcp.stack: today` sets nothing: TCP is as this machine's kernel has it. `tcp.stack: 2009` switches
-off what Linux learned after 2.6.32 (2009-12; CentOS 6 ran it), as far as there is a switch; each
-with the release and commit that brought it. Names and meanings:
-Documentation/networking/ip-sysctl.rst of the kernel; ip-route(8) for routes.
+`tcp.stack: today` sets nothing and leaves TCP as this machine's kernel implements it. `tcp.stack:
+2009` switches off the features that Linux gained after 2.6.32 (2009-12; the kernel of CentOS 6), as
+far as they have a switch. Each switch names the release and the commit that introduced the feature.
+For names and meanings see Documentation/networking/ip-sysctl.rst of the kernel, and ip-route(8) for
+routes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from hakaru.units import format_size
 
 @dataclass(frozen=True)
 class Switch:
-    """A sysctl (below net/ipv4) as it was, or was not, in Linux 2.6.32.
+    """A sysctl (below net/ipv4) with the value that restores the behaviour of Linux 2.6.32.
 
-    `since`: the release that brought or changed it, with its commit; empty: it is as it was, and
-    set to be sure.
+    `since`, `commit`: the release and commit that introduced or changed it. Empty `since`: the
+    default has not changed, and is set to be sure.
     """
 
     name: str
@@ -36,7 +37,9 @@ class Switch:
 SACK = "net/ipv4/tcp_sack"
 # Linux 1c120191dcec: "RACK is the only supported loss detection algorithm" (ip-sysctl.rst,
 # tcp_recovery).
-SACK_RACK = "RACK (4.4) still finds the losses of connections with SACK: from Linux 6.17 on there is no other way"
+SACK_RACK = (
+    "RACK (4.4) still detects the losses of connections with SACK, because Linux has no other method from 6.17 on"
+)
 
 SWITCHES_2009 = (
     Switch(
@@ -67,11 +70,11 @@ SWITCHES_2009 = (
         "95bd09eb2750",
         "super-frames of 64 KiB at any rate, not sized for 1 ms of pacing",
     ),
-    Switch("tcp_tso_rtt_log", "0", "5.18", "65466904b015", "nor sized by the round-trip time"),
-    Switch("tcp_autocorking", "0", "3.14", "f54b311142a9", "small writes do not wait for what is in the queue"),
-    Switch("tcp_comp_sack_nr", "0", "4.18", "9c21d2fc41c0", "every duplicate ACK is sent, none is put off"),
-    Switch("tcp_backlog_ack_defer", "0", "6.7", "133c4c0d3717", "nor while a backlog is worked off"),
-    Switch("tcp_max_reordering", "127", "3.19", "dca145ffaa8d", "how far frames may be out of order; later 300"),
+    Switch("tcp_tso_rtt_log", "0", "5.18", "65466904b015", "no super-frames sized by round-trip time"),
+    Switch("tcp_autocorking", "0", "3.14", "f54b311142a9", "small writes do not wait for queued data"),
+    Switch("tcp_comp_sack_nr", "0", "4.18", "9c21d2fc41c0", "every duplicate ACK is sent, none is delayed"),
+    Switch("tcp_backlog_ack_defer", "0", "6.7", "133c4c0d3717", "no ACK is deferred while a backlog is processed"),
+    Switch("tcp_max_reordering", "127", "3.19", "dca145ffaa8d", "largest reordering, in segments; later 300"),
     Switch("tcp_syn_linear_timeouts", "0", "6.5", "ccce324dabfe", "SYNs back off at once"),
     Switch("tcp_fastopen", "0", "3.6", "", "no data in SYNs"),
     Switch(
@@ -96,7 +99,8 @@ REMAINS_2009 = (
     "F-RTO as rewritten in 3.10 (RFC 5682)",
     "the first timeout of a connection is 1 s (3.1, RFC 6298), not 3 s; later ones are 200 ms and more in both",
     "slow start counts bytes that are acknowledged, not ACKs",
-    "a sender is held to about 1 ms of its own rate in the queue below it, which tcp_limit_output_bytes only bounds",
+    "a sender keeps at most about 1 ms of its own rate in the queue below it, "
+    "which tcp_limit_output_bytes can only lower",
     "CUBIC and its HyStart with later corrections (bugs of the idle restart and of the delay threshold)",
     "round-trip times are taken in microseconds (3.15), not in ticks",
 )
@@ -120,7 +124,9 @@ TCP_TODAY = TcpPlan()
 
 
 def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
-    """The settings. A star without a `tcp` block keeps the congestion control of its namespaces."""
+    """Return the settings of a lab. A star without a `tcp` block keeps the congestion control of
+    its namespaces.
+    """
     sysctls: dict[str, str] = {}
     windows: tuple[int | None, int | None] = (None, None)
     remains: tuple[str, ...] = ()
@@ -146,11 +152,11 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
 
 
 def _windows_2009(segment_bytes: int) -> tuple[int, int]:
-    """Initial windows of Linux 2.6.32, segments: RFC 3390 to send (10 since 2.6.39), and to
+    """Initial windows of Linux 2.6.32 in segments: to send by RFC 3390 (10 from 2.6.39 on), and to
     receive.
 
-    `tcp_init_cwnd` and `tcp_select_initial_window` of 2.6.32; by route they hold for every
-    connection over it.
+    They are those of `tcp_init_cwnd` and `tcp_select_initial_window` in 2.6.32. Set on a route,
+    they apply to every connection over it.
     """
     send = 2 if segment_bytes > 1460 else 3 if segment_bytes > 1095 else 4
     receive = 2 if segment_bytes > 3 * 1460 else 3 if segment_bytes > 1460 else 4
@@ -162,12 +168,12 @@ def _check_buffer(size: int) -> None:
         raise ImpossibleLabError(
             f"tcp.buffer_max is {format_size(size)}; it can be {format_size(BUFFER_MIN_BYTES)} to "
             f"{format_size(BUFFER_MAX_BYTES)}",
-            "rate x RTT of the longest way is enough",
+            "rate x RTT of the longest path is enough",
             ("tcp", "buffer_max"),
         )
 
 
 def kernel_finds_losses_by_rack_only(release: str) -> bool:
-    """Whether `tcp_recovery` has no effect any more: from Linux 6.17 on (its ip-sysctl.rst)."""
+    """Whether `tcp_recovery` has no effect, as from Linux 6.17 on (its ip-sysctl.rst)."""
     numbers = re.match(r"(\d+)\.(\d+)", release)
     return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (6, 17)

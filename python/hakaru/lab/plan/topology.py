@@ -12,8 +12,8 @@ from hakaru.lab.plan.parts import Link, Node, Switch, Trunk, Vlan
 
 @dataclass(frozen=True)
 class Cable:
-    """A node's link as it is plugged: the line, the switch at its far end, and the addresses at its
-    near end.
+    """A physical link of a node: the line, the switch at its far end, and the node's links (one per
+    address) that use it.
     """
 
     line: Link | Trunk
@@ -23,7 +23,7 @@ class Cable:
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes, switches and links of a lab, whatever they are made of."""
+    """Nodes, switches and links of a lab, independent of the backend."""
 
     nodes: tuple[Node, ...]
     links: tuple[Link, ...]
@@ -36,29 +36,29 @@ class Topology:
         return tuple(link for link in self.links if link.node == node)
 
     def cables(self, node: str) -> tuple[Cable, ...]:
-        """Links of a host or an array as they are plugged: a trunk is one, however many addresses
-        are on it.
+        """Physical links of a host or an array. A trunk is one cable, however many addresses use
+        it.
         """
-        found = []
-        of_trunks: dict[str, list[Link]] = {}
+        cables = []
+        links_by_nic: dict[str, list[Link]] = {}
         for link in self.links_of(node):
             if link.inside:
-                of_trunks.setdefault(link.switch, []).append(link)
+                links_by_nic.setdefault(link.switch, []).append(link)
             else:
-                found.append(Cable(link, link.switch, (link,)))
-        for nic, links in of_trunks.items():
+                cables.append(Cable(link, link.switch, (link,)))
+        for nic, links in links_by_nic.items():
             trunk = next(trunk for trunk in self.trunks if nic in trunk.ends)
-            found.append(Cable(trunk, trunk.b if trunk.a == nic else trunk.a, tuple(links)))
-        return tuple(found)
+            cables.append(Cable(trunk, trunk.b if trunk.a == nic else trunk.a, tuple(links)))
+        return tuple(cables)
 
     def vlan_name(self, vlan: int | None) -> str:
-        """Return the name of a VLAN in the study, with its id."""
-        return next((f"{one.name} ({one.id})" for one in self.vlans if one.id == vlan), str(vlan))
+        """Return the name of a VLAN in the study, with its ID."""
+        return next((f"{known.name} ({known.id})" for known in self.vlans if known.id == vlan), str(vlan))
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way from a node's link over trunks to another node's link."""
+    """A path from a node's link over trunks to another node's link."""
 
     source: Link
     trunks: tuple[Trunk, ...]
@@ -66,22 +66,22 @@ class Way:
 
     @property
     def hops(self) -> tuple[Link | Trunk, ...]:
-        """All links of the way, in order."""
+        """All links of the path, in order."""
         return (self.source, *self.trunks, self.destination)
 
     @property
     def rate_bits_per_s(self) -> int | None:
-        """The slowest of what is in series; None: nothing is limited."""
+        """Rate of the slowest link of the path; None if none is limited."""
         return together_bits_per_s([self])
 
     @property
     def delay_us(self) -> float:
-        """Propagation, one way, without jitter and without what frames take to be sent."""
+        """Propagation delay in one direction, without jitter and without transmission time."""
         return sum(hop.line.delay_us for hop in self.hops)
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """Name of each step of the way in counters: `link/NAME/a-b` or `link/NAME/b-a`."""
+        """Name of each hop in counters: `link/NAME/a-b` or `link/NAME/b-a`."""
         at, names = self.source.node, []
         for hop in self.hops:
             first, second = hop.ends
@@ -91,22 +91,22 @@ class Way:
 
 
 def ways(links: Iterable[Link], trunks: tuple[Trunk, ...], source: str, destination: str) -> tuple[Way, ...]:
-    """Every way between two nodes, one per path that both have a link of."""
+    """Every path between two nodes: one per subnet (`Link.path`) that both have a link in."""
     all_links = tuple(links)
     pairs = (
-        (there, here)
-        for here in all_links
-        if here.node == destination
-        for there in all_links
-        if there.node == source and there.path == here.path
+        (start, end)
+        for end in all_links
+        if end.node == destination
+        for start in all_links
+        if start.node == source and start.path == end.path
     )
-    # Links of one path are in one network, so the trunks between them exist.
-    return tuple(Way(there, trunks_between(trunks, there.switch, here.switch) or (), here) for there, here in pairs)
+    # Links with the same `path` are in one network, so the trunks between them exist.
+    return tuple(Way(start, trunks_between(trunks, start.switch, end.switch) or (), end) for start, end in pairs)
 
 
 def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk, ...] | None:
-    """The trunks from one switch to another, of which there is one sequence in a tree; None: they
-    are not joined.
+    """The trunks from one switch to another, in order; unique in a tree. None if they are not
+    connected.
     """
     routes: dict[str, tuple[Trunk, ...]] = {start: ()}
     pending = deque([start])
@@ -122,37 +122,36 @@ def trunks_between(trunks: Sequence[Trunk], start: str, end: str) -> tuple[Trunk
 
 
 def together_bits_per_s(ways: Sequence[Way], *, needed: bool = False) -> int | None:
-    """Rate of flows over several ways together, each with its share of what they have in common;
-    None: no limit.
+    """Total rate of concurrent flows, one over each of `ways`; None if unlimited.
 
-    `needed`: what the load needs of that, see `Link.sustained_bits_per_s`. Shares are max-min fair:
-    whatever is full first is shared evenly by the flows over it, and the others take the rest. In a
-    tree with one end in common nothing carries more.
+    `needed`: limit links to the rate that the load needs, see `Link.sustained_bits_per_s`. Shares
+    are max-min fair: the flows over the link that is full first share it evenly, and the other
+    flows take the rest. In a tree with one common end no other shares carry more in total.
     """
-    room: dict[str, Fraction] = {}
-    passes: dict[str, list[int]] = {}
+    free: dict[str, Fraction] = {}
+    flows_over: dict[str, list[int]] = {}
     for flow, way in enumerate(ways):
         for entity, limit in zip(way.directions, _limits(way, needed=needed), strict=True):
             if limit is not None:
-                room[entity] = Fraction(limit)
-                passes.setdefault(entity, []).append(flow)
-    going = set(range(len(ways)))
-    if any(all(flow not in flows for flows in passes.values()) for flow in going):
+                free[entity] = Fraction(limit)
+                flows_over.setdefault(entity, []).append(flow)
+    active = set(range(len(ways)))
+    if any(all(flow not in flows for flows in flows_over.values()) for flow in active):
         return None
     total = Fraction(0)
-    while going:
-        # A flow that passes the same direction twice takes twice.
-        busy = {entity: sum(flow in going for flow in flows) for entity, flows in passes.items()}
-        more = min(room[entity] / flows for entity, flows in busy.items() if flows)
-        total += more * len(going)
-        for entity, flows in busy.items():
-            room[entity] -= more * flows
-        going -= {flow for entity, flows in passes.items() if not room[entity] for flow in flows}
+    while active:
+        # A flow that passes the same direction twice counts twice.
+        count = {entity: sum(flow in active for flow in flows) for entity, flows in flows_over.items()}
+        increment = min(free[entity] / flows for entity, flows in count.items() if flows)
+        total += increment * len(active)
+        for entity, flows in count.items():
+            free[entity] -= increment * flows
+        active -= {flow for entity, flows in flows_over.items() if not free[entity] for flow in flows}
     return int(total)
 
 
 def _limits(way: Way, *, needed: bool) -> Iterator[int | None]:
-    """Limit of each hop of a way in its direction."""
+    """Limit of each hop of a path in its direction."""
     for hop in way.hops:
         rates = [hop.sends_bits_per_s if hop is way.source and isinstance(hop, Link) else hop.rate_bits_per_s]
         if needed:

@@ -1,4 +1,4 @@
-"""The sandbox: namespaces that a command starts itself in again, and that vanish with it.
+"""The sandbox: namespaces in which a command restarts itself, and that vanish with it.
 
 sandbox.enter()          returns only inside; call it before threads, temporary files or event loops
 sandbox.current()        the Sandbox that this process is in, or None

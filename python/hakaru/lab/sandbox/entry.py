@@ -1,4 +1,4 @@
-"""Entering the sandbox: hakaru starts itself again inside namespaces that vanish with it.
+"""Entering the sandbox: hakaru restarts itself inside namespaces that vanish with it.
 
 Call `enter()` first thing in a command that builds a lab, before threads, temporary files or event
 loops:
@@ -16,8 +16,8 @@ loops:
 `sandbox.check() -> None`
     Only the check, for `hakaru doctor` and pre-flight.
 
-Standard streams, terminal, working directory, environment, user and files stay what they are;
-signals and exit codes pass through. The network does not: inside there is only what the lab builds.
+Standard streams, terminal, working directory, environment, user and files stay the same; signals
+and exit codes pass through. The network differs: the sandbox contains only what the lab builds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hakaru.lab.sandbox import supervisor
 _SUPERVISOR = str(Path(supervisor.__file__).resolve())
 _AS_ROOT = "or run the command as root (`sudo`), which needs no user namespace"
 
-# Settings that may forbid a sandbox (absent files are absent restrictions).
+# Settings that may forbid a sandbox. A setting whose file is absent restricts nothing.
 _FACTS = {
     "max_user_namespaces": "/proc/sys/user/max_user_namespaces",
     "max_net_namespaces": "/proc/sys/user/max_net_namespaces",
@@ -65,7 +65,7 @@ class Sandbox:
     kind: str
 
     def describe(self) -> dict[str, Any]:
-        """For lab.json: what isolates the lab, and what differs as root."""
+        """Return the entry of lab.json: the namespaces that isolate the lab, and its privileges."""
         namespaces = ["mount", "network", "pid"]
         note = "the user's own rights; nothing of the host can be changed"
         if self.kind == "user":
@@ -84,11 +84,11 @@ def current() -> Sandbox | None:
 
 
 def enter(argv: Sequence[str] | None = None) -> Sandbox:
-    """Inside: returns the sandbox. Outside: becomes the supervisor of `argv`, run inside; does not
-    return.
+    """Inside a sandbox, return it. Outside, become the supervisor that runs `argv` inside; this
+    does not return.
 
-    `argv` defaults to this process's own command line. Raises EnvironmentError_ where no sandbox
-    can be made.
+    `argv` defaults to this process's own command line. Raises EnvironmentError_ if no sandbox can
+    be made.
     """
     inside = current()
     if inside is not None:
@@ -101,7 +101,7 @@ def enter(argv: Sequence[str] | None = None) -> Sandbox:
 
 
 def kind_here() -> str:
-    """`root` where this process may make namespaces without a user namespace, else `user`."""
+    """Return `root` if this process may make namespaces without a user namespace, else `user`."""
     needed = 1 << system_calls.CAP_SYS_ADMIN | 1 << system_calls.CAP_NET_ADMIN
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
@@ -111,8 +111,8 @@ def kind_here() -> str:
 
 
 def check() -> None:
-    """Try to make a sandbox and throw it away. Raises EnvironmentError_ that names what forbids it
-    and the ways out.
+    """Try to make a sandbox and throw it away. Raises EnvironmentError_ that names the obstacle and
+    the remedies.
     """
     kind = kind_here()
     trial = subprocess.run(
@@ -131,7 +131,7 @@ def check() -> None:
 
 
 def read_facts() -> dict[str, str]:
-    """Settings of this machine that may forbid a sandbox; those that do not exist are left out."""
+    """Settings of this machine that may forbid a sandbox. Absent settings are left out."""
     facts = {}
     for name, path in _FACTS.items():
         try:
@@ -160,7 +160,7 @@ def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tupl
     if number == errno.ENOSPC:
         return (
             f"{message}: a limit on namespaces is used up (user.max_*_namespaces)",
-            "end what holds them, or raise it",
+            "raise the limit, or end programs that hold namespaces",
         )
     if number == errno.EUSERS:
         return f"{message}: user namespaces are nested too deeply", "start hakaru outside of the containers it is in"
@@ -169,16 +169,16 @@ def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tupl
     return _explain_permission(message, kind, step, facts)
 
 
-def _explain_permission(what: str, kind: str, step: str, facts: Mapping[str, str]) -> tuple[str, str]:
+def _explain_permission(message: str, kind: str, step: str, facts: Mapping[str, str]) -> tuple[str, str]:
     if kind == "user" and facts.get("unprivileged_userns_clone") == "0":
         return (
-            f"{what}: only root may make user namespaces here (kernel.unprivileged_userns_clone is 0)",
+            f"{message}: only root may make user namespaces here (kernel.unprivileged_userns_clone is 0)",
             f"`sudo sysctl kernel.unprivileged_userns_clone=1` allows them; {_AS_ROOT}",
         )
     if kind == "user" and facts.get("apparmor_restrict_unprivileged_userns") == "1":
         profile = _APPARMOR_PROFILE.format(python=os.path.realpath(sys.executable))
         return (
-            f"{what}: AppArmor takes all capabilities from user namespaces of programs without a profile "
+            f"{message}: AppArmor denies programs without a profile all capabilities in user namespaces "
             "(kernel.apparmor_restrict_unprivileged_userns is 1)",
             "give hakaru's Python a profile: write the lines below to /etc/apparmor.d/hakaru and run "
             "`sudo apparmor_parser -r /etc/apparmor.d/hakaru`; or `sudo sysctl "
@@ -186,13 +186,16 @@ def _explain_permission(what: str, kind: str, step: str, facts: Mapping[str, str
         )
     if step == "mount":
         return (
-            f"{what}: a fresh /proc may not be mounted, because parts of /proc are hidden here (a container does that)",
+            f"{message}: a new /proc may not be mounted, because parts of /proc are hidden here (usual in containers)",
             "start the container with `--security-opt systempaths=unconfined`, or run hakaru outside of it",
         )
     if "container" in facts:
         return (
-            f"{what}: this container's seccomp profile or missing capabilities forbid namespaces",
+            f"{message}: this container's seccomp profile or missing capabilities forbid namespaces",
             "start it with `--security-opt seccomp=unconfined --security-opt systempaths=unconfined`, "
             "or with `--privileged`",
         )
-    return f"{what}: a security policy of this machine forbids namespaces", f"ask who administers it; {_AS_ROOT}"
+    return (
+        f"{message}: a security policy of this machine forbids namespaces",
+        f"ask the administrator of this machine; {_AS_ROOT}",
+    )

@@ -1,28 +1,28 @@
 """The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything
 down with itself.
 
-A program of its own that imports the standard library and `hakaru.system_calls` alone (`python -I
--S supervisor.py KIND COMMAND…`; `--try KIND` only tries): it starts in milliseconds, has one
-thread, which `unshare` demands, and holds no memory of hakaru's. `sandbox.enter` becomes it by
-exec.
+A separate program that imports only the standard library and `hakaru.system_calls` (`python -I -S
+supervisor.py KIND COMMAND…`; `--try KIND` only tries). It starts in milliseconds, has one thread,
+as `unshare` requires, and keeps none of hakaru's memory. `sandbox.enter` replaces its process by
+this program with exec.
 
     hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's
                              exit code
-      └─ init                PID 1 of the sandbox; reaps; gets SIGKILL when the supervisor dies, by
-                             whatever means
+      └─ init                PID 1 of the sandbox; reaps children; gets SIGKILL when the supervisor
+                             dies, for whatever reason
            └─ hakaru         the real command, and below it the engines
 
-Why nothing stays behind: when the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG); when
-init dies or ends, the kernel kills every process of its PID namespace; when the last process is
-gone, so are the network and mount namespaces, and with them every interface and mount. No step of
-this needs code of ours to run. A network namespace of a node has no name in any file system: it
-lives as long as somebody inside holds it open.
+Nothing stays behind. When the supervisor dies, the kernel kills init (PR_SET_PDEATHSIG). When init
+dies or ends, the kernel kills every process of its PID namespace. With the last process the network
+and mount namespaces disappear, and with them every interface and mount. None of these steps depends
+on code of this program. A node's network namespace has no name in any file system: it exists as
+long as a process inside the sandbox holds it open.
 
-A signal sent to the supervisor reaches the command once; one that the terminal (or `kill --
--GROUP`) sends to the whole group reaches the command directly, and after a `kill` of the group once
-more: handlers must bear that.
+A signal sent to the supervisor reaches the command once. A signal that the terminal sends to the
+entire group reaches the command directly. After `kill -- -GROUP` the command gets the signal twice,
+directly and through the supervisor; its handlers must tolerate that.
 
-KIND is `user` (a user namespace of our own: the user stays who they are, files included, and gets
+KIND is `user` (in a new user namespace: the user keeps their identity and files, and gets
 CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN over the new namespaces only) or `root` (already
 privileged: no user namespace is made).
 """
@@ -38,8 +38,8 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 if __name__ == "__main__":
-    # `python -I -S` finds the standard library alone. hakaru's folder comes last, so it hides
-    # nothing of that.
+    # `python -I -S` finds only the standard library. hakaru's folder comes last, so that it hides
+    # no standard module.
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))  # noqa: PTH100
 
 from hakaru import system_calls
@@ -60,14 +60,14 @@ from hakaru.system_calls import (
 
 _CAPABILITIES = (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN)
 
-# In the command's environment: KIND and the sandbox's network namespace, so that a leaked marker is
-# recognised.
+# Environment variable of the command, with KIND and the sandbox's network namespace, so that a
+# leaked marker is recognised.
 MARKER = "HAKARU_SANDBOX"
 EXIT_ENVIRONMENT = 3
 EXIT_LOST = 7
 
-# Waited for, never handled: a handler could run between two steps. Faults of our own must still end
-# us.
+# Signals to wait for with sigwaitinfo(2). None has a handler, because a handler could run between
+# two steps. Faults of this program must still end it, so their signals are left out.
 _WAITED = signal.valid_signals() - {
     signal.SIGKILL,
     signal.SIGSTOP,
@@ -82,7 +82,7 @@ _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 
 class StepError(OSError):
-    """One step of making a sandbox was refused; `step` names it: unshare, map, private, mount,
+    """A step of making a sandbox was refused. `step` names it: unshare, map, private, mount,
     capabilities.
     """
 
@@ -147,9 +147,9 @@ def keep_capabilities() -> None:
 def die_with_parent(lifeline: int) -> None:
     """Ask for SIGKILL when the parent dies, and end now if it has died already.
 
-    `lifeline` is the read end of a pipe whose write end only the parent holds: its end of file is
-    the parent's death. (`getppid` does not show it: the parent is outside this PID namespace, so
-    that it reads 0 before and after.)
+    `lifeline` is the read end of a pipe whose write end only the parent holds, so end of file means
+    that the parent died. (`getppid` does not show it: the parent is outside this PID namespace, and
+    the call returns 0 before and after.)
     """
     system_calls.set_parent_death_signal(signal.SIGKILL)
     poll = select.poll()
@@ -159,8 +159,8 @@ def die_with_parent(lifeline: int) -> None:
 
 
 def _sent_by_a_process(info: signal.struct_siginfo) -> bool:
-    """False for what the terminal sends: that goes to the whole foreground group, the command
-    included.
+    """Return False for a signal from the terminal, which also reaches the command, because it goes
+    to the entire foreground group.
     """
     return info.si_code <= 0
 
@@ -200,8 +200,8 @@ def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
     child = os.fork()
     if child == 0:
         _exec(kind, command)
-    # Leave the command alone in the supervisor's process group: what the terminal sends must reach
-    # it once.
+    # Leave the supervisor's process group to the command, which a signal from the terminal must
+    # reach once.
     os.setpgid(0, 0)
     while True:
         info = signal.sigwaitinfo(_WAITED)
@@ -212,7 +212,7 @@ def _run_init(kind: str, lifeline: int, command: list[str]) -> NoReturn:
 
 
 def _reap(child: int) -> None:
-    """Collect everything that ended; end with the command's exit code once it is the command."""
+    """Reap ended children. If the command is among them, exit with its exit code."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -235,19 +235,18 @@ def _supervise(init: int) -> int:
         if _sent_by_a_process(info):
             os.kill(init, info.si_signo)
         if info.si_signo in _STOPS:
-            # The shell watches this process: it stops too, and continues when the shell says so.
+            # The shell monitors this process, so it stops too, until the shell continues it.
             os.kill(os.getpid(), signal.SIGSTOP)
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        _complain(f"the sandbox was ended by {name}", "what was finished is kept; `hakaru run --resume` continues")
+        hint = "finished repetitions are kept; `hakaru run --resume` continues"
+        _complain(f"the sandbox was ended by {name}", hint)
         return EXIT_LOST
     return os.waitstatus_to_exitcode(status)
 
 
 def _try(kind: str) -> int:
-    """Make a sandbox, run nothing in it, and say on stdout which step failed: `STEP ERRNO`, or
-    nothing.
-    """
+    """Make a sandbox and run nothing in it. If a step fails, print `STEP ERRNO` on stdout."""
     try:
         make_namespaces(kind)
     except StepError as error:
@@ -267,22 +266,25 @@ def _try(kind: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """`KIND COMMAND…` → exit code of COMMAND; `--try KIND` → can a sandbox be made?"""
+    """Run COMMAND for the arguments `KIND COMMAND…` and return its exit code. For `--try KIND`,
+    return 0 if a sandbox can be made, else 3.
+    """
     if arguments[0] == "--try":
         return _try(arguments[1])
     kind, command = arguments[0], arguments[1:]
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
-    # A disposition of "ignore" is inherited (nohup, shells' `&`) and would swallow children's ends.
+    # A disposition of "ignore" is inherited (nohup, shells' `&`) and would hide the end of
+    # children.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         make_namespaces(kind)
     except StepError as error:
         _complain(f"cannot make the sandbox: {error.step}: {error.strerror}", "run `hakaru doctor`")
         return EXIT_ENVIRONMENT
-    lifeline, held = os.pipe()
+    lifeline, write_end = os.pipe()
     init = os.fork()
     if init == 0:
-        os.close(held)
+        os.close(write_end)
         _run_init(kind, lifeline, command)
     os.close(lifeline)
     return _supervise(init)

@@ -3,8 +3,8 @@
     chart = lines([Line("this run", [(1.0, 812.0, 790.0, 834.0)])], Axes("VMs", "IOPS"), WIDE)
     svg(chart, "iops", "Requests per second")
 
-A chart function takes data and a `Size` and returns an Altair chart; `svg` and `png` draw it with
-the theme `hakaru` and the bundled fonts. A new kind of chart is one file here.
+A chart function takes data and a `Size` and returns an Altair chart. `svg` and `png` draw it with
+the theme `hakaru` and the bundled fonts. Each kind of chart is one module of this package.
 """
 
 from hakaru.report.charts.bar import Bar, bars

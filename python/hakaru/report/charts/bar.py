@@ -1,4 +1,4 @@
-"""Bar chart: our values with intervals, published values beside them as outlines."""
+"""Bar chart: measured values with intervals, and published values as outlines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from hakaru.report.charts.marks import layered, over, unseen
+from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, OURS, THEIRS, Size
 
@@ -20,8 +20,8 @@ TEXT_GAP_PX = 6
 
 @dataclass(frozen=True)
 class Bar:
-    """One level: our value with its interval and the text at its end, and the published value if
-    there is one.
+    """One level: the measured value with its interval and the text at the end of the bar, and the
+    published value if there is one.
     """
 
     label: str
@@ -34,9 +34,9 @@ class Bar:
 
 
 def bars(rows: Sequence[Bar], axis: str, size: Size, most: float | None = None) -> alt.LayerChart:
-    """Horizontal bars in the order given; the axis ends at `most`, by default at the largest value.
+    """Horizontal bars in the given order. The axis ends at `most`, by default at the largest value.
 
-    An outline under a bar is the published value.
+    The outline below a bar is the published value.
     """
     labels = [wrap(bar.label, size.room * 0.4) for bar in rows]
     left = max(pixels(line) for text in labels for line in text) + 14
@@ -47,19 +47,19 @@ def bars(rows: Sequence[Bar], axis: str, size: Size, most: float | None = None) 
     step = max(ROW_PX * (2 if several else 1), LINE_PX * max(map(len, labels))) + GAP_PX
     scale = alt.Scale(domain=[0, most or max((row["end"] for row in values), default=1.0) or 1.0], nice=False)
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(title=axis, tickCount=4, grid=True))
-    base = over(values).encode(x=x, y=names(labels))
+    base = chart_of(values).encode(x=x, y=names(labels))
     if several:
         base = base.encode(yOffset=alt.YOffset("ours:N", sort=[True, False], scale=alt.Scale(paddingOuter=0.15)))
-    ours, theirs = (base.transform_filter(f"datum.ours === {flag}") for flag in ("true", "false"))
+    measured, published = (base.transform_filter(f"datum.ours === {flag}") for flag in ("true", "false"))
     layers = [
-        ours.mark_bar(aria=True, color=OURS, size=13).encode(description="says:N"),
-        theirs.mark_bar(filled=False, stroke=THEIRS, strokeWidth=1.4, strokeDash=[4, 2], size=11),
-        ours.transform_filter("isValid(datum.low) && datum.high !== datum.low")
+        measured.mark_bar(aria=True, color=OURS, size=13).encode(description="says:N"),
+        published.mark_bar(filled=False, stroke=THEIRS, strokeWidth=1.4, strokeDash=[4, 2], size=11),
+        measured.transform_filter("isValid(datum.low) && datum.high !== datum.low")
         .mark_rule(color=INK)
         .encode(x=alt.X("low:Q"), x2="high:Q"),
-        _text(ours).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=INK, fontWeight=700),
-        _text(theirs).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=THEIRS),
-        unseen(-left, width + right),
+        _text(measured).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=INK, fontWeight=700),
+        _text(published).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=THEIRS),
+        spacer(-left, width + right),
     ]
     return layered(layers, width, {"step": step, "for": "position"})
 
@@ -70,21 +70,21 @@ def _text(chart: alt.Chart) -> alt.Chart:
 
 
 def names(labels: Sequence[Sequence[str]]) -> alt.Y:
-    """Band axis over the field `place`, with the name of each place in its lines."""
+    """Band axis over the field `place`, labelled with the lines of each name."""
     written = f"{json.dumps([list(text) for text in labels])}[datum.value]"
     return alt.Y("place:O", axis=alt.Axis(title=None, labelExpr=written))
 
 
 def _rows(place: int, bar: Bar) -> list[dict[str, Any]]:
-    """Our row and the published one, each with the place where its text begins."""
+    """The rows of the measured and of the published value, each with the position of its text."""
     rows: list[dict[str, Any]] = []
     if bar.value is not None:
-        # The axis begins at 0; an interval that reaches below would be drawn across the labels.
+        # The axis starts at 0. An interval that reaches below would be drawn across the labels.
         low = None if bar.low is None else max(bar.low, 0.0)
         span = {"low": low, "high": bar.high, "end": max(bar.value, bar.high or 0.0)}
-        ours = {"value": bar.value, "text": bar.text, "says": f"{bar.label}: {bar.text}"}
-        rows.append({"place": place, "ours": True} | ours | span)
+        measured = {"value": bar.value, "text": bar.text, "says": f"{bar.label}: {bar.text}"}
+        rows.append({"place": place, "ours": True} | measured | span)
     if bar.published is not None:
-        theirs = {"value": bar.published, "end": bar.published, "text": bar.published_text}
-        rows.append({"place": place, "ours": False} | theirs)
+        published = {"value": bar.published, "end": bar.published, "text": bar.published_text}
+        rows.append({"place": place, "ours": False} | published)
     return rows

@@ -1,4 +1,4 @@
-"""Heat map of two factors: shaded cells with their values; a heavy line around chosen cells."""
+"""Heat map of two factors: shaded cells with their values, and a frame around selected cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from hakaru.report.charts.marks import layered, over, unseen
+from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.theme import ALARM, AXIS_PX, HAIR, INK, OURS, PALEST, PAPER, Size
 
 CELL_PX = 34
@@ -18,7 +18,9 @@ DARK_FROM = 45
 
 @dataclass(frozen=True)
 class Cell:
-    """Column and row, shade in percent (None: unknown), text, and whether the cell is framed."""
+    """A cell: column and row from 0, shade in percent (None: unknown), text, and whether it is
+    framed.
+    """
 
     column: int
     row: int
@@ -30,7 +32,7 @@ class Cell:
 def heat(
     cells: Sequence[Cell], columns: Sequence[str], rows: Sequence[str], axes: tuple[str, str], size: Size
 ) -> alt.LayerChart:
-    """Cells shaded by percent, the darker the more. Row 0 is lowest."""
+    """Heat map of cells; a higher percentage is darker. Row 0 is at the bottom."""
     values = [
         {"x": c.column, "x2": c.column + 1, "y": c.row, "y2": c.row + 1, "percent": c.percent, "text": c.text}
         | {"says": f"{axes[0]} {columns[c.column]}, {axes[1]} {rows[c.row]}: {c.text}"}
@@ -38,7 +40,7 @@ def heat(
     ]
     x = alt.X("x:Q", axis=_axis(columns, axes[0]), scale=_scale(columns))
     y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX), scale=_scale(rows))
-    chart = over(values)
+    chart = chart_of(values)
     shade = alt.Color("percent:Q", scale=alt.Scale(domain=[0, 100], range=[PALEST, OURS]), legend=None)
     places = chart.encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
     known, unknown = (places.transform_filter(f"{test}(datum.percent)") for test in ("isValid", "!isValid"))
@@ -51,16 +53,16 @@ def heat(
         middle.transform_filter(f"(datum.percent > {DARK_FROM}) === {dark}").mark_text(fontWeight=700, color=colour)
         for dark, colour in (("true", PAPER), ("false", INK))
     ]
-    layers = [*squares, *texts, unseen(0, size.width + size.labels)]
+    layers = [*squares, *texts, spacer(0, size.width + size.labels)]
     if edges := border({(c.column, c.row) for c in cells if c.framed}):
-        frame = over(edges).mark_rule(color=ALARM, strokeWidth=3.2, strokeCap="square")
+        frame = chart_of(edges).mark_rule(color=ALARM, strokeWidth=3.2, strokeCap="square")
         layers.append(frame.encode(x="x:Q", y="y:Q", x2="x2:Q", y2="y2:Q"))
     width = size.width + (0 if size.narrow else size.labels // 2)
     return layered(layers, width, CELL_PX * len(rows))
 
 
 def _axis(names: Sequence[str], title: str, extent: float = 0) -> alt.Axis:
-    """An axis in cells, with the names in the middle of theirs."""
+    """An axis in units of cells, with each name at the middle of its cells."""
     cases = "".join(f"datum.value == {i + 0.5} ? {json.dumps(name)} : " for i, name in enumerate(names))
     return alt.Axis(
         title=title,
@@ -79,7 +81,7 @@ def _scale(names: Sequence[str]) -> alt.Scale:
 
 
 def border(framed: set[tuple[int, int]]) -> list[dict[str, int]]:
-    """Edges between a framed cell and one that is not, or the end of the map."""
+    """Edges of the framed region, including those at the border of the map."""
     edges = []
     for column, row in sorted(framed):
         for dx, dy, line in (

@@ -1,4 +1,6 @@
-"""Line chart: markers, 95 % intervals as whiskers, each line's name at its right end."""
+"""Line chart with markers, 95 % intervals as whiskers, and the name of each line at its right
+end.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +11,22 @@ from typing import Any
 
 import altair as alt
 
-from hakaru.report.charts.marks import layered, over, still, unseen
+from hakaru.report.charts.marks import chart_of, fixed, layered, spacer
 from hakaru.report.charts.text import apart, wrap
 from hakaru.report.charts.theme import AXIS_PX, LINE_PX, OURS, PAPER, Size
 
 MARKED_MAX = 20
-"""Points of a line up to which each has its marker; more markers would hide the line."""
+"""Maximum number of points of a line with markers; more markers would hide the line."""
 LABEL_GAP_PX = 4.0
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15)
 
 LinePoint = tuple[float, float, float | None, float | None]
-"""`(x, y, low, high)`; low and high are None where there is no interval."""
+"""`(x, y, low, high)`; low and high are None without an interval."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart. A line without label is drawn without name."""
+    """One line of a chart. If `label` is empty, the line has no name."""
 
     label: str
     points: Sequence[LinePoint]
@@ -71,7 +73,7 @@ def _range(series: Sequence[Line], axes: Axes) -> tuple[float, float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, from `low` to `high`."""
+    """Ticks at 1, 2 and 5 times powers of ten, from `low` to `high`."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
     return [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
@@ -105,10 +107,16 @@ def _x_axis(axes: Axes) -> alt.Axis:
 
 def _line(line: Line, x: alt.X, y: alt.Y, bottom: float) -> list[alt.Chart]:
     rows = [
-        {"x": px, "y": py, "low": None if low is None else max(low, bottom), "high": high, "says": _says(line, px, py)}
+        {
+            "x": px,
+            "y": py,
+            "low": None if low is None else max(low, bottom),
+            "high": high,
+            "says": _tooltip(line, px, py),
+        }
         for px, py, low, high in line.points
     ]
-    chart = over(rows).encode(x=x, y=y)
+    chart = chart_of(rows).encode(x=x, y=y)
     layers = [chart.mark_line(color=line.colour, strokeWidth=2, strokeDash=list(line.dash))]
     if any(row["low"] is not None for row in rows):
         spans = chart.transform_filter("isValid(datum.low)")
@@ -124,22 +132,24 @@ def _line(line: Line, x: alt.X, y: alt.Y, bottom: float) -> list[alt.Chart]:
     return layers
 
 
-def _says(line: Line, x: float, y: float) -> str:
-    """Text of a marker: a tooltip for the pointer, a name for a screen reader."""
+def _tooltip(line: Line, x: float, y: float) -> str:
+    """Text of a marker: its tooltip, and its name for screen readers."""
     return f"{line.label}: {x:g}, {y:,.4g}".removeprefix(": ")
 
 
 def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], size: Size) -> list[alt.Chart]:
-    """Names beside the drawing, moved apart; a thin leader goes to each line that ends earlier."""
+    """Names to the right of the drawing, moved apart so that they do not overlap. A thin leader
+    connects a name to a line that ends earlier.
+    """
     right = max((line.points[-1][0] for line in series), default=0.0)
     ends = sorted(((_pixel(line.points[-1][1], axes, domain, size), line) for line in series if line.label), key=_place)
     texts = [wrap(line.label, size.labels - 10) for _, line in ends]
     heights = [LINE_PX * len(text) + LABEL_GAP_PX for text in texts]
     places = apart([place for place, _ in ends], heights, size.height)
-    layers = [unseen(size.width, size.width + size.labels)]
+    layers = [spacer(size.width, size.width + size.labels)]
     for (_, line), text, place in zip(ends, texts, places, strict=True):
         top = place - LINE_PX / 2 * (len(text) - 1)
-        name = still().mark_text(
+        name = fixed().mark_text(
             text=text,
             x=size.width + 8,
             y=top,
@@ -150,7 +160,7 @@ def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], siz
         )
         layers.append(name)
         if line.points[-1][0] < right:
-            end = over([{"x": line.points[-1][0], "y": line.points[-1][1]}])
+            end = chart_of([{"x": line.points[-1][0], "y": line.points[-1][1]}])
             leader = end.mark_rule(color=line.colour, strokeWidth=0.7, opacity=0.6)
             layers.append(leader.encode(x="x:Q", y="y:Q", x2=alt.value(size.width + 5), y2=alt.value(place)))
     return layers
@@ -168,5 +178,5 @@ def _pixel(y: float, axes: Axes, domain: tuple[float, float], size: Size) -> flo
 
 def panels(*charts: alt.LayerChart) -> alt.VConcatChart:
     """Charts one above the other, with the same width and independent axes."""
-    above: alt.VConcatChart = alt.vconcat(*charts, spacing=44).resolve_scale(x="independent", y="independent")
-    return above
+    column: alt.VConcatChart = alt.vconcat(*charts, spacing=44).resolve_scale(x="independent", y="independent")
+    return column

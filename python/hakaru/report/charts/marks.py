@@ -1,4 +1,4 @@
-"""Parts that all charts use: a chart over rows, layers, and an unseen box that fixes the width."""
+"""Parts of all charts: charts of rows, layers, and an invisible box that fixes the width."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import altair as alt
 Height = float | Mapping[str, Any]
 
 
-def over(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    """A chart over these rows."""
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart with inline data."""
     return alt.Chart(alt.InlineData(values=[dict(row) for row in rows]))
 
 
-def still() -> alt.Chart:
-    """A chart over one empty row, for marks with a fixed place."""
-    return over([{}])
+def fixed() -> alt.Chart:
+    """A chart of one empty row, for marks with a fixed position."""
+    return chart_of([{}])
 
 
-def unseen(left: float, right: float) -> alt.Chart:
+def spacer(left: float, right: float) -> alt.Chart:
     """An invisible box between two pixels, so that all charts of a size are equally wide."""
-    box: alt.Chart = still().mark_rect(x=left, x2=right, y=0, y2=1, opacity=0)
+    box: alt.Chart = fixed().mark_rect(x=left, x2=right, y=0, y2=1, opacity=0)
     return box
 
 

@@ -1,4 +1,4 @@
-"""Charts to SVG and PNG, with the bundled fonts and without a browser or network."""
+"""Rendering of charts to SVG and PNG, with the bundled fonts and without a browser or network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Chart = alt.LayerChart | alt.VConcatChart
 """Any chart that a chart function returns."""
 SVG = "{http://www.w3.org/2000/svg}"
 NOISE = ("role", "aria-roledescription", "aria-hidden", "aria-label", "class", "pointer-events")
-"""Attributes of each mark that the one name of the whole replaces."""
+"""Attributes of marks that are removed, because the chart as a whole has a label."""
 
 
 @functools.cache
@@ -24,27 +24,26 @@ def _fonts() -> None:
 
 
 def spec(chart: Chart) -> dict[str, Any]:
-    """The Vega-Lite specification, with the theme; not validated, which takes longer than
-    drawing.
+    """The Vega-Lite specification with the theme. It is not validated, because validation takes
+    longer than drawing.
     """
     return dict(chart.to_dict(validate=False))
 
 
 def svg(chart: Chart, label: str = "") -> str:
-    """The chart as an SVG element, named `label` for screen readers; marks have their text as
-    tooltip.
+    """The chart as an SVG element with `label` as its name for screen readers. Marks have tooltips.
 
     It has no ids, so a page can hold any number of charts.
     """
     _fonts()
-    drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec(chart)))  # our own renderer's output
+    drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg(spec(chart)))  # trusted: output of our renderer
     for element in list(drawn.iter()):
         element.tag = element.tag.removeprefix(SVG)
-        says = element.get("aria-label")
+        tooltip = element.get("aria-label")
         for name in NOISE:
             element.attrib.pop(name, None)
-        if says:
-            ElementTree.SubElement(element, "title").text = says
+        if tooltip:
+            ElementTree.SubElement(element, "title").text = tooltip
     drawn.attrib |= {"xmlns": SVG.strip("{}"), "role": "img", "aria-label": label}
     return ElementTree.tostring(drawn, encoding="unicode")
 

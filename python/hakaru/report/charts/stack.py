@@ -1,4 +1,4 @@
-"""Stacked bars that add up to 100 %: shares of a whole, with a legend above."""
+"""Stacked bars of shares that add up to 100 %, with a legend above."""
 
 from __future__ import annotations
 
@@ -8,30 +8,28 @@ from dataclasses import dataclass
 import altair as alt
 
 from hakaru.report.charts.bar import names
-from hakaru.report.charts.marks import layered, over, unseen
+from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, PAPER, SHADES, Size
 
 ROW_PX = 22
 BAR_PX = 16
 SHOWN_FROM = 0.5
-"""Percent from which a part is in the legend."""
+"""Least percentage in some bar with which a part is drawn and in the legend."""
 WRITTEN_FROM = 9.0
-"""Percent from which a part has its number in it."""
+"""Least percentage with which a part contains its number."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One bar: its name and the percent of each part, in the order of the parts; None where it is
-    unknown.
-    """
+    """One bar: its name, and the percentage of each part in order; None if it is unknown."""
 
     label: str
     percents: Sequence[float | None]
 
 
 def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -> alt.LayerChart:
-    """Bars in the order given; parts that no bar has are left out of the legend."""
+    """Stacked bars in the given order. Parts below 0.5 % in all bars are left out."""
     labels = [wrap(row.label, size.room * 0.42) for row in rows]
     left = max(pixels(line) for text in labels for line in text) + 14
     width = size.room - left
@@ -40,7 +38,7 @@ def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -
     shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(shown)}
     step = max(ROW_PX, LINE_PX * max(map(len, labels)) + 6)
     columns = max(1, int(width // max((pixels(name) + 30 for name in shown), default=width)))
-    chart = over([cell for place, row in enumerate(rows) for cell in _cells(place, row, parts, present)]).encode(
+    chart = chart_of([cell for place, row in enumerate(rows) for cell in _cells(place, row, parts, present)]).encode(
         y=names(labels),
         x=alt.X(
             "begin:Q",
@@ -63,11 +61,11 @@ def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -
         of_shade = [name for place, name in enumerate(shown) if (place % 2 == 0) is dark]
         text = written.transform_filter(alt.FieldOneOfPredicate("part", of_shade))
         layers.append(text.mark_text(baseline="middle", color=PAPER if dark else INK))
-    return layered([*layers, unseen(-left, 0)], width, {"step": step})
+    return layered([*layers, spacer(-left, 0)], width, {"step": step})
 
 
 def _cells(place: int, row: Stack, parts: Sequence[str], present: Sequence[int]) -> list[dict[str, object]]:
-    """Each part of one bar from its begin to its end, percent."""
+    """The parts of one bar, each with its start and end in percent."""
     cells: list[dict[str, object]] = []
     begin = 0.0
     for i in present:

@@ -12,20 +12,20 @@ from hakaru.report.charts.theme import FONT_PX
 from hakaru.report.fonts import FACES
 
 NEVER_FIRST = frozenset("、。,.)]}」）：ー")
-"""Characters that no line of Japanese begins with; they extend the line before instead."""
+"""Characters that must not begin a line of Japanese. They extend the previous line instead."""
 BOLD = 700
 
 
 @functools.cache
 def _advances(weight: int) -> tuple[dict[int, int], int]:
-    """Advance of each code point in font units, and the units per em."""
+    """Advance width of each code point in font units, and the units per em."""
     font = TTFont(FACES[weight], lazy=True)
     widths = font["hmtx"].metrics
     return {point: widths[name][0] for point, name in font.getBestCmap().items()}, font["head"].unitsPerEm
 
 
 def pixels(text: str, weight: int = BOLD, size: float = FONT_PX) -> float:
-    """Width of one line of text, without kerning."""
+    """Width of one line of text in pixels, without kerning."""
     advances, units = _advances(weight)
     return sum(advances.get(ord(c), units) for c in text) * size / units
 
@@ -33,7 +33,7 @@ def pixels(text: str, weight: int = BOLD, size: float = FONT_PX) -> float:
 def wrap(text: str, room: float) -> list[str]:
     """Lines no wider than `room` pixels in bold, broken at spaces and between Japanese letters.
 
-    A single word that is wider keeps a line of its own.
+    A word that is wider than `room` gets its own line.
     """
     out, current = [], ""
     for piece in re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text):
@@ -45,7 +45,9 @@ def wrap(text: str, room: float) -> list[str]:
 
 
 def apart(places: Sequence[float], heights: Sequence[float], limit: float) -> list[float]:
-    """Rising places moved so that boxes of these heights neither overlap nor end below `limit`."""
+    """Ascending positions of the centres of boxes with these heights, moved so that the boxes do
+    not overlap and no centre lies beyond `limit`.
+    """
     moved = list(places)
     for i in range(1, len(moved)):
         moved[i] = max(moved[i], moved[i - 1] + (heights[i - 1] + heights[i]) / 2)

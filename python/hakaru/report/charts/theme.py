@@ -1,7 +1,7 @@
-"""Look of every chart: colours, sizes, and the Altair theme `hakaru`.
+"""Appearance of all charts: colours, sizes, and the Altair theme `hakaru`.
 
-Series differ in colour, dash and marker, so that a chart reads in greyscale. `look(i)` gives the
-three for the series with index `i`.
+Series differ in colour, dash and marker, so that a chart is readable in greyscale. `look(i)`
+returns these for the series with index `i`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ OURS, THEIRS = "#0b5394", "#8a5a00"
 PALEST = "#eef3f8"
 """Lightest shade of a heat map; `OURS` is the darkest."""
 PALETTE = (OURS, ALARM, "#1b7a4b", THEIRS, "#6a3d9a", QUIET, "#0e7c86", "#a0457a")
-"""Okabe and Ito's colours that differ in greyscale, darkest first."""
+"""Colours of series, by index. Dashes and markers distinguish the series in greyscale."""
 SHADES = (OURS, "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", THEIRS, "#f0d0d0")
 """Parts of a stacked bar: dark and light in turn, so that neighbours differ in greyscale."""
 DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3), (12, 3), (5, 2, 1, 2))
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "circle", "square")
 FONT_PX = 11
 AXIS_PX = 36
-"""Least room for the numbers of a value axis."""
+"""Minimum space for the numbers of a value axis, in pixels."""
 LINE_PX = 13
 
 
 @dataclass(frozen=True)
 class Size:
-    """Drawing area in pixels; `labels` is the room to its right for labels of lines."""
+    """Drawing area in pixels. `labels` is the space to its right for the names of lines."""
 
     width: int
     height: int
@@ -39,12 +39,14 @@ class Size:
 
     @property
     def narrow(self) -> bool:
-        """True for the size made for a phone's screen."""
+        """Whether this is the size for the screen of a phone."""
         return self.width < 400
 
     @property
     def room(self) -> int:
-        """Width of axis, area and labels together, pixels: that of every chart of this size."""
+        """Total width of axis, drawing area and labels in pixels, which is the same for all charts
+        of this size.
+        """
         return AXIS_PX + self.width + self.labels
 
 

@@ -1,8 +1,8 @@
-"""The two faces that every chart, page and PDF is set in, so that a report looks the same on every
+"""The two font faces of all charts, pages and PDFs, so that a report looks the same on every
 machine.
 
-`Hakaru Sans` is a subset of Noto Sans JP (SIL Open Font License, `OFL.txt`); `subset.py` made the
-files.
+`Hakaru Sans` is a subset of Noto Sans JP (SIL Open Font License, `OFL.txt`), created by
+`subset.py`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ from fontTools.ttLib import TTFont
 
 FAMILY = "Hakaru Sans"
 FOLDER = Path(__file__).parent
-MARKS = " 0123456789.,•–"  # list marks and page numbers stand in no text
+MARKS = " 0123456789.,•–"  # list marks and page numbers, which are not part of the text
 FACES = {400: FOLDER / "HakaruSans-regular.ttf", 700: FOLDER / "HakaruSans-bold.ttf"}
 
 
 @functools.cache
 def repertoire(weight: int = 400) -> frozenset[int]:
-    """Code points that the face can draw."""
+    """Code points that the face contains."""
     return frozenset(TTFont(FACES[weight], lazy=True).getBestCmap())
 
 
 def missing(text: str) -> set[str]:
-    """Characters of `text` that one of the faces cannot draw. Line ends and tabs are never
-    drawn.
+    """Characters of `text` that one of the faces lacks. Line ends and tabs are ignored, because
+    they are never drawn.
     """
     return {c for c in text if c not in "\n\t\r" and any(ord(c) not in repertoire(w) for w in FACES)}
 
 
 def face(weight: int, text: str) -> str:
-    """A WOFF2 of only what `text` needs, as a data URL: what makes the HTML file self-contained."""
+    """A WOFF2 font with only the characters of `text`, as a data URL, which keeps the HTML file
+    self-contained.
+    """
     options = Options(layout_features=["kern", "tnum"], notdef_outline=True)
     font = TTFont(FACES[weight], lazy=True)
     subsetter = Subsetter(options)

@@ -1,13 +1,13 @@
-"""Makes the two fonts beside this file from Noto Sans JP. Run by hand when the repertoire changes;
-never at run time.
+"""Creation of the two fonts beside this file from Noto Sans JP. Run by hand when the repertoire
+changes, never at run time.
 
     npm pack @expo-google-fonts/noto-sans-jp && tar xzf expo-google-fonts-noto-sans-jp-*.tgz
     python -m hakaru.report.fonts.subset package python/hakaru/report/fonts
 
-The family is renamed so that a report is always drawn with this very font, never with one of the
-same name that the system happens to have. Repertoire: Latin, Greek, punctuation, arrows and
-mathematics that a report uses, kana, and the kanji of JIS X 0208 level 1 (2965 characters), which
-hold every jōyō kanji in common technical use, and a few words of the trade (`MORE`).
+The family is renamed so that reports never use a system font of the same name. Repertoire: Latin,
+Greek, punctuation, the arrows and mathematical symbols of reports, kana, the kanji of JIS X 0208
+level 1 (2965 characters, which include the jōyō kanji in common technical use), and a few kanji of
+technical terms (`MORE`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FACES = {
 }
 RANGES = [(0x20, 0x17F), (0x370, 0x3FF), (0x2010, 0x2044), (0x20AC, 0x20AC), (0x2070, 0x209C), (0x2100, 0x214F)]
 RANGES += [(0x2190, 0x21FF), (0x2200, 0x22FF), (0x2460, 0x2473), (0x25A0, 0x25FF), (0x2713, 0x2717)]
-# Beyond level 1, but the words of the trade: congestion, threshold, prefix, gap.
+# Kanji beyond level 1 for technical terms, such as congestion and threshold.
 MORE = "輻輳閾冪隙"
 RANGES += [(0x3000, 0x30FF), (0x31F0, 0x31FF), (0xFF00, 0xFFEF)]
 

@@ -1,10 +1,11 @@
-"""Drawing a lab link by link: a tree of switches from left to right, nodes at both sides. Pure.
+"""Drawing of a lab described link by link: a tree of switches from left to right, with nodes on
+both sides. Pure.
 
-The switch of the first host is the root, on the left; each further one stands in the column right
-of the one that it hangs on, within its height. Hosts of the root are on the left, all other nodes
-on the right, in the rows of their switch: so no line crosses a box. (A second link of a node to
-another switch may cross a line.) At a link stand its name and rate, below it the VLANs of its port
-and what else was asked of it.
+The switch of the first host is the root, on the left. Every other switch is in the column to the
+right of its parent, within the height of the parent. Hosts of the root are on the left, all other
+nodes on the right, in the rows of their switch, so that no line crosses a box. (A second link of a
+node to another switch may cross a line.) The name and rate of a link are above its line. The VLANs
+of its port and its other settings are below.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ HOSTS_DRAWN_MAX = 8
 _MARGIN, _GAP = 16, 18
 _NODE_WIDTH, _SWITCH_WIDTH, _LINK_WIDTH = 168, 132, 190
 _NODE_PADDING, _ROW, _ADDRESS_ROW = 30, 38, 15
-# Below the line of a link stands one more row.
+# With VLANs, a link has one more row below its line.
 _VLAN_ROW = 13
 _SWITCH_HEIGHT_MIN = 84
 
 
 @dataclass
 class _Branch:
-    """A switch with what hangs on it: nodes of its own, and switches."""
+    """A switch with its nodes and child switches."""
 
     switch: Switch
     column: int
@@ -40,7 +41,7 @@ class _Branch:
     height: float = 0.0
 
     def all(self) -> Iterator[_Branch]:
-        """It, and all that hang on it."""
+        """Yield this branch and all its descendants."""
         yield self
         for branch in self.branches:
             yield from branch.all()
@@ -48,32 +49,34 @@ class _Branch:
 
 def draw_linked(plan: LabPlan, language: str) -> str:
     """The lab as an `<svg>` element, in one language."""
-    root_name = _home(plan, plan.host_names[0])
+    root_name = _switch_of(plan, plan.host_names[0])
     root = _branch(plan, root_name, 0, None, None)
-    here = [host for host in plan.host_names if _home(plan, host) == root_name]
-    drawn = here if len(here) <= HOSTS_DRAWN_MAX else here[: HOSTS_DRAWN_MAX - 1]
-    hidden = here[len(drawn) :]
-    left = [*(_node_height(plan, host) for host in drawn), *([_more_height(plan)] if hidden else [])]
-    left_height = sum(left) + _GAP * (len(left) - 1)
+    root_hosts = [host for host in plan.host_names if _switch_of(plan, host) == root_name]
+    drawn = root_hosts if len(root_hosts) <= HOSTS_DRAWN_MAX else root_hosts[: HOSTS_DRAWN_MAX - 1]
+    hidden = root_hosts[len(drawn) :]
+    left_heights = [*(_node_height(plan, host) for host in drawn), *([_more_height(plan)] if hidden else [])]
+    left_height = sum(left_heights) + _GAP * (len(left_heights) - 1)
     for branch in root.all():
-        home = [
-            node.name for node in plan.nodes if node.kind != "switch" and _home(plan, node.name) == branch.switch.name
+        nodes_of_switch = [
+            node.name
+            for node in plan.nodes
+            if node.kind != "switch" and _switch_of(plan, node.name) == branch.switch.name
         ]
-        branch.nodes = [name for name in home if name not in here]
+        branch.nodes = [name for name in nodes_of_switch if name not in root_hosts]
     _measure(plan, root)
     root.height = max(root.height, left_height)
     _place(plan, root, _MARGIN)
     right_x = _column_x(max(branch.column for branch in root.all())) + _SWITCH_WIDTH + _LINK_WIDTH
     places = _node_places(plan, root, right_x)
-    at = root.top + (root.height - left_height) / 2
-    for host, height in zip(drawn, left, strict=False):
-        places[host] = (_MARGIN, at)
-        at += height + _GAP
+    y = root.top + (root.height - left_height) / 2
+    for host, height in zip(drawn, left_heights, strict=False):
+        places[host] = (_MARGIN, y)
+        y += height + _GAP
     parts = [part for branch in root.all() for part in _switch(plan, branch, language)]
     for name, place in places.items():
         parts += _node(plan, name, *place, {branch.switch.name: branch for branch in root.all()}, language)
     if hidden:
-        parts += _more(hidden, at, _more_height(plan), language)
+        parts += _more_hosts(hidden, y, _more_height(plan), language)
     width = right_x + _NODE_WIDTH + _MARGIN
     switches = sum(not switch.is_nic for switch in plan.switches)
     counts = {"hosts": len(plan.host_names), "switches": switches, "arrays": len(plan.array_names)}
@@ -81,18 +84,18 @@ def draw_linked(plan: LabPlan, language: str) -> str:
     return svg.picture(width, root.height + 2 * _MARGIN, title, parts)
 
 
-def _branch(plan: LabPlan, name: str, column: int, trunk: Trunk | None, above: str | None) -> _Branch:
+def _branch(plan: LabPlan, name: str, column: int, trunk: Trunk | None, parent: str | None) -> _Branch:
     branch = _Branch(next(switch for switch in plan.switches if switch.name == name), column, trunk)
     nics = {switch.name for switch in plan.switches if switch.is_nic}
-    for further in plan.trunks:
-        if name in further.ends and not nics & {*further.ends}:
-            other = further.b if name == further.a else further.a
-            if other != above:
-                branch.branches.append(_branch(plan, other, column + 1, further, name))
+    for child_trunk in plan.trunks:
+        if name in child_trunk.ends and not nics & {*child_trunk.ends}:
+            child = child_trunk.b if name == child_trunk.a else child_trunk.a
+            if child != parent:
+                branch.branches.append(_branch(plan, child, column + 1, child_trunk, name))
     return branch
 
 
-def _home(plan: LabPlan, node: str) -> str:
+def _switch_of(plan: LabPlan, node: str) -> str:
     """The switch of a node's first link."""
     return plan.topology.cables(node)[0].switch
 
@@ -111,18 +114,18 @@ def _more_height(plan: LabPlan) -> float:
 
 
 def _measure(plan: LabPlan, branch: _Branch) -> None:
-    for further in branch.branches:
-        _measure(plan, further)
-    heights = [_node_height(plan, node) for node in branch.nodes] + [further.height for further in branch.branches]
+    for child in branch.branches:
+        _measure(plan, child)
+    heights = [_node_height(plan, node) for node in branch.nodes] + [child.height for child in branch.branches]
     branch.height = max(_SWITCH_HEIGHT_MIN, sum(heights) + _GAP * max(0, len(heights) - 1))
 
 
 def _place(plan: LabPlan, branch: _Branch, top: float) -> None:
     branch.top = top
-    at = top + sum(_node_height(plan, node) + _GAP for node in branch.nodes)
-    for further in branch.branches:
-        _place(plan, further, at)
-        at += further.height + _GAP
+    y = top + sum(_node_height(plan, node) + _GAP for node in branch.nodes)
+    for child in branch.branches:
+        _place(plan, child, y)
+        y += child.height + _GAP
 
 
 def _column_x(column: int) -> float:
@@ -133,14 +136,14 @@ def _node_places(plan: LabPlan, root: _Branch, x: float) -> dict[str, tuple[floa
     """Upper left corners of the nodes on the right."""
     places = {}
     for branch in root.all():
-        at = branch.top
-        # Few nodes beside a tall switch stand in its middle, unless switches follow below.
+        y = branch.top
+        # Centre the nodes beside a taller switch, unless child switches follow below.
         if not branch.branches:
             used = sum(_node_height(plan, node) + _GAP for node in branch.nodes) - _GAP
-            at += max(0.0, (branch.height - used) / 2)
+            y += max(0.0, (branch.height - used) / 2)
         for node in branch.nodes:
-            places[node] = (x, at)
-            at += _node_height(plan, node) + _GAP
+            places[node] = (x, y)
+            y += _node_height(plan, node) + _GAP
     return places
 
 
@@ -195,7 +198,7 @@ def _label(link: Link | Trunk, x: float, y: float, language: str) -> Iterator[st
 
 
 def _details(link: Link | Trunk, language: str) -> Iterator[str]:
-    """Rows about a link besides its rate: its VLANs, and at most two more."""
+    """Rows about a link below its line: its VLANs, and at most two more."""
     if isinstance(link, Trunk) and link.vlans:
         yield _vlans(language, "trunk", link.vlans)
     elif link.vlan is not None:
@@ -210,7 +213,7 @@ def _details(link: Link | Trunk, language: str) -> Iterator[str]:
 
 
 def _vlans(language: str, role: str, vlans: Sequence[int]) -> str:
-    """`trunk VLAN 10, 20`; of many the first and the last."""
+    """The VLANs of a port: `trunk VLAN 10, 20`. With more than four, the first two and the last."""
     ids = [str(vlan) for vlan in sorted(vlans)]
     shown = ", ".join(ids) if len(ids) <= 4 else f"{ids[0]}, {ids[1]} … {ids[-1]}"
     return say(language, f"drawing.{role}", {"ids": shown})
@@ -232,7 +235,7 @@ def _discipline(discipline: Discipline, language: str) -> Iterator[str]:
         yield say(language, "drawing.marks", {"size": format_size(discipline.above_bytes)})
 
 
-def _more(hidden: list[str], top: float, height: float, language: str) -> Iterator[str]:
+def _more_hosts(hidden: list[str], top: float, height: float, language: str) -> Iterator[str]:
     y = top + height / 2
     yield svg.box(_MARGIN, top, _NODE_WIDTH, height, "lab-host", more=True)
     yield svg.text(_MARGIN + _NODE_WIDTH / 2, y - 4, "lab-name", say(language, "drawing.more", {"count": len(hidden)}))

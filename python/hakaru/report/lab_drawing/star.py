@@ -1,11 +1,11 @@
-"""Drawing a lab: nodes, links with rates and addresses, as SVG. Pure.
+"""Drawing of a star lab as SVG: nodes, and links with rates and addresses. Pure.
 
-    drawing.draw(plan) -> str        an `<svg>` element of class `lab`, to be put into a page as it
-                                     is
+    draw(plan) -> str        an `<svg>` element of class `lab` that can be embedded in a page
 
-Hosts on the left, the switch in the middle, the array on the right; one line per link, labelled
-with its rate at the line and its address at the node. Many hosts are folded: the first ones, then
-how many more. A lab link by link: `drawing_linked`.
+Hosts are on the left, the switch is in the middle, the array on the right. Each link is a line,
+labelled with its rate at the line and its address at the node. With more than eight hosts, the
+first seven are drawn and the others are counted. `linked` draws labs that are described link by
+link.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _rate(link: Link, language: str) -> str:
 def _node(
     plan: LabPlan, name: str, css: str, x: float, top: float, height: float, wire: tuple[float, float], language: str
 ) -> Iterator[str]:
-    """A box with its name, and per path its address, its line to the switch (`wire`: from, to) and
-    the rate over it.
+    """A node: a box with its name, and for each path the address, the line to the switch and its
+    rate. `wire` are the ends of the lines (x).
     """
     yield svg.box(x, top, _NODE_WIDTH, height, css)
     yield svg.text(x + _NODE_WIDTH / 2, top + 22, "lab-name", name)

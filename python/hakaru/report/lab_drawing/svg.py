@@ -1,8 +1,8 @@
-"""The strokes that drawings of labs are made of. Pure.
+"""SVG elements of the drawings of labs. Pure.
 
-Looks are attributes that suit a light page; a page's rules for the classes `lab-host`,
-`lab-switch`, `lab-array`, `lab-link`, `lab-more`, `lab-name`, `lab-address` and `lab-rate` win over
-them.
+Presentation attributes suit a light page. A page can override them with rules for the classes
+`lab-host`, `lab-switch`, `lab-array`, `lab-link`, `lab-more`, `lab-name`, `lab-address`, `lab-rate`
+and `lab-detail`.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ LOOKS = {
 
 
 def text(x: float, y: float, css: str, words: str) -> str:
-    """Words centred at a place."""
+    """Text centred at a point."""
     return f'<text x="{x:g}" y="{y:g}" class="{css}" {LOOKS[css]} text-anchor="middle">{escape(words)}</text>'
 
 
 def box(x: float, y: float, width: float, height: float, css: str, *, more: bool = False) -> str:
-    """A node or switch; `more`: one that stands for several."""
+    """The box of a node or switch. `more`: a dashed box that stands for several hosts."""
     place = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="6"'
     return f'<rect {place} class="{css}{_more(more)} {LOOKS[css]}/>'
 
 
 def line(x1: float, x2: float, y: float, *, more: bool = False) -> str:
-    """A link, level."""
+    """A link as a horizontal line. `more`: dashed, for several hosts."""
     return f'<path d="M{x1:g} {y:g}H{x2:g}" class="lab-link{_more(more)} {LOOKS["lab-link"]}/>'
 
 
 def bend(x1: float, y1: float, middle: float, x2: float, y2: float) -> str:
-    """A link that goes up or down on its way."""
+    """A link with a vertical part at `middle`."""
     return f'<path d="M{x1:g} {y1:g}H{middle:g}V{y2:g}H{x2:g}" class="lab-link" {LOOKS["lab-link"]}/>'
 
 

@@ -1,19 +1,19 @@
-//! The open files of the array, and the requests to them: those of LUs and of the groups of pools,
-//! through one queue.
+//! The open files of the array, and the requests to them. One queue serves the files of LUs and of
+//! the groups of pools.
 //!
-//! Bytes on their way to a file opened for direct I/O pass through page buffers here.
+//! Data of files opened for direct I/O passes through page buffers here.
 use std::io;
 
 use hakaru_runtime::file::{self, FileHandle, FileQueue, IoBuffer, PageBuffers};
 use hakaru_scsi_device::Extent;
 use hakaru_store::{FileDone, FileId, FileOp, FileRequest, FileRequestId};
 
-/// An open file and how it is used.
+/// An open file.
 #[derive(Clone, Debug)]
 pub struct OpenFile {
     /// The file.
     pub handle: FileHandle,
-    /// Past the page cache.
+    /// Whether I/O bypasses the page cache (`O_DIRECT`).
     pub direct: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// No file, over an idle queue.
+    /// Creates an empty set of files over an idle queue.
     pub fn new(queue: FileQueue<IoBuffer>) -> Files {
         Files {
             queue,
@@ -37,34 +37,34 @@ impl Files {
         }
     }
 
-    /// `io_uring` or `threads`.
+    /// Returns the name of the queue's backend: `io_uring` or `threads`.
     pub fn backend(&self) -> &'static str {
         self.queue.backend()
     }
 
-    /// Takes an open file.
+    /// Adds an open file.
     pub fn add(&mut self, file: OpenFile) -> FileId {
         self.open.push(Some(file));
         FileId(self.open.len() as u32 - 1)
     }
 
-    /// Closes a file that no request is under way to.
+    /// Closes a file without requests in progress.
     pub fn close(&mut self, id: FileId) {
         self.open[id.0 as usize] = None;
     }
 
-    /// Bytes of the medium that a file takes; `None` of a block device.
-    pub fn taken_bytes(&self, id: FileId) -> Option<u64> {
-        self.file(id).handle.taken_bytes()
+    /// Returns the bytes that a file occupies on its medium, or `None` for a block device.
+    pub fn allocated_bytes(&self, id: FileId) -> Option<u64> {
+        self.file(id).handle.allocated_bytes()
     }
 
     fn file(&self, id: FileId) -> &OpenFile {
         let file = self.open[id.0 as usize].as_ref();
-        file.expect("a file is open as long as it is used")
+        file.expect("a file stays open while it is used")
     }
 
-    /// Begins a request. `Some` if it is over at once: a transfer from or to the page cache, or
-    /// there is no memory for it.
+    /// Begins a request. Returns `Some` if it is complete at once, because the page cache served it
+    /// or no memory is available for it.
     pub fn begin(&mut self, mut request: FileRequest) -> Option<FileDone> {
         let file = self.file(request.file);
         if request.at_once && !file.direct && transfer_at_once(&file.handle, &mut request) {
@@ -94,25 +94,26 @@ impl Files {
         None
     }
 
-    /// Starts the requests that have begun: once per turn, for all of them.
+    /// Submits the requests that have begun. Called once per turn for all of them.
     pub fn flush(&mut self) {
-        // An array in memory calls this with every turn.
+        // An array without files also calls this in every turn.
         if self.in_flight > 0 {
             self.queue.flush();
         }
     }
 
-    /// Whether requests could not be started, and have to be flushed again after a while.
+    /// Returns whether requests could not be submitted, so that [`Files::flush`] must be called
+    /// again after a while.
     pub fn must_retry(&self) -> bool {
         self.queue.must_retry()
     }
 
-    /// The reactor reported the queue's token.
+    /// Handles an event of the queue's token.
     pub fn handle_event(&mut self) {
         self.queue.handle_event();
     }
 
-    /// The next finished request.
+    /// Returns the next completed request.
     pub fn poll_done(&mut self) -> Option<FileDone> {
         let mut finished = self.queue.poll_done()?;
         self.in_flight -= 1;
@@ -154,7 +155,7 @@ fn done(request: FileRequest, result: io::Result<()>) -> FileDone {
     }
 }
 
-/// A range, and whether it takes space.
+/// Returns the range of an extent, and whether it occupies space.
 fn store_extent(extent: file::Extent) -> (Extent, bool) {
     let range = Extent {
         offset_bytes: extent.offset_bytes,

@@ -1,7 +1,8 @@
-//! Reservations that outlive a restart (APTPL), one small file for each LUN.
+//! Reservations that survive a restart (APTPL), in one small file per LUN.
 //!
-//! A file begins with a line that names the volume or file behind the LU; the record of
-//! the device server follows. Served under the same number later, other bytes do not inherit it.
+//! A file begins with a line that names the volume or file behind the LU. The record of the device
+//! server follows. Another volume or file served under the same LUN later does not inherit the
+//! record.
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -12,24 +13,24 @@ use hakaru_runtime::{Reactor, Token};
 use hakaru_scsi_device::IoId;
 
 /// First word of every file, with the version of the format.
-const SIGN: &str = "hakaru-reservations-1";
+const SIGNATURE: &str = "hakaru-reservations-1";
 
-/// Writes the files, on a thread of its own: in the order of the calls.
+/// Writes the files in the order of the calls, on a dedicated thread.
 pub struct Keeper {
     directory: PathBuf,
     worker: Worker<(), Done>,
-    /// The identities behind the LUNs that are served.
+    /// Identities of the volumes and files that are served, by LUN.
     identities: BTreeMap<u8, String>,
 }
 
-/// The access that is answered with the result; `None` if a file was removed.
+/// The access that waits for a record, and the result of writing it. `None` if a file was removed.
 type Done = Option<(IoId, io::Result<()>)>;
 
 impl Keeper {
-    /// Files in `directory`, which is there.
+    /// Starts the thread for files in `directory`, which exists.
     ///
     /// # Errors
-    /// No descriptors or threads left.
+    /// No descriptor or thread is available.
     pub fn new(directory: &Path, reactor: &Reactor, token: Token) -> io::Result<Keeper> {
         Ok(Keeper {
             directory: directory.to_owned(),
@@ -38,11 +39,11 @@ impl Keeper {
         })
     }
 
-    /// The record kept for LUN `lun` while it was `identity`; empty if there is none. That of
-    /// another identity is removed.
+    /// Returns the record stored for LUN `lun` and `identity`, or an empty record if none is
+    /// stored. Removes a record of another identity.
     ///
     /// # Errors
-    /// The file cannot be read, or is none of ours.
+    /// The file cannot be read, or was not written by a keeper.
     pub fn load(&mut self, lun: u8, identity: &str) -> io::Result<Vec<u8>> {
         let contents = match fs::read(path(&self.directory, lun)) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
@@ -60,24 +61,24 @@ impl Keeper {
         Ok(record.unwrap_or_default())
     }
 
-    /// A new LU: whatever was kept under its number is removed.
+    /// Registers a new LU. Removes any record stored under its LUN.
     pub fn start(&mut self, lun: u8, identity: &str) {
         self.forget(lun);
         self.identities.insert(lun, identity.to_owned());
     }
 
-    /// Keeps `record` for LUN `lun`, in place of the one before.
+    /// Stores `record` for LUN `lun`, and replaces the previous record.
     pub fn keep(&mut self, io: IoId, lun: u8, record: Vec<u8>) {
         let path = path(&self.directory, lun);
         let identity = self.identities.get(&lun).map_or("", String::as_str);
-        let mut contents = format!("{SIGN} {identity}\n").into_bytes();
+        let mut contents = format!("{SIGNATURE} {identity}\n").into_bytes();
         contents.extend(record);
         self.worker
             .submit(move |()| Some((io, replace(&path, &contents))));
     }
 
-    /// Removes what is kept for LUN `lun`. A file that cannot be removed does no harm: it names an
-    /// identity, and the next LU of that number removes it again.
+    /// Removes the record of LUN `lun`. A file that cannot be removed is harmless: it names an
+    /// identity, and the next LU under this LUN removes it again.
     pub fn forget(&mut self, lun: u8) {
         self.identities.remove(&lun);
         let path = path(&self.directory, lun);
@@ -87,12 +88,12 @@ impl Keeper {
         });
     }
 
-    /// The reactor reported the token.
+    /// Handles an event of the keeper's token.
     pub fn handle_event(&mut self) {
         self.worker.handle_event();
     }
 
-    /// The next record that is on stable storage, or could not be written.
+    /// Returns the access of the next record that is on stable storage, or could not be written.
     pub fn poll_done(&mut self) -> Option<(IoId, io::Result<()>)> {
         while let Some(done) = self.worker.poll_done() {
             if done.is_some() {
@@ -103,31 +104,32 @@ impl Keeper {
     }
 }
 
-/// The record in a file, if it is that of `identity`.
+/// Returns the record in a file, or `None` if it belongs to another identity than `identity`.
 fn record_of(contents: &[u8], identity: &str) -> io::Result<Option<Vec<u8>>> {
     let (line, record) = contents
         .iter()
         .position(|byte| *byte == b'\n')
         .map(|end| (&contents[..end], &contents[end + 1..]))
         .ok_or(ErrorKind::InvalidData)?;
-    let kept_for = std::str::from_utf8(line)
+    let stored_identity = std::str::from_utf8(line)
         .ok()
-        .and_then(|line| line.strip_prefix(SIGN)?.strip_prefix(' '))
+        .and_then(|line| line.strip_prefix(SIGNATURE)?.strip_prefix(' '))
         .ok_or(ErrorKind::InvalidData)?;
-    Ok((kept_for == identity).then(|| record.to_vec()))
+    Ok((stored_identity == identity).then(|| record.to_vec()))
 }
 
 fn path(directory: &Path, lun: u8) -> PathBuf {
     directory.join(format!("lun-{lun}.reservations"))
 }
 
-/// The file holds the old or the new contents, whatever happens, and the new ones on return.
+/// Replaces the contents of a file atomically. After a crash, the file holds either the old or the
+/// new contents. On return, the new contents are on stable storage.
 fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
-    let aside = path.with_extension("reservations.new");
-    let mut file = File::create(&aside)?;
+    let new_path = path.with_extension("reservations.new");
+    let mut file = File::create(&new_path)?;
     file.write_all(contents)?;
     file.sync_all()?;
-    fs::rename(&aside, path)?;
+    fs::rename(&new_path, path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
 }

@@ -1,8 +1,8 @@
-//! The memory of an LU: sparse, and lent to sockets.
+//! Sparse memory of an LU, which can be lent to sockets.
 use hakaru_runtime::memory::SparseMemory;
 use hakaru_scsi_device::Returned;
 
-/// Sparse memory as the store uses it.
+/// Adapter from [`SparseMemory`] to the memory of a store.
 pub struct LuMemory(pub SparseMemory);
 
 impl hakaru_store::LuMemory for LuMemory {

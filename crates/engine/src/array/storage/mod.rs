@@ -1,12 +1,12 @@
-//! The shell of [`hakaru_store`]: does what the stores ask for. Memory is mapped, files go through
-//! a queue, commits and reservations are written by threads of their own.
+//! The shell of [`hakaru_store`], which carries out the requests of the stores. Memory is mapped,
+//! file I/O goes through a queue, and dedicated threads write commits and reservations.
 //!
 //! | file | contents |
 //! |---|---|
-//! | `lu_memory.rs` | sparse memory, which is lent to sockets |
+//! | `lu_memory.rs` | sparse memory, which can be lent to sockets |
 //! | `files.rs` | the open files and the requests to them |
-//! | `pool_directory.rs` | a pool's directory: made, opened, locked, checked; commits |
-//! | `keeper.rs` | reservations that outlive a restart |
+//! | `pool_directory.rs` | the directory of a pool: creation, opening, locking, check, commits |
+//! | `keeper.rs` | reservations that survive a restart |
 mod files;
 mod keeper;
 mod lu_memory;
@@ -36,23 +36,24 @@ use self::pool_directory::PoolDirectory;
 /// An LU of the array.
 pub type Lu = hakaru_store::Lu<LuMemory>;
 
-/// How a pool has answered an order.
+/// The answer of a pool to an order.
 pub type Ordered = Result<Outcome, hakaru_pool::Failure>;
 
-/// The stores, and all that does their requests.
+/// The stores, and the parts that carry out their requests.
 pub struct Storage {
-    /// The state machines: which LUs and pools there are.
+    /// The state machines of the LUs and pools.
     pub core: hakaru_store::Storage<LuMemory>,
     files: Files,
-    /// Indexed by the pool's number.
+    /// Directories of the pools, indexed by the number of the pool.
     directories: Vec<PoolDirectory>,
     keeper: Option<Keeper>,
-    /// When requests that the kernel refused are started again.
+    /// Instant at which requests that the kernel refused are submitted again.
     retry_at: Option<Time>,
 }
 
 impl Storage {
-    /// Without LUs and pools. `model` is `None` for "as fast as the machine".
+    /// Creates storage without LUs and pools. Without a `model`, accesses are as fast as the
+    /// machine.
     pub fn new(
         model: Option<Array>,
         queue: FileQueue<IoBuffer>,
@@ -67,8 +68,8 @@ impl Storage {
         }
     }
 
-    /// Opens the pool of a directory, or makes one. Groups of the configuration that it lacks are
-    /// not added.
+    /// Opens the pool in a directory, or creates one. Does not add configured groups that the pool
+    /// lacks.
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -86,7 +87,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Makes the file of a new group. Order [`PoolRequest::AddGroup`] next.
+    /// Creates the file of a new group. The caller then orders [`PoolRequest::AddGroup`].
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -97,57 +98,58 @@ impl Storage {
         Ok(())
     }
 
-    /// The group that was prepared last is not added after all.
+    /// Closes the file of the last prepared group if the group was not added.
     pub fn forget_prepared_group(&mut self, pool: usize) {
         if self.core.pool_mut(pool).forget_pushed_group() {
             self.directories[pool].forget_prepared_group(&mut self.files);
         }
     }
 
-    /// Takes the file of an LU.
+    /// Adds the file of an LU.
     pub fn add_file(&mut self, file: OpenFile) -> hakaru_store::FileId {
         self.files.add(file)
     }
 
-    /// Takes an access. Its result comes out of [`Storage::poll_done`].
+    /// Submits an access. [`Storage::poll_done`] returns its result.
     pub fn submit(&mut self, now: Time, io: Io, target: &mut Target) {
         let mut take_buffer = |length| target.take_buffer(length);
         self.core.submit(now, io, &mut take_buffer);
     }
 
-    /// Ends an access that a pool still holds. False if there is none such.
+    /// Cancels an access that a pool still holds. Returns `false` if no pool holds it.
     pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
         self.core.cancel(now, io)
     }
 
-    /// Takes an order of the operator for a pool.
+    /// Passes an order of the operator to a pool, under the number `order`.
     pub fn order(&mut self, now: Time, pool: usize, order: u64, request: PoolRequest) {
         self.core.order(now, pool, order, request);
     }
 
-    /// The time of [`Storage::poll_timeout`] may have come.
+    /// Handles the deadlines of [`Storage::poll_timeout`] that have passed.
     pub fn handle_timeout(&mut self, now: Time, target: &mut Target) {
         let mut take_buffer = |length| target.take_buffer(length);
         self.core.handle_timeout(now, &mut take_buffer);
     }
 
-    /// When [`Storage::handle_timeout`] is wanted next, and a flush after it.
+    /// Returns when [`Storage::handle_timeout`], followed by [`Storage::flush_files`], is due next.
     pub fn poll_timeout(&self) -> Option<Time> {
         let timeouts = [self.core.poll_timeout(), self.retry_at];
         timeouts.into_iter().flatten().min()
     }
 
-    /// When [`Storage::flush_files`] is wanted if nothing happens before.
+    /// Returns when [`Storage::flush_files`] is due if no event occurs before.
     pub fn poll_retry(&self) -> Option<Time> {
         self.retry_at
     }
 
-    /// The next finished access.
+    /// Returns the next completed access.
     pub fn poll_done(&mut self) -> Option<(IoId, IoResult)> {
         self.core.poll_done()
     }
 
-    /// Does what the stores ask for: requests to files begin, once per turn for all of them.
+    /// Carries out the requests of the stores, and submits all requests to files. Called once per
+    /// turn.
     pub fn flush_files(&mut self, now: Time) {
         loop {
             while let Some(request) = self.core.poll_request() {
@@ -176,7 +178,8 @@ impl Storage {
         }
     }
 
-    /// Whether there were any: the stores may have made requests since.
+    /// Passes completed requests to the stores, which may then issue further requests. Returns
+    /// whether any request had completed.
     fn take_file_completions(&mut self, now: Time) -> bool {
         let mut any = false;
         while let Some(done) = self.files.poll_done() {
@@ -186,13 +189,13 @@ impl Storage {
         any
     }
 
-    /// The reactor reported the files' token.
+    /// Handles an event of the files' token.
     pub fn handle_file_event(&mut self, now: Time) {
         self.files.handle_event();
         self.take_file_completions(now);
     }
 
-    /// The reactor reported the token of a pool's commits.
+    /// Handles an event of the token of a pool's commits.
     pub fn handle_store_event(&mut self, now: Time, pool: usize) {
         let directory = &mut self.directories[pool];
         directory.handle_event();
@@ -201,7 +204,7 @@ impl Storage {
         }
     }
 
-    /// The reactor reported the keeper's token.
+    /// Handles an event of the keeper's token.
     pub fn handle_keeper_event(&mut self) {
         let Some(keeper) = &mut self.keeper else {
             return;
@@ -212,17 +215,18 @@ impl Storage {
         }
     }
 
-    /// A range of LU `lun`, for a socket to send from.
+    /// Returns a range of the memory of LU `lun`, from which a socket sends.
     ///
     /// # Panics
-    /// If the LU is not in memory: only such reads are answered in place.
+    /// If the LU is not in memory. Only reads of LUs in memory are answered in place.
     pub fn in_place(&self, lun: u8, offset: u64, length: u32) -> &[u8] {
         let memory = self.core.memory(lun);
         let LuMemory(memory) = memory.expect("only LUs in memory are read in place");
         memory.bytes(offset, length as usize)
     }
 
-    /// Lends LU `lun`'s memory to a pipe, as far as that has room; returns how many bytes that was.
+    /// Lends memory of LU `lun` to a pipe, as far as the pipe has room. Returns the number of bytes
+    /// lent.
     ///
     /// # Errors
     /// As [`hakaru_runtime::memory::SparseMemory::lend`].
@@ -241,15 +245,16 @@ impl Storage {
         store.memory_mut().0.lend(offset, length as usize, pipe)
     }
 
-    /// Memory that was lent comes back.
+    /// Takes back memory that was lent.
     pub fn take_back(&mut self, returned: Returned) {
         self.core.take_back(returned);
     }
 
-    /// The reservations kept for an LU that was served before; `None` if none are kept for it.
+    /// Returns the record of the reservations of an LU that may have been served before. Returns
+    /// `None` if reservations of the LU are not stored.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The record cannot be read.
     pub fn load_reservations(&mut self, lun: u8, lu: &Lu) -> io::Result<Option<Vec<u8>>> {
         match (&mut self.keeper, &lu.identity) {
             (Some(keeper), Some(identity)) => keeper.load(lun, identity).map(Some),
@@ -257,7 +262,8 @@ impl Storage {
         }
     }
 
-    /// As [`Storage::load_reservations`], for a new LU, which has none.
+    /// Like [`Storage::load_reservations`], for a new LU. Removes any stored record and returns an
+    /// empty one.
     pub fn start_reservations(&mut self, lun: u8, lu: &Lu) -> Option<Vec<u8>> {
         let (keeper, identity) = self.keeper.as_mut().zip(lu.identity.as_deref())?;
         keeper.start(lun, identity);
@@ -272,7 +278,8 @@ impl Storage {
         }
     }
 
-    /// How files are read and written: `io_uring`, `threads`, or `memory` if no LU is in one.
+    /// Returns the name of the I/O backend: `io_uring` or `threads`, or `memory` if no file is
+    /// used.
     pub fn io_backend(&self) -> &'static str {
         if self.core.uses_files() {
             self.files.backend()
@@ -281,12 +288,12 @@ impl Storage {
         }
     }
 
-    /// Gives each counter of the LUs, the pools and the model.
+    /// Visits each counter of the LUs, the pools and the model, as entity, name and value.
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.core.visit_counters(now, visit);
         for (lun, lu) in self.core.lus() {
             if let Store::File(file) = &lu.store
-                && let Some(bytes) = self.files.taken_bytes(file.file())
+                && let Some(bytes) = self.files.allocated_bytes(file.file())
             {
                 visit(&format!("lu/{lun}"), "mapped_bytes_now", bytes as f64);
             }

@@ -1,10 +1,10 @@
-//! A pool's directory.
+//! The directory of a pool.
 //!
 //! ```text
 //! DIRECTORY/
-//!   lock          number of the process that has the pool open
+//!   lock          PID of the process that has the pool open
 //!   metadata      the store (redb)
-//!   NAME.group    data of the group called NAME; may be a link to a file elsewhere
+//!   NAME.group    data of the group NAME; may be a link to a file elsewhere
 //! ```
 use std::fs::{self, File};
 use std::io;
@@ -25,21 +25,20 @@ use hakaru_store::{CommitRequest, Committed, FileId, GroupFile, Place, PoolStore
 
 use super::files::{Files, OpenFile};
 
-/// Why a pool was not opened.
+/// Reason why a pool cannot be opened, extended or checked.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolFailure {
-    /// Another process has it open, or it cannot be locked.
+    /// Another process has the pool open, or the pool cannot be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// There is none.
+    /// The directory contains no pool.
     #[error("there is no pool in {0}")]
     Absent(PathBuf),
-    /// The file holds data of an unknown owner, which a new pool would overwrite.
-    #[error(
-        "the pool in {0} has lost its metadata: there are files of groups, and no file `metadata`"
-    )]
+    /// The directory contains files of groups but no metadata. A new pool would overwrite their
+    /// data.
+    #[error("the pool in {0} has lost its metadata: group files exist, but no file `metadata`")]
     Lost(PathBuf),
-    /// Its metadata or headers cannot be read, or do not permit it.
+    /// The metadata or the headers of the pool cannot be read, or are damaged.
     #[error("the pool in {directory} cannot be opened: {error}")]
     Open {
         /// The directory of the pool.
@@ -47,7 +46,7 @@ pub enum PoolFailure {
         /// The cause.
         error: OpenError,
     },
-    /// A file cannot be made, opened, read or written.
+    /// A file cannot be created, opened, read or written.
     #[error("{path}: {error}")]
     File {
         /// The file.
@@ -69,12 +68,12 @@ pub struct PoolDirectory {
 
 struct PreparedGroup {
     file: FileId,
-    /// The file's path if it was made for the group; `None` if it was there before.
-    made: Option<PathBuf>,
+    /// Path of the file if it was created for the group; `None` if it existed before.
+    created: Option<PathBuf>,
 }
 
 impl PoolDirectory {
-    /// Opens the pool of a directory, or makes one.
+    /// Opens the pool in a directory, or creates one.
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -112,8 +111,8 @@ impl PoolDirectory {
         Ok((PoolStore::new(config.name.clone(), core, groups), directory))
     }
 
-    /// Makes the file of a new group. A file that was made here is removed again if it cannot be a
-    /// group's, or the group is not added ([`PoolDirectory::forget_prepared_group`]).
+    /// Creates the file of a new group. A file that was created here is removed again if it cannot
+    /// be used, or if the group is not added ([`PoolDirectory::forget_prepared_group`]).
     ///
     /// # Errors
     /// See [`PoolFailure`].
@@ -126,28 +125,29 @@ impl PoolDirectory {
         let path = group_path(&self.path, &config.name);
         let page_bytes = u64::from(core.page_bytes());
         let size_bytes = config.size_bytes / page_bytes * page_bytes;
-        let made = (!path.exists()).then(|| path.clone());
+        let created = (!path.exists()).then(|| path.clone());
         let prepared = FileDisk::create(&path)
             .and_then(|disk| core.prepare_group(&disk, size_bytes))
             .and_then(|()| open_group(&path, self.direct));
         match prepared {
             Ok(file) => {
                 let file = files.add(file);
-                self.prepared = Some(PreparedGroup { file, made });
+                self.prepared = Some(PreparedGroup { file, created });
                 Ok(group_file(file, Some(config)))
             }
             Err(error) => {
-                remove(made);
+                remove(created);
                 Err(PoolFailure::File { path, error })
             }
         }
     }
 
-    /// The group that was prepared last is not added after all.
+    /// Closes the file of the last prepared group, which is not added. Removes the file if it was
+    /// created for the group.
     pub fn forget_prepared_group(&mut self, files: &mut Files) {
         if let Some(prepared) = self.prepared.take() {
             files.close(prepared.file);
-            remove(prepared.made);
+            remove(prepared.created);
         }
     }
 
@@ -166,12 +166,12 @@ impl PoolDirectory {
         });
     }
 
-    /// The reactor reported the token of the commits.
+    /// Handles an event of the token of the commits.
     pub fn handle_event(&mut self) {
         self.commits.handle_event();
     }
 
-    /// The next commit that is over.
+    /// Returns the next completed commit.
     pub fn poll_committed(&mut self) -> Option<Committed> {
         self.commits.poll_done()
     }
@@ -188,21 +188,22 @@ fn open_metadata(
         .map_err(|error| not_opened(directory, error))
 }
 
-/// Makes the metadata of a new pool aside: a pool is there as a whole, or not at all.
+/// Creates the metadata of a new pool under a temporary name and renames it, so that a crash leaves
+/// either a complete pool or none.
 fn create_metadata(config: &PoolConfig, directory: &Path) -> Result<(Pool, Store), PoolFailure> {
-    // The metadata come first when a pool is made, so files of groups are of a pool that had some.
+    // A pool is created with its metadata first, so group files belong to a pool that had metadata.
     if has_groups(directory).map_err(file_error(directory))? {
         return Err(PoolFailure::Lost(directory.to_owned()));
     }
-    let aside = directory.join("metadata.new");
-    let _ = fs::remove_file(&aside);
-    let file = FileDisk::create(&aside).map_err(file_error(&aside))?;
+    let new_path = directory.join("metadata.new");
+    let _ = fs::remove_file(&new_path);
+    let file = FileDisk::create(&new_path).map_err(file_error(&new_path))?;
     let mut uuid = [0; 16];
     entropy::fill(&mut uuid);
     let created = hakaru_pool::create(settings(config), uuid, config.page_bytes, Arc::new(file))
         .map_err(|error| not_opened(directory, error))?;
     let metadata = directory.join("metadata");
-    fs::rename(&aside, &metadata)
+    fs::rename(&new_path, &metadata)
         .and_then(|()| File::open(directory)?.sync_all())
         .map_err(file_error(&metadata))?;
     Ok(created)
@@ -231,10 +232,10 @@ fn not_opened(directory: &Path, error: impl Into<OpenError>) -> PoolFailure {
     }
 }
 
-/// Checks the pool of a directory, of which not a byte is changed.
+/// Checks the pool in a directory without changing it.
 ///
 /// # Errors
-/// There is none, it is in use, or there is nothing to walk.
+/// The directory contains no pool, the pool is in use, or its metadata cannot be opened.
 pub fn check(directory: &Path) -> Result<Checked, PoolFailure> {
     let metadata = directory.join("metadata");
     if !metadata.exists() {
@@ -250,8 +251,8 @@ pub fn check(directory: &Path) -> Result<Checked, PoolFailure> {
         .map_err(|error: StoreError| not_opened(directory, error))
 }
 
-fn remove(made: Option<PathBuf>) {
-    if let Some(path) = made {
+fn remove(created: Option<PathBuf>) {
+    if let Some(path) = created {
         let _ = fs::remove_file(path);
     }
 }
@@ -261,7 +262,7 @@ fn has_groups(directory: &Path) -> io::Result<bool> {
         if entry?
             .path()
             .extension()
-            .is_some_and(|kind| kind == "group")
+            .is_some_and(|extension| extension == "group")
         {
             return Ok(true);
         }
@@ -273,7 +274,7 @@ fn group_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.group"))
 }
 
-/// The file as data go through it.
+/// Opens the file of a group for data transfer.
 fn open_group(path: &Path, direct: bool) -> io::Result<OpenFile> {
     let handle = FileHandle::open(path, true, direct)?;
     Ok(OpenFile { handle, direct })

@@ -12,8 +12,8 @@ use redb::StorageBackend;
 
 use crate::disk::Disk;
 
-/// Space reserve for deallocation when no other space is left. A commit copies every 4 KiB page of
-/// redb on the path to a change, so this is enough for some hundred changed leaves.
+/// Space reserve for deallocation when no other space is left, 4 MiB. A commit copies every 4 KiB
+/// page of redb on the path to a change, so this is enough for several hundred changed leaves.
 const RESERVE_BYTES: u64 = 4 << 20;
 
 /// A disk for redb, and its reserve.

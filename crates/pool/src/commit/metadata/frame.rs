@@ -7,7 +7,7 @@
 //! In every format, the format number comes first and the checksum of all bytes before it comes
 //! last, so that an older version can distinguish a newer pool from a damaged one.
 
-/// The format that this version writes, and the only one that it reads.
+/// The only format that this version writes and reads.
 pub const FORMAT: u16 = 1;
 
 /// Bytes of a record besides its fields.
@@ -30,7 +30,7 @@ pub enum RecordError {
     /// The checksum is wrong, or the record is too short for one.
     #[error("its checksum is wrong")]
     Checksum,
-    /// The format differs from the one that this version reads.
+    /// The record has a format that this version does not read.
     #[error("it has format {format}; this version reads format {FORMAT}")]
     Format {
         /// Format of the record.
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        Ok(self.take(N)?.try_into().expect("as long as asked"))
+        Ok(self.take(N)?.try_into().expect("`take` returns N bytes"))
     }
     pub(crate) fn u8(&mut self) -> Result<u8, RecordError> {
         Ok(self.array::<1>()?[0])

@@ -1,4 +1,4 @@
-//! The pool's metadata on stable storage: records with their own checksums in redb, over a
+//! The pool's metadata on stable storage: checksummed records in redb, over a
 //! [`crate::disk::Disk`].
 //!
 //! redb provides atomic commits, but its integrity checks are not relied on: each record contains
@@ -36,7 +36,7 @@ pub struct Batch {
     pub(crate) superblock: Superblock,
     pub(crate) groups: Vec<(GroupId, GroupRecord)>,
     pub(crate) volumes: Vec<(VolumeId, VolumeRecord)>,
-    /// Leaves as of the creation of the batch; `None`: removed.
+    /// Leaves as of the creation of the batch; `None` for a removed leaf.
     pub(crate) leaves: Vec<(VolumeId, u32, Option<Arc<Leaf>>)>,
     /// Volumes deleted with all their leaves.
     pub(crate) deleted: Vec<VolumeId>,

@@ -6,7 +6,7 @@ use crate::map::{LEAF_ENTRIES, Leaf, PageId};
 use crate::place::GroupId;
 use crate::volume::{Volume, VolumeId};
 
-/// The pool. One record.
+/// The record of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Identifier of the pool.
@@ -55,10 +55,10 @@ impl Superblock {
     }
 }
 
-/// A group. One record for each.
+/// The record of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRecord {
-    /// Its name.
+    /// Name of the group.
     pub name: String,
     /// Total number of pages, including the header's.
     pub pages: u32,
@@ -97,22 +97,22 @@ impl GroupRecord {
     }
 }
 
-/// A volume. One record for each.
+/// The record of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeRecord {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Virtual size.
+    /// Virtual size, bytes.
     pub size_bytes: u64,
     /// Quota, bytes.
     pub quota_bytes: Option<u64>,
-    /// Whether it is a snapshot.
+    /// Whether the volume is a read-only snapshot.
     pub read_only: bool,
-    /// The volume it was copied from.
+    /// The volume from which this one was copied.
     pub origin: Option<VolumeId>,
-    /// The root of all the copies to which it belongs.
+    /// The first volume in the chain of origins.
     pub family: VolumeId,
-    /// Number of mapped pages: the sum over its leaves.
+    /// Number of mapped pages: the sum over all leaves of the volume.
     pub mapped: u64,
 }
 

@@ -30,10 +30,10 @@ const CACHE_BYTES: usize = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file is empty, or is not a redb file.
-    #[error("the metadata file is not a pool's")]
+    #[error("the file is not the metadata file of a pool")]
     NotAPool,
     /// redb reports that its own structure is damaged.
-    #[error("the metadata are damaged: {0}")]
+    #[error("the metadata is damaged: {0}")]
     Damaged(String),
     /// A record is damaged or has a newer format.
     #[error("{0}")]
@@ -42,7 +42,7 @@ pub enum StoreError {
     #[error("the metadata file cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
     /// Any other error of redb.
-    #[error("the metadata store: {0}")]
+    #[error("the metadata store failed: {0}")]
     Store(#[source] Box<redb::Error>),
 }
 
@@ -64,7 +64,7 @@ impl StoreError {
 pub struct Loaded {
     /// The record of the pool.
     pub superblock: Superblock,
-    /// Its groups, in order.
+    /// Records of the groups, in order.
     pub groups: Vec<GroupRecord>,
     pub(crate) volumes: BTreeMap<VolumeId, VolumeRecord>,
     pub(crate) leaves: Vec<(VolumeId, u32, Arc<Leaf>)>,
@@ -72,7 +72,8 @@ pub struct Loaded {
     pub(crate) findings: Vec<Finding>,
 }
 
-/// The metadata of one pool. Calls block for as long as the disk does; use a dedicated thread.
+/// The metadata of one pool. Calls block while the disk works, so they belong on a dedicated
+/// thread.
 #[derive(Debug)]
 pub struct Store {
     database: Database,
@@ -83,7 +84,7 @@ impl Store {
     /// Creates a durable store with only `superblock` on an empty disk.
     ///
     /// # Errors
-    /// [`StoreError::NotAPool`] if the disk is not empty; otherwise those of the disk.
+    /// [`StoreError::NotAPool`] if the disk is not empty, and errors of the disk.
     pub(crate) fn create(
         disk: Arc<dyn Disk>,
         superblock: &Superblock,
@@ -158,7 +159,7 @@ impl Store {
         Ok(loaded)
     }
 
-    /// Writes a batch; `Ok` means that it is on stable storage.
+    /// Writes a batch. `Ok` means that the batch is on stable storage.
     ///
     /// # Errors
     /// [`StoreError`]. It is then unknown whether the batch survives a crash, and the store accepts
@@ -166,7 +167,7 @@ impl Store {
     pub fn commit(&mut self, batch: &Batch) -> Result<(), StoreError> {
         self.reserved.refill_if_low();
         let mut write = self.database.begin_write().map_err(StoreError::of)?;
-        // Otherwise redb would silently use the previous root if the newest one is damaged.
+        // Otherwise redb would silently use the previous root if the newest root is damaged.
         write.set_two_phase_commit(true);
         {
             let mut superblock = write.open_table(SUPERBLOCK).map_err(StoreError::of)?;
@@ -218,7 +219,8 @@ impl Store {
         self.reserved.is_low()
     }
 
-    /// Closes the store. Optional: commits are durable without it, but the next opening is faster.
+    /// Closes the store. This is optional: commits are durable without it, but it makes the next
+    /// opening faster.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -228,15 +230,15 @@ impl Store {
 }
 
 impl Loaded {
-    /// Groups are numbered from 0 without gaps.
+    /// Adds the record of a group. Groups are numbered from 0 without gaps.
     fn take_group(&mut self, id: GroupId, record: &[u8]) {
         match GroupRecord::parse(record, id) {
             Ok(group) if id.index() == self.groups.len() => self.groups.push(group),
-            Ok(_) => self.find(
+            Ok(_) => self.report(
                 Object::Group(GroupId(self.groups.len() as u16)),
                 Fault::Missing,
             ),
-            Err(error) => self.find(Object::Group(id), error.into()),
+            Err(error) => self.report(Object::Group(id), error.into()),
         }
     }
 
@@ -245,18 +247,18 @@ impl Loaded {
             Ok(record) => {
                 self.volumes.insert(id, record);
             }
-            Err(error) => self.find(Object::Volume(id), error.into()),
+            Err(error) => self.report(Object::Volume(id), error.into()),
         }
     }
 
     fn take_leaf(&mut self, volume: VolumeId, leaf: u32, record: &[u8]) {
         match record::parse_leaf(record, volume, leaf) {
             Ok(entries) => self.leaves.push((volume, leaf, Arc::new(entries))),
-            Err(error) => self.find(Object::Leaf { volume, leaf }, error.into()),
+            Err(error) => self.report(Object::Leaf { volume, leaf }, error.into()),
         }
     }
 
-    fn find(&mut self, object: Object, fault: Fault) {
+    fn report(&mut self, object: Object, fault: Fault) {
         self.findings.push(Finding::new(object, fault));
     }
 }

@@ -1,5 +1,5 @@
-//! The kernel's filter of a capture: selection of packets and snap length. Classic BPF, generated
-//! here and run by the kernel before any copy.
+//! The filter of a capture: it selects packets and truncates them to the snap length. It is a
+//! classic BPF program that the kernel runs before it copies a packet.
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,20 +14,20 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 const JUMP_IF_ANY: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const TCP: u32 = 6;
-/// Ancillary load of the packet's direction instead of its bytes.
+/// Offset of an ancillary load, which yields the packet's direction instead of its bytes.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
 /// Placeholders for the two final instructions while jumps are generated.
 const ACCEPT: u8 = 254;
 const REJECT: u8 = 255;
 
-/// Replaces the kernel's filter program of a socket.
+/// Attaches a filter program to a socket, in place of the previous one.
 pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: `filter` points to `program`, which outlives the call; the kernel copies and checks
+    // SAFETY: `filter` points to `program`, which outlives the call. The kernel copies and checks
     // it.
     let result = unsafe {
         libc::setsockopt(
@@ -45,20 +45,25 @@ pub(crate) fn attach(socket: &OwnedFd, mut program: Vec<libc::sock_filter>) -> i
     }
 }
 
-/// A program that keeps no packet.
+/// Returns a program that keeps no packet.
 pub(crate) fn nothing() -> Vec<libc::sock_filter> {
     vec![statement(RETURN, 0)]
 }
 
-/// A program that keeps `snap_bytes` of each TCP segment with one of `ports`, or of each packet if
-/// there are none.
+/// Returns a program that keeps `snap_bytes` of each TCP segment from or to one of `ports`, or of
+/// each packet if `ports` is empty. With `loopback` it drops outgoing packets, because each of them
+/// is also received.
 pub(crate) fn program(
     ports: &[u16],
     snap_bytes: u32,
     loopback: bool,
 ) -> io::Result<Vec<libc::sock_filter>> {
     if ports.len() > RingOptions::PORTS_MAX {
-        let message = format!("at most {} ports", RingOptions::PORTS_MAX);
+        let message = format!(
+            "a capture filters at most {} ports, not {}",
+            RingOptions::PORTS_MAX,
+            ports.len()
+        );
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let mut program = Vec::new();
@@ -68,16 +73,16 @@ pub(crate) fn program(
         add(JUMP_IF_EQUAL, libc::PACKET_OUTGOING.into(), REJECT, 0);
     }
     if !ports.is_empty() {
-        // One comparison for each port of each of the two fields.
+        // Each of the two port fields takes one load and one comparison per port.
         let compares = 2 * (ports.len() as u8 + 1);
         add(LOAD_HALF, 12, 0, 0);
-        // A packet with a tag that the kernel left in place is rare, and kept without further
+        // Packets with a tag that the kernel left in place are rare. They are kept without further
         // checks.
         add(JUMP_IF_EQUAL, 0x8100, ACCEPT, 0);
         add(JUMP_IF_EQUAL, 0x0800, 0, 6 + compares);
         add(LOAD_BYTE, 23, 0, 0);
         add(JUMP_IF_EQUAL, TCP, 0, REJECT);
-        // Of fragments only the first has ports.
+        // Only the first fragment of a packet has ports.
         add(LOAD_HALF, 20, 0, 0);
         add(JUMP_IF_ANY, 0x1fff, REJECT, 0);
         add(LOAD_INDEX_IPV4_HEADER, 14, 0, 0);
@@ -88,7 +93,7 @@ pub(crate) fn program(
                 .for_each(|&port| add(JUMP_IF_EQUAL, port.into(), ACCEPT, 0));
         }
         add(RETURN, 0, 0, 0);
-        // IPv6, without extension headers.
+        // IPv6 without extension headers.
         add(JUMP_IF_EQUAL, 0x86dd, 0, REJECT);
         add(LOAD_BYTE, 20, 0, 0);
         add(JUMP_IF_EQUAL, TCP, 0, REJECT);
@@ -129,9 +134,9 @@ fn statement(code: u16, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// Runs the program on a packet by the rules of classic BPF and returns the bytes kept: a load
-    /// beyond the end rejects the packet.
-    fn kept(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
+    /// Runs the program on a packet as classic BPF does and returns the number of bytes kept. A
+    /// load beyond the end rejects the packet.
+    fn kept_bytes(program: &[libc::sock_filter], packet: &[u8], outgoing: bool) -> u32 {
         let load = |at: usize, bytes: usize| {
             let field = packet.get(at..at + bytes)?;
             Some(
@@ -191,18 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_the_ports_are_kept_and_nothing_else() {
+    fn only_segments_of_the_ports_are_kept() {
         let many: Vec<u16> = (3000..3000 + RingOptions::PORTS_MAX as u16).collect();
         for ports in [vec![3260], vec![860, 3260], [&many[1..], &[3260]].concat()] {
             let program = program(&ports, 200, false).unwrap();
-            let keeps = |packet: &[u8]| kept(&program, packet, false);
+            let keeps = |packet: &[u8]| kept_bytes(&program, packet, false);
             assert_eq!(keeps(&ipv4(6, 0, 0x4000, [3260, 9])), 200);
             assert_eq!(keeps(&ipv4(6, 12, 0, [9, 3260])), 200);
             assert_eq!(keeps(&ipv6(6, [3260, 9])), 200);
             assert_eq!(keeps(&ipv6(6, [9, 3260])), 200);
             assert_eq!(keeps(&ipv4(6, 0, 0, [9, 10])), 0);
             assert_eq!(keeps(&ipv6(6, [9, 10])), 0);
-            // UDP, a later fragment, ARP, a cut header.
+            // UDP, a later fragment, ARP, a truncated header.
             assert_eq!(keeps(&ipv4(17, 0, 0, [3260, 3260])), 0);
             assert_eq!(keeps(&ipv6(17, [3260, 3260])), 0);
             assert_eq!(keeps(&ipv4(6, 0, 0x2001, [3260, 3260])), 0);
@@ -212,13 +217,13 @@ mod tests {
     }
 
     #[test]
-    fn without_ports_everything_is_kept_but_on_loopback_once() {
+    fn without_ports_every_packet_is_kept_but_only_once_on_loopback() {
         let any = program(&[], 96, false).unwrap();
-        assert_eq!(kept(&any, &[0; 14], true), 96);
+        assert_eq!(kept_bytes(&any, &[0; 14], true), 96);
         let loopback = program(&[], 96, true).unwrap();
-        assert_eq!(kept(&loopback, &[0; 14], true), 0);
-        assert_eq!(kept(&loopback, &[0; 14], false), 96);
-        assert_eq!(kept(&nothing(), &[0; 14], false), 0);
+        assert_eq!(kept_bytes(&loopback, &[0; 14], true), 0);
+        assert_eq!(kept_bytes(&loopback, &[0; 14], false), 96);
+        assert_eq!(kept_bytes(&nothing(), &[0; 14], false), 0);
         let too_many = [1; RingOptions::PORTS_MAX + 1];
         assert!(program(&too_many, 96, false).is_err());
     }

@@ -1,4 +1,5 @@
-//! Captures: copies of packets that an interface receives and sends, up to a snap length.
+//! Captures: copies of the packets that an interface receives and sends, truncated to a snap
+//! length.
 mod filter;
 mod options;
 mod ring;

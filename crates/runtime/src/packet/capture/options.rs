@@ -1,18 +1,18 @@
 //! Options of a capture.
 
-/// Selection of packets, and snap length.
+/// Size of the ring, selection of packets, and snap length.
 #[derive(Clone, Debug)]
 pub struct RingOptions {
-    /// Size of the ring, bytes; rounded up to whole blocks of 512 KiB, at least two.
+    /// Size of the ring, bytes, rounded up to a multiple of 512 KiB, at least 1 MiB.
     pub ring_bytes: usize,
-    /// Bytes kept of each packet, from the Ethernet header on.
+    /// Number of bytes kept of each packet, from the Ethernet header on.
     pub snap_bytes: u32,
-    /// Ports: only TCP with one of them at either end is kept; at most [`RingOptions::PORTS_MAX`].
-    /// Empty: everything.
+    /// TCP ports, at most [`RingOptions::PORTS_MAX`]. Only segments from or to one of them are
+    /// kept. If empty, every packet is kept.
     pub ports: Vec<u16>,
 }
 
 impl RingOptions {
-    /// Limited by the range of jumps in the kernel's filters.
+    /// Maximum number of ports, which the range of jumps in the kernel's filters limits.
     pub const PORTS_MAX: usize = 32;
 }

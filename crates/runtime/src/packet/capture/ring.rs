@@ -1,10 +1,11 @@
-//! Packets of an interface in both directions, written by the kernel into a shared ring
-//! (TPACKET_V3): for captures.
+//! The ring of a capture (TPACKET_V3), into which the kernel copies packets of an interface in both
+//! directions.
 //!
-//! The kernel fills blocks. A block that is full, or 20 ms old, belongs to this process until it is
-//! returned. A packet without a free block is lost and counted. Only packets that pass the filter
-//! are copied, up to the snap length. Needs CAP_NET_RAW in the user namespace of the network
-//! namespace, like [`crate::packet`]; the interface itself is not affected.
+//! The kernel fills blocks. A block that is full, or 20 ms old, belongs to this process until the
+//! process returns it. If no block is free, packets are lost and counted. Only packets that pass
+//! the filter are copied, up to the snap length. Opening a ring needs CAP_NET_RAW in the user
+//! namespace of the network namespace, like [`crate::packet`]. The interface itself is not
+//! affected.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,29 +19,30 @@ use super::filter;
 use super::options::RingOptions;
 use crate::packet::options::{bind, open_socket, set, take_statistics};
 
-/// Size of a block; a packet is never longer.
+/// Size of a block, bytes. No packet is longer.
 const BLOCK_BYTES: usize = 1 << 19;
-/// Time after which the kernel releases a block that is not full.
+/// Time after which the kernel hands over a block that is not full, ms.
 const RETIRE_MS: u32 = 20;
 
 /// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured<'a> {
-    /// Time stamp, ns (Unix time): of the driver for received packets, before the driver for sent
-    /// ones.
+    /// Timestamp, ns (Unix time): taken by the driver for received packets, and before the driver
+    /// for sent ones.
     pub realtime_ns: u64,
     /// Bytes from the Ethernet header on, up to the snap length.
     pub bytes: &'a [u8],
     /// Length of the original packet, bytes.
     pub original_length: u32,
-    /// 802.1Q tag that the kernel removed: type and content. It belongs behind the two addresses.
+    /// 802.1Q tag that the kernel removed: type and content. It belongs after the two Ethernet
+    /// addresses.
     pub tag: Option<(u16, u16)>,
 }
 
-/// An open ring.
+/// An open capture ring.
 #[derive(Debug)]
 pub struct CaptureRing {
-    // Before the socket: unmapped first.
+    // Declared before the socket, so that it is unmapped first.
     map: MmapRaw,
     socket: OwnedFd,
     blocks: usize,
@@ -51,12 +53,12 @@ pub struct CaptureRing {
 }
 
 impl CaptureRing {
-    /// Opens an interface of this network namespace; the capture starts at once.
+    /// Opens an interface of this network namespace and starts the capture.
     ///
     /// # Errors
-    /// The interface does not exist (`NotFound`), is down (`NetworkDown`) or has no Ethernet header
-    /// (`Unsupported`); CAP_NET_RAW is missing (`PermissionDenied`); the kernel has no memory for
-    /// the ring (`OutOfMemory`); too many ports (`InvalidInput`).
+    /// The interface does not exist (`NotFound`), is down (`NetworkDown`) or has no Ethernet
+    /// headers (`Unsupported`). CAP_NET_RAW is missing (`PermissionDenied`). The kernel has no
+    /// memory for the ring (`OutOfMemory`). The options have too many ports (`InvalidInput`).
     pub fn open(interface: &str, options: &RingOptions) -> io::Result<CaptureRing> {
         let name = std::ffi::CString::new(interface)?;
         // SAFETY: `name` is a C string for the length of the call.
@@ -71,7 +73,7 @@ impl CaptureRing {
         let blocks = options.ring_bytes.div_ceil(BLOCK_BYTES).max(2);
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
-        // This version ignores the frame size, but it must divide the block.
+        // TPACKET_V3 ignores the frame size, but it must divide the block size.
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as libc::c_uint,
             tp_block_nr: blocks as libc::c_uint,
@@ -86,7 +88,7 @@ impl CaptureRing {
             .len(blocks * BLOCK_BYTES)
             .map_raw(&socket)?;
         let loopback = bind_to(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
-        // On loopback every packet passes twice, out and in; only one copy is captured.
+        // On loopback every packet passes twice, outgoing and incoming. Only one is captured.
         let program = filter::program(&options.ports, options.snap_bytes, loopback)?;
         filter::attach(&socket, program)?;
         bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
@@ -99,15 +101,15 @@ impl CaptureRing {
             received: 0,
             dropped: 0,
         };
-        // Binding to an interface that is down succeeds; the error is reported here.
+        // Binding to an interface that is down succeeds but leaves a pending error.
         ring.take_error().map_or(Ok(ring), Err)
     }
 
-    /// Waits until a block is ready or the time is over. An interface that goes down may come up
-    /// again: no error.
+    /// Waits until a block is ready, at most for `at_most`. An interface that is down is not an
+    /// error, because it may come up again.
     ///
     /// # Errors
-    /// The interface has gone away (`NotFound`).
+    /// The interface was removed (`NotFound`).
     pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
         let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
         let timeout = Timespec::try_from(at_most).map_err(io::Error::other)?;
@@ -122,18 +124,18 @@ impl CaptureRing {
                 None => {}
             }
         }
-        // The kernel reports that it went down, but not its removal afterwards.
+        // The kernel reports that the interface went down, but not its removal afterwards.
         if self.down && address(&self.socket)?.sll_ifindex < 0 {
             return Err(no_interface());
         }
         Ok(())
     }
 
-    /// Passes the packets of the ready blocks to `handle`, at most once around the ring, and
-    /// returns each block to the kernel.
+    /// Passes the packets of the ready blocks to `handle`, and returns each block to the kernel.
+    /// Visits each block of the ring at most once.
     ///
     /// # Errors
-    /// Those of `handle`: the first ends the call, and the rest of the block is lost.
+    /// The first error of `handle`, which ends the call. The rest of the block is lost.
     pub fn take<E>(
         &mut self,
         handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
@@ -142,15 +144,15 @@ impl CaptureRing {
             + offset_of!(libc::tpacket_hdr_v1, block_status);
         for _ in 0..self.blocks {
             let start = self.map.as_mut_ptr().wrapping_add(self.next * BLOCK_BYTES);
-            // SAFETY: the word lies in the map, is aligned, and is shared with the kernel by atomic
-            // access on both sides.
+            // SAFETY: the word lies in the map and is aligned. Both this process and the kernel
+            // access it atomically.
             let status = unsafe { AtomicU32::from_ptr(start.wrapping_add(status_at).cast()) };
             if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            // SAFETY: the block lies in the map, which lives as long as `self`; until the status is
-            // set back, which is after the last use of the slice, neither the kernel nor this
-            // process writes to it.
+            // SAFETY: the block lies in the map, which lives as long as `self`. Neither the kernel
+            // nor this process writes to it before the status is reset, which is after the last
+            // use of the slice.
             let block = unsafe { std::slice::from_raw_parts(start.cast_const(), BLOCK_BYTES) };
             let done = packets_of(block, handle);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -160,8 +162,8 @@ impl CaptureRing {
         Ok(())
     }
 
-    /// Stops the capture. Packets captured before are in blocks that are ready after
-    /// [`CaptureRing::SETTLES_IN`] at the latest.
+    /// Stops the capture. The blocks of packets captured before are ready after
+    /// [`CaptureRing::SETTLE_TIME`] at the latest.
     ///
     /// # Errors
     /// None on an open packet socket.
@@ -169,14 +171,15 @@ impl CaptureRing {
         filter::attach(&self.socket, filter::nothing())
     }
 
-    /// Twice the time after which the kernel releases a block that is not full.
-    pub const SETTLES_IN: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
+    /// Time after which all captured packets are in ready blocks: twice the time after which the
+    /// kernel hands over a block that is not full.
+    pub const SETTLE_TIME: Duration = Duration::from_millis(2 * RETIRE_MS as u64);
 
-    /// Returns the packets that passed the filter so far, and how many of them were lost for lack
-    /// of room.
+    /// Returns the number of packets that passed the filter so far, and how many of them were lost
+    /// because no block was free.
     ///
     /// # Errors
-    /// None that occur on an open packet socket.
+    /// None on an open packet socket.
     pub fn counts(&mut self) -> io::Result<(u64, u64)> {
         let statistics = take_statistics(&self.socket)?;
         self.received += statistics.packets;
@@ -184,7 +187,7 @@ impl CaptureRing {
         Ok((self.received, self.dropped))
     }
 
-    /// Takes the pending error of the socket.
+    /// Returns and clears the pending error of the socket.
     fn take_error(&self) -> Option<io::Error> {
         match rustix::net::sockopt::socket_error(&self.socket) {
             Ok(Ok(())) => None,
@@ -197,7 +200,7 @@ fn no_interface() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "there is no such interface")
 }
 
-/// Walks the packets of a block. Offsets are checked against the block.
+/// Passes each packet of a block to `handle`. Packets that do not lie within the block are skipped.
 fn packets_of<E>(
     block: &[u8],
     handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
@@ -218,7 +221,7 @@ fn packets_of<E>(
     Ok(())
 }
 
-/// Parses the packet with its header at `at`; `None` if it does not lie within the block.
+/// Parses the packet whose header is at `at`. `None` if it does not lie within the block.
 fn packet_at(block: &[u8], at: usize) -> Option<Captured<'_>> {
     let field = |offset: usize| word(block, at + offset);
     let more = offset_of!(libc::tpacket3_hdr, hv1);
@@ -250,7 +253,8 @@ fn half(block: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes))
 }
 
-/// Binds to the interface and returns its hardware type. Protocol 0: no packets are received yet.
+/// Binds a socket to an interface and returns its hardware type. With protocol 0 the socket
+/// receives no packets.
 fn bind_to(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u16> {
     bind(socket, index, protocol)?;
     match address(socket)?.sll_hatype {
@@ -262,7 +266,8 @@ fn bind_to(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::Result<u
     }
 }
 
-/// Returns the address that the socket is bound to; the interface's index is -1 after its removal.
+/// Returns the address that the socket is bound to. Its interface index is -1 after the interface's
+/// removal.
 fn address(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
     // SAFETY: zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -286,7 +291,8 @@ fn address(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
 mod tests {
     use super::*;
 
-    /// A block as the kernel lays it out, with packets of these lengths and steps.
+    /// Builds a block as the kernel lays it out. A packet is its offset, its length and the offset
+    /// of the next packet from it.
     fn block(count: u32, packets: &[(usize, u32, u32)]) -> Vec<u8> {
         let mut block = vec![0; 4096];
         let head = offset_of!(libc::tpacket_block_desc, hdr);
@@ -309,7 +315,7 @@ mod tests {
         block
     }
 
-    fn walked(block: &[u8]) -> Vec<(u64, usize, u32)> {
+    fn parsed(block: &[u8]) -> Vec<(u64, usize, u32)> {
         let mut packets = Vec::new();
         let done: Result<(), ()> = packets_of(block, &mut |packet| {
             packets.push((
@@ -324,25 +330,26 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_walked_as_far_as_it_is_sound() {
+    fn the_valid_packets_of_a_block_are_parsed() {
         let time = 2_000_000_003;
         assert_eq!(
-            walked(&block(2, &[(48, 60, 160), (208, 96, 0)])),
+            parsed(&block(2, &[(48, 60, 160), (208, 96, 0)])),
             [(time, 60, 1500), (time, 96, 1500)]
         );
-        assert_eq!(walked(&block(0, &[])), []);
-        // A count above the actual number; a packet that exceeds the block; a step beyond its end.
-        assert_eq!(walked(&block(9, &[(48, 60, 0)])), [(time, 60, 1500)]);
+        assert_eq!(parsed(&block(0, &[])), []);
+        // The count exceeds the number of packets, a packet exceeds the block, and the next packet
+        // would be beyond the end of the block.
+        assert_eq!(parsed(&block(9, &[(48, 60, 0)])), [(time, 60, 1500)]);
         assert_eq!(
-            walked(&block(2, &[(48, 5000, 160), (208, 1, 0)])),
+            parsed(&block(2, &[(48, 5000, 160), (208, 1, 0)])),
             [(time, 1, 1500)]
         );
-        assert_eq!(walked(&block(2, &[(48, 60, u32::MAX)])), [(time, 60, 1500)]);
-        assert_eq!(walked(&[]), []);
+        assert_eq!(parsed(&block(2, &[(48, 60, u32::MAX)])), [(time, 60, 1500)]);
+        assert_eq!(parsed(&[]), []);
     }
 
     #[test]
-    fn the_first_error_ends_the_walk() {
+    fn the_first_error_ends_the_block() {
         let mut seen = 0;
         let done = packets_of(&block(2, &[(48, 60, 160), (208, 96, 0)]), &mut |_| {
             seen += 1;

@@ -26,21 +26,21 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     }
 }
 
-/// RESERVE(6) and (10).
+/// Executes RESERVE (6, 10).
 pub(crate) fn reserve(device: &mut Device<'_>, lu: u8) -> Outcome {
     let nexus = &device.nexus.nexus;
     let unit = device.units.get_mut(lu);
-    settled(unit.map(|unit| unit.reservations.reserve(nexus)))
+    outcome(unit.map(|unit| unit.reservations.reserve(nexus)))
 }
 
-/// RELEASE(6) and (10).
+/// Executes RELEASE (6, 10).
 pub(crate) fn release(device: &mut Device<'_>, lu: u8) -> Outcome {
     let nexus = &device.nexus.nexus;
     let unit = device.units.get_mut(lu);
-    settled(unit.map(|unit| unit.reservations.release(nexus)))
+    outcome(unit.map(|unit| unit.reservations.release(nexus)))
 }
 
-fn settled(granted: Option<bool>) -> Outcome {
+fn outcome(granted: Option<bool>) -> Outcome {
     match granted {
         Some(true) => Outcome::GOOD,
         Some(false) => Outcome::End(Verdict::Status(Status::RESERVATION_CONFLICT)),

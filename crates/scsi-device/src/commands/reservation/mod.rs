@@ -1,4 +1,4 @@
-//! Commands of reservations; the state that they change is in [`crate::reservations`].
+//! Commands of reservations. The state that they change is in [`crate::reservations`].
 
 pub(super) mod legacy;
 pub(super) mod out;

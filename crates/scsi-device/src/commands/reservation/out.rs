@@ -1,8 +1,8 @@
 //! PERSISTENT RESERVE OUT (SPC-4 section 6.16): changes of registrations and of the reservation,
 //! and the notices to other nexuses.
 //!
-//! A request is checked as a whole before anything changes. If changes are kept over a restart, the
-//! answer waits until they are.
+//! A request is checked completely before anything changes. If changes survive a restart, the
+//! answer waits until they are stored.
 
 use hakaru_wire::scsi::{
     Cdb, CdbError, FieldPointer, PersistentReserveOut, RegisterAndMove, ReservationType,
@@ -39,15 +39,18 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
 
 fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
     match request.cdb {
-        Cdb::PersistentReserveOut(reserve) => carry_out(device, request.lu, reserve, list),
+        Cdb::PersistentReserveOut(reserve) => {
+            reserve_out_with_list(device, request.lu, reserve, list)
+        }
         _ => request.of_another_family(),
     }
 }
 
-/// Longest parameter list: that of REGISTER AND MOVE with the longest iSCSI name has 276 bytes.
+/// Longest parameter list that is accepted, bytes. REGISTER AND MOVE with the longest iSCSI name
+/// needs 276.
 const LIST_BYTES_MAX: u32 = 1024;
 
-/// Result of a request that is not refused.
+/// Result of a request: `Ok` if it was executed, or the verdict that refuses it.
 type Change = Result<(), Verdict>;
 
 const CONFLICT: Verdict = Verdict::Status(Status::RESERVATION_CONFLICT);
@@ -91,8 +94,8 @@ pub(crate) fn reserve_out(device: &Device<'_>, lu: u8, request: PersistentReserv
     }
 }
 
-/// Carries out the CDB with its parameter list.
-pub(crate) fn carry_out(
+/// Executes PERSISTENT RESERVE OUT with its parameter list.
+pub(crate) fn reserve_out_with_list(
     device: &mut Device<'_>,
     lu: u8,
     request: PersistentReserveOut,
@@ -119,7 +122,7 @@ pub(crate) fn carry_out(
         can_keep: unit.description.reservations.is_some(),
         notices: device.notices,
     };
-    if let Err(verdict) = order.carry_out(request, list) {
+    if let Err(verdict) = order.apply(request, list) {
         return Outcome::End(verdict);
     }
     let record = unit.reservations.record();
@@ -131,10 +134,10 @@ pub(crate) fn carry_out(
     Outcome::Keep
 }
 
-/// A request under way.
+/// A request that is being executed.
 struct Order<'a> {
     reservations: &'a mut Reservations,
-    /// Nexus that sent it.
+    /// Nexus that sent the request.
     nexus: &'a Nexus,
     lu: u8,
     /// Number of target ports.
@@ -144,7 +147,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    fn carry_out(&mut self, request: PersistentReserveOut, list: &[u8]) -> Change {
+    fn apply(&mut self, request: PersistentReserveOut, list: &[u8]) -> Change {
         let Some(action) = ReserveOut::from_code(request.service_action) else {
             return Err(Verdict::Check(invalid(1, 4)));
         };
@@ -170,7 +173,7 @@ impl Order<'_> {
             ReserveOut::PreemptAndAbort => {
                 self.preempt(request, parameters.service_action_key, true)
             }
-            ReserveOut::RegisterAndMove => unreachable!("it has a parameter list of its own"),
+            ReserveOut::RegisterAndMove => unreachable!("REGISTER AND MOVE was handled above"),
         }
     }
 
@@ -182,7 +185,7 @@ impl Order<'_> {
         });
     }
 
-    /// Notifies every other registrant.
+    /// Establishes a unit attention condition for every other registrant.
     fn attend_others(&mut self, sense: Sense) {
         let others = self.reservations.registrations.iter();
         let others: Vec<Nexus> = others
@@ -200,7 +203,8 @@ impl Order<'_> {
         Ok(())
     }
 
-    /// REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 sections 5.12.7 and 5.12.11.2).
+    /// Executes REGISTER and REGISTER AND IGNORE EXISTING KEY (SPC-4 sections 5.12.7 and
+    /// 5.12.11.2).
     fn register(&mut self, parameters: &ReserveOutParameters) -> Change {
         let key = parameters.service_action_key;
         let nexuses = if parameters.all_target_ports {
@@ -228,7 +232,7 @@ impl Order<'_> {
             self.set_persistence(parameters.persist_through_power_loss)?;
             nexuses.into_iter().for_each(|nexus| self.enter(nexus, key));
         }
-        self.count();
+        self.advance_generation();
         Ok(())
     }
 
@@ -243,8 +247,8 @@ impl Order<'_> {
         }
     }
 
-    /// Removes a registration. The reservation ends with its last holder; registrants that had
-    /// access by it get a unit attention condition.
+    /// Removes a registration. The reservation ends with its last holder. Registrants that had
+    /// access through it get a unit attention condition.
     fn unregister(&mut self, nexus: &Nexus) {
         self.reservations
             .registrations
@@ -280,7 +284,7 @@ impl Order<'_> {
         }
     }
 
-    /// RELEASE (SPC-4 section 5.12.11.2.2).
+    /// Executes RELEASE (SPC-4 section 5.12.11.2.2).
     fn release(&mut self, request: PersistentReserveOut) -> Change {
         let Some(kind) = self.reservations.holds(self.nexus) else {
             return Ok(());
@@ -300,17 +304,17 @@ impl Order<'_> {
         self.attend_others(Sense::RESERVATIONS_PREEMPTED);
         self.reservations.held = None;
         self.reservations.registrations.clear();
-        self.count();
+        self.advance_generation();
     }
 
-    /// PREEMPT and PREEMPT AND ABORT (SPC-4 section 5.12.11.2.3 to 5.12.11.2.6).
+    /// Executes PREEMPT and PREEMPT AND ABORT (SPC-4 sections 5.12.11.2.3 to 5.12.11.2.6).
     fn preempt(&mut self, request: PersistentReserveOut, key: u64, abort: bool) -> Change {
         let kind = scoped_type(request)?;
-        let everyone = |held: &Held| held.kind.all_registrants();
-        // Registrations that are removed, and whether the reservation becomes the sender's.
+        let all_registrants = |held: &Held| held.kind.all_registrants();
+        // Registrations to remove, and whether the sender takes over the reservation.
         let (victims, takes_over) = match &self.reservations.held {
-            Some(held) if everyone(held) && key == 0 => (self.registered(|_| true), true),
-            Some(held) if everyone(held) => (
+            Some(held) if all_registrants(held) && key == 0 => (self.registered(|_| true), true),
+            Some(held) if all_registrants(held) => (
                 self.registered(|registration| registration.key == key),
                 false,
             ),
@@ -337,7 +341,7 @@ impl Order<'_> {
         if takes_over {
             let holder = self.nexus.clone();
             self.reservations.held = Some(Held { kind, holder });
-            // Remaining registrants have access by another type now.
+            // The remaining registrants now have access by another type.
             if before != Some(kind) {
                 self.attend_others(Sense::RESERVATIONS_RELEASED);
             }
@@ -352,19 +356,19 @@ impl Order<'_> {
             self.notices
                 .extend(others.map(|nexus| Notice::Abort { nexus, lu }));
         }
-        self.count();
+        self.advance_generation();
         Ok(())
     }
 
-    fn registered(&self, which: impl Fn(&Registration) -> bool) -> Vec<Nexus> {
+    fn registered(&self, matches: impl Fn(&Registration) -> bool) -> Vec<Nexus> {
         let registrations = self.reservations.registrations.iter();
         registrations
-            .filter(|registration| which(registration))
+            .filter(|registration| matches(registration))
             .map(|registration| registration.nexus.clone())
             .collect()
     }
 
-    /// REGISTER AND MOVE (SPC-4 section 5.12.8).
+    /// Executes REGISTER AND MOVE (SPC-4 section 5.12.8).
     fn register_and_move(&mut self, parameters: &RegisterAndMove) -> Change {
         if self.reservations.key_of(self.nexus) != Some(parameters.key) {
             return Err(CONFLICT);
@@ -401,16 +405,16 @@ impl Order<'_> {
             let nexus = self.nexus.clone();
             self.unregister(&nexus);
         }
-        self.count();
+        self.advance_generation();
         Ok(())
     }
 
-    fn count(&mut self) {
+    fn advance_generation(&mut self) {
         self.reservations.generation = self.reservations.generation.wrapping_add(1);
     }
 }
 
-/// SCOPE must be the LU, TYPE one of the six.
+/// Returns the TYPE of a request, which must be one of the six. SCOPE must be the LU.
 fn scoped_type(request: PersistentReserveOut) -> Result<ReservationType, Verdict> {
     if request.scope != 0 {
         return Err(Verdict::Check(invalid(2, 7)));

@@ -58,7 +58,10 @@ pub(crate) fn reserve_in(
     }
     let data = match action {
         ReserveIn::ReadKeys => {
-            let keys = reservations.registrations.iter().map(|one| one.key);
+            let keys = reservations
+                .registrations
+                .iter()
+                .map(|registration| registration.key);
             emit_keys(reservations.generation, keys)
         }
         ReserveIn::ReadReservation => reservations.emit_held(),
@@ -92,13 +95,13 @@ impl Reservations {
     }
 
     fn emit_full_status(&self) -> Vec<u8> {
-        let registrations = self.registrations.iter().map(|one| FullStatus {
-            key: one.key,
-            held: self.holds(&one.nexus),
-            relative_target_port: one.nexus.port,
+        let registrations = self.registrations.iter().map(|registration| FullStatus {
+            key: registration.key,
+            held: self.holds(&registration.nexus),
+            relative_target_port: registration.nexus.port,
             initiator_port: TransportId {
-                name: one.nexus.initiator_name.clone(),
-                isid: Some(one.nexus.isid),
+                name: registration.nexus.initiator_name.clone(),
+                isid: Some(registration.nexus.isid),
             },
         });
         emit_full_status(self.generation, registrations)

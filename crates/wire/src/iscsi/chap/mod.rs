@@ -34,17 +34,16 @@ pub const NAME_LENGTH_MAX: usize = 255;
 /// Maximum number of entries read from a list of algorithms.
 const ALGORITHMS_MAX: usize = 16;
 
-/// Hash that computes a response. Numbers are those of IANA's "PPP Authentication
-/// Algorithms".
+/// Hash that computes a response. The numbers are those of IANA's "PPP Authentication Algorithms".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// 5. Broken as a hash; only for peers that support no other.
+    /// Number 5. Broken as a hash; only for peers that support no other.
     Md5,
-    /// 6. Broken as a hash; only for peers that support no other.
+    /// Number 6. Broken as a hash; only for peers that support no other.
     Sha1,
-    /// 7.
+    /// Number 7.
     Sha256,
-    /// 8.
+    /// Number 8.
     Sha3_256,
 }
 
@@ -207,13 +206,13 @@ impl Challenge {
         encode_binary(&self.response(secret))
     }
 
-    /// Checks that a peer's challenge, whatever its identifier, is not this challenge of ours: a
-    /// peer without the secret could reflect it and use our answer (linux 1d2b60a5).
+    /// Checks that a peer's challenge, with any identifier, is not this challenge of ours. A peer
+    /// without the secret could reflect our challenge and use our answer (linux 1d2b60a5).
     ///
     /// # Errors
     /// [`ChapError::Reflected`].
-    pub fn check_reflection(&self, of_peer: &Challenge) -> Result<(), ChapError> {
-        if self.bytes == of_peer.bytes {
+    pub fn check_reflection(&self, peer_challenge: &Challenge) -> Result<(), ChapError> {
+        if self.bytes == peer_challenge.bytes {
             Err(ChapError::Reflected)
         } else {
             Ok(())

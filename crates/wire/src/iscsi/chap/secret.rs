@@ -22,8 +22,8 @@ pub enum SecretError {
     /// A name is not 1 to 255 bytes of text.
     #[error("a CHAP name has 1 to 255 bytes and no control characters")]
     Name,
-    /// Both directions use one secret (RFC 7143 section 9.2.1 forbids it: one side's response could
-    /// be used as the other's).
+    /// Both directions use the same secret. RFC 7143 section 9.2.1 forbids this, because one side's
+    /// response could be used as the other's.
     #[error("the target's CHAP secret must differ from every initiator's")]
     Same,
 }
@@ -33,8 +33,6 @@ pub enum SecretError {
 pub struct Secret(Box<[u8]>);
 
 impl Secret {
-    /// Creates a secret of 12 to 255 bytes without control characters.
-    ///
     /// Creates a secret of 12 to 255 bytes without control characters.
     ///
     /// # Errors

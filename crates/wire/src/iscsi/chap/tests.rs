@@ -5,7 +5,7 @@ fn secret(text: &str) -> Secret {
     Secret::new(text).expect("a secret")
 }
 
-/// Entropy for tests: a counter.
+/// Returns entropy for tests: a counter.
 fn counting() -> impl FnMut(&mut [u8]) {
     let mut next = 0u8;
     move |out| {
@@ -50,7 +50,7 @@ fn responses_are_the_hash_of_identifier_secret_and_challenge() {
 }
 
 #[test]
-fn nobodys_own_response_is_refused_as_well() {
+fn a_response_from_the_placeholder_secret_is_refused() {
     let challenge = Challenge::new(Algorithm::Sha256, &mut counting());
     let response = challenge.answer(&Secret::placeholder());
     assert_eq!(challenge.check(None, &response), Err(ChapError::Wrong));
@@ -85,7 +85,7 @@ fn a_response_of_another_length_or_form_is_refused_before_it_is_compared() {
             ChapError::Response(BinaryError::Malformed),
         ),
         ("é", ChapError::Response(BinaryError::Prefix)),
-        // The two of the LIO bug of 2026: 127 characters of base64 are 95 bytes.
+        // Lengths of the LIO bug of 2026: 127 characters of base64 are 95 bytes.
         (&base64(127), ChapError::Response(BinaryError::TooLong)),
         (&base64(44), ChapError::Response(BinaryError::TooLong)),
         (&base64(42), ChapError::Wrong),
@@ -142,7 +142,7 @@ fn identifiers_are_0_to_255_and_challenges_1_to_1024_bytes() {
     assert_eq!(
         parse("1", &base64(1366)),
         Ok(()),
-        "1024 bytes and 4 bits of nothing"
+        "1024 bytes and 4 unused bits"
     );
     assert_eq!(parse("1", &base64(1368)), too_long, "1026 bytes");
     assert_eq!(
@@ -152,7 +152,7 @@ fn identifiers_are_0_to_255_and_challenges_1_to_1024_bytes() {
 }
 
 #[test]
-fn a_reflected_challenge_is_noticed_whatever_its_identifier_and_spelling() {
+fn a_reflected_challenge_is_detected_with_any_identifier_and_encoding() {
     let own = Challenge::new(Algorithm::Sha256, &mut counting());
     let hex = own.value();
     let bytes = decode_binary(&hex, 1024).unwrap();
@@ -165,9 +165,9 @@ fn a_reflected_challenge_is_noticed_whatever_its_identifier_and_spelling() {
         ("77", &hex.to_uppercase().replace("0X", "0x")),
         ("0", &base64),
     ] {
-        let back = Challenge::parse(Algorithm::Sha256, identifier, value).unwrap();
+        let reflected = Challenge::parse(Algorithm::Sha256, identifier, value).unwrap();
         assert_eq!(
-            own.check_reflection(&back),
+            own.check_reflection(&reflected),
             Err(ChapError::Reflected),
             "{value}"
         );
@@ -210,15 +210,15 @@ fn secrets_have_96_bits_and_do_not_show() {
         (255, true),
         (256, false),
     ] {
-        let made = Secret::new(&"s".repeat(length));
-        assert_eq!(made.is_ok(), ok, "{length}");
-        if let Err(error) = made {
+        let result = Secret::new(&"s".repeat(length));
+        assert_eq!(result.is_ok(), ok, "{length}");
+        if let Err(error) = result {
             assert_eq!(error, SecretError::Length(length));
         }
     }
     assert_eq!(Secret::new("twelve\0bytes"), Err(SecretError::Character));
-    let one = Credentials::new("vm", "canary-canary").unwrap();
-    let shown = format!("{one:?} {:?}", one.secret());
+    let credentials = Credentials::new("vm", "canary-canary").unwrap();
+    let shown = format!("{credentials:?} {:?}", credentials.secret());
     assert!(!shown.contains("canary"), "{shown}");
     assert!(shown.contains("vm"));
     assert_eq!(
@@ -236,7 +236,7 @@ fn secrets_have_96_bits_and_do_not_show() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(bytes in proptest::collection::vec(any::<u8>(), 1..1024)) {
+    fn encoded_bytes_survive_decoding(bytes in proptest::collection::vec(any::<u8>(), 1..1024)) {
         prop_assert_eq!(decode_binary(&encode_binary(&bytes), 1024), Ok(bytes));
     }
 

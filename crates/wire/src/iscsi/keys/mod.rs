@@ -14,7 +14,7 @@ pub use negotiation::{Negotiation, NegotiationError, PAIRS_MAX, Role, UNKNOWN_KE
 pub use parameters::{Agreed, Declared, Offer};
 pub use value::{AuthMethod, Digest, SessionType, TaskReporting, is_iscsi_name, parse_number};
 
-/// Way in which a key gets its value, and its range.
+/// Method by which a key gets its value, with the range of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Declared text of 1 to 255 bytes.
@@ -83,13 +83,13 @@ pub enum Sender {
 pub struct Rule {
     /// Name, case-sensitive.
     pub name: &'static str,
-    /// Way in which it gets its value.
+    /// Method by which the key gets its value.
     pub kind: Kind,
-    /// Phases in which it may be used.
+    /// Phases in which the key may be used.
     pub usage: Use,
-    /// Sides that may send it.
+    /// Sides that may send the key.
     pub sender: Sender,
-    /// "Irrelevant when: SessionType=Discovery".
+    /// Whether discovery sessions ignore the key ("Irrelevant when: SessionType=Discovery").
     pub normal_sessions_only: bool,
 }
 
@@ -116,7 +116,7 @@ macro_rules! keys {
                 }
             }
 
-            /// Returns the key of a name.
+            /// Returns the key with this name. Case matters.
             pub fn from_name(name: &str) -> Option<Key> {
                 match name { $($name => Some(Key::$key),)* _ => None }
             }
@@ -127,93 +127,93 @@ macro_rules! keys {
 const SEGMENT: (u32, u32) = (512, (1 << 24) - 1);
 
 keys! {
-    /// 13.21.
+    /// Section 13.21.
     SessionType = "SessionType", Kind::Text, LeadingLogin, Initiator;
-    /// 13.5.
+    /// Section 13.5.
     InitiatorName = "InitiatorName", Kind::Text, Login, Initiator;
-    /// 13.4; the target sends it in answers to SendTargets only.
+    /// Section 13.4; the target sends it in answers to SendTargets only.
     TargetName = "TargetName", Kind::Text, Login, Both;
-    /// 13.7.
+    /// Section 13.7.
     InitiatorAlias = "InitiatorAlias", Kind::Text, Always, Initiator;
-    /// 13.6.
+    /// Section 13.6.
     TargetAlias = "TargetAlias", Kind::Text, Always, Target;
-    /// 13.8.
+    /// Section 13.8.
     TargetAddress = "TargetAddress", Kind::Text, Always, Target;
-    /// 13.9.
+    /// Section 13.9.
     TargetPortalGroupTag = "TargetPortalGroupTag", Kind::Number { min: 0, max: 65_535 }, Login, Target;
-    /// 13.3.
+    /// Section 13.3.
     SendTargets = "SendTargets", Kind::Query, FullFeature, Initiator;
-    /// 13.1.
+    /// Section 13.1.
     HeaderDigest = "HeaderDigest", Kind::List, Login, Both;
-    /// 13.1.
+    /// Section 13.1.
     DataDigest = "DataDigest", Kind::List, Login, Both;
-    /// 13.2.
+    /// Section 13.2.
     MaxConnections = "MaxConnections", Kind::Minimum { min: 1, max: 65_535 }, LeadingLogin, Both, normal;
-    /// 13.10.
+    /// Section 13.10.
     InitialR2t = "InitialR2T", Kind::Or, LeadingLogin, Both, normal;
-    /// 13.11.
+    /// Section 13.11.
     ImmediateData = "ImmediateData", Kind::And, LeadingLogin, Both, normal;
-    /// 13.12.
+    /// Section 13.12.
     MaxRecvDataSegmentLength = "MaxRecvDataSegmentLength", Kind::Number { min: SEGMENT.0, max: SEGMENT.1 }, Always, Both;
-    /// 13.13.
+    /// Section 13.13.
     MaxBurstLength = "MaxBurstLength", Kind::Minimum { min: SEGMENT.0, max: SEGMENT.1 }, LeadingLogin, Both, normal;
-    /// 13.14. Negotiated after the keys that it depends on, see [`Negotiation::receive`].
+    /// Section 13.14. Negotiated after the keys that it depends on, see [`Negotiation::receive`].
     FirstBurstLength = "FirstBurstLength", Kind::Minimum { min: SEGMENT.0, max: SEGMENT.1 }, LeadingLogin, Both, normal;
-    /// 13.15.
+    /// Section 13.15.
     DefaultTime2Wait = "DefaultTime2Wait", Kind::Maximum { min: 0, max: 3600 }, LeadingLogin, Both;
-    /// 13.16.
+    /// Section 13.16.
     DefaultTime2Retain = "DefaultTime2Retain", Kind::Minimum { min: 0, max: 3600 }, LeadingLogin, Both;
-    /// 13.17.
+    /// Section 13.17.
     MaxOutstandingR2t = "MaxOutstandingR2T", Kind::Minimum { min: 1, max: 65_535 }, LeadingLogin, Both, normal;
-    /// 13.18.
+    /// Section 13.18.
     DataPduInOrder = "DataPDUInOrder", Kind::Or, LeadingLogin, Both, normal;
-    /// 13.19.
+    /// Section 13.19.
     DataSequenceInOrder = "DataSequenceInOrder", Kind::Or, LeadingLogin, Both, normal;
-    /// 13.20.
+    /// Section 13.20.
     ErrorRecoveryLevel = "ErrorRecoveryLevel", Kind::Minimum { min: 0, max: 2 }, LeadingLogin, Both;
-    /// 13.23.
+    /// Section 13.23.
     TaskReporting = "TaskReporting", Kind::List, LeadingLogin, Both, normal;
-    /// 13.24.
+    /// Section 13.24.
     IscsiProtocolLevel = "iSCSIProtocolLevel", Kind::Minimum { min: 0, max: 31 }, LeadingLogin, Both, normal;
-    /// 13.25.
+    /// Section 13.25.
     IfMarker = "IFMarker", Kind::Obsolete, Login, Both;
-    /// 13.25.
+    /// Section 13.25.
     OfMarker = "OFMarker", Kind::Obsolete, Login, Both;
-    /// 13.25.
+    /// Section 13.25.
     IfMarkInt = "IFMarkInt", Kind::Obsolete, Login, Both;
-    /// 13.25.
+    /// Section 13.25.
     OfMarkInt = "OFMarkInt", Kind::Obsolete, Login, Both;
-    /// 12.1.
+    /// Section 12.1.
     AuthMethod = "AuthMethod", Kind::List, Login, Both;
-    /// 12.1.3.
+    /// Section 12.1.3.
     ChapA = "CHAP_A", Kind::Authentication, Login, Both;
-    /// 12.1.3.
+    /// Section 12.1.3.
     ChapI = "CHAP_I", Kind::Authentication, Login, Both;
-    /// 12.1.3.
+    /// Section 12.1.3.
     ChapC = "CHAP_C", Kind::Authentication, Login, Both;
-    /// 12.1.3.
+    /// Section 12.1.3.
     ChapN = "CHAP_N", Kind::Authentication, Login, Both;
-    /// 12.1.3.
+    /// Section 12.1.3.
     ChapR = "CHAP_R", Kind::Authentication, Login, Both;
-    /// 12.1.1.
+    /// Section 12.1.1.
     KrbApReq = "KRB_AP_REQ", Kind::Authentication, Login, Initiator;
-    /// 12.1.1.
+    /// Section 12.1.1.
     KrbApRep = "KRB_AP_REP", Kind::Authentication, Login, Target;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpU = "SRP_U", Kind::Authentication, Login, Initiator;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpGroup = "SRP_GROUP", Kind::Authentication, Login, Both;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpA = "SRP_A", Kind::Authentication, Login, Initiator;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpB = "SRP_B", Kind::Authentication, Login, Target;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpS = "SRP_s", Kind::Authentication, Login, Target;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpM = "SRP_M", Kind::Authentication, Login, Initiator;
-    /// 12.1.2.
+    /// Section 12.1.2.
     SrpHm = "SRP_HM", Kind::Authentication, Login, Target;
-    /// 12.1.2.
+    /// Section 12.1.2.
     TargetAuth = "TargetAuth", Kind::Authentication, Login, Initiator;
 }
 

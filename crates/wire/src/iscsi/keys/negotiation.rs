@@ -46,7 +46,7 @@ pub enum NegotiationError {
     /// A key was negotiated or declared again (section 6.3).
     #[error("{0:?} was sent twice")]
     Duplicate(Key),
-    /// Only the other side may send it.
+    /// Only the other side may send the key.
     #[error("{0:?} was sent by the wrong side")]
     WrongSender(Key),
     /// Invalid value of a declaration, or of the answer to an offer of this side.
@@ -57,18 +57,18 @@ pub enum NegotiationError {
     Rejected(Key),
 }
 
-/// The keys of one session, from login to its end.
+/// The keys of one session, from login to the end of the session.
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     role: Role,
     own: Offer,
     agreed: Agreed,
     declared: Declared,
-    /// Received from the peer, as offer or declaration.
+    /// Keys received from the peer, as offer or declaration.
     received: KeySet,
-    /// Offered by this side and not yet answered.
+    /// Keys offered by this side and not yet answered.
     open: KeySet,
-    /// Offered or declared by this side.
+    /// Keys offered or declared by this side.
     sent: KeySet,
     unknown_keys: u32,
     send_targets: Option<String>,
@@ -78,7 +78,7 @@ pub struct Negotiation {
 
 impl Negotiation {
     /// Creates the state before the first text. A `first_burst_length` above `max_burst_length` is
-    /// reduced to it.
+    /// reduced to `max_burst_length`.
     pub fn new(role: Role, mut own: Offer) -> Negotiation {
         own.first_burst_length = own.first_burst_length.min(own.max_burst_length);
         Negotiation {
@@ -100,7 +100,7 @@ impl Negotiation {
         &self.agreed
     }
 
-    /// Returns the names that were declared so far.
+    /// Returns the names declared so far.
     pub fn declared(&self) -> &Declared {
         &self.declared
     }
@@ -112,13 +112,14 @@ impl Negotiation {
     }
 
     /// Returns the CHAP keys of the last text, in order. Each appears at most once per login and
-    /// has at most [`chap::VALUE_LENGTH_MAX`] bytes. Callers that agreed on CHAP must take them.
+    /// has at most [`chap::VALUE_LENGTH_MAX`] bytes. A caller that agreed on CHAP must call this
+    /// after every text.
     pub fn take_authentication(&mut self) -> Vec<(Key, String)> {
         std::mem::take(&mut self.authentication)
     }
 
-    /// Declares names and session type, in the first text of an initiator. `target_name`: `None`
-    /// for a discovery session.
+    /// Declares names and session type, in the first text of an initiator. A `target_name` of
+    /// `None` selects a discovery session.
     pub fn declare_session(
         &mut self,
         initiator_name: &str,
@@ -141,7 +142,7 @@ impl Negotiation {
     /// Declares a text key of this side: names, aliases, TargetAddress, TargetPortalGroupTag.
     ///
     /// # Panics
-    /// Panics if there is a NUL in `value`.
+    /// Panics if `value` contains NUL.
     pub fn declare(&mut self, key: Key, value: &str, out: &mut Vec<u8>) {
         debug_assert!(
             matches!(key.rule().kind, Kind::Text | Kind::Number { .. }),
@@ -177,11 +178,11 @@ impl Negotiation {
         let discovery = self.declared.session_type == SessionType::Discovery;
         for &key in Key::ALL {
             let irrelevant = discovery && key.rule().normal_sessions_only;
-            let left_out = matches!(
+            let keeps_default = matches!(
                 key,
                 Key::AuthMethod | Key::TaskReporting | Key::IscsiProtocolLevel
             );
-            if !irrelevant && !left_out {
+            if !irrelevant && !keeps_default {
                 self.offer(key, out);
             }
         }
@@ -211,7 +212,7 @@ impl Negotiation {
     /// KiB.
     ///
     /// The order of keys has no meaning in the RFC. FirstBurstLength depends on MaxBurstLength,
-    /// InitialR2T and ImmediateData and is processed last; all keys depend on SessionType, which is
+    /// InitialR2T and ImmediateData and is processed last. All keys depend on SessionType, which is
     /// processed first.
     ///
     /// # Errors
@@ -262,8 +263,8 @@ impl Negotiation {
         self.open = KeySet::default();
     }
 
-    /// Answers an unknown key with NotUnderstood, unless its value is such an answer itself: two
-    /// sides without the key would exchange it endlessly.
+    /// Answers an unknown key with NotUnderstood, unless its value is such an answer itself.
+    /// Otherwise two sides without the key would exchange it endlessly.
     fn receive_unknown(
         &mut self,
         name: &str,
@@ -336,9 +337,10 @@ impl Negotiation {
             )
     }
 
-    /// Returns whether a declaration repeats its value, which is accepted: libiscsi declares its
-    /// name both in the security and in the operational stage. Any other repetition during login is
-    /// an error (section 6.3). In full feature phase, keys of use ALL may change.
+    /// Returns whether a declaration repeats its value. Such a repetition is accepted, because
+    /// libiscsi declares its name both in the security and in the operational stage. Any other
+    /// repetition during login is an error (section 6.3). In full feature phase, keys of use ALL
+    /// may change.
     fn is_repeated(
         &self,
         stage: Stage,
@@ -406,16 +408,16 @@ impl Negotiation {
             .unwrap_or_else(|| REJECT.to_owned())
     }
 
-    /// "Irrelevant when" of section 13. Offers that depend on keys of the same text are processed
-    /// last, see `receive`.
+    /// Returns whether the key is irrelevant ("Irrelevant when" of section 13). Offers that depend
+    /// on keys of the same text are processed last, see `receive`.
     fn is_irrelevant(&self, key: Key, rule: &Rule) -> bool {
         let discovery = self.declared.session_type == SessionType::Discovery;
         let unsolicited = self.agreed.immediate_data || !self.agreed.initial_r2t;
         (discovery && rule.normal_sessions_only) || (key == Key::FirstBurstLength && !unsolicited)
     }
 
-    /// Applies the result function of the key. `None`: the offer is invalid, or none of its values
-    /// is acceptable.
+    /// Applies the result function of the key. Returns `None` if the offer is invalid or none of
+    /// its values is acceptable.
     fn result(&mut self, key: Key, rule: &Rule, offer: &str) -> Option<String> {
         match rule.kind {
             Kind::Minimum { min, max } => {

@@ -203,9 +203,8 @@ impl Offer {
 }
 
 impl Agreed {
-    /// Sets a negotiated number; other keys are ignored. FirstBurstLength is reduced to
-    /// MaxBurstLength here (section 13.14), so that it is never above it: a peer may lower
-    /// MaxBurstLength alone.
+    /// Sets a negotiated number; other keys are ignored. Reduces FirstBurstLength to MaxBurstLength
+    /// (section 13.14), because a peer may lower MaxBurstLength alone.
     pub(super) fn set_number(&mut self, key: Key, value: u32) {
         match key {
             Key::MaxConnections => self.max_connections = value,
@@ -232,7 +231,7 @@ impl Agreed {
         }
     }
 
-    /// Sets a negotiated word. `None` if the key does not have that word.
+    /// Sets a negotiated word. Returns `None` if the key lacks that word.
     pub(super) fn set_word(&mut self, key: Key, word: &str) -> Option<()> {
         match key {
             Key::HeaderDigest => self.header_digest = Digest::from_name(word)?,

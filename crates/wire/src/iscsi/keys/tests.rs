@@ -1,4 +1,4 @@
-//! Both sides against each other, and each against faults of a peer.
+//! Tests of both sides against each other, and of each side against a faulty peer.
 use super::*;
 use crate::iscsi::Stage;
 use crate::iscsi::text::{emit_pair, parse_pairs};
@@ -58,7 +58,11 @@ fn table_holds_every_key_of_the_rfc_once() {
         assert_eq!(key as usize, i);
         assert!(key.name().len() <= crate::iscsi::text::KEY_LENGTH_MAX);
     }
-    assert_eq!(Key::from_name("maxburstlength"), None, "case counts");
+    assert_eq!(
+        Key::from_name("maxburstlength"),
+        None,
+        "names are case-sensitive"
+    );
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn values_outside_range_or_form_are_rejected() {
 }
 
 #[test]
-fn first_burst_is_settled_after_what_it_depends_on() {
+fn first_burst_is_negotiated_after_the_keys_that_it_depends_on() {
     let own = Offer {
         initial_r2t: false,
         ..Offer::default()
@@ -201,7 +205,7 @@ fn max_burst_below_the_default_first_burst_bounds_it() {
 }
 
 #[test]
-fn discovery_sessions_answer_irrelevant_wherever_session_type_stands() {
+fn discovery_sessions_answer_irrelevant_in_any_order_of_keys() {
     let mut target = target();
     let offers = text(&[
         ("MaxBurstLength", "512"),
@@ -221,7 +225,7 @@ fn discovery_sessions_answer_irrelevant_wherever_session_type_stands() {
 }
 
 #[test]
-fn duplicates_are_refused_but_a_name_said_twice_is_not() {
+fn duplicates_are_refused_but_a_repeated_name_is_accepted() {
     let name = ("InitiatorName", "iqn.2020-01.org.example:a");
     let mut target = target();
     target
@@ -251,7 +255,7 @@ fn duplicates_are_refused_but_a_name_said_twice_is_not() {
 }
 
 #[test]
-fn declarations_that_cannot_be_end_the_login() {
+fn invalid_declarations_end_the_login() {
     let long_name = format!("iqn.{}", "a".repeat(220));
     let long_alias = "a".repeat(256);
     for (key, value) in [
@@ -302,7 +306,7 @@ fn unknown_keys_cannot_make_the_reply_grow() {
 }
 
 #[test]
-fn answers_that_know_nothing_are_not_answered() {
+fn refusals_of_unknown_keys_are_not_answered() {
     let mut reply = Vec::new();
     let echo = text(&[
         ("X-a", "NotUnderstood"),
@@ -345,7 +349,7 @@ fn send_targets_during_login_is_rejected() {
     assert_eq!(answer(Offer::default(), "SendTargets", "All"), "Reject");
 }
 
-/// An initiator that has offered everything.
+/// Returns an initiator that has offered every operational key, and its text.
 fn initiator(own: Offer) -> (Negotiation, Vec<u8>) {
     let mut initiator = Negotiation::new(Role::Initiator, own);
     let mut request = Vec::new();
@@ -359,7 +363,7 @@ fn initiator(own: Offer) -> (Negotiation, Vec<u8>) {
 }
 
 #[test]
-fn initiator_refuses_answers_that_no_result_function_gives() {
+fn initiator_refuses_answers_that_no_result_function_returns() {
     let own = Offer {
         max_burst_length: 4096,
         immediate_data: false,
@@ -396,7 +400,7 @@ fn initiator_refuses_answers_that_no_result_function_gives() {
 }
 
 #[test]
-fn answer_that_comes_twice_is_refused() {
+fn repeated_answer_is_refused() {
     let (mut initiator, _) = initiator(Offer::default());
     let twice = text(&[("MaxBurstLength", "512"), ("MaxBurstLength", "512")]);
     assert_eq!(
@@ -406,7 +410,7 @@ fn answer_that_comes_twice_is_refused() {
 }
 
 #[test]
-fn offers_left_unanswered_hold_where_the_offer_decides() {
+fn unanswered_offers_apply_where_the_offer_alone_decides() {
     let (mut initiator, _) = initiator(Offer {
         immediate_data: false,
         initial_r2t: false,
@@ -414,9 +418,13 @@ fn offers_left_unanswered_hold_where_the_offer_decides() {
         ..Offer::default()
     });
     initiator.conclude();
-    let held = initiator.agreed();
+    let agreed = initiator.agreed();
     assert_eq!(
-        (held.immediate_data, held.initial_r2t, held.max_burst_length),
+        (
+            agreed.immediate_data,
+            agreed.initial_r2t,
+            agreed.max_burst_length
+        ),
         (false, true, 262_144)
     );
 }
@@ -441,7 +449,7 @@ fn target_may_offer_too() {
 }
 
 #[test]
-fn discovery_offers_hold_no_key_that_is_irrelevant_there() {
+fn discovery_offers_contain_no_irrelevant_key() {
     let mut initiator = Negotiation::new(Role::Initiator, Offer::default());
     let mut request = Vec::new();
     initiator.declare_session("iqn.2020-01.org.example:a", None, &mut request);
@@ -527,10 +535,10 @@ proptest! {
         let mut side = if as_target { target() } else { initiator(Offer::default()).0 };
         let name = |i: usize| Key::ALL.get(i).map_or_else(|| format!("X-{i}"), |key| key.name().to_owned());
         for (round, offers) in offers.chunks(offers.len() / rounds + 1).enumerate() {
-            let said: Vec<u8> = offers.iter().flat_map(|(i, value)| text(&[(&name(*i), value)])).collect();
+            let request: Vec<u8> = offers.iter().flat_map(|(i, value)| text(&[(&name(*i), value)])).collect();
             let stage = [Stage::SecurityNegotiation, OPERATIONAL, Stage::FullFeaturePhase][round % 3];
             let mut reply = Vec::new();
-            let _ = side.receive(stage, &said, &mut reply);
+            let _ = side.receive(stage, &request, &mut reply);
             prop_assert!(reply.len() <= 8192);
             prop_assert!(side.agreed().first_burst_length <= side.agreed().max_burst_length);
             side.conclude();

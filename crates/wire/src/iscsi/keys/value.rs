@@ -82,7 +82,7 @@ pub fn parse_number(text: &str) -> Option<u64> {
     parse_digits(text, 10)
 }
 
-/// Parses digits alone: `from_str_radix` would accept a sign.
+/// Parses digits only, because `from_str_radix` would accept a sign.
 fn parse_digits(digits: &str, radix: u32) -> Option<u64> {
     let only_digits = digits.chars().all(|c| c.is_digit(radix));
     if only_digits {
@@ -92,7 +92,7 @@ fn parse_digits(digits: &str, radix: u32) -> Option<u64> {
     }
 }
 
-/// Yes or No.
+/// Parses `Yes` or `No`.
 pub(super) fn parse_boolean(text: &str) -> Option<bool> {
     match text {
         "Yes" => Some(true),
@@ -108,8 +108,8 @@ pub(super) fn boolean_name(value: bool) -> &'static str {
 /// Returns whether `name` is an iSCSI name (section 4.2.7): `iqn.`, `eui.` or `naa.`, at most 223
 /// bytes, without space, comma or control characters.
 ///
-/// Less strict than RFC 3722, which normalises names before comparison: names with capitals are in
-/// use and are accepted unchanged.
+/// This is less strict than RFC 3722, which normalises names before comparison: names with capitals
+/// are in use and are accepted unchanged.
 pub fn is_iscsi_name(name: &str) -> bool {
     let kind = ["iqn.", "eui.", "naa."]
         .iter()

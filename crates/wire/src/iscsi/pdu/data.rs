@@ -74,8 +74,7 @@ fn checked_offset(bhs: &Bhs) -> Result<u32, WireError> {
     }
 }
 
-/// Status that travels with the last Data-In PDU (S bit), which saves a SCSI Response. Only without
-/// sense data.
+/// Status in the last Data-In PDU (S bit), which saves a SCSI Response. Cannot carry sense data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataInStatus {
     /// SCSI status.
@@ -91,7 +90,7 @@ pub struct DataIn {
     pub is_final: bool,
     /// A: requests an acknowledgement by SNACK (error recovery level 1 and above).
     pub acknowledge: bool,
-    /// S: the status with which the task ends. Requires `is_final`.
+    /// S: status of the completed task. Requires `is_final`.
     pub status: Option<DataInStatus>,
     /// LUN if `ttt` is valid (A bit); otherwise 0.
     pub lun: Lun,
@@ -170,11 +169,11 @@ pub struct R2t {
     pub itt: Itt,
     /// Tag that the Data-Out PDUs repeat; never [`Ttt::RESERVED`].
     pub ttt: Ttt,
-    /// Numbers. StatSN is the next one and is not consumed.
+    /// Numbers. StatSN is the next number and is not consumed.
     pub numbers: TargetNumbers,
     /// Number of the R2T within the command, from 0.
     pub r2t_sn: u32,
-    /// Offset of the first byte requested.
+    /// Offset of the first byte requested in the command's whole buffer, bytes.
     pub buffer_offset: u32,
     /// Bytes requested: 1 to MaxBurstLength.
     pub desired_data_transfer_length: u32,
@@ -239,7 +238,7 @@ wire_code! {
     }
 }
 
-/// Selective negative acknowledgement; a protocol error at error recovery level 0.
+/// Selective negative acknowledgement. It is a protocol error at error recovery level 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snack {
     /// Type of the SNACK.
@@ -254,7 +253,7 @@ pub struct Snack {
     pub exp_stat_sn: StatSn,
     /// First missing DataSN, R2TSN or StatSN.
     pub beg_run: u32,
-    /// Number missing; 0 means all from `beg_run`.
+    /// Number of missing PDUs; 0 means all from `beg_run`.
     pub run_length: u32,
 }
 

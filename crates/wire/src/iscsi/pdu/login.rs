@@ -73,9 +73,9 @@ pub struct LoginRequest {
     pub version_min: u8,
     /// Initiator's part of the session's identity.
     pub isid: Isid,
-    /// Target's part: 0 for a new session.
+    /// Target's part of the session's identity; 0 for a new session.
     pub tsih: u16,
-    /// Tag, the same throughout a login.
+    /// Tag, constant throughout a login.
     pub itt: Itt,
     /// Connection ID, unique within the session.
     pub cid: u16,
@@ -154,7 +154,7 @@ impl LoginStatus {
     pub const NOT_FOUND: LoginStatus = LoginStatus(0x0203);
     /// The target was removed.
     pub const TARGET_REMOVED: LoginStatus = LoginStatus(0x0204);
-    /// Both sides have no version in common.
+    /// The two sides have no version in common.
     pub const UNSUPPORTED_VERSION: LoginStatus = LoginStatus(0x0205);
     /// Too many connections in the session.
     pub const TOO_MANY_CONNECTIONS: LoginStatus = LoginStatus(0x0206);
@@ -199,11 +199,11 @@ pub struct LoginResponse {
     pub version_max: u8,
     /// Version in effect on the connection.
     pub version_active: u8,
-    /// As in the request.
+    /// ISID of the request.
     pub isid: Isid,
-    /// As in the request. In the final response of a new session, the handle assigned to it.
+    /// TSIH of the request. In the final response of a new session, the handle assigned to it.
     pub tsih: u16,
-    /// As in the request.
+    /// Tag of the request.
     pub itt: Itt,
     /// Numbers; each response consumes a StatSN.
     pub numbers: TargetNumbers,
@@ -289,7 +289,7 @@ wire_code! {
     }
 }
 
-/// Requests that a session or a connection be closed.
+/// Request to close a session or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogoutRequest {
     /// For immediate delivery.
@@ -342,7 +342,7 @@ impl LogoutRequest {
     }
 }
 
-/// Answers a logout.
+/// Answer to a logout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogoutResponse {
     /// Result.

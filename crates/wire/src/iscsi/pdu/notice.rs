@@ -24,12 +24,12 @@ wire_code! {
     }
 }
 
-/// A message of the target that is no answer.
+/// A message that the target sends without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsyncMessage {
     /// Event.
     pub event: AsyncEvent,
-    /// Vendor's code.
+    /// Vendor-specific code of the event.
     pub vendor_code: u8,
     /// LU of a SCSI event; otherwise 0.
     pub lun: Lun,
@@ -106,7 +106,7 @@ wire_code! {
     }
 }
 
-/// Rejects a PDU. The data segment begins with the 48 bytes of the rejected header.
+/// Rejection of a PDU. The data segment begins with the 48 bytes of the rejected header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
     /// Reason.

@@ -6,14 +6,14 @@ use crate::iscsi::{
 };
 use crate::octets::{put_u32, put_u64};
 
-/// An initiator's ping, or its answer to a target's.
+/// An initiator's ping, or its answer to a target's ping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopOut {
     /// For immediate delivery; mandatory if `itt` is reserved.
     pub immediate: bool,
     /// Copied from the NOP-In that is answered; otherwise 0.
     pub lun: Lun,
-    /// [`Itt::RESERVED`]: no answer is requested.
+    /// Tag of the ping; [`Itt::RESERVED`] requests no answer.
     pub itt: Itt,
     /// Copied from the NOP-In that is answered; otherwise [`Ttt::RESERVED`].
     pub ttt: Ttt,
@@ -60,14 +60,14 @@ impl NopOut {
     }
 }
 
-/// A target's ping, or its answer to an initiator's.
+/// A target's ping, or its answer to an initiator's ping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NopIn {
     /// A LUN if `ttt` is valid; otherwise 0.
     pub lun: Lun,
     /// Tag of the NOP-Out that is answered; [`Itt::RESERVED`] for a ping of the target.
     pub itt: Itt,
-    /// Valid if the target requests an answer; otherwise [`Ttt::RESERVED`].
+    /// Tag of the ping if the target requests an answer; otherwise [`Ttt::RESERVED`].
     pub ttt: Ttt,
     /// Numbers. StatSN advances only if `itt` is valid.
     pub numbers: TargetNumbers,

@@ -153,7 +153,7 @@ impl Residual {
             (false, false) => Ok(Residual::None),
             (true, false) => Ok(Residual::Overflow(count)),
             (false, true) => Ok(Residual::Underflow(count)),
-            (true, true) => Err(WireError::Field("O and U bits, both set")),
+            (true, true) => Err(WireError::Field("combination of O and U bits")),
         }
     }
 
@@ -170,7 +170,7 @@ impl Residual {
 /// Completion of a task. The data segment is a two-byte length and sense data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScsiResponse {
-    /// Residual count; of the write part if the command is bidirectional.
+    /// Residual count, of the write part if the command is bidirectional.
     pub residual: Residual,
     /// Residual count of the read part of a bidirectional command.
     pub bidirectional_read_residual: Residual,
@@ -184,7 +184,7 @@ pub struct ScsiResponse {
     pub snack_tag: u32,
     /// Numbers; the status consumes a StatSN.
     pub numbers: TargetNumbers,
-    /// Data-In and R2T PDUs that were sent for the task.
+    /// Number of Data-In and R2T PDUs that were sent for the task.
     pub exp_data_sn: u32,
     /// Length of the data segment, bytes.
     pub data_segment_length: u32,
@@ -234,7 +234,7 @@ impl ScsiResponse {
 }
 
 impl Default for ScsiResponse {
-    /// GOOD, no residual, no data.
+    /// Returns a response with status GOOD, no residual and no data.
     fn default() -> Self {
         ScsiResponse {
             residual: Residual::None,

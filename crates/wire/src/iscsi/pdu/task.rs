@@ -47,7 +47,7 @@ wire_code! {
     }
 }
 
-/// Requests a task management function.
+/// Request for a task management function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskManagementRequest {
     /// For immediate delivery, as is usual.
@@ -114,7 +114,7 @@ impl TaskManagementRequest {
     }
 }
 
-/// Answers a task management request.
+/// Answer to a task management request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskManagementResponse {
     /// Result.

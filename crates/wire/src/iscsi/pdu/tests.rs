@@ -1,9 +1,10 @@
-//! Every PDU in a round trip, laid out as in the RFC, and parsed from arbitrary 48 bytes.
+//! Tests that PDUs survive a round trip, are laid out as in the RFC, and that no 48 bytes cause a
+//! panic.
 use super::*;
 use crate::iscsi::{Isid, Itt, Lun, Ttt, WireError};
 use proptest::prelude::*;
 
-/// `$pdu::parse` is the inverse of `emit`.
+/// Asserts that `parse` is the inverse of `emit`.
 macro_rules! survives {
     ($pdu:expr, $kind:ty) => {{
         let pdu: $kind = $pdu;
@@ -30,7 +31,7 @@ fn residual() -> impl Strategy<Value = Residual> {
     ]
 }
 
-/// Sixteen numbers for the fields of a repr, which uses as many as it needs.
+/// Strategy of eight numbers for the fields of a repr, which uses as many as it needs.
 fn fields() -> impl Strategy<Value = [u32; 8]> {
     any::<[u32; 8]>()
 }
@@ -113,18 +114,18 @@ proptest! {
     }
 
     #[test]
-    fn no_header_panics_and_what_is_read_can_be_written(mut bytes in prop::array::uniform32(any::<u8>()), rest: [u8; 16], opcode in 0usize..18) {
+    fn no_header_panics_and_parsed_pdus_can_be_emitted(mut bytes in prop::array::uniform32(any::<u8>()), rest: [u8; 16], opcode in 0usize..18) {
         bytes[0] = bytes[0] & 0x40 | Opcode::ALL[opcode].code();
         let mut header = [0; BHS_LENGTH];
         header[..32].copy_from_slice(&bytes);
         header[32..].copy_from_slice(&rest);
-        reads_again(&Bhs::new(header));
+        parses_again(&Bhs::new(header));
     }
 }
 
 /// Parses with the repr of the header's opcode, emits the result and parses it again: both must be
 /// equal.
-fn reads_again(bhs: &Bhs) {
+fn parses_again(bhs: &Bhs) {
     macro_rules! again {
         ($($opcode:ident => $kind:ty,)*) => {
             match bhs.opcode().expect("a known opcode") {
@@ -164,7 +165,7 @@ fn parse_refuses_headers_of_other_opcodes() {
 
 /// The read command of RFC 3720 appendix B.4, byte by byte.
 #[test]
-fn scsi_command_lies_as_the_rfc_draws_it() {
+fn scsi_command_is_laid_out_as_in_the_rfc() {
     let mut cdb = [0; 16];
     cdb[..10].copy_from_slice(&[0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0]);
     let command = ScsiCommand {
@@ -193,7 +194,7 @@ fn scsi_command_lies_as_the_rfc_draws_it() {
 }
 
 #[test]
-fn data_in_with_status_lies_as_the_rfc_draws_it() {
+fn data_in_with_status_is_laid_out_as_in_the_rfc() {
     let data_in = DataIn {
         is_final: true,
         status: Some(DataInStatus {
@@ -223,7 +224,7 @@ fn data_in_with_status_lies_as_the_rfc_draws_it() {
 }
 
 #[test]
-fn login_stages_that_do_not_exist_or_go_back_are_refused() {
+fn undefined_or_decreasing_login_stages_are_refused() {
     for flags in 0..=255u8 {
         let (transit, more, current, next) = (
             flags & 0x80 != 0,
@@ -278,7 +279,7 @@ fn fields_that_the_rfc_forbids_are_refused() {
     );
     assert!(
         R2t::parse(&Bhs::new(header(0x31, 0x80, 0))).is_err(),
-        "nothing is desired"
+        "R2T of 0 bytes"
     );
     assert!(
         LogoutRequest::parse(&Bhs::new(header(0x06, 0x80, 4))).is_err(),
@@ -293,7 +294,7 @@ fn fields_that_the_rfc_forbids_are_refused() {
 }
 
 #[test]
-fn residual_says_what_was_left() {
+fn residual_is_the_difference_from_the_expected_length() {
     assert_eq!(Residual::between(512, 512), Residual::None);
     assert_eq!(Residual::between(512, 0), Residual::Underflow(512));
     assert_eq!(Residual::between(0, 512), Residual::Overflow(512));

@@ -1,5 +1,5 @@
-//! Text Request and Response (RFC 7143 sections 11.10 and 11.11). Their data segments are
-//! [`crate::iscsi::text`].
+//! Text Request and Response (RFC 7143 sections 11.10 and 11.11). [`crate::iscsi::text`] handles
+//! their data segments.
 use super::{CONTINUE, FINAL, begin, bit, emit_initiator_numbers, parse_initiator_numbers};
 use crate::iscsi::{
     BHS_LENGTH, Bhs, CmdSn, Itt, Lun, Opcode, StatSn, TargetNumbers, Ttt, WireError,

@@ -1,4 +1,4 @@
-//! The commands of a disk, as values.
+//! The commands that a disk receives, as an enum.
 use super::control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands};
 use super::copy::CopyResults;
 use super::extent::{ReadDefectData, Sanitize, Verify, WriteAtomic, WriteSame};
@@ -20,7 +20,7 @@ pub enum Cdb {
     },
     /// INQUIRY.
     Inquiry {
-        /// Vital product data page requested; `None`: standard data.
+        /// Vital product data page requested; `None` requests standard data.
         page: Option<u8>,
         /// Maximum length of the answer, bytes.
         allocation_length: u16,
@@ -51,7 +51,7 @@ pub enum Cdb {
     PersistentReserveOut(PersistentReserveOut),
     /// REPORT TARGET PORT GROUPS.
     ReportTargetPortGroups {
-        /// The header is the extended one.
+        /// Whether the extended header is requested.
         extended_header: bool,
         /// Maximum length of the answer, bytes.
         allocation_length: u32,

@@ -23,7 +23,7 @@ pub mod maintenance_in {
 pub struct PersistentReserveOut {
     /// SERVICE ACTION, 0 to 31; see [`crate::scsi::ReserveOut`].
     pub service_action: u8,
-    /// SCOPE, 0 to 15: 0 the LU.
+    /// SCOPE, 0 to 15; 0 is the LU.
     pub scope: u8,
     /// TYPE, 0 to 15; see [`crate::scsi::ReservationType`].
     pub kind: u8,
@@ -49,7 +49,7 @@ pub struct ModeSelect {
 pub struct LogSense {
     /// SP: save the values.
     pub save: bool,
-    /// Values requested; `Saved` stands for 11b, default cumulative values.
+    /// Values requested; `Saved` means 11b, default cumulative values.
     pub control: PageControl,
     /// Page.
     pub page: u8,
@@ -64,13 +64,13 @@ pub struct LogSense {
 /// REPORTING OPTIONS of REPORT SUPPORTED OPERATION CODES, with their arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportedCommands {
-    /// 000b.
+    /// 000b: all commands.
     All,
     /// 001b: a command that has no service actions.
     Opcode(u8),
     /// 010b: a command with a service action.
     ServiceAction(u8, u16),
-    /// 011b: either of the two; the service action is used if the command has service actions.
+    /// 011b: a command; the service action is used if the command has service actions.
     Either(u8, u16),
 }
 

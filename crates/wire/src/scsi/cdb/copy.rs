@@ -15,8 +15,8 @@ pub enum CopyResults {
     FailedSegmentDetails = 0x04,
 }
 
-/// Length of the parameter list. Only LID1 (service action 0) is supported: neither LID4 nor the
-/// tokens of POPULATE TOKEN and WRITE USING TOKEN.
+/// Returns the length of the parameter list. Only LID1 (service action 0) is supported, not LID4
+/// nor the tokens of POPULATE TOKEN and WRITE USING TOKEN.
 pub(super) fn parse_extended_copy(cdb: &[u8]) -> Result<u32, CdbError> {
     match cdb[1] & 0x1f {
         0 => Ok(u32_at(cdb, 10)),

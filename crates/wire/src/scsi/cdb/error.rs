@@ -16,7 +16,7 @@ pub enum CdbError {
         bit: Option<u8>,
     },
     /// Fewer bytes than the command requires.
-    #[error("CDB is cut short")]
+    #[error("CDB is truncated")]
     Short,
 }
 

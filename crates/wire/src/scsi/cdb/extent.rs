@@ -11,9 +11,9 @@ pub enum ByteCheck {
     /// No comparison: blocks must be readable.
     #[default]
     Medium = 0,
-    /// As many blocks, sent by the initiator.
+    /// The initiator sends as many blocks.
     Whole = 1,
-    /// One block, sent by the initiator and compared with each.
+    /// The initiator sends one block, which is compared with each block.
     OneBlock = 3,
 }
 
@@ -176,7 +176,8 @@ impl WriteSame {
         }
     }
 
-    /// LBA and number of blocks must fit the form; excess bits of a ten-byte form are lost.
+    /// Writes the command. LBA and number of blocks must fit the form: excess bits of a ten-byte
+    /// form are lost.
     pub(super) fn emit(self, out: &mut [u8; 16]) {
         if self.sixteen {
             emit_extent_16(out, opcode::WRITE_SAME_16, self.lba, self.blocks);
@@ -222,8 +223,7 @@ impl Sanitize {
             0x1f => SanitizeAction::ExitFailureMode,
             _ => return Err(invalid(1, 4)),
         };
-        // ZNR is for zoned disks. It and the reserved bytes must be zero: their effect is not
-        // supported.
+        // ZNR (zoned disks) and the reserved bytes must be zero, because they are not supported.
         if cdb[1] & 0x40 != 0 {
             return Err(invalid(1, 6));
         }

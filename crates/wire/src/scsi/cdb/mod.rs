@@ -5,8 +5,8 @@
 //! for it.
 //!
 //! This file maps operation codes to commands and back. `command` lists the commands. Each family
-//! of commands has a file with its fields, their `parse` and their `emit`; it knows nothing of the
-//! list.
+//! of commands has a file with its fields, their `parse` and their `emit`, which does not depend on
+//! the list.
 
 mod command;
 mod control;
@@ -40,8 +40,8 @@ use transfer::{emit_transfer, transfer, transfer_6};
 const READ_CAPACITY_16_ACTION: u8 = 0x10;
 const GET_LBA_STATUS_ACTION: u8 = 0x12;
 
-/// Length of a CDB by the group of its operation code (SPC-4 section 4.2.5.1); `None` for
-/// variable-length and vendor-specific ones.
+/// Returns the length of a CDB from the group of its operation code (SPC-4 section 4.2.5.1). `None`
+/// for variable-length and vendor-specific CDBs.
 fn length_of(opcode: u8) -> Option<usize> {
     match opcode >> 5 {
         0 => Some(6),
@@ -57,8 +57,8 @@ impl Cdb {
     /// are.
     ///
     /// # Errors
-    /// An operation code or service action that is not listed here; a field that must be zero, NACA
-    /// among them; too few bytes.
+    /// An operation code or service action that is not listed here; a nonzero field that must be
+    /// zero, including NACA; too few bytes.
     pub fn parse(bytes: &[u8]) -> Result<Cdb, CdbError> {
         let opcode = *bytes.first().ok_or(CdbError::Short)?;
         let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;

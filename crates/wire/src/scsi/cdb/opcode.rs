@@ -1,5 +1,5 @@
 //! Operation codes.
-#![allow(missing_docs)] // Each is the name of the command.
+#![allow(missing_docs)] // Each constant is named after its command.
 
 pub const TEST_UNIT_READY: u8 = 0x00;
 pub const REQUEST_SENSE: u8 = 0x03;

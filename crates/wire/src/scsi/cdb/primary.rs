@@ -8,7 +8,7 @@ use crate::octets::{put_u16, u16_at, u32_at};
 pub struct StartStopUnit {
     /// IMMED: complete the command before the operation.
     pub immediate: bool,
-    /// POWER CONDITION; 0: START and LOEJ decide.
+    /// POWER CONDITION; 0 if START and LOEJ decide.
     pub power_condition: u8,
     /// NO_FLUSH: leave the cache as it is.
     pub no_flush: bool,
@@ -18,7 +18,7 @@ pub struct StartStopUnit {
     pub start: bool,
 }
 
-/// Page (`None`: standard data) and allocation length.
+/// Returns the page (`None` for standard data) and the allocation length.
 pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<(Option<u8>, u16), CdbError> {
     let vital_product_data = cdb[1] & 1 != 0;
     if cdb[1] & 2 != 0 {
@@ -31,8 +31,8 @@ pub(super) fn parse_inquiry(cdb: &[u8]) -> Result<(Option<u8>, u16), CdbError> {
     Ok((vital_product_data.then_some(cdb[2]), u16_at(cdb, 3)))
 }
 
-/// Checks READ CAPACITY(10). PMI and its LBA are obsolete in SBC-3. An LBA without PMI is an error,
-/// as it was before.
+/// Checks READ CAPACITY(10). SBC-3 makes PMI and its LBA obsolete. An LBA without PMI is an error,
+/// as in SBC-2.
 pub(super) fn check_read_capacity_10(cdb: &[u8]) -> Result<(), CdbError> {
     let partial_medium = cdb[8] & 1 != 0;
     if partial_medium || u32_at(cdb, 2) == 0 {

@@ -122,7 +122,7 @@ fn fills() -> impl Strategy<Value = Cdb> {
     )
 }
 
-/// Commands that name blocks, besides READ and WRITE.
+/// Strategy of commands that address blocks, other than READ and WRITE.
 fn block_commands() -> impl Strategy<Value = Cdb> {
     let actions = prop_oneof![
         Just(SanitizeAction::Overwrite),
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn six_byte_forms_say_the_same(lba in 0u64..1 << 21, blocks in 1u32..=256, write: bool) {
+    fn six_byte_forms_survive_a_round_trip(lba in 0u64..1 << 21, blocks in 1u32..=256, write: bool) {
         let transfer = Transfer { lba, blocks, ..Transfer::default() };
         let cdb = if write { Cdb::Write(transfer) } else { Cdb::Read(transfer) };
         prop_assert_eq!(Cdb::parse(&cdb.emit_6().unwrap()[..6]), Ok(cdb));
@@ -300,7 +300,7 @@ fn every_opcode_with_all_zeros_and_all_ones_is_answered() {
 }
 
 #[test]
-fn read_16_lies_as_sbc_draws_it() {
+fn read_16_is_laid_out_as_in_sbc() {
     let cdb = Cdb::Read(Transfer {
         lba: 0x0102_0304_0506_0708,
         blocks: 9,
@@ -344,7 +344,7 @@ fn naca_is_refused_in_the_control_byte_of_each_length() {
 }
 
 #[test]
-fn write_same_16_and_compare_and_write_lie_as_sbc_draws_them() {
+fn write_same_16_and_compare_and_write_are_laid_out_as_in_sbc() {
     let same = Cdb::WriteSame(WriteSame {
         lba: 0x0102_0304_0506_0708,
         blocks: 9,

@@ -6,8 +6,8 @@ use crate::octets::{put_u16, put_u24, put_u32, put_u64, u24_at};
 pub struct Transfer {
     /// First block.
     pub lba: u64,
-    /// Number of blocks. 0 transfers nothing and is no error; the six-byte form's 0 is parsed
-    /// as 256.
+    /// Number of blocks. 0 transfers nothing and is no error. A 0 in the six-byte form is parsed as
+    /// 256.
     pub blocks: u32,
     /// FUA: force unit access, bypasses the cache.
     pub fua: bool,
@@ -18,12 +18,13 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Byte 1 of the CDB.
+    /// Returns byte 1 of the CDB.
     pub(super) fn flags(&self) -> u8 {
         self.protect << 5 | u8::from(self.dpo) << 4 | u8::from(self.fua) << 3
     }
 
-    /// The six-byte form, `None` if it cannot encode the transfer; see [`super::Cdb::emit_6`].
+    /// Returns the six-byte form, or `None` if it cannot encode the transfer; see
+    /// [`super::Cdb::emit_6`].
     pub(super) fn emit_6(self, opcode: u8) -> Option<[u8; 16]> {
         let plain = Transfer {
             lba: self.lba,
@@ -51,7 +52,8 @@ pub(super) fn transfer(cdb: &[u8], lba: u64, blocks: u32) -> Transfer {
     }
 }
 
-/// 21 bits of LBA, and a length of which 0 means 256 (SBC-3 section 5.10).
+/// Parses the six-byte form: an LBA of 21 bits, and a length of which 0 means 256 (SBC-3 section
+/// 5.10).
 pub(super) fn transfer_6(cdb: &[u8]) -> Transfer {
     let blocks = if cdb[4] == 0 { 256 } else { u32::from(cdb[4]) };
     Transfer {

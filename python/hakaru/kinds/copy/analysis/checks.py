@@ -1,11 +1,9 @@
-"""Whether a backup's numbers can be believed: the checks of a repetition (limits in
-docs/methodology/checks.md).
+"""Checks of the repetitions of a copy. Each returns caveats (limits: docs/methodology/checks.md).
 
 counters          grow with time
-bytes             jobs and arrays agree to the byte, but for requests that ended in error or were
-                  cut off
+bytes             jobs and arrays agree to the byte, except for requests that failed or were cut off
 frames            each channel of the fabric accounts for every frame, at every sample
-the tool itself   backup engine under 90 % of a CPU; the fabric as `hakaru.analysis.emulated` says
+test setup        backup engine at most 90 % of a CPU; the fabric as in `hakaru.analysis.emulated`
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from hakaru.kinds.copy.analysis.setup import Setup
 
 
 def of_repetition(repetition: Repetition, setup: Setup, use: dict[str, Use]) -> list[Caveat]:
-    """Every check of one repetition that was done."""
+    """All checks of one repetition that gave a result."""
     counters = repetition.counters
     caveats = [
         *_clock(counters),
@@ -50,26 +48,29 @@ def _errors(counters: Counters) -> Iterator[Caveat]:
 
 
 def _bytes(counters: Counters, setup: Setup) -> Iterator[Caveat]:
-    """Check that jobs read the bytes that the source's array gave, and wrote those that the
-    destination's array took.
+    """Check that jobs read as many bytes as the source array sent, and wrote as many as the
+    destination array received.
 
-    Not one array for both.
+    Not possible if both are the same array.
     """
     if setup.source == setup.destination:
         return
-    ended = counters.last_total(engine="backup", entity="backups", name="in_flight_now") or 0.0
-    ended += counters.last_total(engine="backup", entity="backups", name="errors") or 0.0
-    for node, ours, theirs, requests in (
+    incomplete = counters.last_total(engine="backup", entity="backups", name="in_flight_now") or 0.0
+    incomplete += counters.last_total(engine="backup", entity="backups", name="errors") or 0.0
+    for node, job_counter, array_counter, requests in (
         (setup.source, "read_bytes", "read_bytes", "reads"),
         (setup.destination, "written_bytes", "write_bytes", "writes"),
     ):
-        counted = counters.last_total(engine="backup", entity="backups", name=ours)
-        last = [float(s.value[-1]) for _, s in counters.select(engine="array", node=node, entity="lu/", name=theirs)]
+        job_bytes = counters.last_total(engine="backup", entity="backups", name=job_counter)
+        array_bytes = [
+            float(s.value[-1]) for _, s in counters.select(engine="array", node=node, entity="lu/", name=array_counter)
+        ]
         count = counters.last_total(engine="backup", entity="backups", name=requests)
-        if counted is None or not last:
+        if job_bytes is None or not array_bytes:
             continue
-        slack = ended * (counted / count if count else 0.0)
-        if abs(counted - sum(last)) > slack:
+        tolerance = incomplete * (job_bytes / count if count else 0.0)
+        if abs(job_bytes - sum(array_bytes)) > tolerance:
             yield Caveat(
-                "bytes_not_conserved", {"kind": theirs.partition("_")[0], "initiator": counted, "array": sum(last)}
+                "bytes_not_conserved",
+                {"kind": array_counter.partition("_")[0], "initiator": job_bytes, "array": sum(array_bytes)},
             )

@@ -12,23 +12,23 @@ def evidence_of(
     setup: Setup,
     metrics: dict[str, Estimate],
     use: dict[str, Estimate],
-    way: list[Passage],
+    passages: list[Passage],
     *,
     lost: float,
     late_us: float | None,
     cache: Cache | None = None,
 ) -> Evidence:
-    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
-    over repetitions.
+    """The evidence of one point. `lost`: packets that the fabric lost outside its model, mean over
+    repetitions.
 
-    `late_us`: 99th percentile of how late it moved frames.
+    `late_us`: 99th percentile of the lateness of its frames, µs.
     """
 
     def mean(name: str) -> float | None:
         estimate = metrics.get(name)
         return estimate.mean if estimate else None
 
-    asked = setup.rate_limit_bytes_per_s
+    rate_limit = setup.rate_limit_bytes_per_s
     flow = Flow(
         "write",
         1.0,
@@ -42,12 +42,14 @@ def evidence_of(
         used=without_sums({name: estimate.mean for name, estimate in use.items()}),
         lost_packets=lost,
         late_us=late_us,
-        dropped_frames=sum(p.mean("dropped") for p in way) if way else None,
-        dropped_by_lines=sum(p.mean("dropped_loss") for p in way),
-        port=worst_port(way, setup.fastest_before),
+        dropped_frames=sum(p.mean("dropped") for p in passages) if passages else None,
+        dropped_by_lines=sum(p.mean("dropped_loss") for p in passages),
+        port=worst_port(passages, setup.fastest_before),
         flows=(flow,),
-        held=frozenset(p.hop.resource for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None),
-        asked_bytes_per_s=asked * setup.jobs if asked else None,
+        throttled_links=frozenset(
+            p.hop.resource for p in passages if p.carries == "data" and p.hop.held_bits_per_s is not None
+        ),
+        asked_bytes_per_s=rate_limit * setup.jobs if rate_limit else None,
         cache=cache,
         load=_load(setup, mean("read_latency_ms_mean"), mean("write_latency_ms_mean")),
         copying=Copying(
@@ -65,7 +67,9 @@ def evidence_of(
 
 
 def _load(setup: Setup, read_ms: float | None, write_ms: float | None) -> ClosedLoad | None:
-    """Blocks that may be outstanding, over the time that one takes to be read and written."""
+    """The load: blocks outstanding, and the rate that follows from the time to read and write a
+    block. None if no block was measured.
+    """
     cycle_s = ((read_ms or 0.0) + (write_ms or 0.0)) / 1e3
     if not setup.outstanding_bytes or cycle_s <= 0:
         return None

@@ -1,10 +1,10 @@
-"""Findings about backups: why a copy is slow, what makes it fast, what the age of TCP changes; with
-the numbers.
+"""Findings about copies: the reason for a slow copy, the settings that make it fast, the effect of
+the age of TCP.
 
-limiter   what limits each of the study's plain points (its first block), with the arithmetic
-ratio     the fastest against the slowest of those on the same path
-tcp_age   today's TCP against that of 2009
-collapse  where the map collapses: the least buffer by number of streams
+limiter   the bottleneck of each plain point (those of the study's first block)
+ratio     the rate of the fastest plain point relative to the slowest on the same path
+tcp_age   the rate with today's TCP relative to that with TCP of 2009
+collapse  the region of collapse in a map: the least buffer by number of streams
 remedy    single settings that end the collapse, the cheapest first
 """
 
@@ -21,14 +21,14 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
-from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, aged, remedies, same_path
+from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.study import Study
 from hakaru.units import format_rate, format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
 RATIO_LEAST = 1.1
-"""Below that, two rates are told as alike."""
+"""Ratio below which two rates are reported as equal."""
 
 Write = Callable[[str], str]
 
@@ -37,26 +37,26 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     """All findings of a run, the most important first."""
     plain = plain_points(points)
     measured = [p for p in plain if p.mean("mb_per_s") is not None]
-    found = [_limiter(p, len(plain) > 1) for p in plain]
-    found += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
+    findings = [_limiter(p, len(plain) > 1) for p in plain]
+    findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     # If the test setup was the bottleneck, a difference does not describe TCP.
-    own = [p for p in measured if not p.verdict.test_setup_limited]
-    found += [_tcp_age(old, new) for old, new in aged(own)]
-    found += [_collapse(m) for m in maps]
+    valid_for_tcp = [p for p in measured if not p.verdict.test_setup_limited]
+    findings += [_tcp_age(old, new) for old, new in tcp_age_pairs(valid_for_tcp)]
+    findings += [_collapse(m) for m in maps]
     slow = [p for p in measured if collapsed(p)]
-    found += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
-    return found
+    findings += [f for p in slow if (f := _remedy(p, remedies(study, p, points))) is not None]
+    return findings
 
 
 def plain_points(points: list[CopyPoint]) -> list[CopyPoint]:
-    """The points with the same factors as the study's first one: its patterns, without what is
-    varied beside them.
+    """The points with the same factors as the first point of the study: its patterns, without the
+    points that vary other settings.
     """
     return [p for p in points if p.factors.keys() == points[0].factors.keys()]
 
 
-def where(point: CopyPoint) -> dict[str, Any]:
-    """A point's levels."""
+def levels_of(point: CopyPoint) -> dict[str, Any]:
+    """The levels of a point."""
     return dict(point.factors)
 
 
@@ -67,19 +67,19 @@ def _finding(
     return Finding(kind, levels, text, limiter, evidence)
 
 
-# --- What limits a point
+# --- The bottleneck of a point
 
 
 def _limiter(point: CopyPoint, several: bool) -> Finding:
     def write(language: str) -> str:
-        return why(language, point)
+        return explanation(language, point)
 
     evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
-    return _finding("limiter", where(point) if several else {}, write, evidence, point.verdict.limiter)
+    return _finding("limiter", levels_of(point) if several else {}, write, evidence, point.verdict.limiter)
 
 
-def why(language: str, point: CopyPoint) -> str:
-    """The sentences that say what limits a point."""
+def explanation(language: str, point: CopyPoint) -> str:
+    """Sentences about the bottleneck and the rate of a point."""
     parts, limiter = words(language, point.verdict, point.evidence), point.verdict.limiter
     if point.verdict.values.get("reason") == "no_value":
         return sentences.sentences(language, *parts)
@@ -92,18 +92,18 @@ def why(language: str, point: CopyPoint) -> str:
 
 
 def _drops(language: str, evidence: Evidence) -> str:
-    """Frames dropped on the way, where a fabric counted; nothing where it did not."""
+    """A sentence about frames dropped on the path; empty if no fabric counted."""
     if evidence.dropped_frames is None:
         return ""
     count = counted(evidence.dropped_frames)
     return say(language, "backup.dropped" if count else "backup.dropped.none", {"count": count})
 
 
-# --- What differs
+# --- Differences between points
 
 
 def _groups(points: list[CopyPoint]) -> list[list[CopyPoint]]:
-    """Points on the same path that differ in the first factor alone."""
+    """Groups of points on the same path that differ only in the first factor."""
     first = next(iter(points[0].factors), None) if points else None
     groups: dict[tuple[Any, ...], list[CopyPoint]] = {}
     for point in points:
@@ -113,14 +113,16 @@ def _groups(points: list[CopyPoint]) -> list[list[CopyPoint]]:
 
 
 def _ratio(group: list[CopyPoint], comparisons: list[Comparison]) -> Finding | None:
-    """Of levels that a published table has too, where there are two; else of all."""
+    """The finding `ratio`. It compares levels of a published table if the group has at least two of
+    them, and all levels otherwise.
+    """
     group = _published(group, comparisons) or group
     fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
     over = next(iter(fast.factors))
-    least = slow.mean("mb_per_s") or 0.0
-    if least <= 0 or fast is slow:
+    slow_rate = slow.mean("mb_per_s") or 0.0
+    if slow_rate <= 0 or fast is slow:
         return None
-    ratio = (fast.mean("mb_per_s") or 0.0) / least
+    ratio = (fast.mean("mb_per_s") or 0.0) / slow_rate
     rest = {f: v for f, v in fast.factors.items() if f != over}
     published = _published_ratio([c for c in comparisons if c.where == rest], fast, slow, over)
     evidence = {
@@ -170,32 +172,32 @@ def _published_ratio(comparisons: list[Comparison], fast: CopyPoint, slow: CopyP
 def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
     rates = [p.mean("mb_per_s") or 0.0 for p in (old, new)]
     ratio = rates[1] / rates[0] if rates[0] else None
-    rest = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
+    common = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
     names = ("mb_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
     evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
     evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter for p in (old, new)]}
 
     def write(language: str) -> str:
         values: dict[str, Any] = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
-        named = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
-        values["name"] = say(language, "backup.age.name", {"level": ", ".join(named)}) if named else ""
-        alike = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
-        parts = [say(language, "backup.age.alike" if alike else "backup.age", values)]
-        # Shares that are written as 0.0 say nothing.
-        told = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
-        if None not in evidence["timeouts"] and any(told):
+        other_levels = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
+        values["name"] = say(language, "backup.age.name", {"level": ", ".join(other_levels)}) if other_levels else ""
+        equal = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
+        parts = [say(language, "backup.age.alike" if equal else "backup.age", values)]
+        # Omit shares that would be written as 0.0.
+        shown_values = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
+        if None not in evidence["timeouts"] and any(shown_values):
             counts = {"old": counted(evidence["timeouts"][0]), "new": counted(evidence["timeouts"][1])}
-            again = {
+            retransmitted = {
                 f"{k}_again": tenths(v, language)
                 for k, v in zip(("old", "new"), evidence["retransmitted_percent"], strict=True)
             }
-            parts.append(say(language, "backup.age.timeouts", counts | again))
+            parts.append(say(language, "backup.age.timeouts", counts | retransmitted))
         return sentences.sentences(language, *parts)
 
-    return _finding("tcp_age", rest, write, evidence | {"points": [old.id, new.id]})
+    return _finding("tcp_age", common, write, evidence | {"points": [old.id, new.id]})
 
 
-# --- The map, and the way out
+# --- Collapse and remedies
 
 
 def _collapse(map_: Map) -> Finding:
@@ -225,10 +227,10 @@ def _remedy(slow: CopyPoint, changes: list[Change]) -> Finding | None:
 
     def write(language: str) -> str:
         separator = say(language, "list.separator")
-        named = [f"{setting(language, c)} ({_rate(language, c)})" for c in changes]
+        settings = [f"{setting(language, c)} ({_rate(language, c)})" for c in changes]
         values = {
             "share": 100 * GOOD_SHARE,
-            "settings": separator.join(named),
+            "settings": separator.join(settings),
             "cheapest": setting(language, changes[0]),
         }
         text = say(language, "backup.remedy", values | {"rate": slow.mean("mb_per_s")})
@@ -238,7 +240,7 @@ def _remedy(slow: CopyPoint, changes: list[Change]) -> Finding | None:
             else text
         )
 
-    return _finding("remedy", where(slow), write, {"changes": [c.to_json() for c in changes], "share": GOOD_SHARE})
+    return _finding("remedy", levels_of(slow), write, {"changes": [c.to_json() for c in changes], "share": GOOD_SHARE})
 
 
 def _rate(language: str, change: Change) -> str:

@@ -1,9 +1,9 @@
-"""Throughput over buffer and streams, and where it collapses.
+"""Heat maps of the throughput over buffer and streams, and the region in which it collapses.
 
-**Collapse**: the jobs together use under half of the payload rate of the path to the destination
-(wall-clock rate, `path_percent`) while frames are dropped on the way: an array that is slow by
-itself is no collapse. A map is drawn for every combination of the other levels that has at least
-two buffers and two numbers of streams.
+**Collapse**: the jobs together use less than half of the payload rate of the path to the
+destination (wall-clock rate, `path_percent`) while frames are dropped on the path. A slow array
+alone is no collapse. A map exists for every combination of the other levels that has at least two
+buffers and two numbers of streams.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STREAMS = "load.streams"
 def collapsed(point: CopyPoint) -> bool:
     """Whether a point lies in the region of collapse."""
     used, dropped = point.mean("path_percent"), point.mean("dropped_frames")
-    # Without a fabric drops are not counted; then the share alone decides.
+    # Without a fabric, drops are not counted, and the share alone decides.
     return used is not None and used < COLLAPSE_PERCENT and dropped != 0.0
 
 
@@ -37,16 +37,16 @@ class Cell:
 
     @property
     def path_percent(self) -> float | None:
-        """Share of the path that was used."""
+        """Share of the path that was used, percent."""
         return self.point.mean("path_percent")
 
     @property
     def collapsed(self) -> bool:
-        """Whether it lies in the region of collapse."""
+        """Whether the cell lies in the region of collapse."""
         return collapsed(self.point)
 
     def to_json(self) -> dict[str, Any]:
-        """One of `cells`."""
+        """One element of `cells`."""
         rates = {"mb_per_s": self.point.mean("mb_per_s"), "path_percent": self.path_percent}
         place = {"point": self.point.id, "buffer_bytes": self.buffer_bytes, "streams": self.streams}
         return place | rates | {"collapsed": self.collapsed}
@@ -54,7 +54,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Map:
-    """Points that differ in buffer and streams alone; `where` are the levels of their other
+    """Points that differ only in buffer and streams; `where` contains the levels of their other
     factors.
     """
 
@@ -63,17 +63,17 @@ class Map:
 
     @property
     def streams(self) -> list[int]:
-        """The numbers of streams, rising."""
+        """The numbers of streams, ascending."""
         return sorted({c.streams for c in self.cells})
 
     def column(self, streams: int) -> list[Cell]:
-        """Cells of one number of streams that have a value, by rising buffer."""
+        """Cells with this number of streams that have a value, by ascending buffer."""
         cells = [c for c in self.cells if c.streams == streams and c.path_percent is not None]
         return sorted(cells, key=lambda c: c.buffer_bytes)
 
     def least_buffer(self, streams: int) -> int | None:
-        """The smallest buffer from which on no larger one tried collapses; None where the largest
-        does.
+        """The smallest buffer from which no measured point collapses; None if the largest buffer
+        collapses.
         """
         safe = None
         for cell in reversed(self.column(streams)):
@@ -93,7 +93,7 @@ class Map:
 
 
 def maps_of(points: list[CopyPoint]) -> list[Map]:
-    """Every map that the run has, in the order of the study."""
+    """All maps of the run, in the order of the study."""
     groups: dict[str, list[Cell]] = {}
     for point in points:
         rest = {p: v for p, v in point.setup.settings.items() if not _is_buffer(point, p) and p != STREAMS}
@@ -102,16 +102,16 @@ def maps_of(points: list[CopyPoint]) -> list[Map]:
             groups.setdefault(json.dumps(rest, sort_keys=True, default=str), []).append(
                 Cell(buffer, point.setup.streams, point)
             )
-    found = []
+    maps = []
     for cells in groups.values():
-        # The same setting may stand in several blocks of a study: the map's own points have most
-        # factors.
-        own = sorted(cells, key=lambda c: len(c.point.factors))
-        unique = list({(c.buffer_bytes, c.streams): c for c in own}.values())
+        # A setting may occur in several blocks of a study. The points of the map itself have the
+        # most factors, so they win.
+        by_factors = sorted(cells, key=lambda c: len(c.point.factors))
+        unique = list({(c.buffer_bytes, c.streams): c for c in by_factors}.values())
         if len({c.buffer_bytes for c in unique}) >= 2 and len({c.streams for c in unique}) >= 2:
             widest = max(unique, key=lambda c: len(c.point.factors)).point.factors
-            found.append(Map(_constant(widest, [c.point.factors for c in unique]), tuple(unique)))
-    return found
+            maps.append(Map(_constant(widest, [c.point.factors for c in unique]), tuple(unique)))
+    return maps
 
 
 def _is_buffer(point: CopyPoint, place: str) -> bool:
@@ -127,6 +127,6 @@ def _buffer(point: CopyPoint) -> int | None:
     return parse_size(value) if isinstance(value, str) else value
 
 
-def _constant(factors: dict[str, Any], of_all: list[dict[str, Any]]) -> dict[str, Any]:
-    """Factors that have one level in all points that have them."""
-    return {f: v for f, v in factors.items() if len({str(each[f]) for each in of_all if f in each}) == 1}
+def _constant(factors: dict[str, Any], all_factors: list[dict[str, Any]]) -> dict[str, Any]:
+    """Factors with the same level in all points that have them."""
+    return {f: v for f, v in factors.items() if len({str(each[f]) for each in all_factors if f in each}) == 1}

@@ -1,7 +1,7 @@
-"""Points that differ in one thing: what a change of one setting did.
+"""Points that differ in one setting, which show the effect of that setting.
 
-A setting is a place in the study that a level of some variable changes. Levels may change several
-places at once (ECN takes the hosts and the switch): two points are neighbours if all places in
+A setting is a place in the study that a level of some variable changes. A level may change several
+places at once (ECN changes the hosts and the switch). Two points are neighbours if all places in
 which they differ belong to one variable.
 """
 
@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import at, places_of
+from hakaru.analysis.network import places_of, value_at
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.study import Study
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"
 AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
-"""What a level that is an age of TCP may change."""
-# Ways out of the collapse, the cheapest first: a setting of the sender, of the switch, of all on
-# the way, a new switch.
+"""Places that may differ between the ages of TCP."""
+# Settings that can end a collapse, the cheapest first: of the sender, of the switch, of all nodes
+# on the path, a new switch.
 KINDS = (
     "rate_limit",
     "send_rate",
@@ -36,7 +36,9 @@ GOOD_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Change:
-    """One setting changed: what kind it is, where, from what to what, and the point that has it."""
+    """A changed setting: its kind, place, old and new value, and the point that has the new
+    value.
+    """
 
     kind: str
     place: str
@@ -44,7 +46,7 @@ class Change:
     after: Any
     point: CopyPoint
     links: tuple[str, ...] = ()
-    """Links that it was changed on."""
+    """Links on which the setting was changed."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence of a finding."""
@@ -54,20 +56,20 @@ class Change:
 
 
 def variables_places(study: Study) -> list[set[str]]:
-    """The places of each variable."""
+    """The places that each variable changes."""
     return [set(places_of(variable)) for variable in study.variables.values()]
 
 
 def differing(a: CopyPoint, b: CopyPoint) -> set[str]:
     """Places in which two points differ."""
-    before, other = a.setup.settings, b.setup.settings
-    return {p for p in before.keys() | other.keys() if before.get(p) != other.get(p)}
+    a_settings, b_settings = a.setup.settings, b.setup.settings
+    return {p for p in a_settings.keys() | b_settings.keys() if a_settings.get(p) != b_settings.get(p)}
 
 
 def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:
     """Return the one setting that differs between `a` and `b`, or None if several differ."""
     places = differing(a, b)
-    if not places or not any(places <= of_one for of_one in variables_places(study)):
+    if not places or not any(places <= variable for variable in variables_places(study)):
         return None
     place = min(sorted(places), key=lambda p: KINDS.index(kind_of(p)) if kind_of(p) in KINDS else len(KINDS))
     kind = kind_of(place)
@@ -78,44 +80,46 @@ def change(study: Study, a: CopyPoint, b: CopyPoint) -> Change | None:
 
 
 def kind_of(place: str) -> str:
-    """`queue` of `lab.links.vtl.queue`."""
+    """The kind of a setting: `queue` for `lab.links.vtl.queue`."""
     return place.rpartition(".")[2]
 
 
 def same_path(a: CopyPoint, b: CopyPoint) -> bool:
-    """Whether the path to the destination carries the same."""
+    """Whether both paths to the destination have the same payload rate."""
     return a.setup.payload_bytes_per_s == b.setup.payload_bytes_per_s
 
 
-def aged(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
-    """Pairs that differ in the age of TCP alone and what goes with it (SACK), the older first
-    (`today`: younger).
+def tcp_age_pairs(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
+    """Pairs that differ only in the age of TCP and its related settings, each with the older first.
+    The younger one is `today`.
     """
-    found = []
+    pairs = []
     for old in points:
         for new in points:
             places = differing(old, new)
             if STACK in places and places <= AGE and str(new.setup.settings[STACK]) == "today":
-                found.append((old, new))
-    return [(old, new) for old, new in found if old.mean("mb_per_s") is not None]
+                pairs.append((old, new))
+    return [(old, new) for old, new in pairs if old.mean("mb_per_s") is not None]
 
 
 def remedies(study: Study, slow: CopyPoint, points: list[CopyPoint]) -> list[Change]:
-    """Of each kind the least change that brings `slow` to 90 % of the best on the same path,
-    cheapest first.
+    """The smallest change of each kind that raises `slow` to 90 % of the best point on the same
+    path, the cheapest first.
 
-    A change sets something that `slow` leaves as the study has it by itself: to take back what a
-    level sets and to set something else as well would be two.
+    A change affects only places that `slow` leaves at the base value of the study. Reverting a
+    level of `slow` and setting another place would be two changes.
     """
-    alike = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
-    best = max((p.mean("path_percent") or 0.0 for p in alike), default=0.0)
-    good = [p for p in alike if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
+    comparable = [p for p in points if same_path(slow, p) and _age(p) == _age(slow) and p.valid]
+    best = max((p.mean("path_percent") or 0.0 for p in comparable), default=0.0)
+    good = [p for p in comparable if (p.mean("path_percent") or 0.0) >= GOOD_SHARE * best]
     least: dict[str, Change] = {}
-    for one in (change(study, slow, p) for p in good):
-        if one is None or any(slow.setup.settings.get(p) != at(study.written, p) for p in differing(slow, one.point)):
+    for candidate in (change(study, slow, p) for p in good):
+        if candidate is None or any(
+            slow.setup.settings.get(p) != value_at(study.written, p) for p in differing(slow, candidate.point)
+        ):
             continue
-        if one.kind not in least or _size(one) < _size(least[one.kind]):
-            least[one.kind] = one
+        if candidate.kind not in least or _size(candidate) < _size(least[candidate.kind]):
+            least[candidate.kind] = candidate
     return sorted(least.values(), key=lambda c: KINDS.index(c.kind) if c.kind in KINDS else len(KINDS))
 
 
@@ -124,8 +128,8 @@ def _age(point: CopyPoint) -> tuple[str, str]:
 
 
 def _size(change: Change) -> float:
-    """Return a number by which levels of a setting are ordered: a smaller buffer and fewer streams
-    are less, and a higher rate limit is less of a limit.
+    """Return a number that orders the values of a setting by the size of the change: smaller
+    buffers and fewer streams come first, and so do higher rate limits.
     """
     value = change.after
     try:

@@ -1,5 +1,5 @@
-"""One point of a backup study: its repetitions' numbers as estimates, the hop table, TCP's story,
-what limits it.
+"""One point of a study of copies: estimates over its repetitions, hop table, TCP counters and
+bottleneck.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ ENTITY = "backups"
 
 @dataclass
 class CopyPoint(Point):
-    """The result of one combination of levels: a `Point`, the paths of its frames, and the use of
-    its time.
+    """Results of one combination of levels: a `Point` with its setup, hop table and TCP
+    counters.
     """
 
     setup: Setup
-    way: list[Passage]
+    passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
-    """99th percentile of how late the fabric moved frames, the worst repetition."""
+    """99th percentile of the lateness of frames in the fabric, µs, in the worst repetition."""
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
         narrowest, path = self.setup.narrowest, self.setup.payload_bytes_per_s
         return super().to_json() | {
-            "hops": [passage.to_json() for passage in self.way],
+            "hops": [passage.to_json() for passage in self.passages],
             "tcp": self.tcp,
             "path": {
                 "from": self.setup.hosts[0] if self.setup.hosts else None,
@@ -61,22 +61,26 @@ class CopyPoint(Point):
 
 
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
-    """All that is computed about one point of the run."""
+    """Analyse one point of the run."""
     setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]))
-    gathered = _Copies(str(run.run.get("origin")), metrics.UNITS)
-    data = [*setup.read, *setup.write]
+    gathered = _GatheredCopies(str(run.run.get("origin")), metrics.UNITS)
+    data_hops = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
-        if gathered.begins(repetition):
-            use = hops.use(repetition, nics, data, spins=bool(run.study.lab.spin))
+        if gathered.accept(repetition):
+            use = hops.use(repetition, nics, data_hops, spins=bool(run.study.lab.spin))
             gathered.caveats += checks.of_repetition(repetition, setup, use)
             gathered.add(repetition, setup, use)
     units = metrics.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
-    fields, way, late_us = gathered.point(raw, units), hops.passages(setup.legs, gathered.hops), gathered.late_us
+    fields, passages, late_us = (
+        gathered.point_fields(raw, units),
+        hops.passages(setup.legs, gathered.hops),
+        gathered.late_us,
+    )
     evidence = evidence_of(
         setup,
         fields["metrics"],
         fields["utilisation"],
-        way,
+        passages,
         lost=gathered.lost,
         late_us=late_us,
         cache=cache.mean(gathered.caches),
@@ -84,39 +88,39 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
     return CopyPoint(
         **fields,
         setup=setup,
-        way=way,
-        tcp=tcp_counts.to_json(gathered.stories),
+        passages=passages,
+        tcp=tcp_counts.to_json(gathered.tcp_growths),
         lateness_us=late_us,
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
     )
 
 
-class _Copies(Gathered):
-    """The values of a point's repetitions, one after the other."""
+class _GatheredCopies(Gathered):
+    """Values gathered over the repetitions of a point."""
 
     def __init__(self, origin: str, names: Iterable[str]) -> None:
         super().__init__(origin, names)
-        self.hops: list[dict[str, hops.Counted]] = []
-        self.stories: list[tcp_counts.Story] = []
+        self.hops: list[dict[str, hops.Counts]] = []
+        self.tcp_growths: list[tcp_counts.Growth] = []
         self.caches: list[Cache] = []
 
     def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
-        """One repetition that gave a result."""
+        """Add one repetition that gave a result."""
         latencies = Latencies.of_table(repetition.histograms, repetition.window, ENTITY)
-        counted = hops.of_repetition(repetition)
+        hop_counts = hops.of_repetition(repetition)
         values = metrics.of_repetition(repetition, setup, latencies)
         for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
-            values[metric] = sum(c.get(name, 0.0) for c in counted.values()) if counted else metrics.NAN
-        self.take(repetition, values, use, latencies)
-        self.hops.append(counted)
+            values[metric] = sum(c.get(name, 0.0) for c in hop_counts.values()) if hop_counts else metrics.NAN
+        self.add_values(repetition, values, use, latencies)
+        self.hops.append(hop_counts)
         self.caches += cache.of_repetition(repetition)[:1]
-        self.stories.append(_tcp(repetition, setup))
+        self.tcp_growths.append(_tcp(repetition, setup))
         self.over_time = self.over_time or timeline(repetition, setup)
 
 
-def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Story:
-    """Counters of the nodes on the way, and sums over the jobs' connections at either end."""
+def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Growth:
+    """TCP counters of the nodes on the path, and sums over the jobs' connections at either end."""
     sums = {
         end: {name: metrics.socket_total(repetition, end, name) for name in tcp_counts.SOCKET_NAMES}
         for end in ("source", "destination")
@@ -126,8 +130,8 @@ def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Story:
 
 
 def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:
-    """Between samples: MB/s written, timeouts, and at the narrowest port the longest queue and
-    frames dropped.
+    """Values between samples: MB/s written, timeouts, and at the narrowest port the longest queue
+    and the frames dropped.
 
     Seconds count from the start of the copy.
     """
@@ -135,18 +139,20 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]
     if not written:
         return {}
-    at = np.unique(written[0].at_ns)
-    # What comes after the copy is the end of its engine, not a rate.
-    at = at[(at >= start) & (at <= repetition.window[1] + (repetition.window[1] - start) // 100)]
-    if len(at) < 2:
+    instants = np.unique(written[0].at_ns)
+    # Samples after the copy only cover the end of its engine, which is no rate.
+    instants = instants[
+        (instants >= start) & (instants <= repetition.window[1] + (repetition.window[1] - start) // 100)
+    ]
+    if len(instants) < 2:
         return {}
-    # The engine's last sample comes when it ends, soon after the one before: no rate is taken over
-    # such a moment.
-    at = at[np.concatenate(([True], np.diff(at) > np.median(np.diff(at)) / 2))]
-    seconds = np.diff(at) / 1e9
-    found: dict[str, list[float | None]] = {
-        "t_s": [float(t) for t in (at[1:] - start) / 1e9],
-        "mb_per_s": [finite(v) for v in _steps(written, at) / seconds / 1e6],
+    # The engine takes its last sample when it ends, soon after the previous one. Such a short
+    # interval gives no meaningful rate.
+    instants = instants[np.concatenate(([True], np.diff(instants) > np.median(np.diff(instants)) / 2))]
+    seconds = np.diff(instants) / 1e9
+    values_by_name: dict[str, list[float | None]] = {
+        "t_s": [float(t) for t in (instants[1:] - start) / 1e9],
+        "mb_per_s": [finite(v) for v in _steps(written, instants) / seconds / 1e6],
         "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
     }
     timeouts = [
@@ -155,33 +161,33 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
         if key.entity.endswith("/destination")
     ]
     if timeouts:
-        found["timeouts"] = [float(v) for v in np.rint(_steps(timeouts, at))]
-    return found | _port_over_time(counters, setup, at)
+        values_by_name["timeouts"] = [float(v) for v in np.rint(_steps(timeouts, instants))]
+    return values_by_name | _port_over_time(counters, setup, instants)
 
 
-def _port_over_time(counters: Counters, setup: Setup, at: Any) -> dict[str, list[float | None]]:
+def _port_over_time(counters: Counters, setup: Setup, instants: Any) -> dict[str, list[float | None]]:
     hop = setup.narrowest
     entity = f"link/{hop.link}/{hop.direction}" if hop else ""
     dropped = [
         s for cause in hops.CAUSES for _, s in counters.select(engine="fabric", entity=entity, name=f"dropped_{cause}")
     ]
     peaks = [s for _, s in counters.select(engine="fabric", entity=entity, name="queue_peak_bytes_now")]
-    found: dict[str, list[float | None]] = {}
+    values_by_name: dict[str, list[float | None]] = {}
     if dropped:
-        found["dropped_frames"] = [float(v) for v in np.rint(_steps(dropped, at))]
+        values_by_name["dropped_frames"] = [float(v) for v in np.rint(_steps(dropped, instants))]
     if peaks:
-        found["queue_peak_kib"] = [_highest(peaks[0], a, b) for a, b in pairwise(at)]
-    return found
+        values_by_name["queue_peak_kib"] = [_highest(peaks[0], a, b) for a, b in pairwise(instants)]
+    return values_by_name
 
 
-def _steps(series: list[Series], at: Any) -> Any:
-    """Growth of the sum between instants."""
-    return np.diff(np.sum([[s.at(int(t)) for t in at] for s in series], axis=0))
+def _steps(series: list[Series], instants: Any) -> Any:
+    """Growth of the sum of the series between consecutive instants."""
+    return np.diff(np.sum([[s.at(int(t)) for t in instants] for s in series], axis=0))
 
 
 def _highest(series: Series, start: int, end: int) -> float:
-    """Highest value within an interval, or at the first sample after it: a peak is told once its
-    interval is over.
+    """Highest value of the samples within an interval, in KiB. Without one, the first sample after
+    it, because a peak is reported at the end of its interval.
     """
     inside = [i for i, t in enumerate(series.at_ns) if start < t <= end]
     after = [i for i, t in enumerate(series.at_ns) if t > end][:1]

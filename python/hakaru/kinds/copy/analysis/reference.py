@@ -1,7 +1,7 @@
-"""A published table of a backup, which goes by cases and VMs, beside our points.
+"""Comparison with a published table of a backup, whose rows are cases and VMs.
 
-`study.json` names for each of our levels of the factor `over` the value of the table's `column`
-(`levels`), and whether rows of one level are to be added (`combine: sum`: the table has a row per
+`study.json` maps each level of the factor `over` to the value of the table's `column` (`levels`).
+It also defines whether the rows of one level are added (`combine: sum`, for a table with a row per
 VM).
 """
 
@@ -17,47 +17,51 @@ from hakaru.study.model import Reference
 
 
 def compare(run: RunData, points: list[CopyPoint]) -> list[Comparison]:
-    """Every published table against the points it is about, metric by metric, for each combination
-    of other levels.
+    """Compare every published table with the points that it covers, metric by metric, for each
+    combination of other levels.
     """
-    found = []
+    comparisons = []
     for reference, rows in zip(run.study.reference, run.tables, strict=True):
         over, where = reference.over, reference.where
         for rest in _combinations(points, over, where):
-            ours = {str(p.factors[over]): p for p in points if _rest(p, over) == rest and over in p.factors}
+            points_by_level = {
+                str(p.factors[over]): p for p in points if _other_levels(p, over) == rest and over in p.factors
+            }
             for metric, column in reference.metrics.items():
-                found.append(_one(reference, rows, dict(rest), ours, metric, column))
-    return [c for c in found if c.compared]
+                comparisons.append(_comparison(reference, rows, dict(rest), points_by_level, metric, column))
+    return [c for c in comparisons if c.compared]
 
 
 def _combinations(points: list[CopyPoint], over: str, where: Mapping[str, Any]) -> list[tuple[tuple[str, Any], ...]]:
-    """Of the factor sets that have `over`, the one with the fewest factors: the plain patterns, not
-    the maps.
+    """Levels of the other factors, of the points that have `over` and the fewest factors: the plain
+    patterns, not the maps.
     """
-    about = [p for p in points if over in p.factors and all(str(p.factors.get(f)) == str(v) for f, v in where.items())]
-    fewest = min((len(p.factors) for p in about), default=0)
-    return list(dict.fromkeys(_rest(p, over) for p in about if len(p.factors) == fewest))
+    candidates = [
+        p for p in points if over in p.factors and all(str(p.factors.get(f)) == str(v) for f, v in where.items())
+    ]
+    fewest = min((len(p.factors) for p in candidates), default=0)
+    return list(dict.fromkeys(_other_levels(p, over) for p in candidates if len(p.factors) == fewest))
 
 
-def _rest(point: CopyPoint, over: str) -> tuple[tuple[str, Any], ...]:
+def _other_levels(point: CopyPoint, over: str) -> tuple[tuple[str, Any], ...]:
     return tuple((f, v) for f, v in point.factors.items() if f != over)
 
 
-def _one(
+def _comparison(
     reference: Reference,
     published: list[dict[str, Any]],
     where: dict[str, Any],
-    ours: dict[str, CopyPoint],
+    points_by_level: dict[str, CopyPoint],
     metric: str,
     column: str,
 ) -> Comparison:
-    levels = reference.levels or {level: level for level in ours}
+    levels = reference.levels or {level: level for level in points_by_level}
     rows = []
-    for level, theirs in levels.items():
-        values = [float(row[column]) for row in published if _same(row.get(reference.goes_by), theirs)]
+    for level, published_level in levels.items():
+        values = [float(row[column]) for row in published if _cells_match(row.get(reference.goes_by), published_level)]
         if not values:
             continue
-        estimate = ours[str(level)].metrics.get(metric) if str(level) in ours else None
+        estimate = points_by_level[str(level)].metrics.get(metric) if str(level) in points_by_level else None
         mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
         value = sum(values) if reference.combine == "sum" else values[0]
         rows.append(Row(str(level), value, mean, low, high, tuple(values) if len(values) > 1 else ()))
@@ -72,8 +76,10 @@ def _one(
     )
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Whether a cell is the value asked for; a table's numbers may be written `1` or `1.0`."""
+def _cells_match(a: Any, b: Any) -> bool:
+    """Whether a cell has the requested value. Numbers compare by value, because tables write `1` or
+    `1.0`.
+    """
     try:
         return float(a) == float(b)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""The setting of one point of a backup study: the copy, the network between source and destination,
-and the parameters of both ends.
+"""The configuration of one point of a study of copies: the jobs, the network between source and
+destination, and the settings.
 
-Made from the study alone, never from counters.
+Computed from the study alone, never from counters.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hakaru.study import Study
 
 @dataclass(frozen=True)
 class Setup:
-    """The copy and its way: `read` leads from the source's array to the host, `write` on to the
-    destination's array.
+    """The copy and its path: `read` are the hops from the source array to the host, `write` those
+    from the host to the destination array.
     """
 
     hosts: tuple[str, ...]
@@ -29,11 +29,12 @@ class Setup:
     depth: int
     block_bytes: int
     rate_limit_bytes_per_s: float | None
-    """Of each job."""
+    """Rate limit of each job."""
     read: tuple[Hop, ...]
     write: tuple[Hop, ...]
     settings: dict[str, Any]
-    """Place in the study → value there, of what the study's variables touch anywhere."""
+    """Place in the study → value at this point, for all places that the study's variables change.
+    """
 
     @property
     def outstanding_bytes(self) -> int:
@@ -42,31 +43,33 @@ class Setup:
 
     @property
     def legs(self) -> tuple[tuple[str, tuple[Hop, ...]], ...]:
-        """Both legs of the data's way, by name."""
+        """Both legs of the data path, with their names."""
         return ("read", self.read), ("write", self.write)
 
     @property
     def narrowest(self) -> Hop | None:
-        """The slowest hop to the destination, of equals the first behind a buffer: it sets the
-        path's rate.
+        """The slowest hop to the destination, which determines the rate of the path. Of equal hops,
+        the first with a queue. None if no hop has a rate.
         """
         rated = [h for h in self.write if h.rate_bits_per_s is not None]
         return min(rated, key=lambda h: (h.rate_bits_per_s or 0.0, h.queue_bytes is None), default=None)
 
     @property
     def payload_bytes_per_s(self) -> float | None:
-        """TCP payload that the path to the destination carries."""
+        """TCP payload rate of the path to the destination; None if it has no rate."""
         return self.narrowest.payload_bytes_per_s if self.narrowest else None
 
     @property
     def fastest_before(self) -> float | None:
-        """Rate of the fastest hop before the narrowest one: that of the bursts which reach it."""
+        """Rate of the fastest hop before the narrowest one, at which bursts arrive, in bits per
+        second; None if there is none.
+        """
         if self.narrowest is None:
             return None
         before = self.write[: self.write.index(self.narrowest)]
         rates = [h.rate_bits_per_s for h in before if h.rate_bits_per_s is not None]
-        held = before[0].held_bits_per_s if before else None
-        return min(max(rates), held) if rates and held else max(rates, default=None)
+        sender_limit = before[0].held_bits_per_s if before else None
+        return min(max(rates), sender_limit) if rates and sender_limit else max(rates, default=None)
 
 
 def setup_at(study: Study, changed: Study) -> Setup:

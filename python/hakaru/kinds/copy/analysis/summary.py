@@ -1,5 +1,5 @@
-"""From the samples of copies to their summary: points are judged one by one, and maps take the
-place of sweeps.
+"""Analysis of copies into their summary. Points are judged one by one, and heat maps replace
+sweeps.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class CopyAnalysis(AnalysisKind):
         nics = nics_of_lab(run.lab)
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
         comparisons = reference.compare(run, analysed)
-        found_maps = maps.maps_of(analysed)
+        heat_maps = maps.maps_of(analysed)
         several = len(analysed) > 1
-        found = copy_findings.of_run(run.study, analysed, found_maps, comparisons) if analysed else []
-        found += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
+        all_findings = copy_findings.of_run(run.study, analysed, heat_maps, comparisons) if analysed else []
+        all_findings += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
         results = expectations.Results([], [], comparisons, list(analysed))
-        common = summary.of_run(run, list(analysed), found, comparisons, results, several)
-        return common | {"sweeps": [], "maps": [m.to_json() for m in found_maps]}
+        common = summary.of_run(run, list(analysed), all_findings, comparisons, results, several)
+        return common | {"sweeps": [], "maps": [m.to_json() for m in heat_maps]}
 
 
 ANALYSIS = CopyAnalysis()

@@ -1,9 +1,9 @@
-"""Curves of a load over round-trip times: points that differ in the distance alone, and groups of
+"""Curves of a load over round-trip times: points that differ only in the distance, and groups of
 such curves.
 
-The factor that changes the distance is found by what it does (it changes the delay of links), not
-by its name. Curves whose points have the same factors, pattern and number of VMs stand in one
-group, told apart by what is left: the settings.
+The factor that changes the distance is identified by its effect on the delay of links, not by its
+name. Curves whose points have the same factors, pattern and number of VMs form a group. They are
+distinguished by their remaining levels, the settings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hakaru.kinds.vms.analysis.points import VmsPoint
 
 STEPS = 40
 SHARED = ("pattern", "vms")
-"""Factors in which the curves of a group are alike."""
+"""Factors whose levels the curves of a group share."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points that differ in the distance, the nearest first.
+    """Points that differ only in the distance, the nearest first.
 
-    `name`: the levels that tell it from the others of its group.
+    `name`: the levels that distinguish the curve from the others of its group.
     """
 
     over: str
@@ -34,26 +34,26 @@ class Curve:
     points: tuple[VmsPoint, ...]
 
     def at(self, rtt_s: float) -> VmsPoint | None:
-        """The point at this distance."""
+        """The point at this round-trip time, or None."""
         return next((p for p in self.points if abs(p.setup.rtt_s - rtt_s) < 1e-9), None)
 
     def bound(self) -> list[tuple[float, float]]:
-        """Round-trip time in ms and the lowest bound in MB/s, at closer distances than there are
-        points.
+        """`(round-trip time in ms, lowest bound in MB/s)`, at more closely spaced distances than
+        the points.
         """
         setup = self.points[-1].setup
         exchange, path, farthest = setup.exchange, setup.path, setup.rtt_s
         if exchange is None or path is None:
             return []
         nearest = self.points[0].setup.rtt_s
-        found = []
+        pairs = []
         for step in range(STEPS + 1):
-            # Closer together where the distance is short: there bounds bend.
+            # Steps are smaller at short distances, where bounds are most curved.
             rtt = nearest + (farthest - nearest) * (step / STEPS) ** 2
             lowest = bounds(replace(path, rtt_s=rtt), exchange, setup.window_bytes(exchange.op), setup.vms)
             if lowest:
-                found.append((rtt * 1e3, lowest[0].bytes_per_s / 1e6))
-        return found
+                pairs.append((rtt * 1e3, lowest[0].bytes_per_s / 1e6))
+        return pairs
 
     def to_json(self) -> dict[str, Any]:
         """One element of `curves` of the report."""
@@ -69,8 +69,8 @@ class Curve:
 
 
 def distance_factor(points: Sequence[VmsPoint]) -> str | None:
-    """The factor that changes the distance: two points that differ in it alone differ in their
-    round-trip time.
+    """The factor that changes the distance: points that differ only in this factor have different
+    round-trip times. None if there is no such factor.
     """
     for factor in dict.fromkeys(f for p in points for f in p.factors):
         by_rest: dict[Any, set[float]] = {}
@@ -84,7 +84,7 @@ def distance_factor(points: Sequence[VmsPoint]) -> str | None:
 
 
 def curves_of(points: Sequence[VmsPoint]) -> list[Curve]:
-    """Every curve of two distances or more, in the order of the study."""
+    """Every curve with two or more points, in the order of the study."""
     over = distance_factor(points)
     if over is None:
         return []
@@ -93,8 +93,8 @@ def curves_of(points: Sequence[VmsPoint]) -> list[Curve]:
         if over in point.factors:
             rest = tuple((f, str(v)) for f, v in point.factors.items() if f != over)
             groups.setdefault(rest, []).append(point)
-    found = [_curve(over, of_one) for of_one in groups.values() if len(of_one) > 1]
-    return _named(found)
+    curves = [_curve(over, members) for members in groups.values() if len(members) > 1]
+    return _with_names(curves)
 
 
 def _curve(over: str, points: list[VmsPoint]) -> Curve:
@@ -103,9 +103,9 @@ def _curve(over: str, points: list[VmsPoint]) -> Curve:
     return Curve(over, where, where, group, tuple(sorted(points, key=lambda p: p.setup.rtt_s)))
 
 
-def _named(curves: list[Curve]) -> list[Curve]:
-    """With the levels in which the curves of a group differ as their names; all levels where there
-    is one curve.
+def _with_names(curves: list[Curve]) -> list[Curve]:
+    """The curves, each named after the levels in which the curves of its group differ. A single
+    curve is named after all its levels except the shared factors.
     """
     named = []
     for curve in curves:

@@ -17,18 +17,18 @@ from hakaru.kinds.vms.analysis.setup import Setup
 
 @dataclass
 class FlowValues:
-    """Values of one direction of the data, repetition by repetition."""
+    """Values of one direction of the data, by name, over repetitions."""
 
     values: dict[str, list[float]] = field(default_factory=dict)
 
-    def take(self, of_one: Mapping[str, float]) -> None:
-        """Adds those of one repetition; NaN is left out."""
-        for name, value in of_one.items():
+    def add(self, values: Mapping[str, float]) -> None:
+        """Add the values of one repetition; NaN is left out."""
+        for name, value in values.items():
             if math.isfinite(value):
                 self.values.setdefault(name, []).append(value)
 
     def mean(self, name: str) -> float | None:
-        """Mean over repetitions."""
+        """Mean over repetitions; None without values."""
         return float(np.mean(self.values[name])) if name in self.values else None
 
 
@@ -37,7 +37,7 @@ def evidence_of(
     metrics: Mapping[str, Estimate],
     use: Mapping[str, Estimate],
     flows: Mapping[Op, FlowValues],
-    way: list[Passage],
+    passages: list[Passage],
     *,
     bounds: Sequence[Bound],
     lost: float,
@@ -45,8 +45,8 @@ def evidence_of(
     cache: Cache | None,
     device_s: float = 0.0,
 ) -> Evidence:
-    """The evidence of one point. `lost`: packets that the fabric lost outside of its model, mean
-    over repetitions.
+    """The evidence of one point. `lost`: packets that the fabric lost outside its model, mean over
+    repetitions.
 
     `device_s`: time that a request spends in the array's timing model.
     """
@@ -64,10 +64,12 @@ def evidence_of(
         lost_packets=lost,
         late_us=late_us,
         dropped_frames=mean("dropped_frames"),
-        dropped_by_lines=sum(p.mean("dropped_loss") for p in way),
-        port=worst_port(way),
+        dropped_by_lines=sum(p.mean("dropped_loss") for p in passages),
+        port=worst_port(passages),
         flows=directions,
-        held=frozenset(p.hop.resource for p in way if p.carries == "data" and p.hop.held_bits_per_s is not None),
+        throttled_links=frozenset(
+            p.hop.resource for p in passages if p.carries == "data" and p.hop.held_bits_per_s is not None
+        ),
         bounds=tuple(bounds),
         rtt_ms=setup.rtt_s * 1e3 or None,
         buffers_bytes=dict(zip(("send", "receive"), setup.buffers[main], strict=True)),
@@ -85,22 +87,22 @@ def _load(
     device_s: float,
     mean: Callable[[str], float | None],
 ) -> ClosedLoad:
-    """The load with the rate that its round trips, transfers and devices make, where there are
-    any.
+    """The load, with the rate that follows from round trips, transfers and devices if any of these
+    is known.
     """
-    asked = setup.outstanding or 0.0
+    depth = setup.outstanding or 0.0
     if setup.rtt_s <= 0 and device_s <= 0:
-        return ClosedLoad(asked, outstanding)
+        return ClosedLoad(depth, outstanding)
     turns = next((b for b in bounds if b.name == "turns"), None)
     if turns is not None:
-        alone = float(turns.numbers["seconds"])
-        return ClosedLoad(asked, outstanding, turns.bytes_per_s * alone / (alone + device_s))
+        idle_s = float(turns.numbers["seconds"])
+        return ClosedLoad(depth, outstanding, turns.bytes_per_s * idle_s / (idle_s + device_s))
     iops, rate = mean("iops") or 0.0, (mean("mb_per_s") or 0.0) * 1e6
     if not iops:
-        return ClosedLoad(asked, outstanding)
-    # A mix has no closed form: each request takes one round trip at least, and its transfer.
+        return ClosedLoad(depth, outstanding)
+    # A mix has no closed form: assume one round trip and the transfer for each request.
     length, path = rate / iops, setup.path.tcp_bytes_per_s if setup.path else None
-    return ClosedLoad(asked, outstanding, asked * length / (setup.rtt_s + device_s + (length / path if path else 0.0)))
+    return ClosedLoad(depth, outstanding, depth * length / (setup.rtt_s + device_s + (length / path if path else 0.0)))
 
 
 def _flows(setup: Setup, flows: Mapping[Op, FlowValues]) -> tuple[Flow, ...]:
@@ -111,7 +113,7 @@ def _flows(setup: Setup, flows: Mapping[Op, FlowValues]) -> tuple[Flow, ...]:
 
 
 def _flow(setup: Setup, op: Op, share: float, values: FlowValues) -> Flow:
-    seen = [ms for ms in (values.mean("rtt_ms"), setup.rtt_s * 1e3) if ms]
+    rtts_ms = [ms for ms in (values.mean("rtt_ms"), setup.rtt_s * 1e3) if ms]
     return Flow(
         op,
         share,
@@ -123,7 +125,7 @@ def _flow(setup: Setup, op: Op, share: float, values: FlowValues) -> Flow:
         tcp_path_percent=values.mean("tcp_path_percent"),
         congestion_window_mb_mean=values.mean("congestion_window_mb_mean"),
         in_flight_mb_max=values.mean("in_flight_mb_max"),
-        rtt_ms=max(seen, default=None),
+        rtt_ms=max(rtts_ms, default=None),
         retransmitted_percent=values.mean("retransmitted_percent"),
         timeouts=values.mean("timeouts"),
         timeout_wait_s=values.mean("timeout_wait_s"),

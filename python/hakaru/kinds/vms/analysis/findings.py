@@ -1,9 +1,9 @@
-"""Findings about loads over a distance: the bottleneck of each point, the gain of settings, how far
-a setting reaches.
+"""Findings about loads of VMs: the bottleneck of points in no sweep, and, over distances, the gain
+and the reach of settings.
 
-limiter   the bottleneck of each point, with the arithmetic
-gain      at each distance the settings of a group against its first one
-reach     what is left of a curve's nearest rate at its farthest point
+limiter   the bottleneck of a point, with the arithmetic
+gain      rates of the settings of a group relative to its first one, at each distance
+reach     the rate at the farthest point of a curve relative to that at its nearest
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from hakaru.wording import LANGUAGES, say, tenths
 Write = Callable[[str], str]
 
 
-def of_run(curves: list[Curve], alone: list[VmsPoint], several: bool) -> list[Finding]:
-    """Findings beside those of sweeps, the most important first. `alone`: points in no sweep."""
-    found = [f for group in _groups(curves) for f in _gains(group)]
-    found += [f for c in curves if (f := _reach(c)) is not None]
-    return found + [_limiter(p, several) for p in alone]
+def of_run(curves: list[Curve], unswept: list[VmsPoint], several: bool) -> list[Finding]:
+    """Findings in addition to those about sweeps, the most important first. `unswept`: points in no
+    sweep.
+    """
+    findings = [f for group in _groups(curves) for f in _gains(group)]
+    findings += [f for c in curves if (f := _reach(c)) is not None]
+    return findings + [_limiter(p, several) for p in unswept]
 
 
 def _finding(
@@ -37,14 +39,18 @@ def _finding(
 
 def _limiter(point: VmsPoint, several: bool) -> Finding:
     def write(language: str) -> str:
-        return sentences.sentences(language, *words(language, point.verdict, point.evidence), *_rest(language, point))
+        return sentences.sentences(
+            language, *words(language, point.verdict, point.evidence), *_rate_words(language, point)
+        )
 
     evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
     return _finding("limiter", dict(point.factors) if several else {}, write, evidence, point.verdict.limiter)
 
 
-def _rest(language: str, point: VmsPoint) -> list[str]:
-    """The rate, and its share of the lowest bound and of the payload rate where they are known."""
+def _rate_words(language: str, point: VmsPoint) -> list[str]:
+    """Sentences about the rate, with its shares of the lowest bound and of the payload rate if
+    these are known.
+    """
     if point.verdict.values.get("reason") == "no_value":
         return []
     values = {"mb_per_s": point.mean("mb_per_s")}
@@ -55,13 +61,13 @@ def _rest(language: str, point: VmsPoint) -> list[str]:
 
 
 def _groups(curves: list[Curve]) -> list[list[Curve]]:
-    """Curves of one group that differ in one factor, in the order of the study."""
+    """Groups of at least two curves that differ in one factor, in the order of the study."""
     groups: list[list[Curve]] = []
     for curve in curves:
         for group in groups:
             first = group[0]
             differing = [f for f in curve.where if str(curve.where[f]) != str(first.where.get(f))]
-            if first.group == curve.group and len(differing) == 1 and _over(group) in (None, differing[0]):
+            if first.group == curve.group and len(differing) == 1 and _varied_factor(group) in (None, differing[0]):
                 group.append(curve)
                 break
         else:
@@ -69,47 +75,48 @@ def _groups(curves: list[Curve]) -> list[list[Curve]]:
     return [g for g in groups if len(g) > 1]
 
 
-def _over(group: list[Curve]) -> str | None:
+def _varied_factor(group: list[Curve]) -> str | None:
     if len(group) < 2:
         return None
     return next(f for f in group[1].where if str(group[1].where[f]) != str(group[0].where.get(f)))
 
 
 def _gains(group: list[Curve]) -> list[Finding]:
-    """One finding per distance: every setting of the group against the first."""
-    first, found = group[0], []
-    over = _over(group)
-    assert over is not None  # of two curves and more
-    for base in first.points:
-        least = base.mean("mb_per_s")
-        rivals = [(c, p) for c in group[1:] if (p := c.at(base.setup.rtt_s)) is not None]
+    """One finding per distance: every setting of the group relative to the first one."""
+    base_curve, gains = group[0], []
+    over = _varied_factor(group)
+    assert over is not None  # a group has at least two curves
+    for base_point in base_curve.points:
+        base_rate = base_point.mean("mb_per_s")
+        rivals = [(c, p) for c in group[1:] if (p := c.at(base_point.setup.rtt_s)) is not None]
         rates = [(c, p, p.mean("mb_per_s")) for c, p in rivals]
-        told = [(c, p, rate) for c, p, rate in rates if rate is not None]
-        if not least or not told:
+        measured = [(c, p, rate) for c, p, rate in rates if rate is not None]
+        if not base_rate or not measured:
             continue
-        where = {f: v for f, v in base.factors.items() if f != over}
+        where = {f: v for f, v in base_point.factors.items() if f != over}
         evidence = {
             "over": over,
-            "base": first.where[over],
-            "rtt_ms": base.setup.rtt_s * 1e3,
-            "mb_per_s": {str(first.where[over]): least} | {str(c.where[over]): rate for c, _, rate in told},
-            "ratio": {str(c.where[over]): rate / least for c, _, rate in told},
-            "limiter": {str(c.where[over]): p.verdict.limiter for c, p, _ in told},
+            "base": base_curve.where[over],
+            "rtt_ms": base_point.setup.rtt_s * 1e3,
+            "mb_per_s": {str(base_curve.where[over]): base_rate}
+            | {str(c.where[over]): rate for c, _, rate in measured},
+            "ratio": {str(c.where[over]): rate / base_rate for c, _, rate in measured},
+            "limiter": {str(c.where[over]): p.verdict.limiter for c, p, _ in measured},
         }
-        found.append(_finding("gain", where, _writes_gain(evidence), evidence))
-    return found
+        gains.append(_finding("gain", where, _gain_text(evidence), evidence))
+    return gains
 
 
-def _writes_gain(evidence: dict[str, Any]) -> Write:
+def _gain_text(evidence: dict[str, Any]) -> Write:
     def write(language: str) -> str:
         separator = say(language, "list.separator")
         rates = evidence["mb_per_s"]
-        each = [
+        settings = [
             say(language, "distance.gain.each", {"name": n, "mb_per_s": rates[n], "ratio": round(r, 2)})
             for n, r in evidence["ratio"].items()
         ]
         base = {"base": str(evidence["base"]), "mb_per_s": rates[str(evidence["base"])]}
-        return say(language, "distance.gain", base | {"settings": separator.join(each)})
+        return say(language, "distance.gain", base | {"settings": separator.join(settings)})
 
     return write
 

@@ -1,11 +1,14 @@
-"""Use of time in one repetition of a load of VMs: by its commands and by its TCP connections.
+"""Shares of time in one repetition of a load of VMs: of its commands by phase, and of its TCP
+connections by state.
 
-**Phases** (of the initiator, docs/reference/metrics.md): every instant of a command belongs to one,
-so the shares add up to 100 % of the time of commands. **TCP** of the sender of the data: idle,
-stalled by the receive window, stalled by the send buffer, and the rest of the time with something
-to send or to be acknowledged, which the path and the congestion window take. Those shares are of
-the measuring phase and add up to 100 %, too; of several sessions, means. Reads are sent by the
-array, writes by the initiators; a mix has a flow in each direction.
+**Phases** (of the initiator, docs/reference/metrics.md): every instant of a command belongs to
+exactly one phase, so the shares add up to 100 % of the time of commands.
+
+**TCP** of the sender of the data: idle, stalled by the receive window, stalled by the send buffer,
+and `path`: the rest of the time with data to send or unacknowledged, which the path and the
+congestion window determine. These shares refer to the measuring phase and add up to 100 %, too.
+With several sessions they are means. The array sends reads, the initiators send writes; a mix has a
+flow in each direction.
 """
 
 from __future__ import annotations
@@ -36,9 +39,11 @@ PHASES = (
     "read_data_transfer",
     "read_data_to_response",
 )
-"""In the order in which a command passes through them: of both, of writes, of reads."""
+"""Phases of a command in order: the first of all commands, then those of writes, then those of
+reads.
+"""
 SHARES = ("idle", "receive_window", "send_buffer", "path")
-"""TCP's, of the sender of the data."""
+"""States of the sender's TCP."""
 
 FLOW_UNITS: dict[str, str] = {
     **{f"tcp_{share}_percent": "percent" for share in SHARES},
@@ -49,8 +54,8 @@ FLOW_UNITS: dict[str, str] = {
     "timeout_wait_s": "s",
     "link_busy_percent": "percent",
 }
-"""Every metric of one direction of the data, with its unit; a point shows that of the direction
-with most bytes.
+"""Every metric of one direction of the data, with its unit. A point has those of the direction with
+most bytes.
 """
 UNITS: dict[str, str] = {
     "payload_percent": "percent",
@@ -62,12 +67,12 @@ UNITS: dict[str, str] = {
     **FLOW_UNITS,
     "dropped_frames": "frames",
 }
-"""Every metric of a load of VMs beside those of any load, with its unit."""
+"""Every metric of a load of VMs in addition to `metrics.UNITS`, with its unit."""
 
 
 def payload(repetition: Repetition) -> dict[Op, float]:
-    """Bytes of data per second in each direction, the larger first; a direction without any is left
-    out.
+    """Bytes of data per second in each direction, the larger first, without directions that carry
+    none.
     """
     rates: dict[Op, float] = {
         op: repetition.counters.total_rate(repetition.window, engine="initiator", entity=TOTAL, name=f"{op}_bytes")
@@ -77,52 +82,54 @@ def payload(repetition: Repetition) -> dict[Op, float]:
 
 
 def of_repetition(repetition: Repetition) -> dict[str, float]:
-    """Metrics of commands and of the whole network; NaN where nothing was counted."""
-    counted = hops.of_repetition(repetition)
-    return _commands(repetition) | {"dropped_frames": sum(c["dropped"] for c in counted.values()) if counted else NAN}
+    """Metrics of commands and of the whole network; NaN if nothing was counted."""
+    hop_counts = hops.of_repetition(repetition)
+    return _commands(repetition) | {
+        "dropped_frames": sum(c["dropped"] for c in hop_counts.values()) if hop_counts else NAN
+    }
 
 
 def device_s(repetition: Repetition) -> float:
-    """Mean time of a request in the arrays' timing models, queueing in them included; 0 without a
+    """Mean time of a request in the arrays' timing models with queueing, in seconds; 0 without a
     model.
 
-    `queue_ns` of controller, port and groups (with a cache: of controller, port and cache) is the
-    sum of latencies.
+    The sum of `queue_ns` of controller, ports and groups (or cache, if there is one) is the sum of
+    latencies.
     """
     counters, window = repetition.counters, repetition.window
-    present = 0.0
+    spent_ns = 0.0
     for node in counters.nodes("array"):
         inner = "cache" if counters.get(node, "array", "cache", "queue_ns") else "group/"
         for entity in ("controller", "port/", inner):
-            found = counters.select(engine="array", node=node, entity=entity, name="queue_ns")
-            present += sum(series.increase(*window) for _, series in found)
-    ended = sum(
+            selected = counters.select(engine="array", node=node, entity=entity, name="queue_ns")
+            spent_ns += sum(series.increase(*window) for _, series in selected)
+    completed = sum(
         series.increase(*window)
         for name in ("reads", "writes")
         for _, series in counters.select(engine="initiator", entity=TOTAL, name=name)
     )
-    return present / 1e9 / ended if ended > 0 else 0.0
+    return spent_ns / 1e9 / completed if completed > 0 else 0.0
 
 
 def of_flow(repetition: Repetition, setup: Setup, op: Op, use: dict[str, Use]) -> dict[str, float]:
-    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate; NaN
-    where not counted.
+    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate; NaN if
+    not counted.
     """
     return _tcp(repetition, setup, op) | {"link_busy_percent": _link_busy(setup, op, use)}
 
 
 def sender_series(repetition: Repetition, setup: Setup, op: Op, name: str) -> list[Series]:
-    """A counter of the connections at the end that sends the data, one series per VM (initiator) or
-    of all (array).
+    """A TCP counter at the sender of the data: one series per VM at an initiator, or one for all
+    sessions at an array.
     """
     if op == "read":
-        node = setup.array if setup.ways else None
-        found = repetition.counters.select(engine="array", entity="tcp/sessions", name=name, node=node)
-        return [series for _, series in found]
-    found = repetition.counters.select(engine="initiator", entity="tcp/", name=name)
-    each = [(key.entity, series) for key, series in found]
-    # Beyond 16 VMs there is the sum alone.
-    return [series for entity, series in each if entity != "tcp/vms"] or [series for _, series in each]
+        node = setup.array if setup.paths else None
+        selected = repetition.counters.select(engine="array", entity="tcp/sessions", name=name, node=node)
+        return [series for _, series in selected]
+    selected = repetition.counters.select(engine="initiator", entity="tcp/", name=name)
+    by_entity = [(key.entity, series) for key, series in selected]
+    # With more than 16 VMs, only the sum exists.
+    return [series for entity, series in by_entity if entity != "tcp/vms"] or [series for _, series in by_entity]
 
 
 def _growth(repetition: Repetition, series: list[Series]) -> float | None:
@@ -131,38 +138,40 @@ def _growth(repetition: Repetition, series: list[Series]) -> float | None:
 
 def _commands(repetition: Repetition) -> dict[str, float]:
     def grown(name: str) -> float | None:
-        found = repetition.counters.select(engine="initiator", entity=TOTAL, name=name)
-        return _growth(repetition, [series for _, series in found])
+        selected = repetition.counters.select(engine="initiator", entity=TOTAL, name=name)
+        return _growth(repetition, [series for _, series in selected])
 
     spent = {phase: grown(f"{phase}_ns_sum") for phase in PHASES}
-    told = {phase: ns for phase, ns in spent.items() if ns is not None}
-    whole, commands, r2ts = sum(told.values()), grown("commands"), grown("r2ts")
-    found = {f"{phase}_percent": 100 * told[phase] / whole if phase in told and whole else NAN for phase in PHASES}
-    found["r2ts_per_command"] = r2ts / commands if r2ts is not None and commands else NAN
-    found["command_ms_mean"] = whole / commands / 1e6 if told and commands else NAN
-    return found
+    known = {phase: ns for phase, ns in spent.items() if ns is not None}
+    total_ns, commands, r2ts = sum(known.values()), grown("commands"), grown("r2ts")
+    values = {
+        f"{phase}_percent": 100 * known[phase] / total_ns if phase in known and total_ns else NAN for phase in PHASES
+    }
+    values["r2ts_per_command"] = r2ts / commands if r2ts is not None and commands else NAN
+    values["command_ms_mean"] = total_ns / commands / 1e6 if known and commands else NAN
+    return values
 
 
 def _tcp(repetition: Repetition, setup: Setup, op: Op) -> dict[str, float]:
     def grown(name: str) -> float | None:
         return _growth(repetition, sender_series(repetition, setup, op, name))
 
-    def gauge(name: str, of: Callable[[Any], Any]) -> float:
-        return _gauge(repetition, sender_series(repetition, setup, op, name), of)
+    def gauge(name: str, reduce: Callable[[Any], Any]) -> float:
+        return _gauge(repetition, sender_series(repetition, setup, op, name), reduce)
 
     span = (repetition.window[1] - repetition.window[0]) * _connections(repetition, setup)
     clocks = [grown(n) for n in ("busy_ns", "receive_window_limited_ns", "send_buffer_limited_ns")]
-    found = {f"tcp_{share}_percent": NAN for share in SHARES}
+    shares_percent = {f"tcp_{share}_percent": NAN for share in SHARES}
     if None not in clocks and span > 0:
-        # The kernel's clocks tick in jiffies: what they say may pass the span by a few.
+        # The kernel's clocks count in jiffies, so their sums may exceed the span slightly.
         busy, window, buffer = (min(100.0, 100 * (ns or 0.0) / span) for ns in clocks)
         shares = (100 - busy, window, buffer, max(0.0, busy - window - buffer))
-        found = {f"tcp_{name}_percent": share for name, share in zip(SHARES, shares, strict=True)}
-    sent, again = grown("sent_bytes"), grown("retransmitted_bytes")
+        shares_percent = {f"tcp_{name}_percent": share for name, share in zip(SHARES, shares, strict=True)}
+    sent, retransmitted = grown("sent_bytes"), grown("retransmitted_bytes")
     timeouts = grown("timeouts")
     wait_s = timer_wait_s(grown("timeout_recoveries"), grown("timeout_wait_ns"), None)
-    return found | {
-        "retransmitted_percent": 100 * again / sent if again is not None and sent else NAN,
+    return shares_percent | {
+        "retransmitted_percent": 100 * retransmitted / sent if retransmitted is not None and sent else NAN,
         "timeouts": NAN if timeouts is None else round(timeouts),
         "timeout_wait_s": NAN if wait_s is None else wait_s,
         "congestion_window_mb_mean": gauge("congestion_window_bytes_now", np.mean) / 1e6,
@@ -172,29 +181,33 @@ def _tcp(repetition: Repetition, setup: Setup, op: Op) -> dict[str, float]:
 
 
 def _reporters(repetition: Repetition, setup: Setup, op: Op) -> int:
-    """Series that a gauge is summed over: a round-trip time is none to be added."""
+    """Number of series that `_gauge` sums up, by which a sum of round-trip times must be
+    divided.
+    """
     return len(sender_series(repetition, setup, op, "rtt_us_now"))
 
 
 def _connections(repetition: Repetition, setup: Setup) -> int:
-    """Connections that clocks are summed over: as many as the arrays counted, else as the study
-    says.
+    """Number of connections whose clocks are summed: as the arrays counted, or else as the study
+    configures.
     """
     start, end = repetition.window
-    found = repetition.counters.select(engine="array", entity="sessions", name="connections_now")
-    counted = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for _, s in found]
-    open_ = sum(float(np.median(values)) for values in counted if len(values))
-    return round(open_) or max(1, setup.vms * setup.sessions)
+    selected = repetition.counters.select(engine="array", entity="sessions", name="connections_now")
+    values_by_array = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for _, s in selected]
+    connections = sum(float(np.median(values)) for values in values_by_array if len(values))
+    return round(connections) or max(1, setup.vms * setup.sessions)
 
 
-def _gauge(repetition: Repetition, series: list[Series], of: Callable[[Any], Any]) -> float:
-    """Of what the gauge showed within the measuring phase, all sessions together."""
+def _gauge(repetition: Repetition, series: list[Series], reduce: Callable[[Any], Any]) -> float:
+    """`reduce` of the gauge within the measuring phase, summed over all series; NaN without
+    samples.
+    """
     start, end = repetition.window
-    shown = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for s in series]
-    least = min((len(v) for v in shown), default=0)
-    if least == 0:
+    values = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for s in series]
+    length_min = min((len(v) for v in values), default=0)
+    if length_min == 0:
         return NAN
-    return float(of(np.sum([v[:least] for v in shown], axis=0)))
+    return float(reduce(np.sum([v[:length_min] for v in values], axis=0)))
 
 
 def _link_busy(setup: Setup, op: Op, use: dict[str, Use]) -> float:

@@ -34,7 +34,7 @@ UNITS: dict[str, str] = {
 }
 """Every metric and its unit, in the order of the report."""
 RATES = ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_mb_per_s", "mib_per_s")
-"""Those that are counted in whole requests."""
+"""Metrics that are derived from counts of whole requests."""
 
 
 def _ratio(above: float, below: float) -> float:
@@ -42,7 +42,7 @@ def _ratio(above: float, below: float) -> float:
 
 
 def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, float]:
-    """Metric → value; NaN where the repetition has none."""
+    """Metric → value; NaN if the repetition has none."""
     counters, window = repetition.counters, repetition.window
 
     def rate(name: str) -> float:
@@ -66,8 +66,8 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         "errors_per_s": rate("errors"),
     }
     for prefix, histogram in (("", latencies.all()), ("read_", latencies.read), ("write_", latencies.write)):
-        read = percentiles_ms(histogram, PERCENTILES.values())
-        values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, read, strict=True)}
+        percentiles = percentiles_ms(histogram, PERCENTILES.values())
+        values |= {f"{prefix}latency_ms_{name}": ms for name, ms in zip(PERCENTILES, percentiles, strict=True)}
     for engine in ("initiator", "array"):
         cpu = [
             counters.total_rate(window, engine=engine, entity="process", name=n)
@@ -78,22 +78,23 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
 
 
 COUNTED_MIN = 200
-"""Requests from which on a count is right to half a percent."""
+"""Number of requests from which a count is accurate to half a percent."""
 
 
 def by_latency(values: dict[str, float], window: tuple[int, int]) -> dict[str, float]:
-    """Rates of a closed load as its outstanding requests and their latency make them (Little's
+    """Rates of a closed load that follow from its outstanding requests and their latency (Little's
     law).
 
-    A count over some seconds is off by up to one request at each end: of requests that take half a
-    second that is more than what settings differ by, and can pass what the link carries. Requests
-    over latency is neither, once the load goes evenly. Nothing where many ended, since what they
-    waited before the measuring phase would count then; nor where requests failed or none ended.
+    A count over a few seconds is off by up to one request at each end. If a request takes half a
+    second, this error exceeds the difference between settings, and the rate may exceed that of the
+    link. Requests outstanding over latency has no such error once the load is steady. The result is
+    empty if 200 or more requests ended, because their latency includes waiting before the measuring
+    phase. It is also empty if requests failed or none ended.
     """
     outstanding, latency_ms = values["outstanding_mean"], values["latency_ms_mean"]
-    ended = values["iops"] * (window[1] - window[0]) / 1e9
+    completed = values["iops"] * (window[1] - window[0]) / 1e9
     known = math.isfinite(outstanding) and math.isfinite(latency_ms) and latency_ms > 0
-    if not known or not 0 < ended < COUNTED_MIN or values["errors_per_s"] > 0:
+    if not known or not 0 < completed < COUNTED_MIN or values["errors_per_s"] > 0:
         return {}
     factor = outstanding / (latency_ms / 1e3) / values["iops"]
     return {name: values[name] * factor for name in RATES}

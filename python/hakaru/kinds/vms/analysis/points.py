@@ -1,13 +1,13 @@
-"""One point of a load of VMs: its repetitions' numbers as estimates, its closed forms, its hop
-table, its bottleneck.
+"""One point of a load of VMs: estimates over its repetitions, closed forms, hop table and
+bottleneck.
 
-The same passes run whatever the form of the lab: what a star, a lab described link by link or a
-site lacks (a fabric's counters, a known path) is simply not there.
+The steps are the same for every form of lab. Data that a star, a lab described link by link or a
+site lacks (counters of a fabric, a known path) is left out.
 
-**The rate** is requests outstanding times their length over the mean latency (Little's law) where
-fewer than 200 end: over a long way so few requests end in the measuring time that a count would be
-off by one at each end. Where Little's law does not hold, since requests take about as long as the
-measuring phase, it is what TCP delivered.
+**The rate** of a closed load of one size with fewer than 200 requests is the number of requests
+outstanding times their length over the mean latency (Little's law), because a count of so few
+requests would be off by up to one at each end. If Little's law does not hold because requests take
+about as long as the measuring phase, the rate is that of the bytes that TCP delivered.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ UNITS = metrics.UNITS | flows.UNITS
 
 @dataclass
 class VmsPoint(Point):
-    """Results of one combination of levels: a `Point`, its ways, its closed forms, and the course
-    of TCP's window.
+    """Results of one combination of levels: a `Point` with its setup, closed forms, hop table and
+    TCP counters.
     """
 
     setup: Setup
     bounds: list[Bound]
-    """The lowest first."""
-    way: list[Passage]
+    """Closed forms, the lowest first."""
+    passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
 
@@ -68,7 +68,7 @@ class VmsPoint(Point):
             if exchange is None
             else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
             "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
-            "hops": [passage.to_json() for passage in self.way],
+            "hops": [passage.to_json() for passage in self.passages],
             "tcp": self.tcp,
             "settings": self.setup.settings,
             "fabric_late_us_p99": finite(self.lateness_us),
@@ -76,22 +76,22 @@ class VmsPoint(Point):
 
 
 def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
-    """All that is computed about one point of the run."""
+    """Analyse one point of the run."""
     setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]), site=run.is_site)
-    gathered = _Loads(str(run.run.get("origin")), UNITS, setup)
+    gathered = _GatheredLoads(str(run.run.get("origin")), UNITS, setup)
     spins = bool(run.study.lab.spin)
     for repetition in run.repetitions(str(raw["point"])):
-        if gathered.begins(repetition):
+        if gathered.accept(repetition):
             gathered.add(run, repetition, nics, spins)
-    fields, setup, late_us = gathered.point(raw, UNITS, "iops"), gathered.setup, gathered.late_us
+    fields, setup, late_us = gathered.point_fields(raw, UNITS, "iops"), gathered.setup, gathered.late_us
     directions: list[Op] = list(gathered.flows) or ["write"]
-    way = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
+    passages = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
     evidence = evidence_of(
         setup,
         fields["metrics"],
         fields["utilisation"],
         gathered.flows,
-        way,
+        passages,
         bounds=gathered.bounds,
         lost=gathered.lost,
         late_us=late_us,
@@ -103,44 +103,44 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
         **fields | {"service_ms": services},
         setup=setup,
         bounds=gathered.bounds,
-        way=way,
-        tcp=tcp_counts.to_json(gathered.stories),
+        passages=passages,
+        tcp=tcp_counts.to_json(gathered.tcp_growths),
         lateness_us=late_us,
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
     )
 
 
-class _Loads(Gathered):
-    """Values of the repetitions of a point, one after the other."""
+class _GatheredLoads(Gathered):
+    """Values gathered over the repetitions of a point."""
 
     def __init__(self, origin: str, metrics: Iterable[str], setup: Setup) -> None:
         super().__init__(origin, metrics)
         self.setup = setup
         self.bounds = setup.bounds()
         self.flows: dict[Op, FlowValues] = {}
-        self.hops: list[dict[str, hops.Counted]] = []
-        self.stories: list[tcp_counts.Story] = []
+        self.hops: list[dict[str, hops.Counts]] = []
+        self.tcp_growths: list[tcp_counts.Growth] = []
         self.caches: list[Cache] = []
         self.services: list[float] = []
         self.devices: list[float] = []
 
     def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
-        """One repetition that gave a result, with the caveats of its checks."""
+        """Add one repetition that gave a result, with the caveats of its checks."""
         self.setup = of_negotiated(self.setup, _agreed(repetition))
         self.bounds = self.setup.bounds()
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
-        values, use, found = measured(repetition, self.setup, latencies, nics, spins=spins)
+        values, use, caveats = measured(repetition, self.setup, latencies, nics, spins=spins)
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
         # A late emulated network can only slow the load, and no setting exceeds the closed form,
         # so a rate this close to it is valid.
         at_bound = values["bound_share_percent"] >= AT_BOUND_PERCENT
-        self.caveats += [c for c in found if not (at_bound and c.name == "fabric_saturated")]
-        self.take(repetition, values, use, latencies)
+        self.caveats += [c for c in caveats if not (at_bound and c.name == "fabric_saturated")]
+        self.add_values(repetition, values, use, latencies)
         self.hops.append(hops.of_repetition(repetition))
-        self.stories.append(tcp_counts.of_nodes(repetition, (self.setup.array, *self.setup.hosts)))
+        self.tcp_growths.append(tcp_counts.of_nodes(repetition, (self.setup.array, *self.setup.hosts)))
         self.caches += cache.of_repetition(repetition)[:1]
         self.services += service_ms(repetition)
         self.devices.append(flows.device_s(repetition))
@@ -149,21 +149,21 @@ class _Loads(Gathered):
             self.over_time = over_time.of_repetition(repetition) | _window(run, repetition, self.setup, op)
 
     def _flows(self, repetition: Repetition, use: dict[str, Use]) -> dict[str, float]:
-        """Keeps the values of every direction of the data; gives those of the direction with most
-        bytes.
+        """Store the values of every direction of the data, and return those of the direction with
+        most bytes.
         """
         main: dict[str, float] = {}
         for op, rate in flows.payload(repetition).items():
             values = flows.of_flow(repetition, self.setup, op, use) | {"mb_per_s": rate / 1e6}
             windows = flows.sender_series(repetition, self.setup, op, "congestion_window_bytes_now")
-            grown = tcp_window.growth(windows, repetition.window)
-            self.flows.setdefault(op, FlowValues()).take(values | ({} if grown is None else {"window_growth": grown}))
+            growth = tcp_window.growth(windows, repetition.window)
+            self.flows.setdefault(op, FlowValues()).add(values | ({} if growth is None else {"window_growth": growth}))
             main = main or values
         return main
 
 
-def _window(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> tcp_window.Course:
-    """The course of TCP's window at the sender of the data."""
+def _window(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> tcp_window.WindowSeries:
+    """TCP's window at the sender of the data over time."""
     senders = (setup.array,) if op == "read" else setup.hosts
     table = run.tcp_series(repetition.point, repetition.number)
     watched = tcp_window.of_watch(table, repetition.window, senders, setup.rtt_s)
@@ -176,24 +176,24 @@ def _window(run: RunData, repetition: Repetition, setup: Setup, op: Op) -> tcp_w
 def measured(
     repetition: Repetition, setup: Setup, latencies: Latencies, nics: list[Nic], *, spins: bool
 ) -> tuple[dict[str, float], dict[str, Use], list[Caveat]]:
-    """Metrics of one repetition (without those of its flows), the use of resources, and the caveats
-    of its checks.
+    """Metrics of one repetition (without those of its flows), utilisation, and the caveats of its
+    checks.
     """
     values = metrics.of_repetition(repetition, latencies)
     use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
-    found = checks.of_repetition(repetition, values, use, nics, in_flight_max=setup.in_flight_max)
+    caveats = checks.of_repetition(repetition, values, use, nics, in_flight_max=setup.in_flight_max)
     if setup.exchange is not None:  # a closed load of one size
-        few = metrics.by_latency(values, repetition.window)
-        if not values["iops"] or any(c.name == "littles_law" for c in found):
-            few = _delivered(repetition, setup) or few
-        values = values | few
-    return values | flows.of_repetition(repetition), use, found
+        corrected = metrics.by_latency(values, repetition.window)
+        if not values["iops"] or any(c.name == "littles_law" for c in caveats):
+            corrected = _delivered(repetition, setup) or corrected
+        values = values | corrected
+    return values | flows.of_repetition(repetition), use, caveats
 
 
 def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
-    """Rates by what TCP has delivered: for requests that take about as long as the measuring phase,
-    of which latency tells only the fast ones and a count next to nothing. Nothing where connections
-    were not counted.
+    """Rates from the bytes that TCP delivered, for requests that take about as long as the
+    measuring phase: their latency covers only the fast ones, and a count of them is too coarse.
+    Empty if TCP was not counted.
     """
     exchange = setup.exchange
     series = flows.sender_series(repetition, setup, exchange.op, "acked_bytes") if exchange else []
@@ -203,25 +203,25 @@ def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
     lengths = exchange.command_lengths
     share = exchange.request_bytes / sum(exchange.on_stream(length) for length in lengths)
     rate = sum(s.increase(*repetition.window) for s in series) * share / seconds
-    found = {"iops": rate / exchange.request_bytes, "mb_per_s": rate / 1e6}
-    mine = {f"{exchange.op}_{name}": value for name, value in found.items()}
-    return found | mine | {"mib_per_s": rate / (1 << 20)}
+    rates = {"iops": rate / exchange.request_bytes, "mb_per_s": rate / 1e6}
+    directed_rates = {f"{exchange.op}_{name}": value for name, value in rates.items()}
+    return rates | directed_rates | {"mib_per_s": rate / (1 << 20)}
 
 
 def _agreed(repetition: Repetition) -> dict[str, Any]:
-    """The keys that the initiator's sessions hold, as it reported when it was ready."""
+    """The negotiated keys that the initiator reported when it was ready; empty without a report."""
     for engine in repetition.engines:
-        found = engine.get("found") if engine.get("engine") == "initiator" else None
-        if isinstance(found, dict) and isinstance(found.get("negotiated"), dict):
-            return dict(found["negotiated"])
+        report = engine.get("found") if engine.get("engine") == "initiator" else None
+        if isinstance(report, dict) and isinstance(report.get("negotiated"), dict):
+            return dict(report["negotiated"])
     return {}
 
 
 def _shares(mb_per_s: float, bounds: list[Bound]) -> dict[str, float]:
     link = next((b.bytes_per_s for b in bounds if b.name == "link"), None)
-    least = bounds[0].bytes_per_s if bounds else None
+    lowest = bounds[0].bytes_per_s if bounds else None
     return {
         "payload_percent": 1e8 * mb_per_s / link if link else flows.NAN,
-        "bound_mb_per_s": least / 1e6 if least else flows.NAN,
-        "bound_share_percent": 1e8 * mb_per_s / least if least else flows.NAN,
+        "bound_mb_per_s": lowest / 1e6 if lowest else flows.NAN,
+        "bound_share_percent": 1e8 * mb_per_s / lowest if lowest else flows.NAN,
     }

@@ -1,8 +1,8 @@
-"""From the samples of a load by VMs to its summary: sweeps, references, curves over the distance,
+"""Analysis of a load by VMs into its summary: sweeps, references, curves over the distance,
 bottlenecks.
 
-The same passes whatever the form of the lab. Where the distance varies, points that stand alone at
-their number of VMs are judged one by one.
+The steps are the same for every form of lab. If the distance varies, points that are the only ones
+at their number of VMs are judged one by one.
 """
 
 from __future__ import annotations
@@ -37,33 +37,35 @@ class VmsAnalysis(AnalysisKind):
         """The summary of a run."""
         nics = nics_of_lab(run.lab)
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
-        found_curves = curves.curves_of(analysed)
-        sweeps = [s for s in sweep.sweeps_of(list(analysed), SWEPT) if _is_told(s, found_curves)]
+        distance_curves = curves.curves_of(analysed)
+        sweeps = [s for s in sweep.sweeps_of(list(analysed), SWEPT) if _is_shown(s, distance_curves)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
-        for one, verdict in zip(sweeps, verdicts, strict=True):
-            summary.mark_test_setup_limited(one, verdict)
+        for sweep_, verdict in zip(sweeps, verdicts, strict=True):
+            summary.mark_test_setup_limited(sweep_, verdict)
         comparisons = reference.compare(run, sweeps)
-        several = len(sweeps) > 1 or bool(found_curves)
-        found = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
-        found += vms_findings.of_run(found_curves, _alone(analysed, sweeps), len(analysed) > 1)
-        found += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
+        several = len(sweeps) > 1 or bool(distance_curves)
+        all_findings = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
+        all_findings += vms_findings.of_run(distance_curves, _unswept(analysed, sweeps), len(analysed) > 1)
+        all_findings += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
         results = expectations.Results(sweeps, verdicts, comparisons, list(analysed))
         common = summary.of_run(
-            run, list(analysed), found, comparisons, results, several or len(analysed) > len(sweeps)
+            run, list(analysed), all_findings, comparisons, results, several or len(analysed) > len(sweeps)
         )
         return common | {
             "sweeps": [summary.describe_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
-            "curves": [c.to_json() for c in found_curves],
+            "curves": [c.to_json() for c in distance_curves],
         }
 
 
-def _is_told(one: Sweep, found_curves: list[Curve]) -> bool:
-    """Whether a sweep is shown: one of a single level is not, beside curves over the distance."""
-    return len(one.points) > 1 or not found_curves
+def _is_shown(candidate: Sweep, distance_curves: list[Curve]) -> bool:
+    """Whether a sweep is reported. A sweep of a single level is not if there are curves over the
+    distance.
+    """
+    return len(candidate.points) > 1 or not distance_curves
 
 
-def _alone(analysed: list[VmsPoint], sweeps: list[Sweep]) -> list[VmsPoint]:
-    """Points that no sweep tells of."""
+def _unswept(analysed: list[VmsPoint], sweeps: list[Sweep]) -> list[VmsPoint]:
+    """Points in no sweep."""
     swept = {p.id for s in sweeps for p in s.points}
     return [p for p in analysed if p.id not in swept]
 
