@@ -57,7 +57,9 @@ fn hint_of(error: &SessionError) -> &'static str {
             (3, _) => "the target is busy or out of resources: use fewer VMs, or try again later",
             _ => "see the target's own log",
         },
-        SessionError::Redirects(_) | SessionError::RedirectAddress(_) => {
+        SessionError::Redirects(_)
+        | SessionError::RedirectAddress(_)
+        | SessionError::RedirectWithoutAddress => {
             "configure the portal that serves the target, not one that redirects"
         }
         SessionError::Timeout { .. } => {

@@ -14,7 +14,10 @@ pub enum SessionError {
     /// The target answered consecutive logins with redirects.
     #[error("login was redirected {0} times in a row")]
     Redirects(u32),
-    /// The target redirected the login without a usable address.
+    /// The target redirected the login without a TargetAddress.
+    #[error("the target redirected the login without a TargetAddress")]
+    RedirectWithoutAddress,
+    /// The target redirected the login to something other than an IP address and a port.
     #[error("login was redirected to `{0}`, which is not an address")]
     RedirectAddress(String),
     /// The target violated RFC 7143.

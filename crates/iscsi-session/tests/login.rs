@@ -176,10 +176,7 @@ fn redirect_without_an_address_is_an_error() {
         ..LoginResponse::default()
     };
     peer.send(|out| response.emit(out), &[]);
-    assert_eq!(
-        lost(&mut peer),
-        SessionError::RedirectAddress(String::new())
-    );
+    assert_eq!(lost(&mut peer), SessionError::RedirectWithoutAddress);
 }
 
 #[test]

@@ -503,7 +503,7 @@ impl Session {
             0 => {}
             1 => {
                 let address = redirect_address(&self.collected)
-                    .ok_or_else(|| SessionError::RedirectAddress(String::new()))?;
+                    .ok_or(SessionError::RedirectWithoutAddress)?;
                 self.end(Event::Redirected { address });
                 return Ok(());
             }
