@@ -59,6 +59,22 @@ def test_minor_direction_of_a_mix_counts_from_a_quarter_of_the_bytes() -> None:
     assert verdict(replace(QUIET, flows=(replace(FLOW, share=0.8), rare))) == "undetermined"
 
 
+def test_small_send_buffer_shows_in_a_congestion_window_that_is_never_filled() -> None:
+    flow = replace(FLOW, tcp_idle_percent=0.0, congestion_window_mb_mean=0.47, in_flight_mb_max=0.05)
+    known = replace(QUIET, flows=(flow,), buffers_bytes={"send": 32768, "receive": None})
+    assert verdict(known) == "send_buffer"
+    assert "0.05" in " ".join(words("en", judge(vms_rules.STAGES, known), known))
+    assert verdict(replace(known, buffers_bytes={"send": None, "receive": None})) == "undetermined"
+    assert verdict(replace(known, connections=4)) == "undetermined"
+    for changed in (
+        replace(flow, in_flight_mb_max=0.4),
+        replace(flow, in_flight_mb_max=0.02),
+        replace(flow, tcp_idle_percent=40.0),
+        replace(flow, tcp_receive_window_percent=20.0),
+    ):
+        assert verdict(replace(known, flows=(changed,))) == "undetermined"
+
+
 def test_busy_core_takes_precedence_over_the_stall_that_it_causes() -> None:
     stalled = replace(FLOW, tcp_receive_window_percent=80.0)
     assert verdict(replace(QUIET, flows=(stalled,))) == "receive_window"

@@ -88,11 +88,11 @@ def test_negotiated_values_replace_the_configured_ones() -> None:
     assert reads.exchange.segment_bytes == 128 * KIB
 
 
-def test_window_is_twice_the_configured_buffers_or_their_automatic_limit() -> None:
+def test_window_is_twice_the_receiver_s_buffer_or_its_automatic_limit() -> None:
     assert at().window_bytes("write") == 4 * MIB
     assert at(settings="optimised").window_bytes("write") == 16 * MIB
-    study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"initiator": {"socket": {"send_buffer": "64 KiB"}}}}}
-    assert setup_at(study, factors()).window_bytes("write") == (128 + 64) * KIB
+    study = STUDY | {"load": STUDY["load"] | {"iscsi": ERA | {"target": {"socket": {"receive_buffer": "64 KiB"}}}}}
+    assert setup_at(study, factors()).window_bytes("write") == 128 * KIB
     today = STUDY | {"lab": LAB | {"tcp": {"stack": "today"}}}
     assert setup_at(today, factors()).window_bytes("write") is None
 

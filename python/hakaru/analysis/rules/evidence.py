@@ -154,6 +154,8 @@ class Evidence:
     """Round-trip time of the idle path."""
     buffers_bytes: Mapping[str, int | None] = field(default_factory=dict)
     """Maximum size of a socket's buffers, by `send` and `receive`; None if the kernel decides."""
+    connections: int = 1
+    """TCP connections of the load, over which the data in flight is summed."""
     r2ts_per_command: float | None = None
     wait_r2t_percent: float | None = None
     cache: Cache | None = None

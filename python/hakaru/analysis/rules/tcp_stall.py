@@ -1,4 +1,6 @@
-"""TCP stalled by the receiver's window or by the sender's own buffer, as counted by the kernel."""
+"""TCP stalled by the receiver's window or by the sender's own buffer, as counted by the kernel or
+as shown by the data in flight.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from hakaru.analysis.rules.arithmetic import in_flight_words
 from hakaru.analysis.rules.evidence import Evidence, Flow
 from hakaru.analysis.rules.losses import EXPLAINS
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.wording import say
 
 Stall = Literal["receive_window", "send_buffer"]
 
@@ -60,3 +63,57 @@ SEND_BUFFER = Rule(
     _stalled_by("send_buffer"),
     _words,
 )
+
+IDLE_PERCENT = 10.0
+"""Largest share of time without data to send, and largest share of time stalled by the receiver's
+window, at which the sender's buffer alone explains the data in flight.
+"""
+WINDOW_SHARE = 0.5
+"""Largest share of the congestion window that a small send buffer leaves in flight."""
+BUFFER_SHARE = 0.9
+"""Smallest share of the buffer that is in flight if the buffer is full."""
+
+
+def _filled_buffer(evidence: Evidence) -> Flow | None:
+    """The direction whose sender has its buffer full in flight and uses little of the congestion
+    window, although it has data to send and the receiver's window is open.
+    """
+    size = evidence.buffers_bytes.get("send")
+    if size is None:
+        return None
+    full_mb = BUFFER_SHARE * size * evidence.connections / 1e6
+    return next((flow for flow in evidence.deciding if _is_short_of_buffer(flow, full_mb)), None)
+
+
+def _is_short_of_buffer(flow: Flow, full_mb: float) -> bool:
+    idle, stalled = flow.tcp_idle_percent, flow.tcp_receive_window_percent
+    window, in_flight = flow.congestion_window_mb_mean, flow.in_flight_mb_max
+    if idle is None or stalled is None or window is None or in_flight is None:
+        return False
+    return idle < IDLE_PERCENT and stalled < IDLE_PERCENT and full_mb <= in_flight <= WINDOW_SHARE * window
+
+
+def _evaluate_in_flight(evidence: Evidence) -> Verdict | None:
+    flow = _filled_buffer(evidence)
+    return None if flow is None else Verdict("send_buffer", values={"op": flow.op})
+
+
+def _in_flight_sentences(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    flow = _filled_buffer(evidence)
+    assert flow is not None, "the rule held"
+    values = {"in_flight": flow.in_flight_mb_max, "window": flow.congestion_window_mb_mean}
+    first = say(language, "because.send_buffer.in_flight", values)
+    return [first, *in_flight_words(language, flow, evidence, "send")]
+
+
+SEND_BUFFER_IN_FLIGHT = Rule(
+    "send_buffer",
+    "tcp",
+    "A send buffer of a known size was in flight in full, which was never more than half of the congestion window, "
+    "and TCP had data to send and an open receive window over 90 % of the time.",
+    _evaluate_in_flight,
+    _in_flight_sentences,
+)
+"""Linux counts `tcpi_sndbuf_limited` only while its send queue is empty, so packets that wait for
+segmentation hide a small buffer from `SEND_BUFFER`.
+"""

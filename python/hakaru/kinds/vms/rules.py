@@ -17,7 +17,7 @@ from hakaru.analysis.rules.losses import CONGESTION_MARKS, CONGESTION_WINDOW, SW
 from hakaru.analysis.rules.processor import ARRAY_CPU, GENERATOR_CPU, MACHINE_CPU
 from hakaru.analysis.rules.rate_limit import RATE_LIMIT
 from hakaru.analysis.rules.slow_start import SLOW_START
-from hakaru.analysis.rules.tcp_stall import RECEIVE_WINDOW, SEND_BUFFER
+from hakaru.analysis.rules.tcp_stall import RECEIVE_WINDOW, SEND_BUFFER, SEND_BUFFER_IN_FLIGHT
 from hakaru.analysis.rules.turns import FEW_TURNS, R2T_TURNS
 
 STAGES: Stages = (
@@ -30,6 +30,7 @@ STAGES: Stages = (
     (CONGESTION_MARKS,),
     (SWITCH_BUFFER, CONGESTION_WINDOW),
     (RECEIVE_WINDOW, SEND_BUFFER),
+    (SEND_BUFFER_IN_FLIGHT,),
     (SLOW_START,),
     (MACHINE_CPU,),
     (LOW_USE,),
