@@ -210,7 +210,10 @@ def _text(point: dict[str, Any], texts: dict[str, str]) -> str:
     factors = point["factors"]
     for where in (factors, {f: v for f, v in factors.items() if f != "vms"}):
         if (text := texts.get(json.dumps(where, sort_keys=True))) is not None:
-            return text.partition(": ")[2]
+            name, _, rest = text.partition(": ")
+            # The finding of a study with one series does not begin with the name of the series.
+            named = any(level in name for level in factors.values() if isinstance(level, str))
+            return rest if named else text
     return ""
 
 
