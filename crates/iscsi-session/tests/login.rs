@@ -167,16 +167,18 @@ fn redirect_reports_the_address_without_its_portal_group() {
 
 #[test]
 fn redirect_without_an_address_is_an_error() {
-    let mut peer = Peer::connected(config(LoginKeys::default()));
-    peer.take();
-    let status = LoginStatus::TARGET_MOVED_PERMANENTLY;
-    let response = LoginResponse {
-        status,
-        itt: Itt(0xff00),
-        ..LoginResponse::default()
-    };
-    peer.send(|out| response.emit(out), &[]);
-    assert_eq!(lost(&mut peer), SessionError::RedirectWithoutAddress);
+    for text in [&b""[..], b"TargetAddress=\0", b"TargetAddress=,1\0"] {
+        let mut peer = Peer::connected(config(LoginKeys::default()));
+        peer.take();
+        let response = LoginResponse {
+            status: LoginStatus::TARGET_MOVED_PERMANENTLY,
+            itt: Itt(0xff00),
+            data_segment_length: text.len() as u32,
+            ..LoginResponse::default()
+        };
+        peer.send(|out| response.emit(out), text);
+        assert_eq!(lost(&mut peer), SessionError::RedirectWithoutAddress);
+    }
 }
 
 #[test]

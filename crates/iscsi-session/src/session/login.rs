@@ -196,11 +196,12 @@ fn offer(config: &SessionConfig) -> Offer {
 }
 
 /// Returns the address of a redirect: the part of TargetAddress before the portal group (RFC 7143
-/// section 13.8).
+/// section 13.8). `None` if there is no such key or the address is empty.
 pub(super) fn redirect_address(text: &[u8]) -> Option<String> {
     parse_pairs(text)
         .map_while(Result::ok)
         .find(|(key, _)| *key == Key::TargetAddress.name())
         .and_then(|(_, address)| address.split(',').next())
+        .filter(|address| !address.is_empty())
         .map(str::to_owned)
 }
