@@ -13,7 +13,7 @@
 //!     caught a panic    → handle_panicked
 //!     timer             → handle_timeout       at poll_timeout, or at any time
 //!     while poll_io       → do it, now or later → handle_io_done
-//!     while poll_transmit → writev of transmit(c).segments() → handle_transmitted
+//!     while poll_transmit → sendmsg of transmit(c).segments() → handle_transmitted
 //!                           (on EAGAIN: again when the socket is writable)
 //!                           or, if may_lend, lend an LU's memory to the kernel
 //!                           → handle_lent, then handle_transmitted
@@ -57,8 +57,9 @@
 //! [`IoResult::ReadInPlace`], which leaves the bytes in the LU. At the end of the path a Data-In
 //! header with status and the LU's range are in the connection's [`Transmit`].
 //! [`Target::poll_transmit`] returns the connection, the shell sends everything that is ready with
-//! one `writev`, and [`Target::handle_transmitted`] removes it from the queue. The path looks a
-//! connection up six times: once in each of these calls and twice in [`Target::transmit`].
+//! one `sendmsg`, and [`Target::handle_transmitted`] removes it from the queue. The path looks a
+//! connection up seven times: twice in [`Target::transmit`], once in [`Target::wants_received`] and
+//! once in each other call.
 //!
 //! # Files
 //!

@@ -119,8 +119,11 @@ impl Connection {
         lending: &mut Lending,
     ) -> io::Result<()> {
         let mut attempt = Attempt::Lent;
-        while !self.blocked && !target.transmit(self.id).is_empty() {
+        while !self.blocked {
             let queued = target.transmit(self.id);
+            if queued.is_empty() {
+                break;
+            }
             let mut offered = queued.lent_bytes() as usize;
             let sent = if offered > 0 {
                 let more = queued.pending_bytes() > queued.lent_bytes();
