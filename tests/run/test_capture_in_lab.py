@@ -65,8 +65,9 @@ READS = {
     "data_transfer": "read_data_transfer_ns_sum",
     "data_to_response": "read_data_to_response_ns_sum",
 }
-# The capture sees an answer when it arrives, the initiator when it wakes up, some 100 us later.
-# Swapped phases would differ by a round trip of 50 ms for each command.
+# The capture sees an answer when it arrives, the initiator when it wakes up. That is some hundreds
+# of microseconds later, and more on a busy machine. Swapped phases would differ by a round trip of
+# 50 ms for each command.
 SHARE = 0.2
 
 

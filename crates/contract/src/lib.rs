@@ -18,7 +18,8 @@
 //! End of file on stdin means `stop`: an engine never outlives the process that started it.
 //!
 //! Every configuration type of the project is defined here, with its defaults and bounds. The cores
-//! take these plain data types. This crate imports no core.
+//! take these plain data types. Of the
+//! cores, this crate imports `wire` alone.
 #![forbid(unsafe_code)]
 
 mod access;

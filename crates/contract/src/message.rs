@@ -150,8 +150,8 @@ pub enum ErrorClass {
 /// previous sample.
 ///
 /// `counters[ENTITY][NAME]` never decreases while the engine runs, except names that end in `_now`
-/// (gauges). Entities: `vm/NAME`, `lu/N`, `port/N`, `group/N`, `drive/N`, `controller`, `session`,
-/// `process`, `machine`, `cpu/N`, `nic/NAME`, `irq/NAME`.
+/// (gauges). Entities are the kinds of docs/reference/metrics.md, for example `vm/NAME`, `lu/N`,
+/// `drive/G.D` and `link/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {

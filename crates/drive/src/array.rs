@@ -43,7 +43,7 @@ pub struct Array {
     port: Option<Port>,
     cache: Option<Cache>,
     hit_ns: u64,
-    /// Instant of the scheduled event of the cache.
+    /// Instant of the scheduled event of the cache, mostly its deadline at that time.
     cache_wake: Option<Time>,
     groups: Groups,
     active: Slab<Request>,

@@ -27,7 +27,8 @@ pub struct Request {
     pub op: Op,
     /// First byte, as an offset in the group's usable space.
     pub offset_bytes: u64,
-    /// Length of the range, bytes. With 0 the request costs only the controller's time.
+    /// Length of the range, bytes; that of a flush is written to the medium. With 0 the request costs
+    /// only the controller's time.
     pub length_bytes: u64,
     /// Force unit access: a write completes only when it survives a power failure.
     pub fua: bool,

@@ -1,4 +1,4 @@
-//! Units and virtual time, shared by every crate.
+//! Units and virtual time.
 //!
 //! A core never reads a clock: its callers pass a [`Time`], in nanoseconds from an origin that the
 //! caller chooses. The origin is that of `CLOCK_MONOTONIC` in an engine and 0 at the start of a

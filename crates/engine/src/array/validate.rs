@@ -174,7 +174,7 @@ fn check_contents(lu: &LuConfig) -> Result<(), Failure> {
 
 fn check_pools(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
     if config.pools.len() > POOLS_MAX {
-        let message = format!("pools has {} entries", config.pools.len());
+        let message = format!("pools: {} are listed", config.pools.len());
         return Err(Failure::usage(
             message,
             format_args!("an array may have at most {POOLS_MAX} pools"),

@@ -81,7 +81,9 @@ class CopyRun(RunKind):
         return True
 
     def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
-        """From the first read to the end of the copy on the last host."""
+        """From the first read of the host that starts last to the end of the last host. A host that
+        has copied all its images is done, but the copy continues until the last host is.
+        """
         start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
         return start, max(phases.drain_ns, default=start)
 

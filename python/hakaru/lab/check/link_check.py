@@ -47,7 +47,7 @@ class Direction:
     @property
     def as_asked(self) -> bool:
         """Whether the measured rate is at most 1 % above the rate asked, and at most 1 % below the
-        rate needed.
+        rate needed, apart from the replies to the other direction.
         """
         return (
             self.measured / self.asked - 1 <= TOLERANCE and self.measured / self.needed - 1 >= -TOLERANCE - self.replies
@@ -168,7 +168,7 @@ class LinkCheck:
 
     def refuse_if_short(self, backend: str) -> None:
         """Raise EnvironmentError_ with the measured rate if this machine carries over 5 % less than
-        the load needs.
+        the load needs, apart from the replies to the other direction.
         """
         for direction in self.directions:
             if direction.measured < direction.needed * (1 - SHORT - direction.replies):

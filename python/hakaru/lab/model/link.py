@@ -122,8 +122,8 @@ class LinkSpec(Part):
     )
     sustained: Rate | None = Field(
         default=None,
-        description="Rate that the study's load needs in the long run. A run is refused if this machine carries less. "
-        "Frames are spaced at `rate` all the same. Default: the rate.",
+        description="Rate that the study's load needs in the long run. A run is refused if this machine carries over "
+        "5 % less. Frames are spaced at `rate` all the same. Default: the rate.",
     )
     queue: Size = Field(
         default=QUEUE_DEFAULT_BYTES,

@@ -2,7 +2,7 @@
 silently.
 
 Limits (docs/methodology/checks.md):
-    steady state      range under 20 % and |slope| x time under 10 % of the mean, over 1 s samples
+    steady state      range under 20 % and |slope| x time under 10 % of the mean, over the samples
                       (SNIA PTS; the slope is taken without its sign, so that a falling rate does
                       not pass)
     warm-up           at least as long as the mean latency
