@@ -82,7 +82,9 @@ def _filled_buffer(evidence: Evidence) -> Flow | None:
     if size is None:
         return None
     full_mb = BUFFER_SHARE * size * evidence.connections / 1e6
-    return next((flow for flow in evidence.deciding if _is_short_of_buffer(flow, full_mb)), None)
+    # The buffer's size is known for the direction with most payload, which comes first.
+    flow = evidence.flows[0] if evidence.flows else None
+    return flow if flow is not None and _is_short_of_buffer(flow, full_mb) else None
 
 
 def _is_short_of_buffer(flow: Flow, full_mb: float) -> bool:
