@@ -6,7 +6,7 @@ ARCHITECTURE.md). The runner attaches the caveats that it detects during the run
 it computes. The texts are the messages `caveat.NAME` in `hakaru/locale/*.po`; `{names}` in them are
 keys of `values`. Each text says what to do.
 
-    caveat = Caveat("engine_lost", {"engine": "array", "node": "array"})
+    caveat = Caveat("io_errors", {"errors": 3})
     repetition["caveats"].append(caveat.to_json())
 """
 
@@ -23,15 +23,12 @@ not use the number (exit code 5).
 
 CAVEATS: dict[str, Severity] = {
     # attached by the runner
-    "engine_lost": "invalid",  # {engine} on {node} ended before its work did
     "repetition_failed": "warning",  # {failed} of {planned} repetitions gave no result
     "io_errors": "warning",  # {errors} requests ended in an error
-    "verification_failed": "invalid",  # {blocks} blocks held wrong, stale or torn data
     "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} requested
     "link_off_delay": "warning",  # link {link}: round trip of {measured} measured, {asked} requested
     "link_unchecked": "note",  # the link was not measured before the load
     "clock_stepped": "invalid",  # timestamps of samples run backwards
-    "late_start": "invalid",  # the last engine got its start order {late_ms} ms after the common instant
     "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
@@ -42,7 +39,6 @@ CAVEATS: dict[str, Severity] = {
     "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
     "capture_incomplete": "note",  # captures lack {packets} packets; on {nodes} nodes they ended early
     "tcp_trace_deaf": "note",  # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
-    "io_fallback": "note",  # io_uring is forbidden here; {backend} was used instead
     # attached by analysis
     "no_data": "invalid",  # no repetition gave a value
     "few_repetitions": "note",  # {n} repetitions: the interval is wide or missing
