@@ -25,8 +25,7 @@ LINKED_METRICS = frozenset(
         f"{phase}_percent"
         for phase in ("command_wait", "wait_r2t", "r2t_to_data", "write_data_transfer", "write_data_to_response")
     }
-    | {f"{phase}_percent" for phase in ("write_data_to_response", "command_to_data", "read_data_transfer")}
-    | {"read_data_to_response_percent"}
+    | {f"{phase}_percent" for phase in ("command_to_data", "read_data_transfer", "read_data_to_response")}
     | {f"tcp_{share}_percent" for share in ("idle", "receive_window", "send_buffer", "path")}
     | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
 )
