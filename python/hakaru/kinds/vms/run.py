@@ -53,10 +53,11 @@ class VmsRun(RunKind):
         return ports(cast(contract.InitiatorConfig, load))
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
-        """Warm-up and measuring time, written bytes, and one session for each VM."""
+        """Warm-up and measuring time, written bytes, VMs and their sessions."""
         seconds = (expanded.measure.warmup_ns + expanded.measure.time_ns) / 1e9
         load = load_at(expanded.at(point))
-        return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, load.count)
+        sockets = load.count * load.iscsi.initiator.sessions
+        return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, sockets)
 
     def each(self, expanded: Expanded) -> str:
         """Warm-up and measuring time in words."""
