@@ -177,9 +177,9 @@ pub struct InitiatorConfig {
     /// Data that arrives meanwhile is handled in one batch, as in hypervisors and network cards.
     /// The wait never exceeds `coalesce_percent` of the mean latency of recent requests. It is
     /// skipped if it would be below 20 µs, so fast targets are measured without it. It saves CPU
-    /// time of the initiator and of the target if many requests are in flight. 0 means never wait.
-    /// Default 64.
-    #[serde(default = "default_coalesce_us")]
+    /// time of the initiator and of the target if many requests are in flight, and it lengthens the
+    /// reported latencies. Default 0: never wait.
+    #[serde(default)]
     pub coalesce_us: u32,
     /// Upper limit of the coalescing wait, percent of the mean latency of recent requests (of reads
     /// or writes, whichever is lower), 0 to 50. It bounds the error: reported latencies may be up
@@ -195,9 +195,6 @@ pub struct InitiatorConfig {
 
 fn default_sample_interval_ms() -> u32 {
     1000
-}
-fn default_coalesce_us() -> u32 {
-    64
 }
 fn default_coalesce_percent() -> f64 {
     10.0

@@ -126,6 +126,6 @@ class InitiatorConfig(Message):
     sample_interval_ms: int = 1000
     verify: bool = False
     command_timeout_s: float = 30.0
-    coalesce_us: int = 64
+    coalesce_us: int = 0
     coalesce_percent: float = 10.0
     allow_writes: bool = True

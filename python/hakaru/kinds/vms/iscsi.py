@@ -94,10 +94,11 @@ class InitiatorEnd(Part):
         description="an unanswered command ends the run after this; 30 s is what Linux gives a disk",
     )
     coalesce: Duration = Field(
-        default=64_000,
+        default=0,
         ge=0,
         le=1_000_000,
-        description="longest wait for more responses between two polls of the sockets; 0 us: never",
+        description="longest wait for more responses between two polls of the sockets, which lengthens reported "
+        "response times; default: never",
     )
     coalesce_percent: float = Field(
         default=COALESCE_PERCENT,
