@@ -77,6 +77,18 @@ def memory_of(pid: int) -> Memory:
     return Memory(resident["VmRSS"], resident["RssAnon"])
 
 
+def drop_from_page_cache(file: Path) -> None:
+    """Have the kernel read a file again. Resident memory of a program counts its file in the pieces
+    in which the page cache holds it, and their size depends on how the file was read or written.
+    """
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
 def pinned(cpu: int) -> list[str]:
     """Return the prefix that pins a command to one core."""
     return ["taskset", "-c", str(cpu % (os.cpu_count() or 1))]
