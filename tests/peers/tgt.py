@@ -66,8 +66,12 @@ def tgt(
         command = ["tgtadm", "-C", control, "--lld", "iscsi", *arguments]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
+    # In a process group of its own. In the group of the tests, the kernel would continue a stopped
+    # daemon as soon as the command in a sandbox ends (setpgid(2), orphaned process groups).
     daemon = subprocess.Popen(
-        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
+        stderr=subprocess.DEVNULL,
+        process_group=0,
     )
     try:
         deadline = time.monotonic() + 10
