@@ -69,10 +69,10 @@ test-python: $(VENV)/.package $(TEST_ENGINE)
 		$(addprefix --ignore=,$(STRUCTURE))
 	$(TESTED) -m alone --ignore=tests/guests tests
 
-# Runs a stock Debian guest against the array; takes minutes where its processor is emulated.
+# Runs two stock Debian guests against the array; takes minutes where their processors are emulated.
 # Downloads 100 MB of packages once.
 test-guests: $(VENV)/.package $(TEST_ENGINE)
-	$(TESTED) tests/guests
+	$(TESTED) -n 2 --dist loadfile tests/guests
 
 # Runs the long forms of checks that the gate runs in a short form: `crash` and `storms`;
 # crates/pool with sixteen times the images per power cut, twenty times the simulated seeds and

@@ -1,4 +1,4 @@
-"""One guest for all tests of a run, because booting takes most of the time on an emulated
+"""One guest for all tests of a process, because booting takes most of the time on an emulated
 processor.
 """
 
@@ -17,6 +17,8 @@ from tests.guests.machine import Guest
 
 # Long enough for an emulated processor on a machine that does other work as well.
 TIMEOUT_S = 900
+LINE = "hakaru_guest"
+"""Key under which a worker process reports kernel and accelerator of its guest."""
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -25,6 +27,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/guests/" in item.nodeid:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Print the line of a worker process (`-n`), which has no terminal."""
+    if line := getattr(node, "workeroutput", {}).get(LINE):
+        _write_line(node.config, line)
+
+
+def _write_line(config: pytest.Config, line: str) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
@@ -55,9 +69,11 @@ def guest(image: Image, run: Run, pytestconfig: pytest.Config) -> Iterator[Guest
 
     run(boot())
     (guest,) = booted
-    reporter = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        why = f" ({guest.accelerator_why})" if guest.accelerator_why else ""
-        reporter.write_line(f"guest: Linux {guest.kernel_version}, {guest.accelerator}{why}")
+    why = f" ({guest.accelerator_why})" if guest.accelerator_why else ""
+    line = f"guest: Linux {guest.kernel_version}, {guest.accelerator}{why}"
+    if hasattr(pytestconfig, "workeroutput"):
+        pytestconfig.workeroutput[LINE] = line
+    else:
+        _write_line(pytestconfig, line)
     yield guest
     run(guest.close())
