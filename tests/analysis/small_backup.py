@@ -233,15 +233,21 @@ def write_run(folder: Path, points: Sequence[Pt], **more: Any) -> Path:
     return write(folder, {"study": study | more}, points, _counted)
 
 
+PUBLICATIONS: dict[str, Any] = {
+    "jdsf-2013": {
+        "title": {"en": "Japan Data Storage Forum, 2013", "ja": "JDSF 2013"},
+        "source": "Japan Data Storage Forum, 2013",
+    }
+}
 PUBLISHED: dict[str, Any] = {
+    "kind": "table",
+    "publication": "jdsf-2013",
     "table": "jdsf-2013-backup",
-    "title": {"en": "Japan Data Storage Forum, 2013", "ja": "JDSF 2013"},
-    "source": "Japan Data Storage Forum, 2013",
     "over": "case",
     "column": "pattern",
     "levels": {"unthrottled": 1, "throttled": 2, "ten-to-ten": 3},
     "combine": "sum",
-    "where": {"tcp": "2009"},
+    "where": {"tcp": "2009", "buffer": None, "pause": None},
     "metrics": {"mb_per_s": "mb_per_s"},
     "rows": [
         {"pattern": p, "vm": f"vm2_{i}", "mb_per_s": rate}
@@ -281,4 +287,4 @@ def published_shape(
                 levels = {"case": "unthrottled", "buffer": f"{buffer} KiB", "streams": streams, "tcp": tcp}
                 points.append(Pt(levels, [copy]))
     points += [Pt({"case": "unthrottled", "tcp": "2009", "pause": p}, [c]) for p, c in (("off", SLOW), ("on", FULL))]
-    return write_run(folder, points, reference=[PUBLISHED])
+    return write_run(folder, points, publications=PUBLICATIONS, reference=[PUBLISHED])

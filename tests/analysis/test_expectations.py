@@ -12,10 +12,11 @@ from hakaru.kinds.vms.study import LOAD_METRICS
 
 from tests.analysis.small_run import Pt, Rep, write_run
 
+PUBLICATIONS = {"paper": {"title": {"en": "A paper", "ja": "論文"}, "source": "a paper"}}
 REFERENCE = {
+    "kind": "table",
+    "publication": "paper",
     "table": "paper",
-    "title": {"en": "A paper", "ja": "論文"},
-    "source": "a paper",
     "where": {"pattern": "random"},
     "over": "vms",
     "metrics": {"iops": "iops", "latency_ms_mean": "ms"},
@@ -33,7 +34,7 @@ def run(folder: Path, *expect: dict[str, Any]) -> dict[str, Any]:
         Pt({"pattern": "random", "vms": n}, [Rep(reads=(t,) * 8, writes=(0,) * 8, vms=1, busy={"drive/0.0": 0.99})] * 3)
         for n, t in totals.items()
     ]
-    return summarise(write_run(folder, points, reference=[REFERENCE], expect=list(expect)))
+    return summarise(write_run(folder, points, publications=PUBLICATIONS, reference=[REFERENCE], expect=list(expect)))
 
 
 def test_error_is_relative_to_the_published_value_and_needs_both_values(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def spread(folder: Path, *expect: dict[str, Any], drives: float = 0.99) -> dict[
         )
         for n, each in totals.items()
     ]
-    return summarise(write_run(folder, points, reference=[REFERENCE], expect=list(expect)))
+    return summarise(write_run(folder, points, publications=PUBLICATIONS, reference=[REFERENCE], expect=list(expect)))
 
 
 @pytest.mark.parametrize(("low", "high", "met"), [(15, 30, True), (20, 40, None), (60, 90, False)])

@@ -55,10 +55,11 @@ def test_a_sweep_over_vms_is_a_sweep_in_any_lab(tmp_path: Path) -> None:
 
 def test_peaks_and_references_are_judged_in_any_lab(tmp_path: Path) -> None:
     first = swept(tmp_path / "first")["points"][1]["metrics"]["iops"]["mean"]
+    publications = {"paper": {"title": {"en": "A paper", "ja": "論文"}, "source": "a paper"}}
     reference = {
+        "kind": "table",
+        "publication": "paper",
         "table": "paper",
-        "title": {"en": "A paper", "ja": "論文"},
-        "source": "a paper",
         "where": {},
         "over": "vms",
         "metrics": {"iops": "iops"},
@@ -69,6 +70,6 @@ def test_peaks_and_references_are_judged_in_any_lab(tmp_path: Path) -> None:
         {"kind": "below_peak", "metric": "iops", "over": "vms", "at": 4, "low_percent": 5, "high_percent": 40},
         {"kind": "reference", "metric": "iops", "table": "paper", "percent": 5},
     ]
-    summary = swept(tmp_path, expect=expect, reference=[reference])
+    summary = swept(tmp_path, expect=expect, publications=publications, reference=[reference])
     assert [e["held"] for e in summary["expectations"]] == [True, True, True]
     assert summary["references"][0]["rows"][0]["error_percent"] == pytest.approx(0, abs=0.1)

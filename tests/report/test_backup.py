@@ -23,7 +23,7 @@ from hakaru.wording import LANGUAGES, number
 from PIL import Image
 from pypdf import PdfReader
 
-from tests.analysis.small_backup import PUBLISHED, SLOW, Copy, Pt, published_shape, write_run
+from tests.analysis.small_backup import PUBLICATIONS, PUBLISHED, SLOW, Copy, Pt, published_shape, write_run
 from tests.report.test_output import HOSTILE, Page, pdf_text, squeezed
 
 
@@ -91,7 +91,7 @@ def test_tiles_compare_the_slow_copy_with_the_one_of_the_ratio(rendered: dict[st
 def test_tiles_show_the_published_pair_even_if_another_case_is_slower(tmp_path: Path) -> None:
     copies = {"unthrottled": SLOW, "throttled": Copy(rate=28), "ecn": Copy(rate=3, marked=9000)}
     points = [Pt({"case": case, "tcp": "2009"}, [copy]) for case, copy in copies.items()]
-    run = write_run(tmp_path, points, reference=[PUBLISHED])
+    run = write_run(tmp_path, points, publications=PUBLICATIONS, reference=[PUBLISHED])
     values = [tile["value"] for tile in backup.tiles(summarise(run), "en")]
     assert values == ["24 MB/s", "112 MB/s", "4.67 times", "switch buffer"]
 

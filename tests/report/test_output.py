@@ -135,9 +135,10 @@ def test_no_glyph_is_missing_on_paper(invented_run: Path, tmp_path: Path, caplog
 
 def hostile_run(folder: Path) -> Path:
     reference = {
+        "kind": "table",
+        "publication": "p",
         "table": "t",
-        "title": {"en": HOSTILE, "ja": HOSTILE},
-        "source": HOSTILE,
+        "note": {"en": HOSTILE, "ja": HOSTILE},
         "where": {},
         "over": "vms",
         "metrics": {"iops": "iops"},
@@ -146,6 +147,7 @@ def hostile_run(folder: Path) -> Path:
     check = {"from": HOSTILE, "to": HOSTILE, "asked_bits_per_s": 1e9, "measured_bits_per_s": 1e9}
     text = {"en": HOSTILE, "ja": HOSTILE}
     more: dict[str, Any] = {"title": text, "question": text, "expectation": text, "reference": [reference]}
+    more["publications"] = {"p": {"title": text, "source": HOSTILE}}
     more |= {"lab_backend": HOSTILE, "lab_checks": [check], "machine_hostname": HOSTILE, "run_command": [HOSTILE]}
     points = [Pt({"mode": HOSTILE, "vms": n}, [Rep(), Rep(status="failed", error=HOSTILE)]) for n in (1, 2)]
     return write_run(folder, points, **more)

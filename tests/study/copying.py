@@ -40,10 +40,13 @@ measure: {repetitions: 2, sample_interval: 100 ms}
 quick:
   factors: [{case: [plain], streams: [2]}]
   changes: {load.image: 4 MiB}
+publications:
+  paper: {title: {en: Published, ja: 公表値}, source: somewhere}
 reference:
-  - table: published
-    title: {en: Published, ja: 公表値}
-    source: somewhere
+  - kind: table
+    publication: paper
+    table: published
+    where: {buffer: null}
     over: case
     column: pattern
     levels: {plain: 1, fast: 2}

@@ -74,10 +74,10 @@ def test_unknown_study_names_the_nearest() -> None:
         ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "is given twice", "leave one out"),
         ("image: 64 GiB", "image: 65 GiB", "16]", "there is room for 14", "make the LUs larger"),
         ("size: 32 KiB", "size: 1000 B", "1000 B", "not a multiple of the block length 512", ""),
-        ("metric: iops", "metric: p99", "p99", "no metric 'p99'", "did you mean 'latency_ms_p99'?"),
+        ("metric: iops,", "metric: p99,", "p99", "no metric 'p99'", "did you mean 'latency_ms_p99'?"),
         ("id: vm-sweep", "id: VM Sweep", "VM Sweep", "id: invalid name 'VM Sweep'", "use lower-case letters"),
-        ("metric: iops", "metric: iopps", "iopps", "no metric 'iopps'", "did you mean 'iops'?"),
-        ("iops: iops", "iops: iop", "table: jdsf", "has no column 'iop'", "its columns are"),
+        ("metric: iops,", "metric: iopps,", "iopps", "no metric 'iopps'", "did you mean 'iops'?"),
+        ("iops: iops", "iops: iop", "kind: table", "has no column 'iop'", "its columns are"),
         ("table: jdsf-2011-vm-sweep-random32k", "table: other", "table: other", "no table", "put other.csv into"),
         ("  hosts: 4", "  hosts: 4\n  mtu: 9", "9\n", "lab.mtu: this lab cannot be built", "use 1500"),
         ("placement: {group: 1}", "placement: {group: 1, offset: 1 EB}", "1 EB", "a size has no unit", ""),
@@ -173,8 +173,8 @@ def test_table_that_is_not_numbers_is_refused(write: Callable[[str], str], tmp_p
 
 @pytest.mark.parametrize("text", ["; touch X", "$(touch X)", "`touch X`", "--option", "../", "\\0", "{x}", "<script>"])
 def test_texts_with_special_characters_stay_text(write: Callable[[str], str], tmp_path: Path, text: str) -> None:
-    loaded = load(write(edited("en: Japan Data Storage Forum, 2011", f"en: '{text}'")))
-    assert loaded.study.reference[0].title.en == text
+    loaded = load(write(edited('en: "Japan Data Storage Forum, 2011"', f"en: '{text}'")))
+    assert loaded.study.publications["jdsf-2011"].title.en == text
     assert not (tmp_path / "X").exists()
 
 
@@ -211,7 +211,7 @@ def test_expectation_about_an_unused_level_is_refused(tmp_path: Path, where: str
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(UsageError, match=message) as e:
         load(str(tmp_path / "study.yaml"))
-    assert "expect[6].where." in e.value.message
+    assert "expect[8].where." in e.value.message
     assert hint in e.value.hint
 
 

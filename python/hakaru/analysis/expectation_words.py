@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hakaru.analysis import scorecard
 from hakaru.analysis.expectations import Outcome
-from hakaru.analysis.sentences import in_series, level, series, signed
+from hakaru.analysis.sentences import in_series, level, series, signed, unit
 from hakaru.wording import say
 
 
@@ -20,7 +21,7 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
     if outcome.message in ("expect.bound", "expect.ratio"):
         # In Japanese ("2.5 倍以上") the word for "times" is inside the bound, like a unit.
         times = " 倍" if language == "ja" else ""
-        values["unit"] = _unit(units.get(values["metric"], "")) if outcome.message == "expect.bound" else times
+        values["unit"] = unit(units.get(values["metric"], "")) if outcome.message == "expect.bound" else times
         values["bound"] = _bound(language, values)
     for side in ("of", "to"):
         if side in values:
@@ -29,17 +30,25 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
         values["resources"] = _any_of(language, [say(language, f"limiter.{r}") for r in values["resources"]])
     if "metric" in values:
         values["metric"] = say(language, f"metric.{values['metric']}")
+    if outcome.message == "expect.row":
+        row = values.get("row")
+        values["name"] = row["name"][language] if row else values["id"]
+        values["published"] = scorecard.published(language, row) if row else ""
     text = say(language, outcome.message, values)
     return in_series(language, outcome.expect.get("where") or {}, text, several)
 
 
 def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:
     """The measured result as a sentence, or that the expectation could not be judged."""
+    row = outcome.evidence.get("row")
     judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
+    judged = judged or (row is not None and row["error_percent"] is not None)
     if outcome.held is None and not judged:
         return say(language, "expect.not_judged")
     values = dict(outcome.evidence)
     over = str(outcome.expect.get("over") or outcome.over)
+    if row is not None:
+        values |= {"value": scorecard.measured(language, row), "error": scorecard.error(language, row)}
     if "point" in values:
         values["point"] = series(values["point"], language)
     if "level" in values:
@@ -49,7 +58,7 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
     if "found" in values:
         values["found"] = _any_of(language, [say(language, f"limiter.{f}") for f in dict.fromkeys(values["found"])])
     if outcome.message == "expect.bound":
-        values["unit"] = _unit(units.get(values["metric"], ""))
+        values["unit"] = unit(units.get(values["metric"], ""))
     text = say(language, f"{outcome.message}.found", values)
     return text if outcome.held is not None else say(language, "expect.unclear", {"found": text})
 
@@ -59,14 +68,6 @@ def _bound(language: str, values: Mapping[str, Any]) -> str:
     bounds = {name: values[name] for name in ("at_least", "at_most") if values.get(name) is not None}
     message = "expect.bound.between" if len(bounds) == 2 else f"expect.bound.{next(iter(bounds))}"
     return say(language, message, bounds | {"unit": values["unit"]})
-
-
-def _unit(unit: str) -> str:
-    """The unit as written after a value; empty for units that the name of the metric already
-    expresses.
-    """
-    signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
-    return signs.get(unit, "")
 
 
 def _any_of(language: str, names: list[str]) -> str:

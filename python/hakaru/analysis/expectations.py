@@ -14,12 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hakaru.analysis import scorecard
 from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
-from hakaru.analysis.reference import Comparison, Row
+from hakaru.analysis.reference import Compared
+from hakaru.analysis.rows import Row
 from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.analysis.sweep import Sweep
+from hakaru.study.where import selects
 
 INCONCLUSIVE = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
 
@@ -45,7 +48,8 @@ class Results:
     sweeps: list[Sweep]
     verdicts: list[SweepVerdict]
     """One per sweep."""
-    comparisons: list[Comparison]
+    compared: Compared
+    """Published numbers and their measured counterparts."""
     points: list[Point] = field(default_factory=list)
     """Every point of the run. Points of a copy have their own verdicts and belong to no sweep."""
 
@@ -92,36 +96,40 @@ def _ends(estimate: Estimate) -> tuple[float, float]:
 
 
 def _reference(expect: dict[str, Any], results: Results) -> Outcome:
-    where, percent = expect.get("where") or {}, expect["percent"]
-    compared = [
-        row
-        for c in results.comparisons
-        if c.table == expect["table"]
-        and c.metric == expect["metric"]
-        and all(str(c.where.get(f)) == str(level) for f, level in where.items())
-        for row in c.compared
-    ]
-    over = next((c.over for c in results.comparisons if c.table == expect["table"]), "")
-    evidence: dict[str, Any] = {"percent": percent, "metric": expect["metric"], "levels": len(compared)}
-    if not compared:
+    """Judge rows of the scorecard: all rows of a table and metric, or one row."""
+    percent, where = expect["percent"], expect.get("where") or {}
+    if expect.get("id") is not None:
+        row = next((row for row in results.compared.rows if row.id == expect["id"]), None)
+        evidence: dict[str, Any] = {"percent": percent, "id": expect["id"]}
+        evidence |= {"row": scorecard.row_json(row)} if row is not None else {}
+        return Outcome(expect, _within(row, percent) if row is not None else None, "expect.row", evidence)
+    rows = [r for r in results.compared.rows if r.table == expect["table"] and r.metric == expect["metric"]]
+    rows = [row for row in rows if row.error_percent is not None and selects(where, row.levels)]
+    evidence = {"percent": percent, "metric": expect["metric"], "levels": len(rows)}
+    if not rows:
         return Outcome(expect, None, "expect.reference", evidence)
-    worst = max(compared, key=lambda row: abs(row.error_percent or 0.0))
+    worst = max(rows, key=lambda row: abs(row.error_percent or 0.0))
     evidence |= {"worst_percent": worst.error_percent or 0.0, "level": worst.level}
     # A row whose entire interval lies outside is a breach. A row whose interval reaches inside
     # leaves the outcome open.
-    judged = [_within(row, percent) for row in compared]
+    judged = [_within(row, percent) for row in rows]
     held = False if False in judged else None if None in judged else True
-    return Outcome(expect, held, "expect.reference", evidence, over)
+    return Outcome(expect, held, "expect.reference", evidence, worst.over or "")
 
 
 def _within(row: Row, percent: float) -> bool | None:
-    """Whether a row lies within `percent` of the published value; None if its mean does not but its
-    interval overlaps that range.
+    """Whether a row lies within `percent` of the published value, above or below it. None if it was
+    not measured, or if it does not but its interval overlaps that range.
     """
-    tolerance = abs(row.published) * percent / 100
-    mean = row.mean or 0.0
-    low, high = (mean, mean) if row.low is None or row.high is None else (row.low, row.high)
-    return _inside(mean, low, high, row.published - tolerance, row.published + tolerance)
+    if row.error_percent is None:
+        return None
+    if abs(row.error_percent) <= percent:
+        return True
+    low, high, published = row.measured.low, row.measured.high, row.published
+    if low is None or high is None or not isinstance(published, int | float):
+        return False
+    tolerance = abs(published) * percent / 100
+    return None if low <= published + tolerance and high >= published - tolerance else False
 
 
 def _below_peak(expect: dict[str, Any], results: Results) -> Outcome:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis import sentences, usl
+from hakaru.analysis import scorecard, sentences, usl
 from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
@@ -51,22 +51,23 @@ def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool) -> list[Finding
 def of_comparison(comparison: Comparison, several: bool) -> Finding:
     """Return a finding about the deviation of one metric from a published table."""
     worst = comparison.worst
+    # A comparison has measured rows, and every row of a table has a level.
+    assert worst is not None and worst.error_percent is not None and worst.level is not None
+    error, worst_level = worst.error_percent, worst.level
 
     def write(language: str) -> str:
         values: dict[str, Any] = {
             "metric": say(language, f"metric.{comparison.metric}"),
             "title": comparison.title[language],
         }
-        if worst is None or worst.error_percent is None:
-            return say(language, "finding.reference.none", values)
-        values |= {"levels": len(comparison.compared), "worst_percent": tenths(abs(worst.error_percent), language)}
-        values |= {"error": sentences.signed(language, worst.error_percent)}
+        values |= {"levels": len(comparison.compared), "worst_percent": tenths(abs(error), language)}
+        values |= {"error": sentences.signed(language, error)}
         return say(
-            language, "finding.reference", values | {"level": sentences.level(language, comparison.over, worst.level)}
+            language, "finding.reference", values | {"level": sentences.level(language, comparison.over, worst_level)}
         )
 
-    evidence = {k: v for k, v in comparison.to_json().items() if k in ("table", "metric", "over", "rows")}
-    evidence["worst_percent"] = worst.error_percent if worst else None
+    evidence = {k: v for k, v in scorecard.table_json(comparison).items() if k in ("table", "metric", "over", "rows")}
+    evidence["worst_percent"] = error
     return Finding("reference", comparison.where, _texts(comparison.where, write, several), None, evidence)
 
 

@@ -1,48 +1,44 @@
-"""Comparison of measured values with a published table: the relative error at every level that both
-have.
+"""Comparison with the published numbers of a study: one row of the scorecard per printed number.
+
+    compared = compare(run, points)     for every kind of study
+    compared.rows                       every row, in the order of the study
+    compared.tables                     the rows of each published table and metric, for figures
+
+A row needs the points that its reference selects. If a run has only some of them (`--quick`,
+`--only`), rows that compare several points use those that were measured, and say how many are
+missing. A row that they cannot decide has no error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
+from hakaru.analysis.points import Point
+from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
-from hakaru.analysis.sweep import Sweep
-from hakaru.study.model import Reference
-
-
-@dataclass(frozen=True)
-class Row:
-    """One level: the published value, and the measured mean with its 95 % interval."""
-
-    level: float | str
-    published: float
-    mean: float | None
-    low: float | None
-    high: float | None
-    parts: tuple[float, ...] = ()
-    """Summands of the published value (one per VM), if the table has them."""
-
-    @property
-    def error_percent(self) -> float | None:
-        """(measured - published) / published, in percent; None if no value was measured or the
-        published value is 0.
-        """
-        if self.mean is None or self.published == 0:
-            return None
-        return 100 * (self.mean - self.published) / self.published
-
-    def to_json(self) -> dict[str, Any]:
-        """One element of `rows` of a reference in the report."""
-        measured = {"mean": self.mean, "low": self.low, "high": self.high}
-        row = {"level": self.level, "published": self.published, **measured, "error_percent": self.error_percent}
-        return row | ({"parts": list(self.parts)} if self.parts else {})
+from hakaru.study import Study
+from hakaru.study.part import Level
+from hakaru.study.references import (
+    ExtremeReference,
+    PeakReference,
+    Publication,
+    RankingReference,
+    RatioReference,
+    ReachesReference,
+    SingleReference,
+    TableReference,
+    ValueReference,
+)
+from hakaru.study.tables import cells_of
+from hakaru.study.where import same_level, selects
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One metric of one sweep against one published table."""
+    """One metric against one published table."""
 
     table: str
     title: dict[str, str]
@@ -50,6 +46,7 @@ class Comparison:
     metric: str
     over: str
     where: dict[str, Any]
+    """Levels of the other factors of the compared points."""
     rows: tuple[Row, ...]
 
     @property
@@ -62,43 +59,272 @@ class Comparison:
         """The row with the largest error."""
         return max(self.compared, key=lambda r: abs(r.error_percent or 0.0), default=None)
 
-    def to_json(self) -> dict[str, Any]:
-        """One element of `references` of the report."""
-        head = {"table": self.table, "title": self.title, "source": self.source, "metric": self.metric}
-        return {**head, "over": self.over, "where": self.where, "rows": [r.to_json() for r in self.rows]}
+    @property
+    def is_counted(self) -> bool:
+        """Whether the metric does not merely follow from another one."""
+        return any(r.mark != "by_definition" for r in self.rows)
 
 
-def compare(run: RunData, sweeps: list[Sweep]) -> list[Comparison]:
-    """Compare every published table with every sweep that it covers, metric by metric."""
-    comparisons = []
-    for reference, rows in zip(run.study.reference, run.tables, strict=True):
-        for sweep in sweeps:
-            if sweep.over == reference.over and sweep.fits(reference.where):
-                comparisons += [_compared(reference, rows, sweep, *pair) for pair in reference.metrics.items()]
-    return comparisons
+@dataclass(frozen=True)
+class Compared:
+    """The rows of a run."""
+
+    publications: Mapping[str, Publication]
+    rows: tuple[Row, ...] = ()
+    tables: tuple[Comparison, ...] = ()
+    """Tables and metrics with at least one measured row."""
 
 
-def _compared(
-    reference: Reference, published: list[dict[str, Any]], sweep: Sweep, metric: str, column: str
-) -> Comparison:
-    estimates = {sweep.level(p): p.metrics.get(metric) for p in sweep.points}
+NOTHING = Compared({})
+"""The comparison of a run that has nothing to be compared with."""
+
+
+def compare(run: RunData, points: Sequence[Point]) -> Compared:
+    """Compare every published number of the study with the points of the run."""
+    return compare_points(run.study, run.tables, points)
+
+
+def compare_points(study: Study, tables_of: Sequence[Sequence[Mapping[str, Any]]], points: Sequence[Point]) -> Compared:
+    """Compare every published number of a study with these points. `tables_of`: the rows of each
+    reference's table, in the order of the study; empty for other references. Without points, the
+    result has all rows, and none of them is measured.
+    """
+    rows: list[Row] = []
+    tables: list[Comparison] = []
+    for reference, published in zip(study.reference, tables_of, strict=True):
+        if not isinstance(reference, TableReference):
+            rows.append(_single(study, reference, points))
+            continue
+        for metric, column in reference.metrics.items():
+            of_metric = _of_table(reference, published, points, metric, column)
+            rows += of_metric
+            if any(row.error_percent is not None for row in of_metric):
+                tables.append(_comparison(study, reference, metric, of_metric, points))
+    return Compared(study.publications, tuple(rows), tuple(tables))
+
+
+# --- Tables
+
+
+def _of_table(
+    reference: TableReference,
+    published: Sequence[Mapping[str, Any]],
+    points: Sequence[Point],
+    metric: str,
+    column: str,
+) -> list[Row]:
     rows = []
-    for row in published:
-        level = float(row[reference.over])
-        estimate = estimates.get(level)
-        mean, low, high = (estimate.mean, estimate.low, estimate.high) if estimate else (None, None, None)
-        rows.append(Row(level, float(row[column]), mean, low, high))
+    for level, numbers in cells_of(reference, published, column):
+        value = sum(numbers) if reference.combine == "sum" else numbers[0]
+        measured = _of_estimate(_only(points, reference.where | {reference.over: level}), metric)
+        rows.append(
+            Row(
+                id=f"{reference.table}/{metric}/{_level_id(level)}",
+                kind="table",
+                publication=reference.publication,
+                metric=metric,
+                published=value,
+                measured=measured,
+                error_percent=relative_error(_number(measured.value), value),
+                mark=_mark(metric in reference.by_definition, reference.is_calibrated(metric, level)),
+                unit=_unit(points, metric),
+                where=dict(reference.where),
+                over=reference.over,
+                level=level,
+                table=reference.table,
+                note=reference.note.model_dump() if reference.note else None,
+                parts=tuple(numbers) if len(numbers) > 1 else (),
+            )
+        )
+    return rows
+
+
+def _comparison(
+    study: Study, reference: TableReference, metric: str, rows: list[Row], points: Sequence[Point]
+) -> Comparison:
+    publication = study.publications[reference.publication]
+    compared = [p for row in rows for p in points if selects(row.levels, p.factors)]
+    others = [{f: v for f, v in p.factors.items() if f != reference.over} for p in compared]
+    where = others[0] if all(other == others[0] for other in others) else dict(reference.where)
     return Comparison(
         reference.table,
-        title_of(reference),
-        reference.source,
+        publication.title.model_dump(),
+        publication.source,
         metric,
-        over=sweep.over,
-        where=dict(sweep.where),
+        over=reference.over,
+        where=where,
         rows=tuple(rows),
     )
 
 
-def title_of(reference: Reference) -> dict[str, str]:
-    """Title of the published table, by language."""
-    return reference.title.model_dump()
+def _level_id(level: Level) -> str:
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+# --- Single rows
+
+
+def _single(study: Study, reference: SingleReference, points: Sequence[Point]) -> Row:
+    measured, error, unit, needed = _judge(study, reference, points)
+    where = {} if isinstance(reference, RatioReference) else dict(reference.where)
+    return Row(
+        id=reference.id,
+        kind=reference.kind,
+        publication=reference.publication,
+        metric=reference.metric,
+        published=reference.published,
+        measured=measured,
+        error_percent=error,
+        mark=_mark(reference.by_definition, reference.calibrated),
+        unit=unit,
+        name=reference.name.model_dump(),
+        where=where,
+        over=getattr(reference, "over", None),
+        points_needed=needed,
+        note=reference.note.model_dump() if reference.note else None,
+    )
+
+
+def _judge(
+    study: Study, reference: SingleReference, points: Sequence[Point]
+) -> tuple[Measured, float | None, str, int]:
+    """The measured side, the error, the unit, and the number of points of the full form."""
+    metric, unit = reference.metric, _unit(points, reference.metric)
+    if isinstance(reference, ValueReference):
+        measured = _of_estimate(_only(points, reference.where), metric)
+        return measured, relative_error(_number(measured.value), reference.published), unit, 1
+    if isinstance(reference, RatioReference):
+        measured = _ratio(_only(points, reference.of), _only(points, reference.to), metric)
+        return measured, relative_error(_number(measured.value), reference.published), "times", 2
+    if isinstance(reference, ExtremeReference):
+        measured = _extreme(reference, points)
+        needed = sum(selects(reference.where, p) for p in _full_form(study))
+        return measured, relative_error(_number(measured.value), reference.published), unit, needed
+    by_level = _by_level(points, reference.over, reference.where, metric)
+    needed = sum(reference.over in p and selects(reference.where, p) for p in _full_form(study))
+    if isinstance(reference, PeakReference):
+        return *_peak(reference, by_level), "level", needed
+    if isinstance(reference, ReachesReference):
+        return *_reaches(reference, by_level), "level", needed
+    return *_ranking(reference, by_level), "order", len(reference.published)
+
+
+def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
+    matching = [p for p in points if selects(reference.where, p.factors) and p.mean(reference.metric) is not None]
+    if not matching:
+        return Measured()
+    choose = max if reference.which == "highest" else min
+    chosen = choose(matching, key=lambda p: p.mean(reference.metric) or 0.0)
+    return replace(_of_estimate(chosen, reference.metric), points=len(matching))
+
+
+def _ratio(of: Point | None, to: Point | None, metric: str) -> Measured:
+    if of is None or to is None:
+        return Measured()
+    above, below = of.metrics.get(metric), to.metrics.get(metric)
+    if above is None or below is None or above.mean is None or not below.mean:
+        return Measured()
+    low = high = None
+    if above.low is not None and above.high is not None and below.low is not None and below.high is not None:
+        low, high = (above.low / below.high, above.high / below.low) if below.low > 0 else (None, None)
+    return Measured(above.mean / below.mean, low, high, min(above.n, below.n), 2, of.valid and to.valid)
+
+
+def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
+    """The highest of at least two levels, one of which is the published one."""
+    metric = reference.metric
+    if len(by_level) < 2 or not any(same_level(level, reference.published) for level, _ in by_level):
+        return Measured(points=len(by_level)), None
+    level, peak = max(by_level, key=lambda pair: pair[1].mean(metric) or 0.0)
+    least = peak.metrics[metric].low
+    reaching = [each for each, p in by_level if least is not None and (p.metrics[metric].high or 0.0) >= least]
+    numbers = [float(each) for each in reaching if isinstance(each, int | float)]
+    low, high = (min(numbers), max(numbers)) if numbers and len(numbers) == len(reaching) else (None, None)
+    measured = Measured(level, low, high, *_of_points(by_level, metric))
+    if same_level(level, reference.published):
+        return measured, 0.0
+    if isinstance(level, int | float) and isinstance(reference.published, int | float):
+        return measured, relative_error(float(level), float(reference.published))
+    return measured, DIFFERS_PERCENT
+
+
+def _reaches(reference: ReachesReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
+    """The first level from which on every mean is high enough. It is known only if a level below
+    the published one and one at or above it were measured.
+    """
+    metric, published = reference.metric, reference.published
+    ordered = sorted((float(level), p.mean(metric) or 0.0) for level, p in by_level if not isinstance(level, str))
+    if not ordered or ordered[0][0] >= published or ordered[-1][0] < published:
+        return Measured(points=len(by_level)), None
+    reaching = list(takewhile(lambda pair: pair[1] >= reference.at_least, reversed(ordered)))
+    first = reaching[-1][0] if reaching else None
+    measured = Measured(first, None, None, *_of_points(by_level, metric))
+    if first is None:
+        return measured, DIFFERS_PERCENT
+    before = max((level for level, _ in ordered if level < first), default=float("-inf"))
+    return measured, 0.0 if before < published <= first else relative_error(first, published)
+
+
+def _ranking(reference: RankingReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
+    """Share of pairs that are not in the published order, percent, of the levels that were
+    measured.
+    """
+    metric = reference.metric
+    listed = [
+        (i, level, p) for level, p in by_level for i, each in enumerate(reference.published) if same_level(level, each)
+    ]
+    if len(listed) < 2:
+        return Measured(points=len(listed)), None
+    ours = sorted(listed, key=lambda item: -(item[2].mean(metric) or 0.0))
+    pairs = [(a, b) for a in listed for b in listed if a[0] < b[0]]
+    wrong = sum((a[2].mean(metric) or 0.0) <= (b[2].mean(metric) or 0.0) for a, b in pairs)
+    numbers = _of_points([(level, p) for _, level, p in listed], metric)
+    return Measured([level for _, level, _ in ours], None, None, *numbers), 100 * wrong / len(pairs)
+
+
+# --- Points
+
+
+def _full_form(study: Study) -> list[dict[str, Any]]:
+    """Factors of every point of the study's full form, also in a run of the quick form."""
+    return [point for block in study.factors for point in block.points()]
+
+
+def _only(points: Sequence[Point], where: Mapping[str, Any]) -> Point | None:
+    """The point that `where` selects; None if there is none, or several (in a quick form, which the
+    checks of a study do not cover).
+    """
+    matching = [p for p in points if selects(where, p.factors)]
+    return matching[0] if len(matching) == 1 else None
+
+
+def _by_level(points: Sequence[Point], over: str, where: Mapping[str, Any], metric: str) -> list[tuple[Level, Point]]:
+    """Level of `over` → its only point that has the metric, in the order of the run."""
+    levels = dict.fromkeys(p.factors[over] for p in points if over in p.factors and selects(where, p.factors))
+    chosen = [(level, _only(points, {**where, over: level})) for level in levels]
+    return [(level, p) for level, p in chosen if p is not None and p.mean(metric) is not None]
+
+
+def _of_points(by_level: Sequence[tuple[Level, Point]], metric: str) -> tuple[int, int, bool]:
+    """Lowest number of repetitions, number of points, and whether all are valid."""
+    points = [p for _, p in by_level]
+    return min(p.metrics[metric].n for p in points), len(points), all(p.valid for p in points)
+
+
+def _of_estimate(point: Point | None, metric: str) -> Measured:
+    estimate = point.metrics.get(metric) if point else None
+    if point is None or estimate is None or estimate.mean is None:
+        return Measured()
+    return Measured(estimate.mean, estimate.low, estimate.high, estimate.n, 1, point.valid)
+
+
+def _unit(points: Sequence[Point], metric: str) -> str:
+    return next((p.metrics[metric].unit for p in points if metric in p.metrics), "")
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _mark(by_definition: bool, calibrated: bool) -> Mark:
+    return "by_definition" if by_definition else "calibrated" if calibrated else "predicted"

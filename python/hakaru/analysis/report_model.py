@@ -217,6 +217,62 @@ class ReferenceReport(Reported):
     rows: list[RowReport]
 
 
+class PublicationReport(Reported):
+    """A publication that the study cites."""
+
+    id: str
+    title: Text
+    source: str
+
+
+class ScorecardRow(Reported):
+    """One published number with its measured counterpart.
+
+    `published` and `mean` are numbers; for a peak, levels of `over`; for a ranking, its levels,
+    highest first. `error_percent` is null if the number was not measured. `counted` is false for
+    rows that were not measured, hold by definition, or come from an invalid point.
+    """
+
+    row: str
+    kind: Literal["table", "value", "ratio", "peak", "extreme", "reaches", "ranking"]
+    publication: str
+    name: Text
+    metric: str
+    where: Levels
+    over: str | None
+    level: Number | str | None
+    table: str | None
+    unit: str
+    published: Number | str | list[Number | str]
+    mean: Number | str | list[Number | str] | None
+    low: Number | None
+    high: Number | None
+    n: Annotated[int, Field(ge=0)]
+    points: Annotated[int, Field(ge=0)]
+    points_needed: Annotated[int, Field(ge=0)]
+    valid: bool
+    error_percent: Number | None
+    mark: Literal["calibrated", "predicted", "by_definition"]
+    counted: bool
+    note: Text | None
+
+
+class ScorecardReport(Reported):
+    """Every published number of the study. Median and worst error are those of the predicted rows
+    that count.
+    """
+
+    publications: list[PublicationReport]
+    rows: list[ScorecardRow]
+    calibrated: int
+    predicted: int
+    by_definition: int
+    measured: int
+    predicted_measured: int
+    median_error_percent: Number | None
+    worst: ScorecardRow | None
+
+
 class SweepReport(Reported):
     """Points that differ only in the factor `over`."""
 
@@ -312,6 +368,7 @@ class Summary(WithParts):
     findings: list[FindingReport]
     expectations: list[ExpectationReport]
     references: list[ReferenceReport]
+    scorecard: ScorecardReport
     sweeps: list[SweepReport]
     caveats: list[CaveatReport]
     links: list[dict[str, Any]]

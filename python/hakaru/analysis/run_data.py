@@ -6,8 +6,8 @@ a time, so a long run does not have to fit into memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from hakaru.analysis.counters import Counters
 from hakaru.caveats import Caveat
 from hakaru.errors import UsageError
 from hakaru.store import RunReader
-from hakaru.study import Study, of_described
+from hakaru.study import Loaded, Study, of_described
 from hakaru.study.part import level_text
 
 
@@ -58,8 +58,10 @@ class RunData:
     """The study in the form of the run (quick or full); `study_at` returns it with the levels of a
     point.
     """
-    tables: list[list[dict[str, Any]]]
-    """Rows of each published table, in the order of `study.reference`."""
+    tables: Sequence[Sequence[Mapping[str, Any]]]
+    """Rows of each published table, in the order of `study.reference`; empty for other
+    references.
+    """
     lab: dict[str, Any]
     machine: dict[str, Any]
     points: list[dict[str, Any]]
@@ -80,6 +82,13 @@ class RunData:
             raise UsageError(f"{directory}/study.json cannot be read: {e}", "the file was changed after the run") from e
         tables = [reference.get("rows") or [] for reference in study_json.get("reference") or []]
         return cls(directory=directory, study=study, tables=tables, _repetitions=by_point, **parts)
+
+    def compared_with(self, loaded: Loaded) -> RunData:
+        """The same run, compared with the published numbers of a study as it is now, which may have
+        got further rows and notes after the run.
+        """
+        named = {"publications": loaded.study.publications, "reference": loaded.study.reference}
+        return replace(self, study=self.study.model_copy(update=named), tables=loaded.reference_rows)
 
     @property
     def kind(self) -> str:

@@ -63,6 +63,14 @@ def signed(language: str, percent: float) -> str:
     return f"{'+' if percent > 0 else ''}{tenths(percent, language)}\u00a0%"
 
 
+def unit(name: str) -> str:
+    """The unit as written after a value; empty for units that the name of the metric already
+    expresses.
+    """
+    signs = {"percent": " %", "s": " s", "ms": " ms", "µs": " µs", "MB/s": " MB/s", "MiB/s": " MiB/s"}
+    return signs.get(name, "")
+
+
 def sentences(language: str, *parts: str) -> str:
     """Join sentences: in English with spaces, in Japanese without. Empty parts are left out."""
     return (" " if language == "en" else "").join(p for p in parts if p)

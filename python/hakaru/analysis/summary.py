@@ -18,6 +18,7 @@ from hakaru.analysis import (
     kind,
     reference,
     report_model,
+    scorecard,
     sentences,
     tcp_pass,
 )
@@ -32,9 +33,9 @@ from hakaru.store import write_json
 from hakaru.study import Study
 from hakaru.wording import LANGUAGES
 
-COMPARED = ("iops", "mb_per_s", "latency_ms_mean")
-"""Metrics whose comparison with a published table is a finding. `references` contains all compared
-metrics.
+COMPARED = ("iops", "mb_per_s", "mib_per_s")
+"""Metrics whose comparison with a published table is a finding, unless they follow from another
+one. `references` contains all compared metrics.
 """
 
 
@@ -62,7 +63,7 @@ def of_run(
     run: RunData,
     analysed: list[Point],
     all_findings: list[findings.Finding],
-    comparisons: list[reference.Comparison],
+    compared: reference.Compared,
     results: expectations.Results,
     several: bool,
 ) -> dict[str, Any]:
@@ -85,12 +86,19 @@ def of_run(
         "points": [_point(p, tcp_by_point.get(p.id)) for p in analysed],
         "findings": [f.to_json() for f in all_findings],
         "expectations": [_outcome(o, several, units) for o in outcomes],
-        "references": [c.to_json() for c in comparisons],
-        "caveats": [_caveat(c) for c in _run_caveats(run, bool(comparisons))],
+        "references": [scorecard.table_json(c) for c in compared.tables],
+        "scorecard": scorecard.to_json(compared),
+        "caveats": [_caveat(c) for c in _run_caveats(run, any(r.error_percent is not None for r in compared.rows))],
         "links": link_checks(run.lab),
         "captures": captures_of(run),
         "valid": all(p.valid for p in analysed),
     }
+
+
+def findings_of(compared: reference.Compared, several: bool) -> list[findings.Finding]:
+    """Findings about the chief metrics of the published tables."""
+    chief = [c for c in compared.tables if c.metric in COMPARED and c.is_counted]
+    return [findings.of_comparison(c, several) for c in chief]
 
 
 def mark_test_setup_limited(sweep: Sweep, verdict: SweepVerdict) -> None:

@@ -26,8 +26,8 @@ from hakaru.store.files import environment_error, sync_directory, write_atomic, 
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
 
-FORMAT = 2
-"""Format of run directories. 2: study.json has `load`, run.json has the kind of the study."""
+FORMAT = 3
+"""Format of run directories. 3: study.json has `publications`, and references have kinds."""
 PARTIAL = ".partial"
 WATCHING = "watching"
 """Folder, in a run that is being written, to which watches write during a repetition."""
@@ -44,6 +44,18 @@ def list_runs(folder: Path) -> list[Path]:
     directories = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
     described = [(p, _described(p)) for p in directories]
     return [p for p, run in sorted(described, key=_by_start) if run.get("format") == FORMAT]
+
+
+def newest_runs(folder: Path) -> dict[str, Path]:
+    """Study → its newest run with results, of the runs in `folder` that used a lab and did not
+    fail.
+    """
+    newest = {}
+    for directory in list_runs(folder):
+        run = _described(directory)
+        if run.get("status") != "failed" and not run.get("site") and _has_results(directory):
+            newest[str(run.get("study"))] = directory
+    return newest
 
 
 def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:

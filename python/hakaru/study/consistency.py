@@ -2,23 +2,23 @@
 
 `problems` is pure and returns places, messages and hints. `load` calls it after validating the
 shapes. Storage and lab are checked as written, and as they are at every point
-(`consistency_points`).
+(`consistency_points`); references and expectations against the points and each other
+(`consistency_comparisons`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from hakaru.study import kind
+from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
-from hakaru.study.expectations import Where
 from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets
-from hakaru.suggest import did_you_mean, listed
+from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
 
 
@@ -32,7 +32,7 @@ def problems(study: Study) -> list[Problem]:
     lab = plan_lab(study.lab)
     return [
         *point_problems(study, lambda changed: one_study(changed) or [*_adjustment(lab, changed)]),
-        *_expectations(study),
+        *comparison_problems(study),
     ]
 
 
@@ -156,86 +156,3 @@ def _repeated(study: Study) -> Iterator[Problem]:
                     yield (*place, i), f"the point {shown} is given twice", "leave one out"
                     return
                 seen.add(levels)
-
-
-def _expectations(study: Study) -> Iterator[Problem]:
-    metrics = kind.of(study).metrics(study)
-    tables = {r.table for r in study.reference}
-    for i, reference in enumerate(study.reference):
-        for metric in reference.metrics:
-            if metric not in metrics:
-                yield ("reference", i, "metrics", metric), f"no metric {metric!r}", did_you_mean(metric, metrics)
-    parts: list[tuple[tuple[str | int, ...], Any]] = [(("reference", i), r) for i, r in enumerate(study.reference)]
-    parts += [(("expect", i), e) for i, e in enumerate(study.expect)]
-    for place, part in parts:
-        yield from _where(study, place, part)
-        named = getattr(part, "metric", None)
-        if named is not None and named not in metrics:
-            yield (*place, "metric"), f"no metric {named!r}", did_you_mean(named, metrics)
-        table = getattr(part, "table", None)
-        if table is not None and table not in tables:
-            hint = did_you_mean(table, tables) if tables else "add it under `reference`"
-            yield (*place, "table"), f"no reference {table!r}", hint
-        resources = getattr(part, "resources", ())
-        verdicts = kind.of(study).verdicts(study) if resources else ()
-        for j, verdict in enumerate(resources):
-            if verdict not in verdicts:
-                yield (*place, "resources", j), f"no bottleneck {verdict!r}", did_you_mean(verdict, verdicts)
-        if getattr(part, "kind", None) == "ratio":
-            yield from _single_points(study, place, part)
-
-
-def _where(study: Study, place: tuple[str | int, ...], part: Any) -> Iterator[Problem]:
-    """Problems of levels that no point has: an expectation about them would never be judged."""
-    known = _levels(study)
-    for field in ("where", "of", "to"):
-        for name, level in (getattr(part, field, None) or {}).items():
-            if name not in known:
-                yield (*place, field, name), f"no factor {name!r}", did_you_mean(name, known)
-            elif level is not None and level_text(level) not in known[name]:
-                message = f"no point has {name} {level_text(level)}"
-                yield (*place, field, name), message, did_you_mean(level_text(level), known[name])
-    over = getattr(part, "over", None)
-    if over is not None and over not in known:
-        yield (*place, "over"), f"no factor {over!r}", did_you_mean(over, known)
-    at = getattr(part, "at", None)
-    if at is not None and over in known and not any(_is_number(level, at) for level in known[over]):
-        yield (*place, "at"), f"no point has {over} {at:g}", f"{over} has the levels {listed(known[over])}"
-
-
-def _levels(study: Study) -> dict[str, list[str]]:
-    """Factor → its levels as text, from every block of both forms, in the order of the study."""
-    levels_of: dict[str, dict[str, None]] = {}
-    for _, block in blocks_of(study):
-        for name, levels in block.levels().items():
-            levels_of.setdefault(name, {}).update(dict.fromkeys(map(level_text, levels)))
-    return {name: list(levels) for name, levels in levels_of.items()}
-
-
-def _is_number(level: str, number: float) -> bool:
-    try:
-        return float(level) == number
-    except ValueError:
-        return False
-
-
-def _has(point: Mapping[str, Any], where: Where) -> bool:
-    return all(
-        name not in point if level is None else name in point and level_text(point[name]) == level_text(level)
-        for name, level in where.items()
-    )
-
-
-def _single_points(study: Study, place: tuple[str | int, ...], ratio: Any) -> Iterator[Problem]:
-    """Problems of a ratio whose sides do not match one point each in the full form. The quick form
-    may lack these points.
-    """
-    points = [point for block in study.factors for point in block.points()]
-    for field in ("of", "to"):
-        matching = [p for p in points if _has(p, getattr(ratio, field))]
-        if len(matching) != 1:
-            message = f"{len(matching)} points match; exactly one is needed" if matching else "no point matches"
-            hint = (
-                "name a level of every factor that distinguishes them" if matching else "`hakaru plan` lists the points"
-            )
-            yield (*place, field), message, hint

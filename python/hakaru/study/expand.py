@@ -59,10 +59,11 @@ class Expanded:
         return point.study or self.study
 
     def describe(self, tables: dict[str, list[Row]]) -> dict[str, Any]:
-        """Return the contents of study.json. Each reference includes the rows of its table."""
+        """Return the contents of study.json. Each published table includes its rows."""
         described = self.study.model_dump(mode="json", by_alias=True, exclude={"quick", "seed", "measure"})
         for reference in described["reference"]:
-            reference["rows"] = tables[reference["table"]]
+            if reference["kind"] == "table":
+                reference["rows"] = tables[reference["table"]]
         described |= {
             "quick": self.quick,
             "seed": self.seed,

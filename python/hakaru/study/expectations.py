@@ -1,6 +1,8 @@
-"""Published tables and expectations that results are compared with.
+"""Expectations that results are compared with. Shapes only; `hakaru.analysis.expectations` judges
+them.
 
-Shapes only; `hakaru.analysis.expectations` judges them.
+An expectation of kind `reference` is taken from a publication and is two-sided. The other kinds are
+expectations of the study's own.
 """
 
 from __future__ import annotations
@@ -9,36 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hakaru.study.part import FactorName, Id, Level, Line, Part, Text
-
-Where = dict[FactorName, Level | None]
-"""Factor → level that selects points; the points may have further factors.
-
-A level `null` selects points that lack the factor and therefore have the value of the study.
-"""
-
-
-class Reference(Part):
-    """A published table that results are compared with."""
-
-    table: Id = Field(description="TABLE.csv in the study's folder, else in hakaru's own `reference/`")
-    title: Text
-    source: Line
-    where: Where = Field(default_factory=dict, description="points that the table is compared with")
-    over: str = Field(description="factor, and column of its levels")
-    metrics: dict[str, str] = Field(min_length=1, description="metric of the study → column (same unit)")
-    column: str | None = Field(default=None, description="column of the levels, if its name differs from `over`")
-    levels: dict[str, Level] = Field(
-        default_factory=dict, description="level of the study → level of the table, if they differ"
-    )
-    combine: Literal["sum"] | None = Field(
-        default=None, description="how to combine several rows of a level into one value"
-    )
-
-    @property
-    def goes_by(self) -> str:
-        """The column of the table that holds the levels."""
-        return self.column or self.over
+from hakaru.study.part import FactorName, Id, Part
+from hakaru.study.where import Where
 
 
 class ExpectPeak(Part):
@@ -53,15 +27,24 @@ class ExpectPeak(Part):
 
 
 class ExpectReference(Part):
-    """The mean lies within `percent` of the published value at every point that the reference
-    has.
+    """The result lies within `percent` of the published value, above or below it: at every level
+    of a published table that was measured (`table` and `metric`), or in one row (`id`).
     """
 
     kind: Literal["reference"]
-    metric: str
-    table: Id
+    table: Id | None = Field(default=None, description="a table of `reference`")
+    metric: str | None = Field(default=None, description="a metric of that table")
+    where: Where = Field(default_factory=dict, description="levels of the rows of that table; default: all rows")
+    id: Id | None = Field(default=None, description="a single row of `reference`, instead of a table")
     percent: float = Field(gt=0)
-    where: Where = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_rows_in_one_way(self) -> ExpectReference:
+        if self.id is not None and (self.table is not None or self.metric is not None or self.where):
+            raise ValueError("give either `id`, or `table` and `metric`")
+        if self.id is None and (self.table is None or self.metric is None):
+            raise ValueError("give `table` and `metric`, or the `id` of a row")
+        return self
 
 
 class ExpectBelowPeak(Part):

@@ -20,6 +20,7 @@ from hakaru.study.document import Document, dotted, parse_document
 from hakaru.study.explain import explain
 from hakaru.study.model import Study
 from hakaru.study.part import Text
+from hakaru.study.references import TableReference
 from hakaru.study.tables import Row, read_tables
 from hakaru.suggest import did_you_mean
 
@@ -35,6 +36,14 @@ class Loaded:
     path: Path
     source: bytes
     tables: dict[str, list[Row]]
+
+    @property
+    def reference_rows(self) -> list[list[Row]]:
+        """Rows of the table of each reference, in the order of the study; empty for other
+        references.
+        """
+        references = self.study.reference
+        return [self.tables[r.table] if isinstance(r, TableReference) else [] for r in references]
 
 
 def shipped(folder: str) -> Path:

@@ -18,10 +18,11 @@ from hakaru import kind
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.study.any_load import AnyLoad, Load
-from hakaru.study.expectations import Expect, Reference
+from hakaru.study.expectations import Expect
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
+from hakaru.study.references import Publication, Reference
 from hakaru.study.storage import ArraySpec, Lu, Placement
 from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
@@ -89,7 +90,10 @@ class Study(Part):
     watch: Watch | None = Field(default=None, description="recordings besides the counters, which are always recorded")
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     quick: Quick | None = None
-    reference: list[Reference] = Field(default_factory=list, max_length=20)
+    publications: dict[Id, Publication] = Field(
+        default_factory=dict, max_length=20, description="publications that `reference` names, by their ids"
+    )
+    reference: list[Reference] = Field(default_factory=list, max_length=200, description="published numbers")
     expect: list[Expect] = Field(default_factory=list, max_length=100)
 
     @model_validator(mode="after")
@@ -168,6 +172,7 @@ __all__ = [
     "Measure",
     "Part",
     "Placement",
+    "Publication",
     "Quick",
     "Reference",
     "Study",

@@ -11,7 +11,17 @@ import pytest
 from hakaru import lost_packets
 from hakaru.analysis import summarise
 
-from tests.analysis.small_backup import FULL, PUBLISHED, SLOW, VARIABLES, Copy, Pt, published_shape, write_run
+from tests.analysis.small_backup import (
+    FULL,
+    PUBLICATIONS,
+    PUBLISHED,
+    SLOW,
+    VARIABLES,
+    Copy,
+    Pt,
+    published_shape,
+    write_run,
+)
 
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 PAYLOAD_1G = 1e9 / 8 * 1448 / 1538 / 1e6
@@ -332,7 +342,12 @@ def test_remedy_uses_the_least_buffer_and_the_fewest_streams(tmp_path: Path) -> 
 
 def test_point_with_failed_repetitions_has_no_results(tmp_path: Path) -> None:
     summary = summarise(
-        write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(status="failed")])], reference=[PUBLISHED])
+        write_run(
+            tmp_path,
+            [Pt({"case": "unthrottled"}, [Copy(status="failed")])],
+            publications=PUBLICATIONS,
+            reference=[PUBLISHED],
+        )
     )
     point = summary["points"][0]
     assert point["valid"] is False

@@ -8,6 +8,7 @@ from typing import Any
 
 from hakaru.analysis import expectations, summary
 from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.reference import NOTHING
 from hakaru.analysis.run_data import RunData
 from hakaru.tune import summary as tuning
 
@@ -18,8 +19,8 @@ class TuningAnalysis(AnalysisKind):
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
         analysed, findings, described, valid = tuning.analyse(run)
-        results = expectations.Results([], [], [], analysed)
-        common = summary.of_run(run, analysed, findings, [], results, False)
+        results = expectations.Results([], [], NOTHING, analysed)
+        common = summary.of_run(run, analysed, findings, NOTHING, results, False)
         return common | {"sweeps": [], "tuning": described, "valid": valid}
 
 

@@ -10,7 +10,7 @@ remedy    single settings that end the collapse, the cheapest first
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -33,7 +33,7 @@ RATIO_LEAST = 1.1
 Write = Callable[[str], str]
 
 
-def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: list[Comparison]) -> list[Finding]:
+def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: Sequence[Comparison]) -> list[Finding]:
     """All findings of a run, the most important first."""
     plain = plain_points(points)
     measured = [p for p in plain if p.mean("mb_per_s") is not None]
@@ -112,7 +112,7 @@ def _groups(points: list[CopyPoint]) -> list[list[CopyPoint]]:
     return [g for g in groups.values() if len(g) > 1 and same_path(g[0], g[-1])]
 
 
-def _ratio(group: list[CopyPoint], comparisons: list[Comparison]) -> Finding | None:
+def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding | None:
     """The finding `ratio`. It compares levels of a published table if the group has at least two of
     them, and all levels otherwise.
     """
@@ -153,19 +153,19 @@ def _ratio(group: list[CopyPoint], comparisons: list[Comparison]) -> Finding | N
     return _finding("ratio", rest, write, evidence)
 
 
-def _published(group: list[CopyPoint], comparisons: list[Comparison]) -> list[CopyPoint]:
+def _published(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> list[CopyPoint]:
     over = next(iter(group[0].factors))
     levels = {str(r.level) for c in comparisons if c.metric == "mb_per_s" and c.over == over for r in c.rows}
     points = [p for p in group if str(p.factors[over]) in levels]
     return points if len(points) > 1 else []
 
 
-def _published_ratio(comparisons: list[Comparison], fast: CopyPoint, slow: CopyPoint, over: str) -> float | None:
+def _published_ratio(comparisons: Sequence[Comparison], fast: CopyPoint, slow: CopyPoint, over: str) -> float | None:
     for comparison in comparisons:
-        rows = {str(r.level): r.published for r in comparison.rows}
-        both = [rows.get(str(p.factors[over])) for p in (fast, slow)]
-        if comparison.metric == "mb_per_s" and comparison.over == over and both[0] and both[1]:
-            return both[0] / both[1]
+        rows = {str(r.level): r.published for r in comparison.rows if isinstance(r.published, int | float)}
+        above, below = (rows.get(str(p.factors[over])) for p in (fast, slow))
+        if comparison.metric == "mb_per_s" and comparison.over == over and above and below:
+            return above / below
     return None
 
 

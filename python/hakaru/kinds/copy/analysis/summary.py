@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hakaru.analysis import expectations, findings, summary
+from hakaru.analysis import expectations, reference, summary
 from hakaru.analysis.kind import AnalysisKind
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.utilisation import nics_of_lab
 from hakaru.kinds.copy.analysis import findings as copy_findings
-from hakaru.kinds.copy.analysis import maps, points, reference
+from hakaru.kinds.copy.analysis import maps, points
 from hakaru.kinds.copy.rules import STAGES
 
 
@@ -28,13 +28,13 @@ class CopyAnalysis(AnalysisKind):
         """The summary of a run."""
         nics = nics_of_lab(run.lab)
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
-        comparisons = reference.compare(run, analysed)
+        compared = reference.compare(run, list(analysed))
         heat_maps = maps.maps_of(analysed)
         several = len(analysed) > 1
-        all_findings = copy_findings.of_run(run.study, analysed, heat_maps, comparisons) if analysed else []
-        all_findings += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
-        results = expectations.Results([], [], comparisons, list(analysed))
-        common = summary.of_run(run, list(analysed), all_findings, comparisons, results, several)
+        all_findings = copy_findings.of_run(run.study, analysed, heat_maps, compared.tables) if analysed else []
+        all_findings += summary.findings_of(compared, several)
+        results = expectations.Results([], [], compared, list(analysed))
+        common = summary.of_run(run, list(analysed), all_findings, compared, results, several)
         return common | {"sweeps": [], "maps": [m.to_json() for m in heat_maps]}
 
 

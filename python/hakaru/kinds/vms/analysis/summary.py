@@ -42,14 +42,14 @@ class VmsAnalysis(AnalysisKind):
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
             summary.mark_test_setup_limited(sweep_, verdict)
-        comparisons = reference.compare(run, sweeps)
+        compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
         all_findings += vms_findings.of_run(distance_curves, _unswept(analysed, sweeps), len(analysed) > 1)
-        all_findings += [findings.of_comparison(c, several) for c in comparisons if c.metric in summary.COMPARED]
-        results = expectations.Results(sweeps, verdicts, comparisons, list(analysed))
+        all_findings += summary.findings_of(compared, several)
+        results = expectations.Results(sweeps, verdicts, compared, list(analysed))
         common = summary.of_run(
-            run, list(analysed), all_findings, comparisons, results, several or len(analysed) > len(sweeps)
+            run, list(analysed), all_findings, compared, results, several or len(analysed) > len(sweeps)
         )
         return common | {
             "sweeps": [summary.describe_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
