@@ -18,7 +18,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
 from hakaru.engine.contract import PresetModel
-from hakaru.report import capture_files, charts, environment, kind, link_checks
+from hakaru.report import capture_files, charts, environment, kind, link_checks, scorecard
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
@@ -70,12 +70,12 @@ def build(inputs: Inputs, language: str) -> Json:
         "date": str(summary["run"].get("started") or "")[:10],
         "numbers": _numbers(summary, study, language),
         "notices": _notices(summary, language),
-        "answer": _answer(summary, language),
+        "answer": [*_answer(summary, language), *scorecard.answer(summary, language)],
         "tiles": report_kind.tiles(summary, language),
         "groups": groups,
         "tables": report_kind.tables(summary, letters, language),
         "about_tables": report_kind.about_tables(summary, language),
-        "sections": report_kind.sections(summary, language),
+        "sections": [*scorecard.section(summary, language), *report_kind.sections(summary, language)],
         "lab": describe_lab(lab, clean, language),
         "method": _method(inputs.run, summary, language),
         "findings": [_finding(f, language) for f in summary["findings"]],

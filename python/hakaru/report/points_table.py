@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from hakaru.report import kind
+from hakaru.report import kind, scorecard
 from hakaru.terminal import new_console, say
 
 
@@ -41,6 +41,8 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     for finding in summary["findings"]:
         say(console, finding["text"])
     _print_expectations(console, summary["expectations"])
+    for paragraph in scorecard.answer(summary, "en"):
+        say(console, f"{paragraph['name']}: {paragraph['text']}")
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
