@@ -17,7 +17,7 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # The slowest files start first.
 LONGEST := tests/run tests/conformance tests/lab tests/array
 
-.PHONY: demo test setup lint test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure clean
+.PHONY: demo test setup lint test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure scorecard clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -125,6 +125,12 @@ limits: setup
 # Draws the README's figure from the newest run.
 figure: setup
 	$(BIN)/python tools/readme-figure
+
+# Runs the full forms of the studies with published numbers and writes docs/scorecard.md, which
+# states how long they take. Continues interrupted runs and skips finished ones; runs are in
+# runs/scorecard. STUDIES="vm-sweep …" runs only these.
+scorecard: setup
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python tools/scorecard $(STUDIES)
 
 clean:
 	rm -rf $(VENV) target results

@@ -9,7 +9,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
-    tune, array  the commands of the same names
+    tune, array, scorecard  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
 
@@ -26,6 +26,8 @@ from hakaru import __version__
 from hakaru.cli import results, study, tools
 from hakaru.cli.array import app as array_app
 from hakaru.cli.options import DEFAULTS
+from hakaru.cli.scorecard import EXAMPLES as SCORECARD_EXAMPLES
+from hakaru.cli.scorecard import scorecard
 from hakaru.cli.tune import EXAMPLES as TUNE_EXAMPLES
 from hakaru.cli.tune import tune
 from hakaru.errors import HakaruError, UsageError
@@ -49,6 +51,7 @@ app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
 app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
 app.command(results.query, help_epilogue=results.QUERY_EXAMPLES)
+app.command(scorecard, help_epilogue=SCORECARD_EXAMPLES)
 app.command(tune, help_epilogue=TUNE_EXAMPLES)
 app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
 app.command(array_app)

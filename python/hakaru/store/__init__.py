@@ -12,7 +12,7 @@ report and query.
 ARCHITECTURE.md, "A run directory", shows the format.
 """
 
-from hakaru.store.directory import FORMAT, RunReader, RunWriter, find_run, list_runs, runs_folder
+from hakaru.store.directory import FORMAT, RunReader, RunWriter, find_run, list_runs, newest_runs, runs_folder
 from hakaru.store.files import write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import TCP, read_series, series_table, write_tcp
@@ -26,6 +26,7 @@ __all__ = [
     "Samples",
     "find_run",
     "list_runs",
+    "newest_runs",
     "read_series",
     "runs_folder",
     "series_table",

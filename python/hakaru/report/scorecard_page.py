@@ -1,0 +1,161 @@
+"""Scorecards of several studies as tables of the terminal and as the page docs/scorecard.md, in
+English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hakaru.analysis import scorecard
+from hakaru.analysis.newest import Card, Run
+from hakaru.report.scorecard import full_name
+from hakaru.wording import MISSING, tenths
+
+Json = dict[str, Any]
+EXPLAINED_PERCENT = 30.0
+"""Error above which a row needs an explanation."""
+
+HEADER = "<!-- Written by `make scorecard`. Do not edit: change the studies, and write it again. -->"
+ABOUT = """\
+# Scorecard
+
+The published numbers that each study can produce, beside those that hakaru measured.
+
+A *calibrated* number was used to choose a parameter of the study, so its error says little. A
+*predicted* number was not. A number that holds *by definition* follows from another row. Median and
+worst error are those of the predicted numbers that were measured. The error of a rate, a time or a
+ratio is relative to the published value. That of a peak is relative to the published level. That of
+a ranking is the share of pairs in the wrong order."""
+
+
+def text(card: Card) -> str:
+    """Lines about a study and its run, above its table."""
+    return "\n".join([f"{card.study.id}: {card.study.title.en}", f"  {_run(card)}", f"  {_figures(card.scorecard)}"])
+
+
+def columns() -> list[str]:
+    """Titles of the columns of a table of rows."""
+    return ["published number", "published", "measured", "interval", "error", "mark"]
+
+
+def cells(row: Json) -> list[str]:
+    """A row of the table."""
+    error = scorecard.error("en", row)
+    return [
+        full_name(row, "en"),
+        scorecard.published("en", row),
+        scorecard.measured("en", row),
+        scorecard.interval("en", row),
+        error if row["valid"] else f"{error} (invalid)",
+        scorecard.mark("en", row),
+    ]
+
+
+def markdown(cards: Sequence[Card]) -> str:
+    """The page docs/scorecard.md."""
+    return "\n".join([HEADER, ABOUT, *_runs(cards), *_overview(cards), *_explained(cards), *_rows(cards)]) + "\n"
+
+
+def _run(card: Card) -> str:
+    """The run in one line: its form, its state, its points."""
+    run = card.run
+    if run is None:
+        return f"not run; the full form takes about {_duration(card.full_seconds)}"
+    form = "quick form" if run.quick else "full form"
+    parts = [f"run {run.name}", form, f"{run.points} of {card.points} points"]
+    parts += [f"{run.repetitions} repetition{'s' if run.repetitions > 1 else ''}", f"hakaru {run.version}"]
+    parts += [run.status] if run.status != "done" else []
+    return ", ".join(parts) + _change(run)
+
+
+def _change(run: Run) -> str:
+    return "; the study has changed after this run" if run.changed else ""
+
+
+def _figures(figures: Json) -> str:
+    """Counts and errors in one line."""
+    predicted = f"{figures['predicted']} predicted ({figures['predicted_measured']} measured)"
+    marks = f"{figures['calibrated']} calibrated, {predicted}, {figures['by_definition']} by definition"
+    counts = f"{len(figures['rows'])} published numbers: {marks}"
+    worst = figures["worst"]
+    if worst is None:
+        return counts
+    errors = f"median error {tenths(figures['median_error_percent'])} %, worst {scorecard.error('en', worst)}"
+    return f"{counts}; {errors}: {full_name(worst, 'en')}"
+
+
+def _duration(seconds: float) -> str:
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+
+
+# --- The page
+
+
+def _runs(cards: Sequence[Card]) -> Iterator[str]:
+    yield "\n## Runs"
+    if any(card.run is None or card.run.quick or card.run.points < card.points for card in cards):
+        yield "**These runs are incomplete.** The quick form measures fewer points, for a shorter time."
+    total = sum(card.full_seconds for card in cards)
+    times = ", ".join(f"{_duration(card.full_seconds)} for {card.study.id}" for card in cards)
+    yield f"`make scorecard` runs the full forms, which take about {_duration(total)}: {times}. It can be"
+    yield "interrupted, and continues where it stopped.\n"
+    yield "| study | run |"
+    yield "|---|---|"
+    for card in cards:
+        yield f"| {card.study.id} | {_escaped(_run(card))} |"
+
+
+def _overview(cards: Sequence[Card]) -> Iterator[str]:
+    yield "\n## Overview"
+    yield "| study | numbers | calibrated | predicted | of these measured | by definition | median | worst |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for card in cards:
+        figures = card.scorecard
+        worst = figures["worst"]
+        median = MISSING if worst is None else f"{tenths(figures['median_error_percent'])} %"
+        shown = MISSING if worst is None else f"{scorecard.error('en', worst)}: {full_name(worst, 'en')}"
+        counts = (figures[name] for name in ("calibrated", "predicted", "predicted_measured", "by_definition"))
+        line = [card.study.id, str(len(figures["rows"])), *map(str, counts), median, shown]
+        yield _line(line)
+
+
+def _explained(cards: Sequence[Card]) -> Iterator[str]:
+    yield f"\n## Errors above {EXPLAINED_PERCENT:g} %"
+    large = [(card, row) for card in cards for row in card.scorecard["rows"] if is_large(row)]
+    if not large:
+        yield "None."
+        return
+    yield "| study | published number | published | measured | error | mark | explanation |"
+    yield "|---|---|---|---|---|---|---|"
+    for card, row in large:
+        note = row["note"]["en"] if row["note"] else "none yet"
+        shown = [scorecard.published("en", row), scorecard.measured("en", row), scorecard.error("en", row)]
+        yield _line([card.study.id, full_name(row, "en"), *shown, scorecard.mark("en", row), note])
+
+
+def is_large(row: Json) -> bool:
+    """Whether the error of a row needs an explanation."""
+    return bool(row["counted"]) and abs(row["error_percent"]) > EXPLAINED_PERCENT
+
+
+def _rows(cards: Sequence[Card]) -> Iterator[str]:
+    for card in cards:
+        yield f"\n## {card.study.id}"
+        for publication in card.scorecard["publications"]:
+            yield f"{publication['title']['en']}: {publication['source']}.\n"
+        yield _line(columns())
+        yield "|---|---|---|---|---|---|"
+        for row in card.scorecard["rows"]:
+            yield _line(cells(row))
+
+
+def _line(texts: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_escaped, texts))} |"
+
+
+def _escaped(cell: str) -> str:
+    """A cell of a Markdown table, with characters that would end it or start markup escaped."""
+    special = str.maketrans({c: f"\\{c}" for c in "\\|<>*_`["})
+    return " ".join(cell.translate(special).split())
