@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -119,7 +120,7 @@ def test_run_whose_reader_closes_the_pipe_is_interrupted_and_kept(
     assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
 
 
-def test_killed_run_stays_partial_and_can_be_resumed(
+def test_killed_run_stays_partial_and_can_be_resumed_with_other_texts(
     hakaru: Hakaru, study: Path, array: LoopbackArray, write_site: WriteSite
 ) -> None:
     site = str(write_site(array.portal, array.target_name, expendable=True))
@@ -127,6 +128,7 @@ def test_killed_run_stays_partial_and_can_be_resumed(
         until(process, "repetition", 1)
         process.kill()
     assert hakaru.only_run().suffix == ".partial"
+    study.write_text(re.sub(r"(?m)^title: .*$", "title: Renamed", study.read_text()))
     resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--report", "none")
     assert resumed.returncode == 0, resumed.stderr
     assert hakaru.only_run().suffix == ""

@@ -45,6 +45,8 @@ from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
 
 LATE_STARTS_MAX = 3
+JUDGING_PARTS = ("title", "question", "expectation", "publications", "reference", "expect")
+"""Parts of a study that explain and judge results."""
 # A `kill` of the process group reaches this process directly and again through the sandbox. Signals
 # this close together count as one Ctrl-C.
 SAME_SIGNAL_S = 0.3
@@ -110,12 +112,20 @@ def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> Non
             f"{directory.name} was started by hakaru {run['versions']['hakaru']}, this is {__version__}",
             "results from different versions cannot be mixed in one run; start a new one",
         )
-    same = RunReader(directory).read("study.json") == prepared.expanded.describe(prepared.loaded.tables)
+    recorded = RunReader(directory).read("study.json")
+    same = _measured(recorded) == _measured(prepared.expanded.describe(prepared.loaded.tables))
     if not same or run["site"] != (prepared.site and prepared.site.model_dump(mode="json")):
         raise UsageError(
             f"the study or site has changed after {directory.name} was started",
             f"{directory / 'study.yaml'} is the original study; start a new run for the changed one",
         )
+
+
+def _measured(described: dict[str, Any]) -> dict[str, Any]:
+    """The contents of study.json without the parts that affect no measured value. These may change
+    before a run is resumed; the run keeps those that it started with.
+    """
+    return {name: part for name, part in described.items() if name not in JUDGING_PARTS}
 
 
 def execute(prepared: Prepared, watch: Watchers) -> Path:
