@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.analysis import summarise
+from hakaru.analysis import sentences, summarise
 
 from tests.analysis import small_distance
 from tests.analysis.small_backup import PUBLICATIONS as BACKUP_PUBLICATIONS
@@ -163,6 +163,22 @@ def test_row_has_words_in_both_languages_and_its_note(tmp_path: Path) -> None:
     assert row["name"]["en"].endswith(", 1 VM")
     assert "1 台" in row["name"]["ja"]
     assert row["note"] == {"en": "Why.", "ja": "理由。"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("iops", ""),
+        ("latency_ms_mean", "ms"),
+        ("mb_per_s/vm2_1", "MB/s"),
+        ("sum_mib_per_s", "MiB/s"),
+        ("packets_per_s", "1/s"),
+        ("busiest_drive_percent", "percent"),
+        ("last_done_s", "s"),
+    ],
+)
+def test_unit_of_a_number_that_was_not_measured_is_in_its_name(metric: str, unit: str) -> None:
+    assert sentences.unit_in(metric) == unit
 
 
 def test_copy_is_compared_by_the_sum_of_the_rows_of_a_level(tmp_path: Path) -> None:

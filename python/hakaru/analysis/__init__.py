@@ -13,16 +13,20 @@ evidence. Only `counters` computes rates, and only `estimate` computes intervals
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # kinds import this package while the models of studies are being built
+    from hakaru.study import Loaded
 
 
-def summarise(run_dir: Path) -> dict[str, Any]:
+def summarise(run_dir: Path, published: Loaded | None = None) -> dict[str, Any]:
     """Analyse a run, write its `summary.json` atomically, and return the content
-    (docs/reference/report-json.md).
+    (docs/reference/report-json.md). `published`: a study whose published numbers replace those that
+    the run recorded.
     """
     from hakaru.analysis.summary import summarise as analyse  # importing scipy takes seconds
 
-    return analyse(run_dir)
+    return analyse(run_dir, published)
 
 
 __all__ = ["summarise"]

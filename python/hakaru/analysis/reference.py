@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
+from hakaru.analysis import sentences
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
@@ -319,7 +320,8 @@ def _of_estimate(point: Point | None, metric: str) -> Measured:
 
 
 def _unit(points: Sequence[Point], metric: str) -> str:
-    return next((p.metrics[metric].unit for p in points if metric in p.metrics), "")
+    """Unit of a metric; if no point has the metric, the unit that its name contains."""
+    return next((p.metrics[metric].unit for p in points if metric in p.metrics), sentences.unit_in(metric))
 
 
 def _number(value: Any) -> float | None:

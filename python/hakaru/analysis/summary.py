@@ -30,7 +30,7 @@ from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.caveats import Caveat
 from hakaru.store import write_json
-from hakaru.study import Study
+from hakaru.study import Loaded, Study
 from hakaru.wording import LANGUAGES
 
 COMPARED = ("iops", "mb_per_s", "mib_per_s")
@@ -39,12 +39,14 @@ one. `references` contains all compared metrics.
 """
 
 
-def summarise(run_dir: Path) -> dict[str, Any]:
+def summarise(run_dir: Path, published: Loaded | None = None) -> dict[str, Any]:
     """Analyse a run, write `summary.json` into its directory atomically, and return the content.
 
+    `published`: a study whose published numbers replace those that the run recorded.
     Raises `UsageError` if the directory is not a run, `EnvironmentError_` if it cannot be written.
     """
-    summary = analyse(RunData.read(run_dir))
+    run = RunData.read(run_dir)
+    summary = analyse(run if published is None else run.compared_with(published))
     write_json(run_dir / "summary.json", summary)
     return summary
 

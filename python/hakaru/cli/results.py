@@ -6,12 +6,15 @@ import csv
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from hakaru.cli.options import Formats, Languages, RunsFolder
 from hakaru.output import print_json
+
+if TYPE_CHECKING:
+    from hakaru.study import Loaded
 
 REPORT_EXAMPLES = "Examples: hakaru report latest; hakaru report latest --format html --lang ja --out /tmp"
 QUERY_EXAMPLES = "Example: hakaru query \"SELECT point, metric, mean FROM metrics WHERE metric = 'iops'\""
@@ -24,23 +27,36 @@ def report(
     format_: Formats = ("html", "pdf"),
     lang: Languages = ("en", "ja"),
     out: Annotated[Path | None, Parameter(metavar="FOLDER", help="Folder for the files. Default: RUN/report.")] = None,
+    published: Annotated[
+        str | None,
+        Parameter(
+            metavar="STUDY",
+            help="Compare with the published numbers of this study as it is now. Default: those recorded in the run.",
+        ),
+    ] = None,
 ) -> int:
     """Write the report of a run again, and print the paths of its files. `--format json` without
     `--out` prints the report itself.
     """
+    from hakaru.analysis import summarise
     from hakaru.store import find_run, runs_folder
 
     directory = find_run(run, runs_folder(), measured=True)
+    summary = summarise(directory, _load(published))
     if format_ == ("json",) and out is None:
-        from hakaru.analysis import summarise
-
-        print_json(summarise(directory))
+        print_json(summary)
         return 0
     from hakaru.report import render
 
-    for path in render(directory, list(format_), list(lang), out):
+    for path in render(directory, list(format_), list(lang), out, summary=summary):
         print(path)
     return 0
+
+
+def _load(name: str | None) -> Loaded | None:
+    from hakaru.study import load
+
+    return load(name) if name else None
 
 
 def query(

@@ -89,7 +89,7 @@ def _table(publication: Json, rows: Sequence[Json], language: str) -> Table:
     caption = say(
         language, "scorecard.cited", {"title": publication["title"][language], "source": publication["source"]}
     )
-    return Table(caption, columns, shown, "numbers")
+    return Table(caption, columns, shown, "numbers scorecard")
 
 
 def _row(row: Json, language: str) -> Row:

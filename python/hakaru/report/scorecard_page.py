@@ -5,6 +5,7 @@ English.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 from typing import Any
 
 from hakaru.analysis import scorecard
@@ -15,6 +16,9 @@ from hakaru.wording import MISSING, tenths
 Json = dict[str, Any]
 EXPLAINED_PERCENT = 30.0
 """Error above which a row needs an explanation."""
+
+WIDTH = 100
+"""Columns at which paragraphs of the page are wrapped."""
 
 HEADER = "<!-- Written by `make scorecard`. Do not edit: change the studies, and write it again. -->"
 ABOUT = """\
@@ -99,8 +103,8 @@ def _runs(cards: Sequence[Card]) -> Iterator[str]:
         yield "**These runs are incomplete.** The quick form measures fewer points, for a shorter time."
     total = sum(card.full_seconds for card in cards)
     times = ", ".join(f"{_duration(card.full_seconds)} for {card.study.id}" for card in cards)
-    yield f"`make scorecard` runs the full forms, which take about {_duration(total)}: {times}. It can be"
-    yield "interrupted, and continues where it stopped.\n"
+    about = f"`make scorecard` runs the full forms, which take about {_duration(total)}: {times}."
+    yield fill(f"{about} It can be interrupted, and continues where it stopped.", WIDTH) + "\n"
     yield "| study | run |"
     yield "|---|---|"
     for card in cards:
@@ -144,7 +148,7 @@ def _rows(cards: Sequence[Card]) -> Iterator[str]:
     for card in cards:
         yield f"\n## {card.study.id}"
         for publication in card.scorecard["publications"]:
-            yield f"{publication['title']['en']}: {publication['source']}.\n"
+            yield fill(f"{publication['title']['en']}: {publication['source']}.", WIDTH) + "\n"
         yield _line(columns())
         yield "|---|---|---|---|---|---|"
         for row in card.scorecard["rows"]:

@@ -1,0 +1,137 @@
+"""The command `hakaru scorecard`, and the page docs/scorecard.md that is written with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.analysis.newest import card
+from hakaru.cli import main
+from hakaru.report.scorecard_page import HEADER, cells, columns, is_large, markdown
+from hakaru.study import load, study_paths
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "scorecard.md"
+NAMES = [name for name in sorted(study_paths()) if load(name).study.reference]
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["scorecard", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_newest_run_is_compared(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "vm-sweep", "--out", str(invented_run.parent))
+    assert f"run {invented_run.name}, quick form, 6 of 18 points" in text
+    assert "median error" in text
+    assert "has changed" not in text
+    for row in card(load("vm-sweep"), invented_run).scorecard["rows"]:
+        assert cells(row)[1] in text
+
+
+def test_json_has_the_rows_and_the_run(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (found,) = json.loads(output(capsys, "vm-sweep", "--out", str(invented_run.parent), "--format", "json"))
+    assert found["run"]["name"] == invented_run.name
+    assert (found["run"]["quick"], found["run"]["changed"]) == (True, False)
+    assert len(found["scorecard"]["rows"]) > 60
+
+
+def test_markdown_lists_studies_without_a_run(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = output(capsys, "--out", str(invented_run.parent), "--format", "markdown")
+    assert text.startswith(HEADER)
+    for name in NAMES:
+        assert f"\n## {name}\n" in text
+    assert text.count("not run; the full form takes about") == len(NAMES) - 1
+
+
+def test_change_of_the_study_after_the_run_is_reported(
+    invented_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = study_paths()["vm-sweep"].read_text()
+    (tmp_path / "study.yaml").write_text(text.replace("read_percent: 70", "read_percent: 60"))
+    shown = output(capsys, str(tmp_path), "--out", str(invented_run.parent))
+    assert "the study has changed after this run" in shown
+
+
+def test_note_that_was_added_after_the_run_is_shown(
+    invented_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = study_paths()["vm-sweep"].read_text()
+    (tmp_path / "study.yaml").write_text(text.replace("    over: vms\n", "    over: vms\n    note: Because.\n", 1))
+    shown = output(capsys, str(tmp_path), "--out", str(invented_run.parent))
+    assert "Because." in shown
+    assert "has changed" not in shown
+
+
+def test_report_can_use_the_notes_of_the_study_as_it_is_now(
+    invented_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(invented_run, tmp_path / invented_run.name))
+    text = study_paths()["vm-sweep"].read_text()
+    (tmp_path / "study.yaml").write_text(text.replace("    over: vms\n", "    over: vms\n    note: Because.\n", 1))
+    assert main(["report", str(run), "--format", "json", "--published", str(tmp_path)]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["scorecard"]["rows"][0]["note"]["en"] == "Because."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["vm-sweep"], "no run of vm-sweep in", "`hakaru run vm-sweep`"),
+        ([], "to compare with a publication", "vm-sweep"),
+        (["vm-swep"], "no study named 'vm-swep'", "vm-sweep"),
+        (["--format", "pdf"], "--format", "--help"),
+    ],
+)
+def test_missing_run_is_an_error_with_a_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str, hint: str
+) -> None:
+    assert main(["scorecard", *arguments, "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert hint in error
+
+
+# --- docs/scorecard.md
+
+
+def parts(page: str) -> dict[str, list[list[str]]]:
+    """Return heading → cells of the rows of its table, without the title."""
+    found = {}
+    for part in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        heading, _, rest = part.partition("\n")
+        lines = [line for line in rest.splitlines() if line.startswith("|")]
+        found[heading] = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    return found
+
+
+def test_page_is_generated() -> None:
+    page = PAGE.read_text()
+    assert page.startswith(HEADER), "run `make scorecard`"
+    found = parts(page)
+    assert [row[0] for row in found["Overview"]] == NAMES
+    assert [row[0] for row in found["Runs"]] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_page_has_the_rows_of_the_study(name: str) -> None:
+    """The published side of every row is that of the study; the measured side is not repeated
+    here.
+    """
+    page = parts(PAGE.read_text())
+    expected = parts(markdown([card(load(name), None)]))
+    assert [[row[i] for i in (0, 1, 5)] for row in page[name]] == [
+        [row[i] for i in (0, 1, 5)] for row in expected[name]
+    ]
+    assert all(len(row) == len(columns()) for row in page[name])
+
+
+def test_every_large_error_is_listed(invented_run: Path) -> None:
+    invented: Any = card(load("vm-sweep"), invented_run)
+    large = [row for row in invented.scorecard["rows"] if is_large(row)]
+    listed = [part for heading, part in parts(markdown([invented])).items() if heading.startswith("Errors above")]
+    assert len(listed[0]) == len(large)
