@@ -241,6 +241,14 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
     ),
     contract.ProbeServer(listen="10.77.0.1:0"),
     contract.ProbeClient(connect="10.77.0.1:5000", seconds=0.5, round_trips=100),
+    contract.ProbeStream(
+        connect="10.77.0.1:3260",
+        streams=1,
+        socket=contract.SocketOptions(send_buffer_bytes=262_144),
+        warmup_s=4.0,
+        measure_s=4.0,
+        sample_interval_ms=100,
+    ),
 ]
 
 

@@ -176,3 +176,22 @@ def test_metrics_page_lists_the_metrics_of_a_probe() -> None:
     assert set(values) == {name for _, name in _documented()["probe"]}
     assert 0 < values["rtt_us_min"] <= values["rtt_us_p50"] <= values["rtt_us_p99"] <= values["rtt_us_max"]
     assert values["send_bytes_per_s"] > 0
+
+
+def test_metrics_page_lists_the_metrics_of_plain_streams() -> None:
+    server = Engine({"engine": "probe", "role": "server", "listen": "127.0.0.1:0"})
+    try:
+        times = {"warmup_s": 0.1, "measure_s": 0.2, "sample_interval_ms": 100}
+        stream = Engine({"engine": "probe", "role": "stream", "connect": server.found["listen"], "streams": 2} | times)
+        try:
+            present = _present_names(_started(stream)) - _documented()["Every engine"]
+            values = stream.wait_for("result")["values"]
+            assert stream.process.wait(10) == 0
+        finally:
+            stream.close()
+    finally:
+        server.close()
+    assert ("tcp/NAME", "connections_now") in present
+    assert present - {("tcp/NAME", "connections_now")} <= _documented()["initiator"]
+    assert set(values) == {name for _, name in present if not name.endswith("_now")}
+    assert values["acked_bytes"] > 0

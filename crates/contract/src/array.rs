@@ -221,23 +221,3 @@ pub struct Placement {
     /// Offset of the first byte in the group's usable space.
     pub offset_bytes: u64,
 }
-
-/// Configuration of the `probe` engine, which measures a network path.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
-pub enum ProbeConfig {
-    /// Accepts probes: discards or sends TCP data, and echoes small messages.
-    Server {
-        /// `address:port`. With port 0 the kernel chooses a port.
-        listen: String,
-    },
-    /// Measures the round-trip time, then the TCP throughput of each direction.
-    Client {
-        /// `address:port` of the server.
-        connect: String,
-        /// Seconds per direction.
-        seconds: f64,
-        /// Number of round trips to time.
-        round_trips: u32,
-    },
-}

@@ -35,6 +35,7 @@ pub mod initiator;
 mod login_keys;
 pub mod manage;
 pub mod message;
+mod probe;
 mod socket;
 pub mod watch;
 
@@ -47,6 +48,7 @@ pub use fabric_engine::FabricEngineConfig;
 pub use login_keys::LoginKeys;
 pub use manage::*;
 pub use message::*;
+pub use probe::{ProbeConfig, StreamConfig};
 pub use socket::SocketOptions;
 pub use watch::*;
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::array::{ArrayConfig, ProbeConfig};
+use crate::array::ArrayConfig;
 use crate::backup::BackupConfig;
 use crate::fabric_engine::FabricEngineConfig;
 use crate::initiator::InitiatorConfig;
 use crate::manage::ManageAction;
+use crate::probe::ProbeConfig;
 use crate::watch::WatchConfig;
 
 /// A message from the control plane to an engine.

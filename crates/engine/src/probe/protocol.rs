@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | [`ECHO`] | messages of 64 bytes | the same bytes |
 //! | [`DRAIN`] | as much as the path carries | a [`Report`] every few milliseconds |
+//! | [`SINK`] | as much as the path carries | nothing |
 //! | [`SOURCE`] | nothing | as much as the path carries |
 use hakaru_units::Time;
 
@@ -13,6 +14,8 @@ use hakaru_units::Time;
 pub(super) const ECHO: u8 = b'E';
 /// First byte of a connection that the server reads as fast as it can.
 pub(super) const DRAIN: u8 = b'D';
+/// First byte of a connection whose data the server discards without reports.
+pub(super) const SINK: u8 = b'K';
 /// First byte of a connection that the server fills as fast as it can.
 pub(super) const SOURCE: u8 = b'S';
 

@@ -3,12 +3,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
+use hakaru_contract::SocketOptions;
 use hakaru_runtime::net::{Listener, Socket};
 use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::json;
 
-use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, Report, SOURCE};
+use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, Report, SINK, SOURCE};
 use crate::address::parse_address;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
@@ -23,11 +24,20 @@ const REPORT_EVERY: Duration = Duration::from_millis(5);
 const CHUNKS_PER_TURN: u32 = 8;
 
 /// Answers until `stop`.
-pub fn run(listen: &str, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
+pub fn run(
+    listen: &str,
+    options: &SocketOptions,
+    reactor: &Reactor,
+    control: &mut Control,
+) -> Result<(), Failure> {
     let address = parse_address("listen", listen)?;
-    let listener = Listener::bind(address).or_environment(
+    options
+        .validate("socket")
+        .map_err(|error| Failure::usage(&error, &error.hint))?;
+    let listener = Listener::bind_with(address, options).or_environment(
         format_args!("listen on {address}"),
-        "choose a free port on an address of this machine or network namespace",
+        "choose a free port on an address of this machine or network namespace, and buffers that \
+         `net.core.rmem_max` and `wmem_max` permit",
     )?;
     let bound = listener
         .local_address()
@@ -72,6 +82,7 @@ enum Duty {
         total: u64,
         report_at: Time,
     },
+    Sink,
     Source,
 }
 
@@ -214,6 +225,7 @@ impl Client {
                 }
                 Ok(n > 0)
             }
+            Some(Duty::Sink) => Ok(self.socket.receive(buffer)? > 0),
             Some(Duty::Source) => {
                 buffer.fill(0);
                 self.socket.send_vectored(&[IoSlice::new(buffer)])?;
@@ -231,6 +243,7 @@ impl Duty {
                 total: 0,
                 report_at: Time::ZERO,
             }),
+            SINK => Some(Duty::Sink),
             SOURCE => Some(Duty::Source),
             _ => None,
         }

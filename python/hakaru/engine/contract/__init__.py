@@ -116,7 +116,7 @@ from hakaru.engine.contract.message import (
     parse_event,
 )
 from hakaru.engine.contract.part import Message
-from hakaru.engine.contract.probe import ProbeClient, ProbeServer
+from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
 from hakaru.engine.contract.watch import Capture, TcpTrace, TcpWatch, WatchConfig
 
 __all__ = [
@@ -184,6 +184,7 @@ __all__ = [
     "PresetModel",
     "ProbeClient",
     "ProbeServer",
+    "ProbeStream",
     "Queue",
     "RandomLoss",
     "Ready",

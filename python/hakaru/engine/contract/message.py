@@ -12,12 +12,19 @@ from hakaru.engine.contract.fabric import FabricEngineConfig
 from hakaru.engine.contract.initiator import InitiatorConfig
 from hakaru.engine.contract.manage import ManageAction
 from hakaru.engine.contract.part import Message
-from hakaru.engine.contract.probe import ProbeClient, ProbeServer
+from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
 from hakaru.engine.contract.watch import WatchConfig
 
 CONTRACT_VERSION = 1
 EngineConfig = (
-    ArrayConfig | InitiatorConfig | WatchConfig | ProbeServer | ProbeClient | FabricEngineConfig | BackupConfig
+    ArrayConfig
+    | InitiatorConfig
+    | WatchConfig
+    | ProbeServer
+    | ProbeClient
+    | ProbeStream
+    | FabricEngineConfig
+    | BackupConfig
 )
 
 

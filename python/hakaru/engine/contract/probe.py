@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from hakaru.engine.contract.initiator import SocketOptions
 from hakaru.engine.contract.part import Message
 
 
@@ -13,6 +14,7 @@ class ProbeServer(Message):
     engine: Literal["probe"] = "probe"
     role: Literal["server"] = "server"
     listen: str
+    socket: SocketOptions = SocketOptions()
 
 
 class ProbeClient(Message):
@@ -23,3 +25,16 @@ class ProbeClient(Message):
     connect: str
     seconds: float
     round_trips: int
+
+
+class ProbeStream(Message):
+    """The `probe` engine that sends plain TCP streams for as long as a load runs."""
+
+    engine: Literal["probe"] = "probe"
+    role: Literal["stream"] = "stream"
+    connect: str
+    streams: int
+    socket: SocketOptions = SocketOptions()
+    warmup_s: float
+    measure_s: float
+    sample_interval_ms: int
