@@ -12,7 +12,7 @@ from typing import Any
 
 from hakaru.lab.plan import LabPlan, Link, Way, tcp_payload_bits_per_s
 from hakaru.study import Study
-from hakaru.study.variables import Sets, Variable
+from hakaru.study.variables import Sets, Variable, value_at
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,6 @@ def settings_of(study: Study, changed: Study) -> dict[str, Any]:
     study.
     """
     return {place: value_at(changed.written, place) for place in changed_places(study)}
-
-
-def value_at(value: Any, place: str) -> Any:
-    """The value at a place (`a.b.0`) inside nested dicts and lists; None if there is none."""
-    for key in place.split("."):
-        if isinstance(value, list):
-            value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
-        else:
-            value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def hops_between(plan: LabPlan, start: str, end: str) -> tuple[tuple[Hop, ...], ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
 from hakaru.engine.contract import PresetModel
-from hakaru.report import capture_files, charts, environment, kind, link_checks, scorecard
+from hakaru.report import calibrated, capture_files, charts, environment, kind, link_checks, scorecard
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
@@ -76,7 +76,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "tables": report_kind.tables(summary, letters, language),
         "about_tables": report_kind.about_tables(summary, language),
         "sections": [*scorecard.section(summary, language), *report_kind.sections(summary, language)],
-        "lab": describe_lab(lab, clean, language),
+        "lab": _lab(lab, study, language),
         "method": _method(inputs.run, summary, language),
         "findings": [_finding(f, language) for f in summary["findings"]],
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
@@ -125,6 +125,13 @@ def _numbers(summary: Json, study: Study, language: str) -> list[str]:
 
 def _repetitions(point: Json) -> int:
     return max((int(metric.get("n") or 0) for metric in point["metrics"].values()), default=0)
+
+
+def _lab(lab: Json, study: Study, language: str) -> Json:
+    """The lab, with the calibrated parameters of the study."""
+    described = describe_lab(lab, clean, language)
+    calibrated_rows = [(clean(name), clean(value)) for name, value in calibrated.rows(study, language)]
+    return described | {"about": [*described["about"], *calibrated_rows]}
 
 
 def _notices(summary: Json, language: str) -> list[str]:

@@ -17,7 +17,7 @@ from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
-from hakaru.study.variables import Problem, Sets
+from hakaru.study.variables import Problem, Sets, value_at
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
 
@@ -33,12 +33,20 @@ def problems(study: Study) -> list[Problem]:
     return [
         *point_problems(study, lambda changed: one_study(changed) or [*_adjustment(lab, changed)]),
         *comparison_problems(study),
+        *_calibrated(study),
     ]
 
 
 def one_study(study: Study) -> list[Problem]:
     """Problems at one point: lab, storage, load."""
     return _equipment(study) or [*kind.of(study).point_problems(study)]
+
+
+def _calibrated(study: Study) -> Iterator[Problem]:
+    for i, parameter in enumerate(study.calibrated):
+        if value_at(study.written, parameter.place) is None:
+            message = f"the study has no value at {parameter.place}"
+            yield ("calibrated", i, "place"), message, "name the place of a parameter that the study sets"
 
 
 def _equipment(study: Study) -> list[Problem]:

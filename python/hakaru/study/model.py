@@ -18,6 +18,7 @@ from hakaru import kind
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.study.any_load import AnyLoad, Load
+from hakaru.study.calibrated import Calibrated
 from hakaru.study.expectations import Expect
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
@@ -90,6 +91,9 @@ class Study(Part):
     watch: Watch | None = Field(default=None, description="recordings besides the counters, which are always recorded")
     seed: int = Field(default=1, ge=0, lt=1 << 63)
     quick: Quick | None = None
+    calibrated: list[Calibrated] = Field(
+        default_factory=list, max_length=20, description="parameters chosen so that a published number is met"
+    )
     publications: dict[Id, Publication] = Field(
         default_factory=dict, max_length=20, description="publications that `reference` names, by their ids"
     )

@@ -86,6 +86,16 @@ class PlaceError(ValueError):
         self.change, self.message, self.hint = change, message, hint
 
 
+def value_at(value: Any, place: str) -> Any:
+    """The value at a place (`a.b.0`) inside nested dicts and lists; None if there is none."""
+    for key in place.split("."):
+        if isinstance(value, list):
+            value = value[int(key)] if key.isdigit() and int(key) < len(value) else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def changes_of(variables: Mapping[str, Sets | dict[str, Changes]], factors: Mapping[str, Level]) -> list[Change]:
     """Return the changes of a point's levels, in the order of its factors. A factor that is no
     variable changes nothing.

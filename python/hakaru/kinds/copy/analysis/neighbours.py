@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.network import places_of, value_at
+from hakaru.analysis.network import places_of
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.study import Study
+from hakaru.study.variables import value_at
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"

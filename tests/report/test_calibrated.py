@@ -1,0 +1,20 @@
+"""Calibrated parameters in the report: their values stand in the study, and are not repeated."""
+
+from __future__ import annotations
+
+import pytest
+from hakaru.report import calibrated
+from hakaru.study import load
+from hakaru.study.variables import Change
+from hakaru.wording import LANGUAGES
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_row_has_the_value_of_the_study_and_the_number_that_it_was_chosen_on(language: str) -> None:
+    study = load("long-distance").study
+    place = study.calibrated[0].place
+    ((name, text),) = calibrated.rows(study, language)
+    assert place in name
+    assert text.startswith("2") and getattr(study.calibrated[0].on, language) in text
+    ((_, changed),) = calibrated.rows(study.changed([Change(place, 7)]), language)
+    assert changed.startswith("7")
