@@ -52,6 +52,7 @@ OPEN = {
     "load.iscsi.target.immediate_data": True,
 }
 VARIABLES: dict[str, Any] = {
+    "transport": {"sets": ["load.transport"]},
     "rtt": {f"{ms} ms": {"lab.links.array.delay": f"{ms * 500} us"} for ms in (0, 10, 20, 40)},
     "settings": {
         "default": {},
@@ -190,6 +191,8 @@ class Load:
     tcp: bool = True
     """Whether the engines report TCP counters."""
     negotiated: Mapping[str, Any] = field(default_factory=dict)
+    stream_mb_per_s: float | None = None
+    """Rate of a plain TCP stream that is sent instead of the load; None: the load over iSCSI."""
 
 
 @dataclass
@@ -264,7 +267,18 @@ def _channel(load: Load, result: Simulated, second: float, forward: bool) -> dic
     }
 
 
+def _streamed(load: Load, mb_per_s: float) -> RepetitionData:
+    """Return the samples of a plain stream."""
+    samples = Samples()
+    for i in range(load.seconds * 5 + 1):
+        counters = {"tcp/streams": _tcp(load, mb_per_s * 1e6, i / 5) | {"connections_now": 1.0}}
+        samples.add("host", "probe", START + round(i / 5 * SECOND), counters)
+    return repetition(START, load.seconds, {"node": "host", "engine": "probe", "found": {}}), samples, lateness(None)
+
+
 def _counted(_: dict[str, Any], load: Load) -> RepetitionData:
+    if load.stream_mb_per_s is not None:
+        return _streamed(load, load.stream_mb_per_s)
     samples, result = Samples(), simulate(load.spec)
     forward = load.spec.op == "write"
     for i in range(load.seconds * 5 + 1):

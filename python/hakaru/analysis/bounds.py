@@ -243,6 +243,14 @@ def bounds(path: Path, exchange: Exchange, window_bytes: float | None = None, vm
     return sorted((b for b in bounds if b is not None), key=lambda b: b.bytes_per_s)
 
 
+def stream_bounds(path: Path, window_bytes: float | None = None) -> list[Bound]:
+    """All bounds of plain TCP streams, the lowest first: link and window."""
+    payload = path.tcp_bytes_per_s
+    numbers = {"rate_bits_per_s": path.rate_bits_per_s, "tcp_bytes_per_s": payload, "iscsi_share": 1.0, "mtu": path.mtu}
+    both = [None if payload is None else Bound("link", payload, numbers), window(path, window_bytes)]
+    return sorted((b for b in both if b is not None), key=lambda b: b.bytes_per_s)
+
+
 def _seconds(path: Path, octets: float) -> float:
     payload = path.tcp_bytes_per_s
     return octets / payload if payload else 0.0

@@ -287,7 +287,7 @@ class SweepReport(Reported):
 
 class CurveReport(Reported):
     """Points that differ only in the distance, and the lowest closed form at more closely spaced
-    distances.
+    distances. `plain_stream`: its points are TCP streams without iSCSI.
     """
 
     over: str
@@ -296,6 +296,7 @@ class CurveReport(Reported):
     group: dict[str, Any]
     points: list[str]
     rtt_ms: list[Number]
+    plain_stream: bool = False
     bound: list[list[Number]]
 
 

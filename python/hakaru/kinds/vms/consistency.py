@@ -89,6 +89,9 @@ def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
             yield ("load", field), "missing", f"add `{field}:` to the block of factors, or here"
     if load.pattern is not None and load.pattern not in load.patterns:
         yield ("load", "pattern"), f"no pattern {load.pattern!r}", did_you_mean(load.pattern, load.patterns)
+    elif load.pattern and load.transport == "stream" and load.patterns[load.pattern].read_percent:
+        message = f"plain streams only write, and pattern {load.pattern!r} reads"
+        yield ("load", "transport"), message, "choose a pattern with `read_percent: 0`"
     elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
         message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
         yield ("load", "queue_depth"), message, "leave it out"

@@ -78,6 +78,11 @@ class VmsLoad(Load):
     )
     patterns: dict[Id, Pattern] = Field(min_length=1, max_length=100)
     iscsi: Iscsi = Field(default=Iscsi(), description="login keys, commands and sockets at both ends")
+    transport: Literal["iscsi", "stream"] = Field(
+        default="iscsi",
+        description="`stream`: plain TCP data to the array's address with the same socket options, one connection per "
+        "session; it shows what the path carries without iSCSI and storage",
+    )
     pattern: Id | None = Field(default=None, description="a name under `patterns`; also a factor")
     vms: int | None = Field(default=None, ge=1, le=VMS_MAX, description="number of VMs; also a factor")
     queue_depth: int | None = Field(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.kinds.vms import path_figures
+from hakaru.kinds.vms.analysis.flows import SHARES
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.wording import number, say, tenths
@@ -80,7 +81,47 @@ def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     groups: dict[tuple[str, ...], list[Json]] = {}
     for point in summary["points"]:
         groups.setdefault((*point["factors"], str(point["factors"].get("pattern"))), []).append(point)
-    return [_table(points, letters, language) for points in groups.values()]
+    streams = streams_table(summary, letters, language)
+    return [*streams, *(_table(points, letters, language) for points in groups.values())]
+
+
+STREAM_COLUMNS = ("stream", "iscsi", "of_stream", "tcp_idle", "tcp_receive_window", "tcp_send_buffer", "tcp_path")
+
+
+def streams_table(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+    """Each load beside the plain TCP stream over the same path with the same sockets: rates, and
+    for both the shares of the time of the sender's TCP. No table without streams.
+    """
+    by_id = {p["point"]: p for p in summary["points"]}
+    pairs = [(p, by_id[p["plain_stream"]["point"]]) for p in summary["points"] if p.get("plain_stream")]
+    if not pairs:
+        return []
+    columns = [
+        Column(say(language, "table.load"), "level", header=True),
+        *(Column(say(language, f"table.{name}")) for name in STREAM_COLUMNS),
+        Column(say(language, "table.limiter"), "words"),
+    ]
+    rows = [_beside(summary, point, stream, letters, language) for point, stream in pairs]
+    return [Table(say(language, "table.streams"), columns, rows, "numbers copies", caveats=True)]
+
+
+def _beside(summary: Json, point: Json, stream: Json, letters: Mapping[str, str], language: str) -> Row:
+    def share(p: Json, state: str) -> str:
+        return tenths(p["metrics"][f"tcp_{state}_percent"]["mean"], language)
+
+    def limiter(p: Json) -> str:
+        return say(language, f"limiter.{p['limiter']}")
+
+    shares = [Cell(share(point, state), share(stream, state)) for state in SHARES]
+    cells: list[Cell | str] = [
+        path_figures.label(summary, point),
+        common.with_interval(stream["metrics"]["mb_per_s"], language),
+        common.with_interval(point["metrics"]["mb_per_s"], language),
+        tenths(point["plain_stream"]["percent"], language),
+        *shares,
+        Cell(limiter(point), limiter(stream)),
+    ]
+    return common.row(point, cells, letters)
 
 
 def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Table:

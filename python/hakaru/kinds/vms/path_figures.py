@@ -1,6 +1,7 @@
 """Figures of a study of distance.
 
 throughput_N   MB/s over the round-trip time, a line for each setting of a group, with dashed bounds
+               and, as dotted lines, plain TCP streams over the same path with the same sockets
 phases, tcp    time of commands and of the sender's TCP by phase and state: bars of the first group
 window         window and send buffer of one point over time
 """
@@ -25,6 +26,7 @@ farthest.
 """
 BARS_MAX = 14
 TICK_SHARE = 0.06
+STREAM_DASHES = ((1, 3), (4, 3, 1, 3), (6, 2), (2, 5))
 LINES_MAX = len(charts.PALETTE)
 
 
@@ -41,9 +43,13 @@ def of_run(summary: Summary, language: str) -> list[Figure]:
 
 
 def groups(summary: Summary) -> list[list[Json]]:
-    """Groups of curves that are drawn together, in the order of the study."""
+    """Groups of curves that are drawn together, in the order of the study. Plain streams have no
+    figure of their own; each is drawn beside the loads over the same path.
+    """
     groups: list[list[Json]] = []
     for curve in summary["curves"]:
+        if curve["plain_stream"]:
+            continue
         group = next((g for g in groups if g[0]["group"] == curve["group"]), None)
         if group is None:
             groups.append([curve])
@@ -109,6 +115,7 @@ def _throughput(summary: Summary, curves: list[Json], index: int, language: str)
         line = [(x, r["mean"], r["low"], r["high"]) for x, r in rates if r["mean"] is not None]
         name = sentences.series(curve["name"], language) or sentences.series(curve["where"], language)
         series.append(Line(name, line, colour, (1, 0), marker))
+    series += _streams(points, drawn, language)
     levels = sorted({x for curve in drawn for x in curve["rtt_ms"]})
     shown = ticks(levels)
     axes = Axes(say(language, "axis.rtt"), "MB/s", shown, x_labels={t: f"{t:g}" for t in shown})
@@ -122,7 +129,30 @@ def _throughput(summary: Summary, curves: list[Json], index: int, language: str)
     )
     noted_points = [points[i] for curve in drawn for i in curve["points"]]
     caption = note(noted_points, language) + say(language, "figure.distance.bounds")
+    if any(points[i].get("plain_stream") for curve in drawn for i in curve["points"]):
+        caption += say(language, "figure.distance.streams")
     return Figure(f"throughput_{index}", title, caption, lambda size: charts.lines(series, axes, size))
+
+
+def _streams(points: dict[str, Json], curves: list[Json], language: str) -> list[Line]:
+    """A dotted line for each set of plain streams beside these curves."""
+    names: dict[tuple[tuple[float, str], ...], list[str]] = {}
+    for curve in curves:
+        beside = [(x, points[p].get("plain_stream")) for x, p in zip(curve["rtt_ms"], curve["points"], strict=True)]
+        streams = tuple((x, str(stream["point"])) for x, stream in beside if stream)
+        if streams:
+            levels = say(language, "list.separator").join(str(level) for level in curve["name"].values())
+            names.setdefault(streams, []).append(levels)
+    lines = []
+    for i, (streams, settings) in enumerate(names.items()):
+        rates = [(x, points[p]["metrics"]["mb_per_s"]) for x, p in streams]
+        line = [(x, r["mean"], r["low"], r["high"]) for x, r in rates if r["mean"] is not None]
+        name = say(language, "label.plain_stream")
+        if len(names) > 1:
+            values = {"settings": say(language, "list.separator").join(settings)}
+            name = say(language, "label.plain_stream.of", values)
+        lines.append(Line(name, line, charts.theme.QUIET, STREAM_DASHES[i % len(STREAM_DASHES)], "cross"))
+    return lines
 
 
 def ticks(levels: list[float]) -> list[float]:

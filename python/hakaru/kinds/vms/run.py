@@ -8,12 +8,14 @@ from typing import cast
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.kinds.vms import stream
 from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
+from hakaru.run.configure import port_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
@@ -28,11 +30,15 @@ class VmsRun(RunKind):
     """The part of the kind `vms` that runs use."""
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The array on the lab's portals."""
+        """The array on the lab's portals, or the receiver of plain streams."""
+        if _sends_streams(expanded.at(turn.point)):
+            return stream.servers(expanded, turn, lab)
         return lab_arrays(expanded, turn, lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The VMs, distributed over the lab's hosts."""
+        """The VMs, or their plain streams, distributed over the lab's hosts."""
+        if _sends_streams(expanded.at(turn.point)):
+            return stream.senders(expanded, turn, lab, reaches(lab))
         units = lab_units(expanded.at(turn.point), lab.portals())
         return initiator_configs(expanded, turn, lab.host_names, units, reaches=reaches(lab))
 
@@ -49,7 +55,9 @@ class VmsRun(RunKind):
         return initiator_configs(expanded, turn, (sites.HOST,), columns, allow_writes=allow_writes, chap=chap)
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
-        """Ports of the portals that the VMs log in to."""
+        """Ports that the VMs or streams connect to."""
+        if isinstance(load, contract.ProbeStream):
+            return {port_of(load.connect)}
         return ports(cast(contract.InitiatorConfig, load))
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
@@ -73,16 +81,27 @@ class VmsRun(RunKind):
         return list(answers_gathered(load_at(study).iscsi.initiator, results))
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
-        """Live rate and latency of all VMs."""
-        return VmsMeter(hosts)
+        """Live rate and latency of all VMs, or the live rate of the streams."""
+        return stream.StreamMeter(hosts) if _sends_streams(expanded.at(turn.point)) else VmsMeter(hosts)
 
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rate and latency over the measuring phase."""
+        if _sends_streams(study):
+            return stream.result_of(finished.window, finished.samples)
         return result_of(finished.window, finished.samples, finished.histograms)
+
+
+def _sends_streams(study: Study) -> bool:
+    return load_at(study).transport == "stream"
 
 
 def _check_site(expanded: Expanded, site: Site) -> bool:
     for point in expanded.points:
+        if _sends_streams(expanded.at(point)):
+            raise UsageError(
+                f"the point {shown(point)} sends plain streams, and an array of a site does not receive them",
+                "choose other points with --only",
+            )
         if load_at(expanded.at(point)).iscsi.target != TargetEnd():
             raise UsageError(
                 f"nothing was written: the point {shown(point)} sets `load.iscsi.target`, "
@@ -106,6 +125,8 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
 
 def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     """Maximum number of bytes that the VMs write."""
+    if load.transport == "stream":
+        return 0
     read, write = load.point_pattern.read_percent / 100, 1 - load.point_pattern.read_percent / 100
     rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S

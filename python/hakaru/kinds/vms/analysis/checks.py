@@ -85,6 +85,13 @@ def of_repetition(
     return [*caveats, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
 
 
+def of_stream(repetition: Repetition, use: dict[str, Use]) -> list[Caveat]:
+    """The checks of one repetition of plain streams: of the network and of this machine."""
+    counters, window = repetition.counters, repetition.window
+    caveats = [*hops.conserved(counters), *emulated.of_repetition(repetition, use)]
+    return [*caveats, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
+
+
 def _littles_law_of_many(metrics: dict[str, float], window: tuple[int, int]) -> Iterator[Caveat]:
     """Check Little's law, but accept a difference that one more or one less counted request
     explains.

@@ -9,10 +9,9 @@ distinguished by their remaining levels, the settings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.bounds import bounds
 from hakaru.kinds.vms.analysis.points import VmsPoint
 
 STEPS = 40
@@ -33,6 +32,11 @@ class Curve:
     group: dict[str, Any]
     points: tuple[VmsPoint, ...]
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether its points are plain TCP streams."""
+        return self.points[0].setup.is_stream
+
     def at(self, rtt_s: float) -> VmsPoint | None:
         """The point at this round-trip time, or None."""
         return next((p for p in self.points if abs(p.setup.rtt_s - rtt_s) < 1e-9), None)
@@ -42,16 +46,12 @@ class Curve:
         the points.
         """
         setup = self.points[-1].setup
-        exchange, path, farthest = setup.exchange, setup.path, setup.rtt_s
-        if exchange is None or path is None:
-            return []
-        nearest = self.points[0].setup.rtt_s
+        nearest, farthest = self.points[0].setup.rtt_s, setup.rtt_s
         pairs = []
         for step in range(STEPS + 1):
             # Steps are smaller at short distances, where bounds are most curved.
             rtt = nearest + (farthest - nearest) * (step / STEPS) ** 2
-            lowest = bounds(replace(path, rtt_s=rtt), exchange, setup.window_bytes(exchange.op), setup.vms)
-            if lowest:
+            if lowest := setup.bounds_at(rtt):
                 pairs.append((rtt * 1e3, lowest[0].bytes_per_s / 1e6))
         return pairs
 
@@ -64,6 +64,7 @@ class Curve:
             "group": self.group,
             "points": [p.id for p in self.points],
             "rtt_ms": [p.setup.rtt_s * 1e3 for p in self.points],
+            "plain_stream": self.is_stream,
             "bound": [list(pair) for pair in self.bound()],
         }
 

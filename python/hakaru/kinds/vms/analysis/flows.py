@@ -25,7 +25,8 @@ from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.tcp_clocks import timer_wait_s
 from hakaru.analysis.utilisation import Use
 from hakaru.kinds.vms.analysis.setup import OPS, Setup
-from hakaru.kinds.vms.entities import TOTAL
+from hakaru.kinds.vms.entities import STREAM_ENGINE, TOTAL
+from hakaru.kinds.vms.stream import delivered_bytes_per_s
 
 NAN = float("nan")
 
@@ -70,10 +71,13 @@ UNITS: dict[str, str] = {
 """Every metric of a load of VMs in addition to `metrics.UNITS`, with its unit."""
 
 
-def payload(repetition: Repetition) -> dict[Op, float]:
+def payload(repetition: Repetition, setup: Setup) -> dict[Op, float]:
     """Bytes of data per second in each direction, the larger first, without directions that carry
     none.
     """
+    if setup.is_stream:
+        rate = delivered_bytes_per_s(repetition.counters, repetition.window)
+        return {"write": rate} if rate > 0 else {}
     rates: dict[Op, float] = {
         op: repetition.counters.total_rate(repetition.window, engine="initiator", entity=TOTAL, name=f"{op}_bytes")
         for op in OPS
@@ -119,14 +123,15 @@ def of_flow(repetition: Repetition, setup: Setup, op: Op, use: dict[str, Use]) -
 
 
 def sender_series(repetition: Repetition, setup: Setup, op: Op, name: str) -> list[Series]:
-    """A TCP counter at the sender of the data: one series per VM at an initiator, or one for all
-    sessions at an array.
+    """A TCP counter at the sender of the data: one series per VM at an initiator, one per host for
+    plain streams, or one for all sessions at an array.
     """
     if op == "read":
         node = setup.array if setup.paths else None
         selected = repetition.counters.select(engine="array", entity="tcp/sessions", name=name, node=node)
         return [series for _, series in selected]
-    selected = repetition.counters.select(engine="initiator", entity="tcp/", name=name)
+    engine = STREAM_ENGINE if setup.is_stream else "initiator"
+    selected = repetition.counters.select(engine=engine, entity="tcp/", name=name)
     by_entity = [(key.entity, series) for key, series in selected]
     # With more than 16 VMs, only the sum exists.
     return [series for entity, series in by_entity if entity != "tcp/vms"] or [series for _, series in by_entity]

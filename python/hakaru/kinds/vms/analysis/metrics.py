@@ -77,6 +77,13 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
     return values
 
 
+def of_stream(delivered_bytes_per_s: float) -> dict[str, float]:
+    """The metrics of plain TCP streams: their rate. All others are NaN."""
+    mb_per_s = delivered_bytes_per_s / 1e6
+    known = {"mb_per_s": mb_per_s, "write_mb_per_s": mb_per_s, "mib_per_s": delivered_bytes_per_s / (1 << 20)}
+    return dict.fromkeys(UNITS, float("nan")) | known
+
+
 COUNTED_MIN = 200
 """Number of requests from which a count is accurate to half a percent."""
 

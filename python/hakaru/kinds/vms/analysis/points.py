@@ -30,6 +30,7 @@ from hakaru.analysis.rules.fabric import AT_BOUND_PERCENT
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
+from hakaru.kinds.vms import stream
 from hakaru.kinds.vms.analysis import checks, flows, metrics, over_time
 from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
@@ -51,28 +52,39 @@ class VmsPoint(Point):
     passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
+    plain_stream: VmsPoint | None = None
+    """The point with plain TCP streams over the same path and TCP, if the study has one."""
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
         exchange, path = self.setup.exchange, self.setup.path
-        return super().to_json() | {
-            "path": None
-            if path is None
-            else {
-                "from": list(self.setup.hosts),
-                "to": self.setup.array,
-                "rtt_ms": path.rtt_s * 1e3,
-                "rate_bits_per_s": path.rate_bits_per_s,
-            },
-            "request": None
-            if exchange is None
-            else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
-            "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
-            "hops": [passage.to_json() for passage in self.passages],
-            "tcp": self.tcp,
-            "settings": self.setup.settings,
-            "fabric_late_us_p99": finite(self.lateness_us),
-        }
+        return (
+            super().to_json()
+            | {
+                "path": None
+                if path is None
+                else {
+                    "from": list(self.setup.hosts),
+                    "to": self.setup.array,
+                    "rtt_ms": path.rtt_s * 1e3,
+                    "rate_bits_per_s": path.rate_bits_per_s,
+                },
+                "request": None
+                if exchange is None
+                else {"op": exchange.op, "bytes": exchange.request_bytes, "queue_depth": exchange.queue_depth},
+                "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
+                "hops": [passage.to_json() for passage in self.passages],
+                "tcp": self.tcp,
+                "settings": self.setup.settings,
+                "fabric_late_us_p99": finite(self.lateness_us),
+            }
+            | ({} if self.plain_stream is None else {"plain_stream": self._beside(self.plain_stream)})
+        )
+
+    def _beside(self, stream: VmsPoint) -> dict[str, Any]:
+        """The point with plain streams, and this point's rate in percent of its rate."""
+        rate, plain = self.mean("mb_per_s"), stream.mean("mb_per_s")
+        return {"point": stream.id, "percent": 100 * rate / plain if rate is not None and plain else None}
 
 
 def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
@@ -83,7 +95,8 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             gathered.add(run, repetition, nics, spins)
-    fields, setup, late_us = gathered.point_fields(raw, UNITS, "iops"), gathered.setup, gathered.late_us
+    compared = "mb_per_s" if setup.is_stream else "iops"
+    fields, setup, late_us = gathered.point_fields(raw, UNITS, compared), gathered.setup, gathered.late_us
     directions: list[Op] = list(gathered.flows) or ["write"]
     passages = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
     evidence = evidence_of(
@@ -153,7 +166,7 @@ class _GatheredLoads(Gathered):
         most bytes.
         """
         main: dict[str, float] = {}
-        for op, rate in flows.payload(repetition).items():
+        for op, rate in flows.payload(repetition, self.setup).items():
             values = flows.of_flow(repetition, self.setup, op, use) | {"mb_per_s": rate / 1e6}
             windows = flows.sender_series(repetition, self.setup, op, "congestion_window_bytes_now")
             growth = tcp_window.growth(windows, repetition.window)
@@ -179,8 +192,13 @@ def measured(
     """Metrics of one repetition (without those of its flows), utilisation, and the caveats of its
     checks.
     """
-    values = metrics.of_repetition(repetition, latencies)
+    if setup.is_stream:
+        values = metrics.of_stream(stream.delivered_bytes_per_s(repetition.counters, repetition.window))
+    else:
+        values = metrics.of_repetition(repetition, latencies)
     use = hops.use(repetition, nics, [hop for op in OPS for hop in setup.hops(op)], spins=spins)
+    if setup.is_stream:
+        return values | flows.of_repetition(repetition), use, checks.of_stream(repetition, use)
     caveats = checks.of_repetition(repetition, values, use, nics, in_flight_max=setup.in_flight_max)
     if setup.exchange is not None:  # a closed load of one size
         corrected = metrics.by_latency(values, repetition.window)
@@ -206,6 +224,17 @@ def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:
     rates = {"iops": rate / exchange.request_bytes, "mb_per_s": rate / 1e6}
     directed_rates = {f"{exchange.op}_{name}": value for name, value in rates.items()}
     return rates | directed_rates | {"mib_per_s": rate / (1 << 20)}
+
+
+def attach_streams(analysed: Iterable[VmsPoint]) -> None:
+    """Give every point of a load that writes the point with plain streams over the same path and
+    TCP.
+    """
+    all_points = list(analysed)
+    streams = {p.setup.conditions: p for p in all_points if p.setup.is_stream}
+    for point in all_points:
+        if not point.setup.is_stream and point.setup.exchange is not None and point.setup.exchange.op == "write":
+            point.plain_stream = streams.get(point.setup.conditions)
 
 
 def _agreed(repetition: Repetition) -> dict[str, Any]:

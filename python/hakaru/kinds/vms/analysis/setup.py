@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds
+from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds
 from hakaru.analysis.network import Hop, hops_between, settings_of
-from hakaru.kinds.vms.iscsi import Socket
+from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
 from hakaru.kinds.vms.load import Closed, Open, Pattern, VmsLoad, load_at
 from hakaru.lab.model import TcpSpec
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -58,9 +58,13 @@ class Setup:
     """
     path: Path | None
     exchange: Exchange | None
-    """None if no closed form is known: several request sizes, a mix of reads and writes, or an open
-    load.
+    """None if no closed form is known (several request sizes, a mix of reads and writes, an open
+    load) and for plain streams.
     """
+    is_stream: bool
+    """Whether the VMs send plain TCP streams instead of iSCSI."""
+    conditions: str
+    """The lab and the sockets as text. Points with the same text have the same path and TCP."""
     outstanding: float | None
     """Requests that all VMs of a closed load keep outstanding; None for an open load."""
     in_flight_max: int | None
@@ -96,9 +100,16 @@ class Setup:
         """Closed forms of the point, the lowest first; none if the path is unknown or the load has
         none.
         """
-        if self.path is None or self.exchange is None:
+        return self.bounds_at(self.rtt_s)
+
+    def bounds_at(self, rtt_s: float) -> list[Bound]:
+        """The closed forms at another round-trip time."""
+        path = None if self.path is None else replace(self.path, rtt_s=rtt_s)
+        if path is not None and self.is_stream:
+            return stream_bounds(path, self.window_bytes("write"))
+        if path is None or self.exchange is None:
             return []
-        return bounds(self.path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
+        return bounds(path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
 
 
 def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
@@ -109,7 +120,8 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
     load, plan = load_at(changed), None if site else plan_lab(changed.lab)
     vms = load.vms or 1
     hosts, array = (plan.host_names[:vms], plan.array_name) if plan else ((), "array")
-    exchange = _exchange(load)
+    is_stream = load.transport == "stream"
+    exchange = None if is_stream else _exchange(load)
     buffer_max = None if site else _buffer_max(changed.lab.tcp)
     initiator, target = load.iscsi.initiator, load.iscsi.target
     sides: dict[Op, tuple[Socket, Socket]] = {
@@ -123,8 +135,10 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         paths=_paths(plan, hosts, array) if plan else {},
         path=_path(plan, hosts, array, exchange) if plan else None,
         exchange=exchange,
-        outstanding=_outstanding(load, vms),
-        in_flight_max=_in_flight_max(load, vms),
+        is_stream=is_stream,
+        conditions=_conditions(changed, initiator, target),
+        outstanding=None if is_stream else _outstanding(load, vms),
+        in_flight_max=None if is_stream else _in_flight_max(load, vms),
         sessions=initiator.sessions,
         buffers={
             op: (_buffer(sender.send_buffer, buffer_max), _buffer(receiver.receive_buffer, buffer_max))
@@ -132,6 +146,12 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         },
         settings=settings_of(study, changed),
     )
+
+
+def _conditions(changed: Study, initiator: InitiatorEnd, target: TargetEnd) -> str:
+    load = load_at(changed)
+    sockets = f"{initiator.socket!r} {target.socket!r}"
+    return f"{changed.lab.model_dump_json()} {sockets} {load.count} VMs, {initiator.sessions} sessions"
 
 
 def _paths(plan: LabPlan, hosts: Sequence[str], array: str) -> dict[Op, tuple[tuple[Hop, ...], ...]]:

@@ -37,6 +37,7 @@ class VmsAnalysis(AnalysisKind):
         """The summary of a run."""
         nics = nics_of_lab(run.lab)
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
+        points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
         sweeps = [s for s in sweep.sweeps_of(list(analysed), SWEPT) if _is_shown(s, distance_curves)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
@@ -45,7 +46,8 @@ class VmsAnalysis(AnalysisKind):
         compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
-        all_findings += vms_findings.of_run(distance_curves, _unswept(analysed, sweeps), len(analysed) > 1)
+        load_curves = [c for c in distance_curves if not c.is_stream]
+        all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
         all_findings += summary.findings_of(compared, several)
         results = expectations.Results(sweeps, verdicts, compared, list(analysed))
         common = summary.of_run(
