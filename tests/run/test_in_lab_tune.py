@@ -41,7 +41,7 @@ def tuned(hakaru: Hakaru, *options: str) -> tuple[RunReader, dict[str, Any]]:
 
 
 def test_tuning_in_a_lab_finds_better_settings_and_gives_advice(hakaru: Hakaru) -> None:
-    options = ["--rtt", "20 ms", "--depth", "any", "--against", "long-distance:settings=optimised"]
+    options = ["--rtt", "20 ms", "--depth", "any", "--against", "long-distance:settings=socket-buffer"]
     reader, tuning = tuned(hakaru, *options, *SHORT)
     phases = [t["phase"] for t in tuning["trials"]]
     assert phases[:2] == ["search", "search"] and phases.count("peer") == 1 and "contribution" in phases

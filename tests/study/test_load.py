@@ -227,3 +227,30 @@ def test_vms_on_several_arrays_are_refused_with_the_supported_load(tmp_path: Pat
     with pytest.raises(UsageError, match="VMs load one array, and the lab has 2: primary, vtl") as e:
         load(str(tmp_path / "study.yaml"))
     assert "only copies" in e.value.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint"),
+    [
+        (
+            "place: load.iscsi.initiator.commands",
+            "place: load.iscsi.initiator.command",
+            "no value at",
+            "that the study",
+        ),
+        ("transport: [stream]", "transport: [strem]", "load.transport", ""),
+        (
+            "write-4m], vms: [1], transport",
+            "read-4m], vms: [1], transport",
+            "plain streams only write",
+            "read_percent: 0",
+        ),
+    ],
+)
+def test_parameters_and_streams_that_cannot_be_are_refused(
+    write: Callable[[str], str], old: str, new: str, message: str, hint: str
+) -> None:
+    text = (ROOT / "studies" / "long-distance" / "study.yaml").read_text()
+    with pytest.raises(UsageError, match=message) as e:
+        load(write(text.replace(old, new)))
+    assert hint in e.value.hint

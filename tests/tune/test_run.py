@@ -159,7 +159,7 @@ def test_summary_has_the_best_setting_and_the_advice(tmp_path: Path) -> None:
 
 def test_peer_setting_from_a_study_is_compared_with_the_best(tmp_path: Path) -> None:
     setup = small_setup()
-    name = "long-distance:settings=optimised"
+    name = "long-distance:settings=socket-buffer"
     settings = peer_from(name, setup.conditions, setup.space, setup.machine, lab=True)
     # Half of the maximum of 32 MiB in the study, because the kernel doubles the value. It is not a
     # level of the search.
@@ -180,13 +180,13 @@ def test_peer_setting_from_a_study_is_compared_with_the_best(tmp_path: Path) -> 
 
 def test_unknown_variable_of_a_study_is_named(tmp_path: Path) -> None:
     setup = small_setup()
-    with pytest.raises(UsageError, match="--against long-distance:setting=optimised: 'setting' is not a variable"):
-        peer_from("long-distance:setting=optimised", setup.conditions, setup.space, setup.machine, lab=True)
+    with pytest.raises(UsageError, match="--against long-distance:setting=socket-buffer: 'setting' is not a variable"):
+        peer_from("long-distance:setting=socket-buffer", setup.conditions, setup.space, setup.machine, lab=True)
 
 
 def test_defaults_equal_those_of_the_study_long_distance() -> None:
     """They are those of open-iscsi 2.1 and LIO. The README of the study has their sources."""
-    assert defaults_from("long-distance:settings=default-today") == TODAY
+    assert defaults_from("long-distance:initiator=open-iscsi-today") == TODAY
 
 
 def test_study_of_a_kind_that_cannot_be_tuned_is_refused_by_name() -> None:
