@@ -39,7 +39,11 @@ class VmsAnalysis(AnalysisKind):
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
         points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
-        sweeps = [s for s in sweep.sweeps_of(list(analysed), SWEPT) if _is_shown(s, distance_curves)]
+        sweeps = [
+            s
+            for s in sweep.sweeps_of([p for p in analysed if not p.setup.is_stream], SWEPT)
+            if _is_shown(s, distance_curves)
+        ]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
             summary.mark_test_setup_limited(sweep_, verdict)
