@@ -49,14 +49,6 @@ class TcpSpec(BaseModel):
         description="Largest size of a connection's send and receive buffers, at least 64 KiB. A long path needs rate "
         "x RTT. Default: that of the stack (the kernel's for `today`, 4 MiB for `2009`).",
     )
-    interface_queue_max: Size | None = Field(
-        default=None,
-        ge=4096,
-        le=1 << 30,
-        description="Largest amount of a connection's data in the queue of the interface, 4 KiB to 1 GiB; the rest "
-        "waits in the send buffer (TCP small queues, `tcp_limit_output_bytes`). Default: that of the stack (the "
-        "kernel's for `today`, no limit for `2009`).",
-    )
     slow_start_after_idle: bool | None = Field(
         default=None,
         description="Whether the congestion window shrinks to the initial window after a connection was idle for a "

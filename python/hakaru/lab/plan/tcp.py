@@ -137,8 +137,6 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
         _check_buffer(spec.buffer_max)
         sysctls["tcp_rmem"] = f"4096 {min(131_072, spec.buffer_max)} {spec.buffer_max}"
         sysctls["tcp_wmem"] = f"4096 {min(16_384, spec.buffer_max)} {spec.buffer_max}"
-    if spec.interface_queue_max is not None:
-        sysctls["tcp_limit_output_bytes"] = str(spec.interface_queue_max)
     # 2 is Linux's default: accept ECN from a peer that asks, do not ask for it.
     sysctls |= {"tcp_ecn": "1"} if spec.ecn else {}
     sysctls |= {} if spec.sack else {"tcp_sack": "0"}
