@@ -104,6 +104,8 @@ def test_id_of_a_row_is_unique(tmp_path: Path) -> None:
         ("{kind: reference, table: published, metric: mb, percent: 5}", "no metric 'mb'", "did you mean"),
         ("{kind: reference, table: published, metric: timeouts, percent: 5}",
          "published is not compared with 'timeouts'", "it has mb_per_s"),
+        ("{kind: reference, table: published, metric: mb_per_s, where: {streams: 1}, percent: 5}",
+         "expect[0].where: no row of published has these levels", "its rows have case, buffer null"),
         ("{kind: reference, table: published, percent: 5}", "give `table` and `metric`, or the `id` of a row", ""),
         ("{kind: reference, id: one, metric: mb_per_s, percent: 5}", "give either `id`, or `table` and `metric`", ""),
     ],

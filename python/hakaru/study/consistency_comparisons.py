@@ -108,6 +108,9 @@ def _published(study: Study, place: Place, expect: ExpectReference) -> Iterator[
         hint = did_you_mean(str(expect.table), {r.table for r in tables}, "add it under `reference`")
         yield (*place, "table"), f"no reference {expect.table!r}", hint
         return
+    if not any(_has_rows(r, expect.where) for r in named):
+        rows = " or ".join(", ".join([r.over, *map(_shown, r.where.items())]) for r in named)
+        yield (*place, "where"), f"no row of {expect.table} has these levels", f"its rows have {rows}"
     compared = [metric for r in named for metric in r.metrics]
     if expect.metric not in compared:
         # A misspelt name deserves a better hint than the few metrics of the table.
@@ -117,6 +120,19 @@ def _published(study: Study, place: Place, expect: ExpectReference) -> Iterator[
         else:
             hint = f"it has {listed(compared)}; add the metric to its `metrics`"
             yield (*place, "metric"), f"{expect.table} is not compared with {expect.metric!r}", hint
+
+
+def _shown(selected: tuple[str, Any]) -> str:
+    name, level = selected
+    return f"{name} {'null' if level is None else level_text(level)}"
+
+
+def _has_rows(reference: TableReference, where: Mapping[str, Any]) -> bool:
+    """Whether a table has rows with these levels."""
+    return all(
+        name == reference.over or (name in reference.where and same_level(reference.where[name], level))
+        for name, level in where.items()
+    )
 
 
 def _metric(study: Study, place: Place, metric: str) -> Iterator[Problem]:
