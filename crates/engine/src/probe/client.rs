@@ -1,17 +1,18 @@
 //! The measuring side of a probe.
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::time::Duration;
 
+use hakaru_contract::SocketOptions;
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
+use hakaru_runtime::{Reactor, Token, clock};
 use hakaru_units::Time;
 
+use super::path::Path;
 use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, REPORT_BYTES, Report, SOURCE};
 use crate::address::parse_address;
-use crate::control::{Control, Order};
-use crate::failure::{Failure, OrEnvironment};
+use crate::control::Control;
+use crate::failure::Failure;
 
 /// Length of a message of the round-trip measurement: about an iSCSI header.
 const MESSAGE_BYTES: usize = 64;
@@ -43,35 +44,14 @@ pub fn run(
             "seconds must be 0.05 to 60, and round_trips 1 to 1000000",
         ));
     }
-    let mut path = Path {
-        server,
-        reactor,
-        control,
-        waiter: Waiter::sleeping(16),
-        begin: None,
-        stopped: false,
-    };
+    let mut path = Path::new(server, reactor, control);
     let mut values = BTreeMap::new();
-    let echo = path.open(ECHO)?;
-    path.control.ready(BTreeMap::new());
-    while path.begin.is_none() && !path.stopped {
-        path.wait(None)?;
-    }
-    path.wait_until(path.begin.unwrap_or(Time::ZERO))?;
+    let echo = path.dial(ECHO)?;
+    path.wait_for_start()?;
     path.control.phase("measure", clock::now());
     path.measure(&echo, seconds, round_trips, &mut values)?;
     path.control.result(clock::now(), values, Vec::new());
     Ok(())
-}
-
-/// Path to the server, and the orders that arrived so far.
-struct Path<'a> {
-    server: SocketAddr,
-    reactor: &'a Reactor,
-    control: &'a mut Control,
-    waiter: Waiter,
-    begin: Option<Time>,
-    stopped: bool,
 }
 
 impl Path<'_> {
@@ -86,73 +66,25 @@ impl Path<'_> {
     ) -> Result<(), Failure> {
         let trips = self.time_round_trips(echo, round_trips)?;
         insert_round_trips(trips, values);
-        let drain = self.open(DRAIN)?;
+        let drain = self.dial(DRAIN)?;
         let sending = self.begin.unwrap_or(Time::ZERO) + SETTLE;
         self.wait_until(sending)?;
         let arrivals = self.send(&drain, seconds)?;
         insert_rates("send", &drain, &arrivals, seconds, values);
         drain.abort();
         self.wait_until(sending + Duration::from_secs_f64(seconds) + SETTLE)?;
-        let source = self.open(SOURCE)?;
+        let source = self.dial(SOURCE)?;
         let arrivals = self.receive(&source, seconds)?;
         insert_rates("receive", &source, &arrivals, seconds, values);
         source.abort();
         Ok(())
     }
 
-    /// Sleeps until an event or `until`, and stores the orders that arrived.
-    fn wait(&mut self, until: Option<Time>) -> Result<(), Failure> {
-        self.control.wait(self.reactor, &mut self.waiter, until)?;
-        for event in self.waiter.events() {
-            self.control.handle_event(event)?;
-        }
-        while let Some(order) = self.control.poll_order() {
-            match order {
-                Order::Start(at) => self.begin = Some(at.max(clock::now())),
-                Order::Stop => self.stopped = true,
-            }
-        }
-        Ok(())
-    }
-
-    /// Sleeps until `instant` or until `stop`. Returns at once if `instant` has passed.
-    fn wait_until(&mut self, instant: Time) -> Result<(), Failure> {
-        while !self.stopped && clock::now() < instant {
-            self.wait(Some(instant))?;
-        }
-        Ok(())
-    }
-
-    /// Opens a connection and sends its first byte, `duty`.
-    fn open(&mut self, duty: u8) -> Result<Socket, Failure> {
-        let refused = |server: SocketAddr, e: io::Error| {
-            Failure::peer(
-                format_args!("cannot reach the probe at {server}: {e}"),
-                "start the server of the probe first",
-            )
-        };
-        let server = self.server;
-        let socket = Socket::connect(server).map_err(|e| refused(server, e))?;
-        self.reactor
-            .register(&socket, Token(0), Interest::Edge)
-            .or_environment("watch a socket", "raise the limit of open files")?;
-        let deadline = clock::now() + ANSWER_TIMEOUT;
-        loop {
-            match socket.send_vectored(&[IoSlice::new(&[duty])]) {
-                Ok(_) => return Ok(socket),
-                // Linux returns ENOTCONN or EAGAIN during the handshake.
-                Err(e)
-                    if matches!(
-                        e.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected
-                    ) => {}
-                Err(e) => return Err(refused(server, e)),
-            }
-            if clock::now() >= deadline || self.stopped {
-                return Err(refused(server, io::ErrorKind::TimedOut.into()));
-            }
-            self.wait(Some(deadline))?;
-        }
+    /// Opens a connection for `duty`.
+    fn dial(&mut self, duty: u8) -> Result<Socket, Failure> {
+        let socket = self.connect(Token(0), &SocketOptions::default())?;
+        self.open(&socket, duty, ANSWER_TIMEOUT)?;
+        Ok(socket)
     }
 
     /// Retries `io` until it does not block. Returns `None` at `until` or after `stop`.
@@ -172,13 +104,6 @@ impl Path<'_> {
             }
             self.wait(Some(until))?;
         }
-    }
-
-    fn lost(&self, e: &dyn std::fmt::Display) -> Failure {
-        Failure::peer(
-            format_args!("lost the probe at {}: {e}", self.server),
-            "check why its server ended, and whether the network works",
-        )
     }
 
     /// Returns the durations of `count` round trips, ns.

@@ -1,12 +1,13 @@
 //! The `probe` engine: measures a path before it is used in a lab. A server answers any number of
 //! clients. A client measures, in sequence, the round-trip time, the rate to the server and the
 //! rate back. `protocol.rs` defines the bytes that they exchange. `stream.rs` sends plain data for as
-//! long as a load runs.
+//! long as a load runs. `path.rs` opens the connections of both.
 //!
 //! **Rates are measured where bytes arrive**, from arrival to arrival, so that bytes waiting in a
 //! buffer do not count. The first fifth of the time is not measured, because TCP is still finding
 //! its rate and queues are filling. The result is the median of ten slices of the rest.
 mod client;
+mod path;
 mod protocol;
 mod server;
 mod stream;

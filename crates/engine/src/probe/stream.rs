@@ -5,18 +5,18 @@
 //! path with the same socket options can therefore be compared with the streams.
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use hakaru_contract::StreamConfig;
 use hakaru_runtime::net::Socket;
-use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
+use hakaru_runtime::{Reactor, Token, clock};
 use hakaru_units::Time;
 
+use super::path::Path;
 use super::protocol::{CHUNK_BYTES, SINK};
 use crate::address::parse_address;
-use crate::control::{Control, Counters, Order};
-use crate::failure::{Failure, OrEnvironment};
+use crate::control::{Control, Counters};
+use crate::failure::Failure;
 use crate::sampling::Schedule;
 use crate::tcp::{TcpLog, counters};
 
@@ -32,24 +32,16 @@ pub fn run(config: &StreamConfig, reactor: &Reactor, control: &mut Control) -> R
     config
         .validate()
         .map_err(|error| Failure::usage(&error, &error.hint))?;
+    let server = parse_address("connect", &config.connect)?;
     let mut streams = Streams {
-        server: parse_address("connect", &config.connect)?,
-        reactor,
-        control,
-        waiter: Waiter::sleeping(64),
+        path: Path::new(server, reactor, control),
         samples: Schedule::new(config.sample_interval_ms)?,
         all: Vec::new(),
         log: TcpLog::default(),
-        start: None,
-        stopped: false,
     };
     streams.open(config)?;
-    streams.control.ready(BTreeMap::new());
-    while streams.start.is_none() && !streams.stopped {
-        streams.wait(None)?;
-    }
-    if let Some(start) = streams.start {
-        streams.wait_until(start)?;
+    streams.path.wait_for_start()?;
+    if let Some(start) = streams.path.begin {
         streams.samples.start(start);
         let measure = start + Duration::from_secs_f64(config.warmup_s);
         streams.send_until("warmup", measure)?;
@@ -57,13 +49,16 @@ pub fn run(config: &StreamConfig, reactor: &Reactor, control: &mut Control) -> R
             "measure",
             measure + Duration::from_secs_f64(config.measure_s),
         )?;
-        streams.control.phase("drain", clock::now());
+        streams.path.control.phase("drain", clock::now());
     }
     let values = streams.sample(clock::now());
     for stream in std::mem::take(&mut streams.all) {
         stream.socket.abort();
     }
-    streams.control.result(clock::now(), values, Vec::new());
+    streams
+        .path
+        .control
+        .result(clock::now(), values, Vec::new());
     Ok(())
 }
 
@@ -75,88 +70,36 @@ struct Stream {
 }
 
 struct Streams<'a> {
-    server: SocketAddr,
-    reactor: &'a Reactor,
-    control: &'a mut Control,
-    waiter: Waiter,
+    path: Path<'a>,
     samples: Schedule,
     all: Vec<Stream>,
     log: TcpLog,
-    start: Option<Time>,
-    stopped: bool,
 }
 
 impl Streams<'_> {
     /// Opens every connection and sends its first byte, which makes the server discard the rest.
+    /// All connect at once, because a path may be long.
     fn open(&mut self, config: &StreamConfig) -> Result<(), Failure> {
-        let server = self.server;
-        let refused = |e: io::Error| {
-            Failure::peer(
-                format_args!("cannot reach the probe at {server}: {e}"),
-                "start the server of the probe first",
-            )
-        };
-        let deadline = clock::now() + ACCEPT_TIMEOUT;
         for index in 0..config.streams {
-            let socket = Socket::connect_with(server, &config.socket).or_environment(
-                format_args!("open stream {index} to {server}"),
-                "reduce `socket`, or run as root: larger buffers need CAP_NET_ADMIN",
-            )?;
-            self.reactor
-                .register(&socket, Token(index.into()), Interest::Edge)
-                .or_environment("watch a socket", "raise the limit of open files")?;
+            let socket = self.path.connect(Token(index.into()), &config.socket)?;
             self.all.push(Stream {
                 socket,
                 full: false,
             });
         }
-        for index in 0..self.all.len() {
-            loop {
-                match self.all[index]
-                    .socket
-                    .send_vectored(&[IoSlice::new(&[SINK])])
-                {
-                    Ok(_) => break,
-                    // Linux returns ENOTCONN or EAGAIN during the handshake.
-                    Err(e)
-                        if matches!(
-                            e.kind(),
-                            io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected
-                        ) => {}
-                    Err(e) => return Err(refused(e)),
-                }
-                if clock::now() >= deadline || self.stopped {
-                    return Err(refused(io::ErrorKind::TimedOut.into()));
-                }
-                self.wait(Some(deadline))?;
-            }
+        for stream in &self.all {
+            self.path.open(&stream.socket, SINK, ACCEPT_TIMEOUT)?;
         }
         Ok(())
     }
 
-    /// Sleeps until an event or `until`, and stores the orders that arrived.
-    fn wait(&mut self, until: Option<Time>) -> Result<(), Failure> {
-        self.control.wait(self.reactor, &mut self.waiter, until)?;
-        for event in self.waiter.events() {
-            if !self.control.handle_event(event)?
-                && let Some(stream) = self.all.get_mut(event.token.0 as usize)
-            {
+    /// Sleeps until an event or `until`. Notes which streams have room in their buffers again.
+    fn wait(&mut self, until: Time) -> Result<(), Failure> {
+        self.path.wait(Some(until))?;
+        for event in self.path.waiter.events() {
+            if let Some(stream) = self.all.get_mut(event.token.0 as usize) {
                 stream.full = false;
             }
-        }
-        while let Some(order) = self.control.poll_order() {
-            match order {
-                Order::Start(at) => self.start = Some(at.max(clock::now())),
-                Order::Stop => self.stopped = true,
-            }
-        }
-        Ok(())
-    }
-
-    /// Sleeps until `instant` or until `stop`.
-    fn wait_until(&mut self, instant: Time) -> Result<(), Failure> {
-        while !self.stopped && clock::now() < instant {
-            self.wait(Some(instant))?;
         }
         Ok(())
     }
@@ -166,15 +109,15 @@ impl Streams<'_> {
     fn send_until(&mut self, name: &str, until: Time) -> Result<(), Failure> {
         let begun = clock::now();
         self.sample(begun);
-        self.control.phase(name, begun);
+        self.path.control.phase(name, begun);
         let chunk = vec![0_u8; CHUNK_BYTES];
-        while !self.stopped && clock::now() < until {
+        while !self.path.stopped && clock::now() < until {
             let mut unfinished = false;
             for stream in &mut self.all {
-                unfinished |= send_turn(stream, &chunk).map_err(|e| lost(self.server, &e))?;
+                unfinished |= send_turn(stream, &chunk).map_err(|e| self.path.lost(&e))?;
             }
             let next = self.samples.next().map_or(until, |at| at.min(until));
-            self.wait(Some(if unfinished { Time::ZERO } else { next }))?;
+            self.wait(if unfinished { Time::ZERO } else { next })?;
             if self.samples.due(clock::now()) {
                 self.sample(clock::now());
             }
@@ -189,7 +132,7 @@ impl Streams<'_> {
         }
         let mut values = counters(self.log.of(0..self.all.len()));
         values.insert("connections_now".to_owned(), self.all.len() as f64);
-        self.control.sample(
+        self.path.control.sample(
             at,
             Counters::from([(ENTITY.to_owned(), values.clone())]),
             Vec::new(),
@@ -212,11 +155,4 @@ fn send_turn(stream: &mut Stream, chunk: &[u8]) -> io::Result<bool> {
         }
     }
     Ok(!stream.full)
-}
-
-fn lost(server: SocketAddr, e: &io::Error) -> Failure {
-    Failure::peer(
-        format_args!("lost the probe at {server}: {e}"),
-        "check why its server ended, and whether the network works",
-    )
 }
