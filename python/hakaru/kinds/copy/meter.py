@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from hakaru.analysis.counters import Counters
 from hakaru.engine import contract
-from hakaru.run.meter import Meter, Rates, growth
+from hakaru.run.meter import HostRates, Meter, Rates
 from hakaru.store import Samples
 from hakaru.wording import number
 
@@ -20,29 +20,18 @@ class CopyMeter(Meter):
     """
 
     def __init__(self, hosts: int, image_bytes: int) -> None:
-        self._hosts = hosts
+        self._hosts = HostRates(hosts, ENTITY, ["written_bytes"])
         self._image_bytes = image_bytes
-        self._last: dict[str, contract.Sample] = {}
-        self._fresh: dict[str, float] = {}
 
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """Add a sample. Returns the rate of the last interval once every host has sent its
-        sample.
-        """
-        last = self._last.get(node)
-        self._last[node] = sample
-        if last is not None and sample.at_ns > last.at_ns:
-            self._fresh[node] = growth(last, sample, ENTITY, "written_bytes") * 1e9 / (sample.at_ns - last.at_ns)
-        if len(self._fresh) < self._hosts:
-            return None
-        rates = rates_of(sum(self._fresh.values()) / 1e6, self._copied())
-        self._fresh.clear()
-        return rates
+        """As `Meter.add`."""
+        rates = self._hosts.add(node, sample)
+        return rates_of(rates[0] / 1e6, self._copied()) if rates else None
 
     def _copied(self) -> dict[str, float]:
         return {
             entity.removeprefix(JOB): 100 * counters.get("read_bytes", 0.0) / self._image_bytes
-            for sample in self._last.values()
+            for sample in self._hosts.last.values()
             for entity, counters in sample.counters.items()
             if entity.startswith(JOB)
         }

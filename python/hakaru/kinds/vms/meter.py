@@ -8,7 +8,7 @@ from hakaru.analysis.counters import Counters
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms
 from hakaru.engine import contract
 from hakaru.kinds.vms.entities import TOTAL
-from hakaru.run.meter import Meter, Rates, growth
+from hakaru.run.meter import HostRates, Meter, Rates
 from hakaru.store import Histograms, Samples
 from hakaru.wording import number
 
@@ -17,31 +17,19 @@ class VmsMeter(Meter):
     """Requests, bytes and the 99th percentile of latency over all hosts."""
 
     def __init__(self, hosts: int) -> None:
-        self._hosts = hosts
-        self._last: dict[str, contract.Sample] = {}
-        self._fresh: dict[str, tuple[float, float]] = {}
+        self._hosts = HostRates(hosts, TOTAL, ["reads", "writes"], ["read_bytes", "write_bytes"])
         self._histograms: list[str] = []
 
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """Add a sample. Returns the rates of the last interval once every host has sent its
-        sample.
-        """
-        last = self._last.get(node)
-        self._last[node] = sample
-        if last is not None and sample.at_ns > last.at_ns:
-            seconds = (sample.at_ns - last.at_ns) / 1e9
-            self._fresh[node] = (
-                growth(last, sample, TOTAL, "reads", "writes") / seconds,
-                growth(last, sample, TOTAL, "read_bytes", "write_bytes") / seconds,
-            )
+        """As `Meter.add`."""
         self._histograms += [h.hdr for h in sample.histograms if h.entity == TOTAL]
-        if len(self._fresh) < self._hosts:
+        rates = self._hosts.add(node, sample)
+        if rates is None:
             return None
-        fresh = self._fresh.values()
-        rates = rates_of(sum(r for r, _ in fresh), sum(b for _, b in fresh) / 1e6, _p99(self._histograms))
-        self._fresh.clear()
+        iops, bytes_per_s = rates
+        p99 = _p99(self._histograms)
         self._histograms.clear()
-        return rates
+        return rates_of(iops, bytes_per_s / 1e6, p99)
 
 
 def rates_of(iops: float, mb_per_s: float, p99_ms: float | None) -> Rates:

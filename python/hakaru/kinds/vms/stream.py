@@ -15,7 +15,7 @@ from hakaru.kinds.vms.entities import STREAM_ENGINE, STREAMS
 from hakaru.kinds.vms.load import load_at
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import MS, Reaches, port_of
-from hakaru.run.meter import Meter, Rates, growth
+from hakaru.run.meter import HostRates, Meter, Rates
 from hakaru.store import Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.wording import number
@@ -54,23 +54,12 @@ class StreamMeter(Meter):
     """Bytes delivered per second over all hosts."""
 
     def __init__(self, hosts: int) -> None:
-        self._hosts = hosts
-        self._last: dict[str, contract.Sample] = {}
-        self._fresh: dict[str, float] = {}
+        self._hosts = HostRates(hosts, STREAMS, [DELIVERED])
 
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
-        """Add a sample. Returns the rate of the last interval once every host has sent its
-        sample.
-        """
-        last = self._last.get(node)
-        self._last[node] = sample
-        if last is not None and sample.at_ns > last.at_ns:
-            self._fresh[node] = growth(last, sample, STREAMS, DELIVERED) * 1e9 / (sample.at_ns - last.at_ns)
-        if len(self._fresh) < self._hosts:
-            return None
-        rates = _rates(sum(self._fresh.values()))
-        self._fresh.clear()
-        return rates
+        """As `Meter.add`."""
+        rates = self._hosts.add(node, sample)
+        return _rates(*rates) if rates else None
 
 
 def result_of(window: tuple[int, int], samples: Samples) -> Rates:
