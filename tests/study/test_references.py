@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import UsageError
-from hakaru.study import load, study_paths
+from hakaru.study import load, model, study_paths
 from hakaru.study.references import TableReference
 
 from tests.study.copying import COPYING, PUBLISHED
@@ -134,3 +134,8 @@ def test_shipped_study_cites_what_it_compares_with(name: str) -> None:
     study = load(name).study
     assert {r.publication for r in study.reference} == set(study.publications)
     assert all(isinstance(r, TableReference) or r.name.en != r.name.ja for r in study.reference)
+
+
+def test_every_field_of_a_study_either_is_measured_or_judges_or_sets_the_scope() -> None:
+    parts = [*model.MEASURED_PARTS, *model.JUDGING_PARTS, *model.SCOPE_PARTS]
+    assert sorted(parts) == sorted(model.Study.model_fields)

@@ -21,12 +21,10 @@ from hakaru.lab.plan import plan_lab
 from hakaru.run.plan import estimate
 from hakaru.store import newest_runs
 from hakaru.study import Loaded, Study, expand, load, study_paths
-from hakaru.study.model import quick_form
+from hakaru.study.model import MEASURED_PARTS, quick_form
 from hakaru.study.where import same_level
 
 Json = dict[str, Any]
-MEASURED_PARTS = ("lab", "array", "arrays", "load", "variables")
-"""Parts of a study that affect what its points measure."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Card:
 
     study: Study
     run: Run | None
-    """None if the study has not been run."""
+    """None if the study has no run."""
     scorecard: Json
     """As `scorecard` in docs/reference/report-json.md."""
     points: int

@@ -43,10 +43,9 @@ from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Repetition
+from hakaru.study.model import JUDGING_PARTS
 
 LATE_STARTS_MAX = 3
-JUDGING_PARTS = ("title", "question", "expectation", "publications", "reference", "expect")
-"""Parts of a study that explain and judge results."""
 # A `kill` of the process group reaches this process directly and again through the sandbox. Signals
 # this close together count as one Ctrl-C.
 SAME_SIGNAL_S = 0.3

@@ -32,6 +32,13 @@ from hakaru.units import Duration
 POINTS_MAX = 1000
 REPETITIONS_MAX = 100
 
+MEASURED_PARTS = frozenset({"lab", "array", "arrays", "load", "variables"})
+"""Fields of a study that affect what a point measures."""
+JUDGING_PARTS = frozenset({"title", "question", "expectation", "calibrated", "publications", "reference", "expect"})
+"""Fields of a study that explain and judge results."""
+SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "measure", "watch", "seed", "quick"})
+"""Fields of a study that choose points, times and recordings."""
+
 
 class Measure(Part):
     """Times and number of repetitions. A load that ends by itself (a copy) has no times."""
