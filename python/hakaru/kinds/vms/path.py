@@ -132,7 +132,7 @@ def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
     ]
     columns.insert(len(varied) + LIMITER_AT, Column(say(language, "table.limiter"), "words"))
     rows = [_row(point, varied, letters, language) for point in points]
-    return Table(caption, columns, rows, "numbers copies", caveats=True)
+    return Table(caption, columns, rows, "numbers copies path", caveats=True)
 
 
 def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: str) -> Row:
