@@ -8,8 +8,8 @@
 //! 3. The shell passes received bytes to [`Session::handle_received`].
 //! 4. The session processes Data-In, R2T and the response, and returns a [`Done`].
 //!
-//! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for one
-//! logical unit: it also follows redirects and surveys the LU ([`LuFacts`]) before it accepts
+//! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for chosen
+//! logical units: it also follows redirects and surveys the LUs ([`LuFacts`]) before it accepts
 //! tasks. Loads and copy jobs build on a nexus.
 //!
 //! `#[inline]` is set on functions that run for every command. Without these hints (here and in

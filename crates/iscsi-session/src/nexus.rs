@@ -1,5 +1,5 @@
-//! A session for one logical unit (SAM's I_T_L nexus). It logs in, follows redirects, surveys the
-//! LU and then executes tasks.
+//! A session for chosen logical units of one target (SAM's I_T nexus). It logs in, follows
+//! redirects, surveys the LUs and then executes tasks.
 //!
 //! ```text
 //!   connected → logged in → surveyed → Ready ──submit, poll_done──→ … ──log_out──→ LoggedOut
@@ -21,8 +21,9 @@ pub const REDIRECTS_MAX: u32 = 8;
 /// An event of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NexusEvent {
-    /// The nexus has logged in and surveyed the LU. [`Nexus::submit`] may be called.
-    Ready(LuFacts),
+    /// The nexus has logged in and surveyed its LUs. [`Nexus::submit`] may be called. The facts are
+    /// in the order of the LUNs.
+    Ready(Vec<LuFacts>),
     /// The caller must connect to this address and then call [`Nexus::handle_connected`].
     Redirected {
         /// `address:port`.
@@ -40,34 +41,40 @@ pub enum NexusError {
     /// The session ended.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The LU cannot be used.
+    /// An LU cannot be used.
     #[error(transparent)]
     Survey(#[from] SurveyError),
 }
 
-/// One session and its LU. See the module's documentation.
+/// One session and its LUs. See the module's documentation.
 #[derive(Debug)]
 pub struct Nexus {
-    lun: u8,
+    luns: Box<[u8]>,
     config: SessionConfig,
     session: Session,
-    /// The survey of the LU, until it is complete.
+    /// The survey of the LU that follows those in `facts`, until every LU was surveyed.
     survey: Option<Survey>,
+    /// Facts of the LUs surveyed so far, until all are known.
+    facts: Vec<LuFacts>,
     redirects: u32,
     failed: bool,
     events: VecDeque<NexusEvent>,
 }
 
 impl Nexus {
-    /// Creates a nexus to LU `lun` over a session that `config` describes. It waits for its
+    /// Creates a nexus to the LUs `luns` over a session that `config` describes. It waits for its
     /// connection.
+    ///
+    /// # Panics
+    /// Panics if `luns` is empty.
     #[must_use]
-    pub fn new(lun: u8, config: SessionConfig) -> Nexus {
+    pub fn new(luns: Box<[u8]>, config: SessionConfig) -> Nexus {
         Nexus {
-            lun,
+            survey: Some(Survey::new(luns[0].into())),
+            facts: Vec::new(),
+            luns,
             session: Session::new(config.clone()),
             config,
-            survey: Some(Survey::new(lun.into())),
             redirects: 0,
             failed: false,
             events: VecDeque::new(),
@@ -167,8 +174,16 @@ impl Nexus {
                     self.session.submit(now, task);
                 }
                 Ok(Some(facts)) => {
-                    self.survey = None;
-                    self.events.push_back(NexusEvent::Ready(facts));
+                    self.session.recycle(done.data);
+                    self.facts.push(facts);
+                    self.survey = self.next_survey();
+                    match &self.survey {
+                        Some(survey) => self.session.submit(now, survey.task()),
+                        None => {
+                            let facts = std::mem::take(&mut self.facts);
+                            self.events.push_back(NexusEvent::Ready(facts));
+                        }
+                    }
                 }
                 Err(error) => return self.fail(error.into()),
             }
@@ -176,6 +191,12 @@ impl Nexus {
         while let Some(event) = self.session.poll_event() {
             self.handle_session_event(now, event);
         }
+    }
+
+    /// Returns the survey of the first LU that was not surveyed.
+    fn next_survey(&self) -> Option<Survey> {
+        let lun = self.luns.get(self.facts.len())?;
+        Some(Survey::new((*lun).into()))
     }
 
     fn handle_session_event(&mut self, now: Time, event: Event) {
@@ -198,7 +219,8 @@ impl Nexus {
             return self.fail(SessionError::Redirects(self.redirects).into());
         }
         self.session = Session::new(self.config.clone());
-        self.survey = Some(Survey::new(self.lun.into()));
+        self.facts.clear();
+        self.survey = self.next_survey();
         self.events.push_back(NexusEvent::Redirected { address });
     }
 

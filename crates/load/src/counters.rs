@@ -24,6 +24,12 @@ pub struct Counters {
     /// Integral of requests outstanding over time, in request-nanoseconds. An open-loop request
     /// counts from its intended instant.
     pub outstanding_ns: u64,
+    /// Integral over time of the number of requests that wait in the guest for the ring of its
+    /// disk, in request-nanoseconds. A request waits until its last command enters the ring.
+    pub guest_queued_ns: u64,
+    /// Integral over time of the number of commands that wait in the host for their session, in
+    /// command-nanoseconds.
+    pub host_queued_ns: u64,
     /// Requests in flight now.
     pub in_flight_now: u64,
     /// Open-loop requests issued more than 1 ms after they were due.
@@ -68,6 +74,8 @@ impl Counters {
             ("write_latency_ns_sum", self.write_latency_ns_sum),
             ("errors", self.errors),
             ("outstanding_ns", self.outstanding_ns),
+            ("guest_queued_ns", self.guest_queued_ns),
+            ("host_queued_ns", self.host_queued_ns),
             ("in_flight_now", self.in_flight_now),
             ("late", self.late),
             ("late_ns_sum", self.late_ns_sum),
@@ -151,6 +159,8 @@ impl Counters {
         self.write_latency_ns_sum += other.write_latency_ns_sum;
         self.errors += other.errors;
         self.outstanding_ns += other.outstanding_ns;
+        self.guest_queued_ns += other.guest_queued_ns;
+        self.host_queued_ns += other.host_queued_ns;
         self.in_flight_now += other.in_flight_now;
         self.late += other.late;
         self.late_ns_sum += other.late_ns_sum;
@@ -180,6 +190,8 @@ impl Counters {
             write_latency_ns_sum: self.write_latency_ns_sum - earlier.write_latency_ns_sum,
             errors: self.errors - earlier.errors,
             outstanding_ns: self.outstanding_ns - earlier.outstanding_ns,
+            guest_queued_ns: self.guest_queued_ns - earlier.guest_queued_ns,
+            host_queued_ns: self.host_queued_ns - earlier.host_queued_ns,
             in_flight_now: self.in_flight_now,
             late: self.late - earlier.late,
             late_ns_sum: self.late_ns_sum - earlier.late_ns_sum,

@@ -1,6 +1,6 @@
 //! Converts a VM's load into tasks of its sessions. Due requests are admitted, with the data of
-//! writes, and split into commands. Each session with room takes a task, which executes one
-//! command. The last command of a request completes the request.
+//! writes, and split into commands. A task executes one command on a session. The last command of a
+//! request completes the request.
 use std::sync::Arc;
 
 use hakaru_iscsi_session::{Done, Task, TaskData, TaskError};
@@ -11,9 +11,12 @@ use hakaru_wire::scsi::{Cdb, Transfer};
 
 use crate::commands::{Command, Commands};
 use crate::corruption::Corruption;
+use crate::counters::Counters;
 use crate::load::{Load, Request};
+use crate::occupancy::Occupancy;
 use crate::pattern::{Access, Op};
 use crate::payload::Payload;
+use crate::ring::Ring;
 
 /// The load of a VM and its commands. See the module's documentation.
 #[derive(Debug)]
@@ -27,6 +30,9 @@ pub(crate) struct Work {
     payload: Payload,
     /// Number of writes admitted.
     writes: u64,
+    /// Commands of the VM that wait in the host, and the integral of their number.
+    host_waiting: usize,
+    host_occupancy: Occupancy,
 }
 
 /// Result of a task.
@@ -40,21 +46,24 @@ pub(crate) struct Outcome {
 
 impl Work {
     /// Creates the work on LU `lun`, whose blocks have `block_bytes`. Commands have at most
-    /// `longest` bytes; `None` disables splitting.
+    /// `longest` bytes. They pass the `ring` of the guest's disk; `None` is no limit.
     pub(crate) fn new(
         load: Load,
         longest: Option<u32>,
+        ring: Option<Ring>,
         lun: u8,
         block_bytes: u32,
         payload: Payload,
     ) -> Work {
         Work {
             load,
-            commands: Commands::new(longest),
+            commands: Commands::new(longest, ring),
             lun,
             block_shift: block_bytes.trailing_zeros(),
             payload,
             writes: 0,
+            host_waiting: 0,
+            host_occupancy: Occupancy::default(),
         }
     }
 
@@ -62,16 +71,48 @@ impl Work {
     pub(crate) fn admit_due(&mut self, now: Time) {
         while let Some(request) = self.load.poll_request(now) {
             let data = self.data_of(&request);
-            self.commands.admit(&request, data);
+            self.commands.admit(now, &request, data);
         }
     }
 
-    /// Returns the next task.
+    /// Returns the next command that leaves the guest.
     #[inline]
-    pub(crate) fn poll_task(&mut self) -> Option<Task> {
-        let command = self.commands.poll_command()?;
+    pub(crate) fn poll_command(&mut self, now: Time) -> Option<Command> {
+        self.commands.poll_command(now)
+    }
+
+    /// Returns the task that executes a command.
+    #[inline]
+    pub(crate) fn task_of(&self, command: Command) -> Task {
         let keep = self.load.verifies();
-        Some(new_task(command, self.lun, self.block_shift, keep))
+        new_task(command, self.lun, self.block_shift, keep)
+    }
+
+    /// Records that a command of the VM begins to wait in the host.
+    pub(crate) fn enter_host_queue(&mut self, now: Time) {
+        self.host_occupancy.advance(now, self.host_waiting);
+        self.host_waiting += 1;
+    }
+
+    /// Records that a command of the VM has left the queue of the host.
+    pub(crate) fn leave_host_queue(&mut self, now: Time) {
+        self.host_occupancy.advance(now, self.host_waiting);
+        self.host_waiting -= 1;
+    }
+
+    /// Returns the counters, complete until `now`.
+    pub(crate) fn counters(&mut self, now: Time) -> Counters {
+        let mut counters = self.load.counters(now);
+        self.host_occupancy.advance(now, self.host_waiting);
+        counters.host_queued_ns = self.host_occupancy.integral_ns();
+        let waiting_ns = self.commands.waiting_ns(now);
+        if self.commands.has_ring() {
+            counters.guest_queued_ns = waiting_ns;
+        } else {
+            // Without a ring, a request leaves the guest at once and waits for its session.
+            counters.host_queued_ns += waiting_ns;
+        }
+        counters
     }
 
     /// Ends a task. The caller may then reuse the task's buffer.
@@ -84,6 +125,7 @@ impl Work {
     ) -> Outcome {
         let access = self.commands.access(done.tag);
         self.load.count_command(access.op, &done.phases);
+        self.load.count_busy(done.busies.into());
         let mut outcome = Outcome::default();
         let result = result_of(done, &access);
         if result.is_ok()

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::{SessionError, SurveyError};
-use hakaru_load::{CommandLimits, IscsiVm, Payload, Settings, VmError, VmEvent};
+use hakaru_load::{CommandLimits, HostEvent, IscsiHost, Payload, Settings, VmError};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Itt, Stage};
@@ -135,15 +135,16 @@ proptest! {
                 target.answer(itt.0, &data, if good { Status::GOOD } else { Status(0x40) });
             }
         }
-        while let Some(event) = target.vm.poll_event() {
-            prop_assert!(matches!(event, VmEvent::Failed(_) | VmEvent::Ready(_)));
+        while let Some(event) = target.host.poll_event() {
+            let ends_survey = matches!(event, HostEvent::Failed { .. } | HostEvent::Ready(_));
+            prop_assert!(ends_survey);
         }
     }
 }
 
 /// A VM whose target is the test. `peer` only encodes PDUs; its session is unused.
 struct FakeTarget {
-    vm: IscsiVm,
+    host: IscsiHost,
     peer: Peer,
     latencies: Latencies,
 }
@@ -170,11 +171,11 @@ impl FakeTarget {
             commands: CommandLimits::default(),
         };
         let mut target = FakeTarget {
-            vm: IscsiVm::new(Arc::new(vm), Arc::new(settings), 0),
+            host: IscsiHost::new(vec![(0, Arc::new(vm))], Arc::new(settings)),
             peer: Peer::connected(peer::config(LoginKeys::default())),
             latencies: Latencies::default(),
         };
-        target.vm.handle_connected(Time(0), 0);
+        target.host.handle_connected(Time(0), 0);
         target.log_in();
         target
     }
@@ -208,14 +209,14 @@ impl FakeTarget {
     }
 
     fn take_sent(&mut self) -> Vec<u8> {
-        let transmit = self.vm.transmit(0);
+        let transmit = self.host.transmit(0);
         let bytes: Vec<u8> = transmit.slices().flatten().copied().collect();
         transmit.advance(Time(1_000), bytes.len());
         bytes
     }
 
     fn receive(&mut self, bytes: &[u8]) {
-        self.vm
+        self.host
             .handle_received(Time(1_000), 0, bytes, &mut self.latencies);
     }
 
@@ -287,7 +288,7 @@ impl FakeTarget {
 fn valid_capacity_makes_the_vm_ready() {
     let mut target = FakeTarget::new();
     target.answer_survey(2047, 512);
-    let Some(VmEvent::Ready(facts)) = target.vm.poll_event() else {
+    let Some(HostEvent::Ready(facts)) = target.host.poll_event() else {
         panic!("the VM is ready")
     };
     assert_eq!(
@@ -318,8 +319,11 @@ fn an_impossible_capacity_is_an_error_that_quotes_it() {
             answer: answer.into(),
         };
         assert_eq!(
-            target.vm.poll_event(),
-            Some(VmEvent::Failed(VmError::Survey(expected)))
+            target.host.poll_event(),
+            Some(HostEvent::Failed {
+                vm: 0,
+                error: VmError::Survey(expected)
+            })
         );
     }
 }
@@ -328,7 +332,11 @@ fn an_impossible_capacity_is_an_error_that_quotes_it() {
 fn capacity_too_small_for_the_pattern_names_the_field() {
     let mut target = FakeTarget::new();
     target.answer_survey(3, 512);
-    let Some(VmEvent::Failed(VmError::Config(error))) = target.vm.poll_event() else {
+    let Some(HostEvent::Failed {
+        error: VmError::Config(error),
+        ..
+    }) = target.host.poll_event()
+    else {
         panic!("the VM has failed")
     };
     assert_eq!(error.field, "vms[0].pattern.sizes[0].bytes");
@@ -347,7 +355,7 @@ fn an_endless_chain_of_redirects_fails_the_vm() {
     };
     let bytes = target.peer.bytes_of(|out| response.emit(out), text);
     // Replace the VM by a new one that has not logged in.
-    let config = Arc::new(target.vm.config().clone());
+    let config = Arc::new(target.host.config(0).clone());
     let settings = Settings {
         chap: None,
         keys: LoginKeys::default(),
@@ -356,25 +364,26 @@ fn an_endless_chain_of_redirects_fails_the_vm() {
         verify_run: None,
         commands: CommandLimits::default(),
     };
-    target.vm = IscsiVm::new(config, Arc::new(settings), 0);
+    target.host = IscsiHost::new(vec![(0, config)], Arc::new(settings));
     for _ in 0..8 {
-        target.vm.handle_connected(Time(0), 0);
+        target.host.handle_connected(Time(0), 0);
         target.receive(&bytes);
         assert_eq!(
-            target.vm.poll_event(),
-            Some(VmEvent::Redirected {
+            target.host.poll_event(),
+            Some(HostEvent::Redirected {
                 leg: 0,
                 address: "192.0.2.9:3260".into()
             })
         );
     }
-    target.vm.handle_connected(Time(0), 0);
+    target.host.handle_connected(Time(0), 0);
     target.receive(&bytes);
     assert_eq!(
-        target.vm.poll_event(),
-        Some(VmEvent::Failed(VmError::Session(SessionError::Redirects(
-            9
-        ))))
+        target.host.poll_event(),
+        Some(HostEvent::Failed {
+            vm: 0,
+            error: VmError::Session(SessionError::Redirects(9))
+        })
     );
 }
 
@@ -382,25 +391,28 @@ fn an_endless_chain_of_redirects_fails_the_vm() {
 fn a_vm_whose_target_vanishes_counts_its_requests_in_flight_as_errors() {
     let mut target = FakeTarget::new();
     target.answer_survey(2047, 512);
-    target.vm.begin(Time(5_000));
-    assert_eq!(target.vm.in_flight(), 2);
-    target.vm.handle_closed(
+    target.host.begin(Time(5_000));
+    assert_eq!(target.host.in_flight(), 2);
+    target.host.handle_closed(
         Time(9_000),
         0,
         "(closed by the target)",
         &mut target.latencies,
     );
-    let events: Vec<VmEvent> = std::iter::from_fn(|| target.vm.poll_event()).collect();
+    let events: Vec<HostEvent> = std::iter::from_fn(|| target.host.poll_event()).collect();
     assert!(matches!(
         events.last(),
-        Some(VmEvent::Failed(VmError::Session(SessionError::Closed(_))))
+        Some(HostEvent::Failed {
+            error: VmError::Session(SessionError::Closed(_)),
+            ..
+        })
     ));
-    let counters = target.vm.counters(Time(10_000));
+    let counters = target.host.counters(Time(10_000), 0);
     assert_eq!(
         (
             counters.errors,
             counters.outstanding_ns,
-            target.vm.in_flight()
+            target.host.in_flight()
         ),
         (2, 8_000, 0)
     );

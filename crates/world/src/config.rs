@@ -20,7 +20,7 @@ pub struct WorldConfig {
     pub vms: Vec<Vm>,
     /// Login keys of all VMs.
     pub keys: LoginKeys,
-    /// Splitting of requests into commands. Each VM has one session.
+    /// Path of the requests to the sessions. Each host has one session.
     pub commands: CommandLimits,
     /// Limits of the target, including the login keys that it accepts.
     pub limits: Limits,

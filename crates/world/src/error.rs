@@ -2,9 +2,9 @@
 use std::time::Duration;
 
 use hakaru_drive::ModelError;
-use hakaru_load::VmEvent;
+use hakaru_load::HostEvent;
 
-/// Time limit for the login or logout of all VMs, virtual time.
+/// Time limit for the login or logout of all hosts, virtual time.
 pub(crate) const LOGIN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Failure of a world.
@@ -27,12 +27,12 @@ pub enum WorldError {
         /// Name of the VM.
         name: String,
         /// The event that reported the failure.
-        event: Box<VmEvent>,
+        event: Box<HostEvent>,
     },
-    /// VMs did not log in or out within the time limit.
-    #[error("{missing} VMs did not {phase} within {LOGIN_LIMIT:?}")]
+    /// Hosts did not log in or out within the time limit.
+    #[error("{missing} hosts did not {phase} within {LOGIN_LIMIT:?}")]
     Late {
-        /// Number of such VMs.
+        /// Number of such hosts.
         missing: usize,
         /// `log in` or `log out`.
         phase: &'static str,

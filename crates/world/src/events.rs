@@ -4,15 +4,15 @@ use std::collections::BinaryHeap;
 
 use hakaru_units::Time;
 
-/// An event. VMs are identified by their indices.
+/// An event. Hosts are identified by their indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A direction of the wire has sent a segment and can send the next.
     WireFree(Direction),
     /// The oldest segment in transit in this direction arrives.
     Arrives(Direction),
-    /// Deadline of a VM.
-    VmTimer(usize),
+    /// Deadline of a host.
+    HostTimer(usize),
     /// Deadline of the target.
     TargetTimer,
     /// Deadline of the array model.
@@ -22,9 +22,9 @@ pub(crate) enum Event {
 /// Direction of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Direction {
-    /// From the VMs to the target.
+    /// From the hosts to the target.
     Up,
-    /// From the target to the VMs.
+    /// From the target to the hosts.
     Down,
 }
 

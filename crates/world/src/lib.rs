@@ -7,20 +7,20 @@
 //! machine.
 //!
 //! ```text
-//!   IscsiVm ─┐                                        ┌─ LU data (only while verifying)
-//!   IscsiVm ─┼─ wire, up ──→ Target ──→ Storage ──────┤
-//!   IscsiVm ─┘←── wire, down ──┘                      └─ drive::Array: completion times
+//!   IscsiHost ─┐                                        ┌─ LU data (only while verifying)
+//!   IscsiHost ─┼─ wire, up ──→ Target ──→ Storage ──────┤
+//!   IscsiHost ─┘←── wire, down ──┘                      └─ drive::Array: completion times
 //! ```
 //!
 //! # Order of calls
 //!
 //! 1. [`World::new`] builds everything at time zero from a [`WorldConfig`]; nothing is connected.
-//! 2. [`World::log_in`] connects and logs in every VM.
+//! 2. [`World::log_in`] connects and logs in every host.
 //! 3. [`World::begin`] starts the load of every VM.
 //! 4. [`World::run_for`] advances the time. It returns the first failure: a failed VM or request,
 //!    or corrupt data.
 //! 5. [`World::counters`] and [`World::latencies`] may be read between any two calls.
-//! 6. [`World::log_out`] ends the load, drains it and logs out every VM.
+//! 6. [`World::log_out`] ends the load, drains it and logs out every host.
 //!
 //! # Path of one read
 //!
@@ -45,7 +45,7 @@
 mod config;
 mod error;
 mod events;
-mod guest;
+mod host;
 mod lus;
 mod memory;
 mod server;

@@ -5,17 +5,17 @@ use hakaru_units::Time;
 
 use crate::config::Wire;
 
-/// Bytes of one VM's session in transit. An empty segment is the end of the connection.
+/// Bytes of one host's session in transit. An empty segment is the end of the connection.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) vm: usize,
+    pub(crate) host: usize,
     pub(crate) bytes: Vec<u8>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Link {
     wire: Wire,
-    /// VMs with data to send in this direction, in order of their turns.
+    /// Hosts with data to send in this direction, in order of their turns.
     turns: VecDeque<usize>,
     has_turn: Vec<bool>,
     sending: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(wire: Wire, vms: usize) -> Link {
+    pub(crate) fn new(wire: Wire, hosts: usize) -> Link {
         assert!(
             wire.rate_bytes_per_s > 0.0 && wire.segment_bytes > 0,
             "the rate and the segment size must be above 0"
@@ -36,7 +36,7 @@ impl Link {
         Link {
             wire,
             turns: VecDeque::new(),
-            has_turn: vec![false; vms],
+            has_turn: vec![false; hosts],
             sending: false,
             in_transit: VecDeque::new(),
             last_arrival: Time::ZERO,
@@ -47,20 +47,20 @@ impl Link {
     }
 
     /// Queues a session that has data to send.
-    pub(crate) fn offer(&mut self, vm: usize) {
-        if !std::mem::replace(&mut self.has_turn[vm], true) {
-            self.turns.push_back(vm);
+    pub(crate) fn offer(&mut self, host: usize) {
+        if !std::mem::replace(&mut self.has_turn[host], true) {
+            self.turns.push_back(host);
         }
     }
 
-    /// Returns the VM that may send next, if the wire is free.
+    /// Returns the host that may send next, if the wire is free.
     pub(crate) fn next_turn(&mut self) -> Option<usize> {
         if self.sending {
             return None;
         }
-        let vm = self.turns.pop_front()?;
-        self.has_turn[vm] = false;
-        Some(vm)
+        let host = self.turns.pop_front()?;
+        self.has_turn[host] = false;
+        Some(host)
     }
 
     pub(crate) fn segment_bytes(&self) -> usize {
@@ -90,9 +90,9 @@ impl Link {
     }
 
     /// Sends the end of a connection after all data sent before. Returns when it arrives.
-    pub(crate) fn finish(&mut self, now: Time, vm: usize) -> Time {
+    pub(crate) fn finish(&mut self, now: Time, host: usize) -> Time {
         self.in_transit.push_back(Segment {
-            vm,
+            host,
             bytes: Vec::new(),
         });
         self.last_arrival = self.last_arrival.max(now + self.wire.delay);

@@ -10,7 +10,7 @@ use hakaru_units::Time;
 use crate::config::WorldConfig;
 use crate::error::{LOGIN_LIMIT, WorldError};
 use crate::events::{Direction, Event, Events};
-use crate::guest::{Guest, guests};
+use crate::host::{Host, hosts};
 use crate::server::Server;
 use crate::wire::{Link, Segment};
 
@@ -22,11 +22,11 @@ pub type Snapshot = BTreeMap<String, BTreeMap<String, f64>>;
 pub struct World {
     now: Time,
     events: Events,
-    guests: Vec<Guest>,
-    /// VM of each connection, by [`ConnectionId::index`].
-    vm_of: Vec<usize>,
+    hosts: Vec<Host>,
+    /// Host of each connection, by [`ConnectionId::index`].
+    host_of: Vec<usize>,
     server: Server,
-    /// VMs with data in the inbox, because the target did not accept it.
+    /// Hosts with data in the inbox, because the target did not accept it.
     blocked_inboxes: Vec<usize>,
     up: Link,
     down: Link,
@@ -41,16 +41,17 @@ impl World {
     /// The model has an impossible parameter, or an LU exceeds its group.
     pub fn new(config: &WorldConfig) -> Result<World, WorldError> {
         let server = Server::new(config, address(0))?;
-        let vms = config.vms.len();
+        let hosts = hosts(config);
+        let count = hosts.len();
         Ok(World {
             now: Time::ZERO,
             events: Events::default(),
-            guests: guests(config),
-            vm_of: Vec::new(),
+            hosts,
+            host_of: Vec::new(),
             server,
             blocked_inboxes: Vec::new(),
-            up: Link::new(config.wire, vms),
-            down: Link::new(config.wire, vms),
+            up: Link::new(config.wire, count),
+            down: Link::new(config.wire, count),
             latencies: Latencies::default(),
             failure: None,
         })
@@ -62,35 +63,35 @@ impl World {
         self.now
     }
 
-    /// Connects and logs in every VM.
+    /// Connects and logs in every host.
     ///
     /// # Errors
-    /// A VM failed or exceeded the time limit.
+    /// A host failed or exceeded the time limit.
     pub fn log_in(&mut self) -> Result<(), WorldError> {
-        for index in 0..self.guests.len() {
+        for index in 0..self.hosts.len() {
             let peer = address(index as u32 + 1);
             let connection = self
                 .server
                 .target
                 .handle_connected(self.now, 0, address(0), peer);
             if let Some(connection) = connection {
-                self.vm_of
-                    .resize(self.vm_of.len().max(connection.index() + 1), usize::MAX);
-                self.vm_of[connection.index()] = index;
+                self.host_of
+                    .resize(self.host_of.len().max(connection.index() + 1), usize::MAX);
+                self.host_of[connection.index()] = index;
             }
-            self.guests[index].connection = connection;
-            self.guests[index].vm.handle_connected(self.now, 0);
-            self.after_vm(index);
+            self.hosts[index].connection = connection;
+            self.hosts[index].iscsi.handle_connected(self.now, 0);
+            self.after_host(index);
         }
         self.after_target();
-        self.run_until_all("log in", |guest| guest.is_ready)
+        self.run_until_all("log in", |host| host.is_ready)
     }
 
     /// Starts the load of every VM.
     pub fn begin(&mut self) {
-        for index in 0..self.guests.len() {
-            self.guests[index].vm.begin(self.now);
-            self.after_vm(index);
+        for index in 0..self.hosts.len() {
+            self.hosts[index].iscsi.begin(self.now);
+            self.after_host(index);
         }
     }
 
@@ -105,18 +106,20 @@ impl World {
         self.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Ends the load, drains requests in flight, and logs every VM out.
+    /// Ends the load, drains requests in flight, and logs every host out.
     ///
     /// # Errors
-    /// A VM or a request failed, a read returned corrupt data, or a VM exceeded the time limit.
+    /// A VM or a request failed, a read returned corrupt data, or a host exceeded the time limit.
     pub fn log_out(&mut self) -> Result<(), WorldError> {
-        self.guests.iter_mut().for_each(|guest| guest.vm.end());
-        self.run_until_all("log out", |guest| guest.vm.in_flight() == 0)?;
-        for index in 0..self.guests.len() {
-            self.guests[index].vm.log_out(self.now, &mut self.latencies);
-            self.after_vm(index);
+        self.hosts.iter_mut().for_each(|host| host.iscsi.end());
+        self.run_until_all("log out", |host| host.iscsi.in_flight() == 0)?;
+        for index in 0..self.hosts.len() {
+            self.hosts[index]
+                .iscsi
+                .log_out(self.now, &mut self.latencies);
+            self.after_host(index);
         }
-        self.run_until_all("log out", |guest| guest.is_logged_out)
+        self.run_until_all("log out", |host| host.is_logged_out)
     }
 
     /// Returns the latencies of all VMs. The caller takes intervals.
@@ -134,11 +137,13 @@ impl World {
                 .insert(name.to_owned(), value);
         };
         let mut sum = Counters::default();
-        for guest in &mut self.guests {
-            let counters = guest.vm.counters(self.now);
-            sum.add(&counters);
-            let entity = format!("vm/{}", guest.vm.config().name);
-            counters.visit(&mut |name, value| record(&entity, name, value));
+        for host in &mut self.hosts {
+            for vm in 0..host.iscsi.vms() {
+                let counters = host.iscsi.counters(self.now, vm);
+                sum.add(&counters);
+                let entity = format!("vm/{}", host.iscsi.config(vm).name);
+                counters.visit(&mut |name, value| record(&entity, name, value));
+            }
         }
         sum.visit(&mut |name, value| record("vms", name, value));
         self.server.visit_counters(self.now, &mut record);
@@ -152,14 +157,14 @@ impl World {
     fn run_until_all(
         &mut self,
         phase: &'static str,
-        done: impl Fn(&Guest) -> bool,
+        done: impl Fn(&Host) -> bool,
     ) -> Result<(), WorldError> {
         let until = self.now + LOGIN_LIMIT;
-        while !self.guests.iter().all(&done) && self.step(until) {}
+        while !self.hosts.iter().all(&done) && self.step(until) {}
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        match self.guests.iter().filter(|guest| !done(guest)).count() {
+        match self.hosts.iter().filter(|host| !done(host)).count() {
             0 => Ok(()),
             missing => Err(WorldError::Late { missing, phase }),
         }
@@ -184,12 +189,12 @@ impl World {
                 }
             }
             Event::Arrives(Direction::Up) => self.arrive_at_target(),
-            Event::Arrives(Direction::Down) => self.arrive_at_vm(),
-            Event::VmTimer(index) => {
-                let guest = &mut self.guests[index];
-                if guest.timer.fire(at) {
-                    guest.vm.handle_timeout(at, 0, &mut self.latencies);
-                    self.after_vm(index);
+            Event::Arrives(Direction::Down) => self.arrive_at_host(),
+            Event::HostTimer(index) => {
+                let host = &mut self.hosts[index];
+                if host.timer.fire(at) {
+                    host.iscsi.handle_timeout(at, 0, &mut self.latencies);
+                    self.after_host(index);
                 }
             }
             Event::TargetTimer => {
@@ -208,28 +213,28 @@ impl World {
 
     fn arrive_at_target(&mut self) {
         let segment = self.up.arrived();
-        let vm = segment.vm;
-        self.guests[vm].inbox.push_back(segment);
-        self.read_inbox(vm);
+        let index = segment.host;
+        self.hosts[index].inbox.push_back(segment);
+        self.read_inbox(index);
         self.after_target();
     }
 
     /// Offers the target the data in inboxes again, because it has freed some room.
     fn resume_reading(&mut self) {
-        for vm in std::mem::take(&mut self.blocked_inboxes) {
-            self.read_inbox(vm);
+        for index in std::mem::take(&mut self.blocked_inboxes) {
+            self.read_inbox(index);
         }
         self.after_target();
     }
 
-    /// Passes data that arrived from a VM to the target, as far as the target accepts it.
-    fn read_inbox(&mut self, vm: usize) {
-        let guest = &mut self.guests[vm];
-        let Some(connection) = guest.connection else {
+    /// Passes data that arrived from a host to the target, as far as the target accepts it.
+    fn read_inbox(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        let Some(connection) = host.connection else {
             return;
         };
         while self.server.target.wants_received(connection) {
-            let Some(segment) = guest.inbox.pop_front() else {
+            let Some(segment) = host.inbox.pop_front() else {
                 return;
             };
             self.server
@@ -237,32 +242,35 @@ impl World {
                 .handle_received(self.now, connection, &segment.bytes);
             self.up.recycle(segment.bytes);
         }
-        self.blocked_inboxes.push(vm);
+        self.blocked_inboxes.push(index);
     }
 
-    fn arrive_at_vm(&mut self) {
-        let Segment { vm, bytes } = self.down.arrived();
-        let guest = &mut self.guests[vm].vm;
+    fn arrive_at_host(&mut self) {
+        let Segment { host, bytes } = self.down.arrived();
+        let iscsi = &mut self.hosts[host].iscsi;
         if bytes.is_empty() {
-            guest.handle_closed(self.now, 0, "by the target", &mut self.latencies);
+            iscsi.handle_closed(self.now, 0, "by the target", &mut self.latencies);
         } else {
-            guest.handle_received(self.now, 0, &bytes, &mut self.latencies);
+            iscsi.handle_received(self.now, 0, &bytes, &mut self.latencies);
             self.down.recycle(bytes);
         }
-        self.after_vm(vm);
+        self.after_host(host);
     }
 
-    /// Handles the consequences of a call to a VM: data to send, its next deadline, its events.
-    fn after_vm(&mut self, index: usize) {
-        let guest = &mut self.guests[index];
-        if let Some(failure) = guest.handle_events() {
+    /// Handles the consequences of a call to a host: data to send, its next deadline, its events.
+    fn after_host(&mut self, index: usize) {
+        let host = &mut self.hosts[index];
+        if let Some(failure) = host.handle_events() {
             self.failure.get_or_insert(failure);
         }
-        let deadline = guest.vm.poll_timeout(0);
-        guest
-            .timer
-            .schedule(deadline, self.now, Event::VmTimer(index), &mut self.events);
-        if !guest.vm.transmit(0).is_empty() {
+        let deadline = host.iscsi.poll_timeout(0);
+        host.timer.schedule(
+            deadline,
+            self.now,
+            Event::HostTimer(index),
+            &mut self.events,
+        );
+        if !host.iscsi.transmit(0).is_empty() {
             self.up.offer(index);
             self.send_next(Direction::Up);
         }
@@ -273,20 +281,20 @@ impl World {
     fn after_target(&mut self) {
         self.server.settle(self.now);
         while let Some(connection) = self.server.target.poll_transmit() {
-            self.down.offer(self.vm_of[connection.index()]);
+            self.down.offer(self.host_of[connection.index()]);
         }
         while let Some(connection) = self.server.target.poll_close() {
-            self.close(self.vm_of[connection.index()]);
+            self.close(self.host_of[connection.index()]);
         }
         self.server.schedule(self.now, &mut self.events);
         self.send_next(Direction::Down);
     }
 
-    /// Closes a connection at the target. The VM receives the end after all data sent before.
-    fn close(&mut self, vm: usize) {
-        self.guests[vm].connection = None;
-        self.guests[vm].inbox.clear();
-        let at = self.down.finish(self.now, vm);
+    /// Closes a connection at the target. The host receives the end after all data sent before.
+    fn close(&mut self, host: usize) {
+        self.hosts[host].connection = None;
+        self.hosts[host].inbox.clear();
+        let at = self.down.finish(self.now, host);
         self.events.push(at, Event::Arrives(Direction::Down));
     }
 
@@ -299,33 +307,33 @@ impl World {
 
     /// Sends a segment of the session that is next in turn, if the wire is free in this direction.
     fn send_next(&mut self, direction: Direction) {
-        while let Some(vm) = self.link(direction).next_turn() {
+        while let Some(host) = self.link(direction).next_turn() {
             let bytes = match direction {
-                Direction::Up => self.take_from_vm(vm),
-                Direction::Down => self.take_from_target(vm),
+                Direction::Up => self.take_from_host(host),
+                Direction::Down => self.take_from_target(host),
             };
             if bytes.is_empty() {
                 continue;
             }
             let now = self.now;
-            let (free, arrives) = self.link(direction).send(now, Segment { vm, bytes });
+            let (free, arrives) = self.link(direction).send(now, Segment { host, bytes });
             self.events.push(free, Event::WireFree(direction));
             self.events.push(arrives, Event::Arrives(direction));
         }
     }
 
-    fn take_from_vm(&mut self, vm: usize) -> Vec<u8> {
+    fn take_from_host(&mut self, index: usize) -> Vec<u8> {
         let mut bytes = self.up.buffer();
-        let guest = &mut self.guests[vm];
-        guest.fill_segment(self.now, &mut bytes, self.up.segment_bytes());
-        if !guest.vm.transmit(0).is_empty() {
-            self.up.offer(vm);
+        let host = &mut self.hosts[index];
+        host.fill_segment(self.now, &mut bytes, self.up.segment_bytes());
+        if !host.iscsi.transmit(0).is_empty() {
+            self.up.offer(index);
         }
         bytes
     }
 
-    fn take_from_target(&mut self, vm: usize) -> Vec<u8> {
-        let Some(connection) = self.guests[vm].connection else {
+    fn take_from_target(&mut self, host: usize) -> Vec<u8> {
+        let Some(connection) = self.hosts[host].connection else {
             return Vec::new();
         };
         let mut bytes = self.down.buffer();
@@ -333,14 +341,14 @@ impl World {
         self.server
             .fill_segment(self.now, connection, &mut bytes, length_max);
         if !self.server.target.transmit(connection).is_empty() {
-            self.down.offer(vm);
+            self.down.offer(host);
         }
         bytes
     }
 }
 
 /// Returns an address of the world's own network: 0 is the target's portal, the others are the
-/// VMs'.
+/// hosts'.
 fn address(host: u32) -> SocketAddr {
     let network = u32::from(Ipv4Addr::new(10, 0, 0, 1));
     SocketAddr::new(IpAddr::V4(Ipv4Addr::from(network + host)), 3260)

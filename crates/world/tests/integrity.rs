@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
 use hakaru_contract::drive::Model;
-use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
+use hakaru_contract::initiator::{Destination, GuestQueue, Load, Pattern, Region, SizeWeight, Vm};
 use hakaru_iscsi_target::Limits;
 use hakaru_load::CommandLimits;
 use hakaru_units::{GIB, MIB};
@@ -93,6 +93,72 @@ fn every_block_read_is_intact_under_every_kind_of_data_transfer() {
         let counters = run(&config(4, keys), Duration::from_secs(2));
         assert!(counters["vms"]["reads"] > 100.0, "{keys:?}");
         assert_eq!(counters["vms"]["errors"], 0.0, "{keys:?}");
+    }
+}
+
+/// Shares one session of each of two hosts among the VMs, which use two LUs, with limits that make
+/// most commands wait.
+fn shared(vms: u64) -> WorldConfig {
+    let mut config = config(vms, LoginKeys::default());
+    let lu = config.lus[0];
+    config.lus.push(LuSetup { lun: 1, ..lu });
+    for (i, vm) in config.vms.iter_mut().enumerate() {
+        let Destination::Iscsi {
+            lun,
+            initiator_name,
+            ..
+        } = &mut vm.destination
+        else {
+            unreachable!()
+        };
+        *lun = (i % 2) as u8;
+        *initiator_name = format!("iqn.2026-01.example.hakaru:host{}", i / 2 % 2);
+    }
+    config.commands = CommandLimits {
+        guest_queue: Some(GuestQueue {
+            ring_descriptors: 64,
+            segments_max: 62,
+            indirect: false,
+            in_flight_max: Some(4),
+        }),
+        share_sessions: true,
+        lu_outstanding_max: 3,
+        session_outstanding_max: 5,
+        ..CommandLimits::default()
+    };
+    config
+}
+
+#[test]
+fn vms_that_share_a_session_read_the_blocks_that_they_wrote() {
+    let counters = run(&shared(8), Duration::from_secs(2));
+    assert_eq!(counters["sessions"]["logins"], 2.0);
+    assert_eq!(counters["vms"]["errors"], 0.0);
+    for vm in 0..8 {
+        let of_vm = &counters[&format!("vm/vm{vm}")];
+        assert!(of_vm["reads"] > 20.0 && of_vm["writes"] > 20.0, "{vm}");
+        assert!(of_vm["guest_queued_ns"] > 0.0 && of_vm["host_queued_ns"] > 0.0);
+    }
+}
+
+/// First come, first served: VMs with equal loads receive equal shares, although two of the LU's VMs
+/// share the session of one host and the other two that of another.
+#[test]
+fn equal_vms_that_share_sessions_receive_equal_shares() {
+    let mut config = shared(8);
+    for vm in &mut config.vms {
+        vm.pattern.sizes = vec![SizeWeight {
+            bytes: 16 << 10,
+            weight: 1,
+        }];
+    }
+    let counters = run(&config, Duration::from_secs(2));
+    let rates: Vec<f64> = (0..8)
+        .map(|vm| counters[&format!("vm/vm{vm}")]["commands"])
+        .collect();
+    let mean = rates.iter().sum::<f64>() / 8.0;
+    for rate in &rates {
+        assert!((rate / mean - 1.0).abs() < 0.03, "{rates:?}");
     }
 }
 

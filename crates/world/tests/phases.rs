@@ -256,7 +256,7 @@ fn blocks_split_into_serial_commands_take_the_sum_of_their_times() {
         limits,
         commands: CommandLimits {
             bytes_max: Some(512 << 10),
-            outstanding_max: 1,
+            lu_outstanding_max: 1,
             ..CommandLimits::default()
         },
         ..config(0, 4 << 20, 1)
@@ -280,7 +280,7 @@ fn commands_of_a_block_overlap_if_several_may_be_outstanding() {
         limits: r2t_for_every_burst(),
         commands: CommandLimits {
             bytes_max: Some(512 << 10),
-            outstanding_max,
+            lu_outstanding_max: outstanding_max,
             ..CommandLimits::default()
         },
         ..config(0, 4 << 20, 1)
@@ -303,7 +303,7 @@ fn verification_holds_for_requests_that_are_split() {
     let mut config = WorldConfig {
         commands: CommandLimits {
             bytes_max: Some(4096),
-            outstanding_max: 3,
+            lu_outstanding_max: 3,
             ..CommandLimits::default()
         },
         ..config(50, 64 << 10, 4)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
 use hakaru_contract::drive::Model;
-use hakaru_contract::initiator::{Destination, Load, Pattern, Region, SizeWeight, Vm};
+use hakaru_contract::initiator::{Destination, GuestQueue, Load, Pattern, Region, SizeWeight, Vm};
 use hakaru_iscsi_target::Limits;
 use hakaru_load::CommandLimits;
 use hakaru_units::GIB;
@@ -22,8 +22,24 @@ fn pattern(bytes: u32, random_percent: u8) -> Pattern {
     }
 }
 
-/// Returns VM `i` on LU `i mod 2`. The LU holds adjacent images of 64 GiB, each with a test file of
-/// 2 GiB. 32 requests are outstanding.
+/// The path of the study's preset `kvm-83`: a ring of 128 descriptors per guest disk, and sessions
+/// that belong to the hosts, with 32 commands per LU and 128 per session.
+const KVM_83: CommandLimits = CommandLimits {
+    guest_queue: Some(GuestQueue {
+        ring_descriptors: 128,
+        segments_max: 126,
+        indirect: false,
+        in_flight_max: None,
+    }),
+    bytes_max: None,
+    share_sessions: true,
+    sessions: 1,
+    lu_outstanding_max: 32,
+    session_outstanding_max: 128,
+};
+
+/// Returns VM `i` on LU `i mod 2` and host `i mod 4`. The LU holds adjacent images of 64 GiB, each
+/// with a test file of 2 GiB. 32 requests are outstanding.
 fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     Vm {
         name: format!("vm{}", i + 1),
@@ -31,7 +47,7 @@ fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
             portal: "10.0.0.1:3260".to_owned(),
             target_name: TARGET.to_owned(),
             lun: (i % 2) as u8,
-            initiator_name: format!("iqn.2011-10.example.hakaru:vm{}", i + 1),
+            initiator_name: format!("iqn.2011-10.example.hakaru:host-{}", i % 4 + 1),
         },
         region: Region {
             offset_bytes: i / 2 * 64 * GIB,
@@ -43,7 +59,7 @@ fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     }
 }
 
-fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
+fn study(vms: u64, pattern: &Pattern, seed: u64, commands: CommandLimits) -> WorldConfig {
     let lu = |lun: u8| LuSetup {
         lun,
         size_bytes: 512 * GIB,
@@ -60,7 +76,7 @@ fn study(vms: u64, pattern: &Pattern, seed: u64) -> WorldConfig {
         .expect("a preset is valid"),
         vms: (0..vms).map(|i| vm(i, pattern, seed)).collect(),
         keys: LoginKeys::default(),
-        commands: CommandLimits::default(),
+        commands,
         limits: Limits::default(),
         timeout: Duration::from_secs(30),
         wire: Wire::gigabit_ethernet(),
@@ -93,7 +109,8 @@ fn row(vms: u64, grown: &Snapshot, seconds: f64) -> String {
     let busy = |entity: &str| 100.0 * grown[entity]["busy_ns"] / seconds / 1e9;
     let drives = grown.keys().filter(|entity| entity.starts_with("drive/"));
     format!(
-        "{vms:>3} {:>6.0} {:>8.0} {:>8.1} {:>8.1} {:>9.1} {:>7.1} {:>8.1} {:>8.1} {:>7.1} {:>9.1}\n",
+        "{vms:>3} {:>6.0} {:>8.0} {:>8.1} {:>8.1} {:>9.1} {:>7.1} {:>8.1} {:>8.1} {:>7.1} {:>9.1} {:>7.1} \
+         {:>6.1}\n",
         (reads + writes) / seconds,
         reads / seconds,
         (all["read_latency_ns_sum"] + all["write_latency_ns_sum"]) / (reads + writes) / 1e6,
@@ -104,15 +121,24 @@ fn row(vms: u64, grown: &Snapshot, seconds: f64) -> String {
         busy("controller"),
         busy("link/up"),
         busy("link/down"),
+        all["guest_queued_ns"] / seconds / 1e9,
+        all["host_queued_ns"] / seconds / 1e9,
     )
 }
 
-fn table(pattern: &Pattern, counts: &[u64], warmup_s: u64, measure_s: u64) -> String {
+fn table(
+    pattern: &Pattern,
+    commands: CommandLimits,
+    counts: &[u64],
+    warmup_s: u64,
+    measure_s: u64,
+) -> String {
     let mut table = String::from(
-        "VMs   IOPS  reads/s  mean ms  read ms  write ms    MB/s  drive %   ctrl %    up %    down %\n",
+        "VMs   IOPS  reads/s  mean ms  read ms  write ms    MB/s  drive %   ctrl %    up %    down %  \
+         guests  hosts\n",
     );
     for &vms in counts {
-        let config = study(vms, pattern, 1);
+        let config = study(vms, pattern, 1, commands);
         let grown = measure(
             &config,
             Duration::from_secs(warmup_s),
@@ -127,6 +153,7 @@ fn table(pattern: &Pattern, counts: &[u64], warmup_s: u64, measure_s: u64) -> St
 fn random_32k_over_gigabit_ethernet() {
     let table = table(
         &pattern(32 << 10, 100),
+        CommandLimits::default(),
         &[1, 4, 6, 7, 8, 10, 12, 14, 16],
         2,
         4,
@@ -136,7 +163,34 @@ fn random_32k_over_gigabit_ethernet() {
 
 #[test]
 fn sequential_1m_over_gigabit_ethernet() {
-    let table = table(&pattern(1 << 20, 0), &[1, 4, 16], 1, 2);
+    let table = table(
+        &pattern(1 << 20, 0),
+        CommandLimits::default(),
+        &[1, 4, 16],
+        1,
+        2,
+    );
+    insta::assert_snapshot!(table);
+}
+
+/// Twelve requests of a VM and 32 per host and LU reach the array; the others wait in the guests,
+/// and from three VMs per host on also in the hosts.
+#[test]
+fn random_32k_through_the_hypervisors() {
+    let table = table(
+        &pattern(32 << 10, 100),
+        KVM_83,
+        &[1, 4, 6, 7, 8, 10, 12, 14, 16],
+        2,
+        4,
+    );
+    insta::assert_snapshot!(table);
+}
+
+/// One piece of at most 504 KiB of each VM is in flight.
+#[test]
+fn sequential_1m_through_the_hypervisors() {
+    let table = table(&pattern(1 << 20, 0), KVM_83, &[1, 4, 7, 9, 16], 1, 2);
     insta::assert_snapshot!(table);
 }
 
@@ -144,7 +198,7 @@ fn sequential_1m_over_gigabit_ethernet() {
 fn the_same_seed_gives_the_same_world_and_another_seed_does_not() {
     let run = |seed| {
         measure(
-            &study(4, &pattern(32 << 10, 100), seed),
+            &study(4, &pattern(32 << 10, 100), seed, KVM_83),
             Duration::ZERO,
             Duration::from_secs(1),
         )

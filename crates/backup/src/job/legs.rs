@@ -66,7 +66,7 @@ impl Legs {
                 Side::Source => &config.source,
                 Side::Destination => &config.destination,
             };
-            Nexus::new(lu.lun, session_config(lu, settings, session + leg))
+            Nexus::new([lu.lun].into(), session_config(lu, settings, session + leg))
         });
         Legs {
             nexuses: nexuses.collect(),

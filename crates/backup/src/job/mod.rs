@@ -300,7 +300,9 @@ impl Job {
         }
         while let Some(event) = self.legs.nexus(leg).poll_event() {
             match event {
-                NexusEvent::Ready(facts) => self.handle_joined(now, leg, facts),
+                NexusEvent::Ready(mut facts) => {
+                    self.handle_joined(now, leg, facts.swap_remove(0));
+                }
                 NexusEvent::Redirected { address } => {
                     self.events.push_back(JobEvent::Redirected { leg, address });
                 }

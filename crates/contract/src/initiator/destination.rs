@@ -18,6 +18,20 @@ impl Destination {
         }
     }
 
+    /// Returns a name for the session to an iSCSI target, the same for all VMs that may share it.
+    #[must_use]
+    pub fn session_name(&self) -> Option<(&str, &str, &str)> {
+        match self {
+            Destination::Iscsi {
+                portal,
+                target_name,
+                initiator_name,
+                ..
+            } => Some((portal, target_name, initiator_name)),
+            Destination::File { .. } => None,
+        }
+    }
+
     /// Checks addresses, names and paths; `field` is the path of the destination in the
     /// configuration, for the message.
     ///

@@ -2,6 +2,7 @@
 mod destination;
 #[cfg(test)]
 mod fixture;
+mod hypervisor;
 mod validate;
 mod vm;
 
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::chap::ChapConfig;
 use crate::login_keys::LoginKeys;
 use crate::socket::SocketOptions;
+
+pub use self::hypervisor::{GuestQueue, PAGE_BYTES, SHARERS_MAX};
 
 /// Maximum number of outstanding commands per session.
 pub const COMMANDS_MAX: u32 = 4096;
@@ -93,7 +96,7 @@ pub struct Region {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Destination {
-    /// An LU behind an iSCSI portal; each VM has its own session.
+    /// An LU behind an iSCSI portal. Each VM has its own session, unless `share_sessions` is set.
     Iscsi {
         /// `address:port`; IPv6 as `[address]:port`.
         portal: String,
@@ -101,7 +104,7 @@ pub enum Destination {
         target_name: String,
         /// Logical unit number, 0 to 255.
         lun: u8,
-        /// iSCSI name of the VM.
+        /// iSCSI name of the initiator: of the VM, or of the host whose session the VM shares.
         initiator_name: String,
     },
     /// A block device or a file of this machine.
@@ -152,11 +155,23 @@ pub struct InitiatorConfig {
     /// of them. Default: requests are not split.
     #[serde(default)]
     pub command_bytes_max: Option<u32>,
-    /// Queue depth of each session's LU: maximum number of outstanding commands, 1 to 4096. Further
-    /// commands wait in the initiator. Default 4096, which leaves the limit to the load and the
-    /// target.
+    /// Queue depth of each LU of a session: maximum number of outstanding commands, 1 to 4096.
+    /// Further commands wait in the initiator, first come, first served. Default 4096, which leaves
+    /// the limit to the load and the target.
     #[serde(default)]
     pub commands_max: Option<u32>,
+    /// Maximum number of outstanding commands of each session, over all of its LUs, 1 to 4096.
+    /// Further commands wait in the initiator, first come, first served. Default 4096.
+    #[serde(default)]
+    pub session_commands_max: Option<u32>,
+    /// Share sessions, as VMs do whose host is the initiator: VMs with the same portal, target and
+    /// initiator name use one session, at most 1024 VMs. Requires one session per VM. Default
+    /// false: each VM has its own session.
+    #[serde(default)]
+    pub share_sessions: bool,
+    /// Queue between each VM and its disk. Default: requests reach the initiator without a limit.
+    #[serde(default)]
+    pub guest_queue: Option<GuestQueue>,
     /// CHAP of all VMs. Default: none.
     #[serde(default)]
     pub chap: Option<ChapConfig>,

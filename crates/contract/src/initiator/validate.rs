@@ -29,6 +29,7 @@ impl InitiatorConfig {
         self.login.validate()?;
         self.socket.validate("socket")?;
         self.validate_commands()?;
+        self.validate_path()?;
         self.validate_times()?;
         let mut names = HashSet::new();
         for (i, vm) in self.vms.iter().enumerate() {

@@ -96,12 +96,11 @@ impl<'r> Engine<'r> {
             commands: CommandLimits::of(config),
         });
         let options = config.socket.clone();
-        let mut sessions = Sessions::new(reactor, Arc::clone(&settings), options);
+        let sessions = Sessions::new(reactor, &settings, options, &config.vms)?;
         let mut files = Files::new(reactor, settings)?;
         for (index, vm) in config.vms.iter().enumerate() {
-            match vm.destination {
-                Destination::Iscsi { .. } => sessions.add(Arc::new(vm.clone()), index)?,
-                Destination::File { .. } => files.add(vm, index)?,
+            if matches!(vm.destination, Destination::File { .. }) {
+                files.add(vm, index)?;
             }
         }
         process::reserve_descriptors(sessions.sessions() as u64).or_environment(
@@ -142,7 +141,7 @@ impl<'r> Engine<'r> {
         facts.extend(self.files.facts());
         facts.insert(
             "vms".to_owned(),
-            json!(self.sessions.count() + self.files.count()),
+            json!(self.sessions.vms() + self.files.count()),
         );
         control.ready(facts);
         Ok(true)

@@ -1,5 +1,6 @@
-//! VMs on iSCSI, over the engine's sockets. Session `leg` of VM `vm` has socket
-//! `vm * sessions + leg`, where `sessions` is the number of sessions per VM.
+//! Hosts and their VMs on iSCSI, over the engine's sockets. Session `leg` of host `host` has socket
+//! `host * sessions + leg`, where `sessions` is the number of sessions per host. A VM with its own
+//! sessions is the only VM of its host.
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use hakaru_contract::SocketOptions;
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_iscsi_session::{Session, SessionError, Transmit};
-use hakaru_load::{Counters, IscsiVm, Settings, VmError, VmEvent};
+use hakaru_load::{Counters, HostEvent, IscsiHost, Settings, VmError, hosts_of};
 use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
@@ -24,29 +25,29 @@ use crate::tcp::{self, TcpLog};
 /// Maximum number of sessions that log in at the same time: enough to hide the round trips, few
 /// enough for the backlog of any target.
 const LOGINS_MAX: usize = 64;
-/// Maximum number of VMs for which TCP counters are reported per VM.
-const TCP_VMS_MAX: usize = 16;
+/// Maximum number of hosts for which TCP counters are reported per host.
+const TCP_HOSTS_MAX: usize = 16;
 /// Maximum number of sessions for which TCP counters are reported.
 const TCP_SESSIONS_MAX: usize = 1024;
 
 /// All iSCSI VMs of the engine.
 pub struct Sessions<'r> {
     sockets: Sockets<'r>,
-    settings: Arc<Settings>,
-    vm_set: VmSet,
-    /// Number of VMs that have begun to log in.
+    host_set: HostSet,
+    /// Number of hosts that have begun to log in.
     opened: usize,
     /// Last TCP counters of each socket.
     tcp: TcpLog,
 }
 
-/// The VMs and their state.
-#[derive(Default)]
-struct VmSet {
-    vms: Vec<IscsiVm>,
-    /// Sessions per VM.
+/// The hosts and their state.
+struct HostSet {
+    hosts: Vec<IscsiHost>,
+    /// Sessions per host.
     legs: usize,
-    /// VM and leg of each socket.
+    /// Whether the VMs of a host share its session.
+    share_sessions: bool,
+    /// Host and leg of each socket.
     places: Vec<(usize, usize)>,
     ready: usize,
     ended: usize,
@@ -54,53 +55,58 @@ struct VmSet {
     facts: BTreeMap<String, Value>,
 }
 
-/// The VMs and the ledger of their requests.
-struct VmMachines<'a> {
-    vm_set: &'a mut VmSet,
+/// The hosts and the ledger of their requests.
+struct HostMachines<'a> {
+    host_set: &'a mut HostSet,
     ledger: &'a mut Ledger,
 }
 
 impl<'r> Sessions<'r> {
+    /// Creates the hosts of those VMs whose destination is iSCSI.
     pub fn new(
         reactor: &'r Reactor,
-        settings: Arc<Settings>,
+        settings: &Arc<Settings>,
         options: SocketOptions,
-    ) -> Sessions<'r> {
-        Sessions {
-            sockets: Sockets::new(reactor, settings.timeout, options),
-            vm_set: VmSet {
-                legs: settings.commands.sessions as usize,
-                ..VmSet::default()
-            },
-            settings,
+        vms: &[Vm],
+    ) -> Result<Sessions<'r>, Failure> {
+        let legs = settings.commands.sessions as usize;
+        let share_sessions = settings.commands.share_sessions;
+        let mut sockets = Sockets::new(reactor, settings.timeout, options);
+        let (mut hosts, mut places) = (Vec::new(), Vec::new());
+        for vms in hosts_of(vms, share_sessions) {
+            let (index, first) = &vms[0];
+            let address = address_of(first, *index)?;
+            for leg in 0..legs {
+                sockets.add(address);
+                places.push((hosts.len(), leg));
+            }
+            hosts.push(IscsiHost::new(vms, Arc::clone(settings)));
+        }
+        let host_set = HostSet {
+            hosts,
+            legs,
+            share_sessions,
+            places,
+            ready: 0,
+            ended: 0,
+            facts: BTreeMap::new(),
+        };
+        Ok(Sessions {
+            sockets,
+            host_set,
             opened: 0,
             tcp: TcpLog::default(),
-        }
-    }
-
-    /// Adds a VM, which is the `index`th of the configuration.
-    pub fn add(&mut self, vm: Arc<Vm>, index: usize) -> Result<(), Failure> {
-        let Destination::Iscsi { portal, .. } = &vm.destination else {
-            unreachable!("the caller checked the destination")
-        };
-        let address = portal.parse().map_err(|_| {
-            Failure::usage(
-                format_args!("vms[{index}].destination.portal: {portal:?} is not `address:port`"),
-                "use a numeric address and port, such as 10.0.0.1:3260 or [fd00::1]:3260",
-            )
-        })?;
-        for leg in 0..self.vm_set.legs {
-            self.sockets.add(address);
-            self.vm_set.places.push((self.count(), leg));
-        }
-        let vm = IscsiVm::new(vm, Arc::clone(&self.settings), index);
-        self.vm_set.vms.push(vm);
-        Ok(())
+        })
     }
 
     /// Returns the number of VMs.
-    pub fn count(&self) -> usize {
-        self.vm_set.vms.len()
+    pub fn vms(&self) -> usize {
+        self.host_set.hosts.iter().map(IscsiHost::vms).sum()
+    }
+
+    /// Returns the number of hosts.
+    fn count(&self) -> usize {
+        self.host_set.hosts.len()
     }
 
     /// Returns the number of sessions of all VMs.
@@ -109,66 +115,68 @@ impl<'r> Sessions<'r> {
     }
 
     pub fn all_ready(&self) -> bool {
-        self.vm_set.ready == self.count()
+        self.host_set.ready == self.count()
     }
 
     pub fn all_ended(&self) -> bool {
-        self.vm_set.ended == self.count()
+        self.host_set.ended == self.count()
     }
 
-    /// Starts the login of more VMs, up to the limit of concurrent logins.
+    /// Starts the login of more hosts, up to the limit of concurrent logins.
     pub fn open_more(&mut self, ledger: &mut Ledger) {
-        let legs = self.vm_set.legs;
+        let legs = self.host_set.legs;
         while self.opened < self.count()
-            && (self.opened - self.vm_set.ready) * legs < LOGINS_MAX.max(legs)
+            && (self.opened - self.host_set.ready) * legs < LOGINS_MAX.max(legs)
         {
             let first = self.opened * legs;
             self.opened += 1;
             for index in first..first + legs {
-                let vm_set = &mut self.vm_set;
+                let host_set = &mut self.host_set;
                 self.sockets
-                    .connect(index, &mut VmMachines { vm_set, ledger });
+                    .connect(index, &mut HostMachines { host_set, ledger });
             }
         }
     }
 
     /// Begins the load of every VM.
     pub fn begin(&mut self, ledger: &mut Ledger) {
-        for vm in 0..self.count() {
-            self.vm_set.vms[vm].begin(clock::now());
-            self.flush(vm, ledger);
+        for host in 0..self.count() {
+            self.host_set.hosts[host].begin(clock::now());
+            self.flush(host, ledger);
         }
     }
 
     /// Stops issuing requests.
     pub fn end(&mut self) {
-        self.vm_set.vms.iter_mut().for_each(IscsiVm::end);
+        self.host_set.hosts.iter_mut().for_each(IscsiHost::end);
     }
 
     /// Returns the number of requests in flight of all VMs.
     pub fn in_flight(&self) -> usize {
-        self.vm_set.vms.iter().map(IscsiVm::in_flight).sum()
+        self.host_set.hosts.iter().map(IscsiHost::in_flight).sum()
     }
 
     /// Logs out every session.
     pub fn log_out(&mut self, ledger: &mut Ledger) {
-        for vm in 0..self.count() {
-            self.vm_set.vms[vm].log_out(clock::now(), &mut ledger.latencies);
-            self.flush(vm, ledger);
+        for host in 0..self.count() {
+            self.host_set.hosts[host].log_out(clock::now(), &mut ledger.latencies);
+            self.flush(host, ledger);
         }
     }
 
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, Counters)) {
-        for vm in &mut self.vm_set.vms {
-            let counters = vm.counters(now);
-            visit(&vm.config().name, counters);
+        for host in &mut self.host_set.hosts {
+            for vm in 0..host.vms() {
+                let counters = host.counters(now, vm);
+                visit(&host.config(vm).name, counters);
+            }
         }
     }
 
-    /// Visits the TCP counters of the VMs' connections, as entity and counters. Up to
-    /// [`TCP_VMS_MAX`] VMs they are per VM, otherwise summed over all VMs. Above
-    /// [`TCP_SESSIONS_MAX`] sessions none are visited, because reading takes a microsecond per
-    /// session, during which no session is served.
+    /// Visits the TCP counters of the connections, as entity and counters. Up to [`TCP_HOSTS_MAX`]
+    /// hosts they are per host, named after its VM, or `sessionN` if VMs share it. With more
+    /// hosts, they are summed over all VMs. Above [`TCP_SESSIONS_MAX`] sessions none are visited,
+    /// because reading takes a microsecond per session, during which no session is served.
     pub fn visit_tcp(&mut self, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
         if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
             return;
@@ -178,22 +186,27 @@ impl<'r> Sessions<'r> {
                 self.tcp.read(index, socket);
             }
         }
-        if self.count() > TCP_VMS_MAX {
+        if self.count() > TCP_HOSTS_MAX {
             let all = tcp::counters(self.tcp.of(0..self.sessions()));
             return visit("tcp/vms".to_owned(), all);
         }
-        let legs = self.vm_set.legs;
-        for (index, vm) in self.vm_set.vms.iter().enumerate() {
+        let legs = self.host_set.legs;
+        for (index, host) in self.host_set.hosts.iter().enumerate() {
             let first = index * legs;
             let counters = tcp::counters(self.tcp.of(first..first + legs));
-            visit(format!("tcp/{}", vm.config().name), counters);
+            let entity = if self.host_set.share_sessions {
+                format!("tcp/session{}", index + 1)
+            } else {
+                format!("tcp/{}", host.config(0).name)
+            };
+            visit(entity, counters);
         }
     }
 
     /// Returns the facts for `ready`: the number of sessions, and LU, keys and socket of the first
     /// session.
     pub fn facts(&self) -> BTreeMap<String, Value> {
-        let mut facts = self.vm_set.facts.clone();
+        let mut facts = self.host_set.facts.clone();
         facts.insert("sessions".to_owned(), json!(self.sessions()));
         let socket = (self.sessions() > 0)
             .then(|| self.sockets.socket(0))
@@ -211,102 +224,115 @@ impl<'r> Sessions<'r> {
 
     /// Handles the timers that expired by `now`.
     pub fn handle_timeouts(&mut self, now: Time, ledger: &mut Ledger) {
-        let vm_set = &mut self.vm_set;
+        let host_set = &mut self.host_set;
         self.sockets
-            .handle_timeouts(now, &mut VmMachines { vm_set, ledger });
+            .handle_timeouts(now, &mut HostMachines { host_set, ledger });
     }
 
     /// Serves the socket of the event. Returns whether any data was received.
     pub fn handle_event(&mut self, event: Event, ledger: &mut Ledger) -> bool {
-        let vm_set = &mut self.vm_set;
+        let host_set = &mut self.host_set;
         self.sockets
-            .handle_event(event, &mut VmMachines { vm_set, ledger })
+            .handle_event(event, &mut HostMachines { host_set, ledger })
     }
 
-    /// Sends a VM's queued bytes over all of its sessions.
-    fn flush(&mut self, vm: usize, ledger: &mut Ledger) {
-        let vm_set = &mut self.vm_set;
-        let first = vm * vm_set.legs;
+    /// Sends a host's queued bytes over all of its sessions.
+    fn flush(&mut self, host: usize, ledger: &mut Ledger) {
+        let host_set = &mut self.host_set;
+        let first = host * host_set.legs;
         self.sockets
-            .flush(first, &mut VmMachines { vm_set, ledger });
+            .flush(first, &mut HostMachines { host_set, ledger });
     }
 }
 
-impl VmSet {
-    /// Returns VM and leg of a socket.
+/// Returns the address of a VM's portal.
+fn address_of(vm: &Vm, index: usize) -> Result<SocketAddr, Failure> {
+    let Destination::Iscsi { portal, .. } = &vm.destination else {
+        unreachable!("hosts have only VMs on iSCSI")
+    };
+    portal.parse().map_err(|_| {
+        Failure::usage(
+            format_args!("vms[{index}].destination.portal: {portal:?} is not `address:port`"),
+            "use a numeric address and port, such as 10.0.0.1:3260 or [fd00::1]:3260",
+        )
+    })
+}
+
+impl HostSet {
+    /// Returns host and leg of a socket.
     fn place(&self, index: usize) -> (usize, usize) {
         self.places[index]
     }
 }
 
-impl Machines for VmMachines<'_> {
+impl Machines for HostMachines<'_> {
     fn handle_connected(&mut self, now: Time, index: usize) {
-        let (vm, leg) = self.vm_set.place(index);
-        self.vm_set.vms[vm].handle_connected(now, leg);
+        let (host, leg) = self.host_set.place(index);
+        self.host_set.hosts[host].handle_connected(now, leg);
     }
 
     fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
-        let (vm, _) = self.vm_set.place(index);
+        let (host, _) = self.host_set.place(index);
         self.ledger
-            .fail(of_connect(self.vm_set.vms[vm].config(), error));
+            .fail(of_connect(self.host_set.hosts[host].config(0), error));
     }
 
     fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
-        let (vm, leg) = self.vm_set.place(index);
+        let (host, leg) = self.host_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.vm_set.vms[vm].handle_received(now, leg, bytes, latencies);
+        self.host_set.hosts[host].handle_received(now, leg, bytes, latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
-        let (vm, leg) = self.vm_set.place(index);
+        let (host, leg) = self.host_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.vm_set.vms[vm].handle_closed(now, leg, why, latencies);
+        self.host_set.hosts[host].handle_closed(now, leg, why, latencies);
     }
 
     fn handle_timeout(&mut self, now: Time, index: usize) {
-        let (vm, leg) = self.vm_set.place(index);
+        let (host, leg) = self.host_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.vm_set.vms[vm].handle_timeout(now, leg, latencies);
+        self.host_set.hosts[host].handle_timeout(now, leg, latencies);
     }
 
     fn poll_timeout(&self, index: usize) -> Option<Time> {
-        let (vm, leg) = self.vm_set.place(index);
-        self.vm_set.vms[vm].poll_timeout(leg)
+        let (host, leg) = self.host_set.place(index);
+        self.host_set.hosts[host].poll_timeout(leg)
     }
 
     fn transmit(&mut self, index: usize) -> &mut Transmit {
-        let (vm, leg) = self.vm_set.place(index);
-        self.vm_set.vms[vm].transmit(leg)
+        let (host, leg) = self.host_set.place(index);
+        self.host_set.hosts[host].transmit(leg)
     }
 
     fn session(&self, index: usize) -> &Session {
-        let (vm, leg) = self.vm_set.place(index);
-        self.vm_set.vms[vm].session(leg)
+        let (host, leg) = self.host_set.place(index);
+        self.host_set.hosts[host].session(leg)
     }
 
     fn poll_transmit(&mut self, index: usize) -> Option<usize> {
-        let (vm, leg) = self.vm_set.place(index);
-        let other = self.vm_set.vms[vm].poll_transmit(leg)?;
-        Some(vm * self.vm_set.legs + other)
+        let (host, leg) = self.host_set.place(index);
+        let other = self.host_set.hosts[host].poll_transmit(leg)?;
+        Some(host * self.host_set.legs + other)
     }
 
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {
-        let (vm, leg) = self.vm_set.place(index);
-        let VmMachines { vm_set, ledger } = self;
-        let vm = &mut vm_set.vms[vm];
-        while let Some(event) = vm.poll_event() {
+        let (host, leg) = self.host_set.place(index);
+        let HostMachines { host_set, ledger } = self;
+        let host = &mut host_set.hosts[host];
+        while let Some(event) = host.poll_event() {
             match event {
-                VmEvent::Ready(facts) => {
-                    vm_set.ready += 1;
-                    if vm_set.facts.is_empty() {
-                        let keys = describe_keys(vm.session(0).agreed());
-                        vm_set.facts.insert("lu".into(), describe_lu(&facts));
-                        vm_set.facts.insert("negotiated".into(), keys);
+                HostEvent::Ready(facts) => {
+                    host_set.ready += 1;
+                    if host_set.facts.is_empty() {
+                        let keys = describe_keys(host.session(0).agreed());
+                        host_set.facts.insert("lu".into(), describe_lu(&facts));
+                        host_set.facts.insert("negotiated".into(), keys);
                     }
                 }
                 // The event comes from the leg that is being served, because only that leg received
                 // data.
-                VmEvent::Redirected {
+                HostEvent::Redirected {
                     leg: redirected,
                     address,
                 } => match address.parse() {
@@ -316,20 +342,17 @@ impl Machines for VmMachines<'_> {
                     }
                     Err(_) => {
                         let error = VmError::Session(SessionError::RedirectAddress(address));
-                        ledger.fail(of_vm(vm.config(), &error));
+                        ledger.fail(of_vm(host.config(0), &error));
                     }
                 },
-                VmEvent::RequestFailed { op, error } => {
-                    ledger.add_failed_request(of_request(vm.config(), op, &error));
+                HostEvent::RequestFailed { vm, op, error } => {
+                    ledger.add_failed_request(of_request(host.config(vm), op, &error));
                 }
-                VmEvent::Corrupt(corruption) => {
-                    ledger.fail(of_corruption(vm.config(), &corruption));
+                HostEvent::Corrupt { vm, corruption } => {
+                    ledger.fail(of_corruption(host.config(vm), &corruption));
                 }
-                VmEvent::Failed(error) => {
-                    vm_set.ended += 1;
-                    ledger.fail(of_vm(vm.config(), &error));
-                }
-                VmEvent::LoggedOut => vm_set.ended += 1,
+                HostEvent::Failed { vm, error } => ledger.fail(of_vm(host.config(vm), &error)),
+                HostEvent::LoggedOut => host_set.ended += 1,
             }
         }
         None

@@ -72,6 +72,8 @@ pub struct Done {
     pub result: Result<u32, TaskError>,
     /// Time spent in each phase.
     pub phases: Phases,
+    /// Number of BUSY and TASK SET FULL answers, at most 255, each followed by a retry.
+    pub busies: u8,
     /// Data of a read with [`TaskData::In::keep`]; otherwise empty. [`super::Session::recycle`]
     /// accepts the buffer for reuse.
     pub data: Vec<u8>,
@@ -232,6 +234,7 @@ impl Tasks {
             tag: live.task.tag,
             result,
             phases: live.clock.phases(),
+            busies: live.busies,
             data: std::mem::take(&mut live.read_data),
         }
     }

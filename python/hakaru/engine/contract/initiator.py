@@ -110,6 +110,15 @@ class SocketOptions(Message):
     no_delay: bool = True
 
 
+class GuestQueue(Message):
+    """The queue between each VM and its disk."""
+
+    ring_descriptors: int
+    segments_max: int
+    indirect: bool = False
+    in_flight_max: int | None = None
+
+
 class InitiatorConfig(Message):
     """The `initiator` engine."""
 
@@ -120,6 +129,9 @@ class InitiatorConfig(Message):
     sessions_per_vm: int = 1
     command_bytes_max: int | None = None
     commands_max: int | None = None
+    session_commands_max: int | None = None
+    share_sessions: bool = False
+    guest_queue: GuestQueue | None = None
     chap: ChapConfig | None = None
     warmup_s: float
     measure_s: float

@@ -1,9 +1,9 @@
-//! A VM of a world, and its connection to the target.
+//! A host of a world, and its connection to the target.
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hakaru_iscsi_target::ConnectionId;
-use hakaru_load::{CommandLimits, IscsiVm, Payload, Settings, VmEvent};
+use hakaru_load::{CommandLimits, HostEvent, IscsiHost, Payload, Settings, hosts_of};
 use hakaru_units::Time;
 
 use crate::config::WorldConfig;
@@ -11,10 +11,10 @@ use crate::error::WorldError;
 use crate::events::Timer;
 use crate::wire::Segment;
 
-/// A VM and its connection.
+/// A host, with one VM or several that share its session, and its connection.
 #[derive(Debug)]
-pub(crate) struct Guest {
-    pub vm: IscsiVm,
+pub(crate) struct Host {
+    pub iscsi: IscsiHost,
     /// The target's end of the connection; `None` once the target has closed it.
     pub connection: Option<ConnectionId>,
     /// Data that has arrived at the target but that it does not accept yet.
@@ -24,29 +24,36 @@ pub(crate) struct Guest {
     pub is_logged_out: bool,
 }
 
-impl Guest {
-    /// Processes the VM's events. Returns the first failure.
+impl Host {
+    /// Processes the host's events. Returns the first failure.
     pub fn handle_events(&mut self) -> Option<WorldError> {
         let mut failure = None;
-        while let Some(event) = self.vm.poll_event() {
-            match event {
-                VmEvent::Ready(_) => self.is_ready = true,
-                VmEvent::LoggedOut => self.is_logged_out = true,
-                event => {
-                    let name = self.vm.config().name.clone();
-                    failure.get_or_insert(WorldError::Vm {
-                        name,
-                        event: Box::new(event),
-                    });
+        while let Some(event) = self.iscsi.poll_event() {
+            let vm = match event {
+                HostEvent::Ready(_) => {
+                    self.is_ready = true;
+                    continue;
                 }
-            }
+                HostEvent::LoggedOut => {
+                    self.is_logged_out = true;
+                    continue;
+                }
+                HostEvent::Redirected { .. } => 0,
+                HostEvent::RequestFailed { vm, .. }
+                | HostEvent::Corrupt { vm, .. }
+                | HostEvent::Failed { vm, .. } => vm,
+            };
+            failure.get_or_insert(WorldError::Vm {
+                name: self.iscsi.config(vm).name.clone(),
+                event: Box::new(event),
+            });
         }
         failure
     }
 
-    /// Appends data that the VM sends to `segment`, up to `length_max` bytes.
+    /// Appends data that the host sends to `segment`, up to `length_max` bytes.
     pub fn fill_segment(&mut self, now: Time, segment: &mut Vec<u8>, length_max: usize) {
-        let transmit = self.vm.transmit(0);
+        let transmit = self.iscsi.transmit(0);
         for slice in transmit.slices() {
             let room = length_max - segment.len();
             segment.extend_from_slice(&slice[..slice.len().min(room)]);
@@ -58,8 +65,8 @@ impl Guest {
     }
 }
 
-/// Creates the VMs of a configuration, none of them connected.
-pub(crate) fn guests(config: &WorldConfig) -> Vec<Guest> {
+/// Creates the hosts of a configuration, none of them connected.
+pub(crate) fn hosts(config: &WorldConfig) -> Vec<Host> {
     let sizes = config.vms.iter().flat_map(|vm| &vm.pattern.sizes);
     let longest = sizes.map(|size| size.bytes).max().unwrap_or(512);
     let settings = Arc::new(Settings {
@@ -73,13 +80,14 @@ pub(crate) fn guests(config: &WorldConfig) -> Vec<Guest> {
             ..config.commands
         },
     });
-    let guest = |(index, vm): (usize, &hakaru_contract::initiator::Vm)| Guest {
-        vm: IscsiVm::new(Arc::new(vm.clone()), Arc::clone(&settings), index),
+    let host = |vms| Host {
+        iscsi: IscsiHost::new(vms, Arc::clone(&settings)),
         connection: None,
         inbox: VecDeque::new(),
         timer: Timer::default(),
         is_ready: false,
         is_logged_out: false,
     };
-    config.vms.iter().enumerate().map(guest).collect()
+    let groups = hosts_of(&config.vms, config.commands.share_sessions);
+    groups.into_iter().map(host).collect()
 }
