@@ -87,6 +87,17 @@ def test_full_write_cache_takes_precedence_over_the_drives_behind_it() -> None:
     assert verdict(replace(QUIET, used=used, cache=Cache(60.0, 1.0))) == "drives"
 
 
+def test_full_queue_before_the_network_holds_the_load_while_devices_and_links_have_room() -> None:
+    waiting = replace(QUIET, guest_queue_percent=62.0, load=ClosedLoad(32, 32))
+    assert verdict(waiting) == "guest_queue"
+    assert "62" in " ".join(words("en", judge(vms_rules.STAGES, waiting), waiting))
+    # Commands that wait in the host fill the rings of the guests.
+    assert verdict(replace(waiting, host_queue_percent=20.0)) == "host_queue"
+    assert verdict(replace(waiting, guest_queue_percent=9.0)) == "depth"
+    assert verdict(replace(waiting, used={"drives": 94.0}, load=None)) == "undetermined"
+    assert verdict(replace(waiting, used={"drives": 99.0})) == "drives"
+
+
 def test_limiter_is_the_device_or_link_closest_to_full() -> None:
     assert verdict(replace(QUIET, used={"drives": 98.1, "link/a/out": 99.5})) == "link"
     assert verdict(replace(QUIET, used={"drives": 100.0, "controller": 95.5})) == "drives"

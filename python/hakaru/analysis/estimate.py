@@ -52,6 +52,29 @@ class Estimate:
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "unit": self.unit}
 
 
+def ratio(of: Iterable[float], to: Iterable[float]) -> Estimate:
+    """Ratio of two means of positive values from independent repetitions.
+
+    The interval is that of the difference of the logarithms (delta method), with the degrees of
+    freedom of Welch and Satterthwaite. It needs at least two repetitions of each. `n` is the
+    smaller number of repetitions.
+    """
+    sides = [np.array([v for v in values if math.isfinite(v)], dtype=float) for values in (of, to)]
+    n = min(len(side) for side in sides)
+    if n == 0 or any(np.mean(side) <= 0 for side in sides):
+        return Estimate(None, None, None, 0, "ratio")
+    value = float(np.mean(sides[0]) / np.mean(sides[1]))
+    if n == 1:
+        return Estimate(value, None, None, 1, "ratio")
+    variances = [float((stats.sem(side) / np.mean(side)) ** 2) for side in sides]
+    total = sum(variances)
+    if total == 0.0:
+        return Estimate(value, value, value, n, "ratio")
+    freedom = total**2 / sum(v**2 / (len(side) - 1) for v, side in zip(variances, sides, strict=True))
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half), n, "ratio")
+
+
 def finite(value: float | None) -> float | None:
     """The value, or None for NaN and infinities."""
     return None if value is None or not math.isfinite(value) else float(value)

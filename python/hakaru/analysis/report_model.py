@@ -142,6 +142,16 @@ class TcpSeriesReport(Reported):
     recovery_s: Number
 
 
+class HostReport(Reported):
+    """A host of the initiators: its VMs and sessions, and their rates, means over repetitions."""
+
+    host: str
+    vms: Number
+    sessions: Number
+    iops: Number
+    mb_per_s: Number
+
+
 class PointReport(WithParts):
     """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md)."""
 
@@ -166,6 +176,7 @@ class PointReport(WithParts):
     tcp_series: TcpSeriesReport | None = None
     settings: dict[str, Any] = Field(default_factory=dict)
     fabric_late_us_p99: Number | None = None
+    hosts: list[HostReport] = Field(default_factory=list)
 
 
 class FindingReport(Reported):

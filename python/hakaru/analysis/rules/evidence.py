@@ -161,6 +161,10 @@ class Evidence:
     cache: Cache | None = None
     load: ClosedLoad | None = None
     copying: Copying | None = None
+    guest_queue_percent: float | None = None
+    """Share of the requests outstanding that wait for the ring of their guest's disk."""
+    host_queue_percent: float | None = None
+    """Share of the commands in the hosts that wait for their session."""
     cpu_wait_percent: float | None = None
     """Time in which some process of this machine waited for a CPU."""
 
@@ -235,6 +239,8 @@ class Evidence:
             "cache": asdict(self.cache) if self.cache else None,
             "load": asdict(self.load) if self.load else None,
             "copying": asdict(self.copying) if self.copying else None,
+            "guest_queue_percent": self.guest_queue_percent,
+            "host_queue_percent": self.host_queue_percent,
             "cpu_wait_percent": self.cpu_wait_percent,
             "send_buffer_bytes": self.buffers_bytes.get("send"),
             "receive_buffer_bytes": self.buffers_bytes.get("receive"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakaru.engine import contract
+from hakaru.kinds.vms import hypervisor
 from hakaru.kinds.vms.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.kinds.vms.load import Closed, Pattern, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seat
@@ -38,8 +39,9 @@ def lab_arrays(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, 
 def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:
     """The study's columns of LUs, with the portals of the lab."""
     (array,), load = study.storage.values(), load_at(study)
+    used = load.used_portals(portals)
     room = {lu.lun: lu.size // load.image for lu in array.lus}
-    return [[Unit(tuple(portals), array.target_name, lun, room[lun]) for lun in column] for column in load.columns]
+    return [[Unit(used, array.target_name, lun, room[lun]) for lun in column] for column in load.columns]
 
 
 def initiator_configs(
@@ -55,10 +57,12 @@ def initiator_configs(
     """Host → configuration of its initiator, without hosts that have no VM.
 
     VM i (from 0) runs on host i mod hosts and uses portal i mod portals, of the portals that the
-    host `reaches`. `seating` assigns its LU and image.
+    host `reaches`. `seating` assigns its LU and image. The name of the initiator is that of the VM,
+    or that of the host if its VMs share sessions.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
     end, pattern, pacing = load.iscsi.initiator, _pattern(load.point_pattern), _pacing(load.point_pattern)
+    limits = hypervisor.limits_of(load.hypervisor)
     width = max(2, len(str(load.count)))
     vms: dict[str, list[contract.Vm]] = {}
     for i in range(load.count):
@@ -72,7 +76,7 @@ def initiator_configs(
                 portal=portals[i % len(portals)],
                 target_name=unit.target_name,
                 lun=unit.lun,
-                initiator_name=f"{INITIATOR_NAME}:{name}",
+                initiator_name=f"{INITIATOR_NAME}:{host if limits.host else name}",
             ),
             region=region,
             pattern=pattern,
@@ -87,7 +91,10 @@ def initiator_configs(
             socket=socket_options(end.socket),
             sessions_per_vm=end.sessions,
             command_bytes_max=end.command_max,
-            commands_max=end.commands,
+            commands_max=limits.host.lu_commands if limits.host else end.commands,
+            session_commands_max=limits.host.session_commands if limits.host else None,
+            share_sessions=limits.host is not None,
+            guest_queue=_guest_queue(limits.guest),
             command_timeout_s=end.command_timeout / 1e9,
             coalesce_us=end.coalesce // US,
             coalesce_percent=end.coalesce_percent,
@@ -117,6 +124,17 @@ def _pattern(pattern: Pattern) -> contract.Pattern:
         read_percent=pattern.read_percent,
         random_percent=pattern.random_percent,
         align_bytes=pattern.align,
+    )
+
+
+def _guest_queue(guest: hypervisor.Guest | None) -> contract.GuestQueue | None:
+    if guest is None:
+        return None
+    return contract.GuestQueue(
+        ring_descriptors=guest.ring,
+        segments_max=guest.segments,
+        indirect=guest.indirect,
+        in_flight_max=guest.in_flight,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hakaru.kinds.vms import hypervisor
 from hakaru.kinds.vms.load import Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
+from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.model import ArraySpec, Measure, Study
 from hakaru.study.variables import Problem
 from hakaru.suggest import did_you_mean
@@ -21,6 +23,11 @@ def problems(study: Study) -> Iterator[Problem]:
     load, (array,) = load_at(study), study.storage.values()
     for place, message, hint in load.iscsi.problems():
         yield ("load", "iscsi", *place), message, hint
+    end = load.iscsi.initiator
+    for place, message, hint in hypervisor.problems(
+        load.hypervisor, sessions=end.sessions, commands=end.commands, command_max=end.command_max
+    ):
+        yield ("load", *place), message, hint
     yield from _places(load, array)
     yield from _patterns(load, array)
 
@@ -32,6 +39,7 @@ def point_problems(study: Study) -> Iterator[Problem]:
     if not general:
         (array,) = study.storage.values()
         yield from _point(load_at(study), array)
+        yield from _paths(load_at(study), plan_lab(study.lab))
 
 
 def _times(study: Study) -> Iterator[Problem]:
@@ -99,3 +107,16 @@ def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
     if load.count > room:
         message = f"{load.count} VMs with images of {format_size(load.image)} do not fit; there is room for {room}"
         yield ("load", "vms"), message, "make the LUs larger or the images smaller"
+
+
+def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:
+    """Check that the lab has the paths that the point uses, and that every host reaches one."""
+    portals = lab.portals()
+    if load.paths is not None and load.paths > len(portals):
+        message = f"{load.paths} paths, and the lab has {len(portals)}"
+        yield ("load", "paths"), message, "use fewer, or add paths to the lab"
+        return
+    used = {portal.rpartition(":")[0] for portal in load.used_portals(portals)}
+    for host in lab.host_names[: load.count]:
+        if not used & lab.reachable_addresses(host):
+            yield ("load", "paths"), f"{host} reaches none of the first {len(used)} paths", "use more paths"

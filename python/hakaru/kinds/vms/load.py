@@ -9,15 +9,17 @@
           {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100,
            load: {kind: closed, queue_depth: 32}}
 
-`pattern`, `vms` and `queue_depth` are factors of every study of VMs.
+`pattern`, `vms`, `queue_depth` and `paths` are factors of every study of VMs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hakaru.kinds.vms.hypervisor import Hypervisor, NoHypervisor, limits_of
 from hakaru.kinds.vms.iscsi import Iscsi
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
@@ -26,7 +28,12 @@ from hakaru.study.part import Id, Part
 from hakaru.units import Size
 
 VMS_MAX = 20_000
-FACTORS = {"pattern": "load.pattern", "vms": "load.vms", "queue_depth": "load.queue_depth"}
+FACTORS = {
+    "pattern": "load.pattern",
+    "vms": "load.vms",
+    "queue_depth": "load.queue_depth",
+    "paths": "load.paths",
+}
 """Factor → place in the study."""
 
 
@@ -77,6 +84,9 @@ class VmsLoad(Load):
         default=None, description="part of its image, from the start, that a VM uses; default: all"
     )
     patterns: dict[Id, Pattern] = Field(min_length=1, max_length=100)
+    hypervisor: Hypervisor = Field(
+        default=NoHypervisor(), description="queues of the VMs' disks, and sessions that the hosts own; default: none"
+    )
     iscsi: Iscsi = Field(default=Iscsi(), description="login keys, commands and sockets at both ends")
     transport: Literal["iscsi", "stream"] = Field(
         default="iscsi",
@@ -87,6 +97,9 @@ class VmsLoad(Load):
     vms: int | None = Field(default=None, ge=1, le=VMS_MAX, description="number of VMs; also a factor")
     queue_depth: int | None = Field(
         default=None, ge=1, le=1024, description="overrides the queue depth of the pattern (closed load); also a factor"
+    )
+    paths: int | None = Field(
+        default=None, ge=1, le=8, description="number of the lab's paths that the VMs use; default: all; also a factor"
     )
 
     @property
@@ -101,6 +114,19 @@ class VmsLoad(Load):
         if self.queue_depth is None or not isinstance(chosen.load, Closed):
             return chosen
         return chosen.model_copy(update={"load": chosen.load.model_copy(update={"queue_depth": self.queue_depth})})
+
+    def used_portals(self, portals: Sequence[str]) -> tuple[str, ...]:
+        """Portals of the array that the VMs use: those of the first `paths` paths."""
+        return tuple(portals if self.paths is None else portals[: self.paths])
+
+    def sessions(self, hosts: int, paths: int) -> int:
+        """Sessions of all VMs, at least one. VM i runs on host i mod `hosts` and uses path i mod
+        `paths`. VMs that share sessions have one per host and path.
+        """
+        count = max(1, self.count)
+        if limits_of(self.hypervisor).host is None:
+            return count * self.iscsi.initiator.sessions
+        return len({(vm % hosts, vm % paths) for vm in range(count)})
 
     @property
     def count(self) -> int:

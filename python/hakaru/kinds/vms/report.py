@@ -7,6 +7,7 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.vms import figures, path, path_figures, tables
+from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
 from hakaru.report import hops
@@ -22,7 +23,7 @@ COLUMNS = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
 LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
 HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
-CHIEF = ("peak", "limiter", "decline")
+CHIEF = ("peak", "limiter", "decline", "paths")
 
 
 class VmsReport(ReportKind):
@@ -57,7 +58,8 @@ class VmsReport(ReportKind):
         patterns = load_at(study).patterns
         pattern_sentences = [pattern(name, each, language) for name, each in patterns.items() if name in used]
         bounds = path.method(language) if path.is_distance(summary) else []
-        return [say(language, "method.time", times), *pattern_sentences, *bounds]
+        hypervisor = _hypervisor(limits_of(load_at(study).hypervisor), language)
+        return [say(language, "method.time", times), *pattern_sentences, *hypervisor, *bounds]
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Curves of each sweep; in studies of distance, also bounds and shares of time."""
@@ -92,6 +94,18 @@ def _about_sweep(study: Study, where: Mapping[str, Any], language: str) -> str:
     """The pattern of a sweep."""
     name, patterns = where.get("pattern"), load_at(study).patterns
     return pattern(str(name), patterns[name], language) if name in patterns else ""
+
+
+def _hypervisor(limits: CustomHypervisor, language: str) -> list[str]:
+    """Sentences about the queues of guests and hosts; none without limits."""
+    parts = []
+    if limits.guest is not None:
+        values = {"ring": limits.guest.ring, "longest": format_size(limits.guest.request_bytes_max)}
+        kind = "indirect" if limits.guest.indirect else "direct"
+        parts.append(say(language, f"method.guest.{kind}", values))
+    if limits.host is not None:
+        parts.append(say(language, "method.host", limits.host.model_dump()))
+    return parts
 
 
 def pattern(name: str, described: Pattern, language: str) -> str:

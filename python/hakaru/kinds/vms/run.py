@@ -64,7 +64,8 @@ class VmsRun(RunKind):
         """Warm-up and measuring time, written bytes, VMs and their sessions."""
         seconds = (expanded.measure.warmup_ns + expanded.measure.time_ns) / 1e9
         load = load_at(expanded.at(point))
-        sockets = load.count * load.iscsi.initiator.sessions
+        hosts, portals = (len(lab.host_names), lab.portals()) if lab else (1, ("",))
+        sockets = load.sessions(hosts, len(load.used_portals(portals)))
         return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, sockets)
 
     def each(self, expanded: Expanded) -> str:
@@ -107,6 +108,12 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
                 f"nothing was written: the point {shown(point)} sets `load.iscsi.target`, "
                 "and hakaru cannot configure the arrays of a site",
                 "configure it on the array and remove it here, or choose other points with --only",
+            )
+        if (load_at(expanded.at(point)).paths or 1) > 1:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} uses several paths, "
+                "and each LU of a site has one portal",
+                "choose points with one path, for instance with --only paths=1",
             )
     protected = [lu for lu in site.lus if not lu.expendable]
     if not protected:

@@ -15,6 +15,9 @@ from hakaru.study.variables import Problem
 LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
     | {f"{op}latency_ms_{x}" for op in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
+    | {"array_mb_per_s", "array_mb_per_s_max", "controller_percent", "busiest_drive_percent", "initiator_cpu_percent"}
+    | {"packets_per_s", "packets_per_io", "packets", "packet_errors"}
+    | {f"{queue}_queue_{x}" for queue in ("guest", "host") for x in ("percent", "ms_mean")}
 )
 """Metrics that references and expectations may name. A test checks that analysis computes all of
 them.
@@ -39,7 +42,7 @@ class VmsStudy(StudyKind):
 
     @property
     def factors(self) -> Mapping[str, str]:
-        """Pattern, number of VMs, queue depth."""
+        """Pattern, number of VMs, queue depth, number of paths."""
         return FACTORS
 
     def metrics(self, study: Study) -> Collection[str]:

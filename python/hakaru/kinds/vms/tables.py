@@ -1,4 +1,6 @@
-"""Tables of one sweep: rates and response times, and the utilisation of each resource."""
+"""Tables of one sweep: rates and response times, hosts and array, and the utilisation of each
+resource.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,29 @@ from hakaru.wording import number, say, tenths
 Json = dict[str, Any]
 RATES = ("read", "write", "mb_per_s")
 LATENCIES = ("latency", "p50", "p99", "p999", "max")
+EQUIPMENT = (
+    "mib_per_s",
+    "read_latency_ms_mean",
+    "write_latency_ms_mean",
+    "guest_queue_percent",
+    "host_queue_percent",
+    "initiator_cpu_percent",
+    "packets_per_s",
+    "packets_per_io",
+    "array_mb_per_s",
+    "array_mb_per_s_max",
+    "controller_percent",
+    "busiest_drive_percent",
+)
+"""Metrics of the table of hosts and array, in order. Those without any value are left out."""
 
 
 def of_sweep(sweep: Sweep, letters: Mapping[str, str], language: str) -> list[Table]:
-    """The table of points, and that of utilisation if any was monitored."""
-    return [_points(sweep, letters, language), *_utilisation(sweep, language)]
+    """The table of points, those of the equipment and of the hosts, and that of utilisation if any
+    was monitored.
+    """
+    tables = [_points(sweep, letters, language), *_equipment(sweep, language), *_hosts(sweep, language)]
+    return [*tables, *_utilisation(sweep, language)]
 
 
 def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
@@ -63,6 +83,44 @@ def _cells(sweep: Sweep, point: Json, published: Mapping[float, Json], language:
         common.with_interval(metrics["latency_ms_mean"], language),
         *(mean(f"latency_ms_{name}") for name in ("p50", "p99", "p999", "max")),
     ]
+
+
+def _equipment(sweep: Sweep, language: str) -> list[Table]:
+    """The columns that publications print beside the rates; packets only if they were counted."""
+    shown = [n for n in EQUIPMENT if any(p["metrics"].get(n, {}).get("mean") is not None for p in sweep.measured)]
+    counts_packets = "packets_per_s" in shown
+    columns = [Column(factor_title(sweep, language), header=True)]
+    columns += [Column(say(language, f"table.{name}")) for name in shown]
+    columns += [Column(say(language, "table.packet_errors"))] if counts_packets else []
+    rows = []
+    for point in sweep.points:
+        metrics = point["metrics"]
+        cells = [number(metrics.get(name, {}).get("mean"), language) for name in shown]
+        errors = [_packet_errors(metrics, language)] if counts_packets else []
+        rows.append(Row([number(sweep.level(point), language), *cells, *errors]))
+    return [Table(say(language, "table.equipment"), columns, rows)] if shown else []
+
+
+def _packet_errors(metrics: Json, language: str) -> str:
+    """Packets with errors and dropped ones, of all packets, as means: `0 of 1,234`."""
+    packets, errors = (metrics[name]["mean"] for name in ("packets", "packet_errors"))
+    if packets is None or errors is None:
+        return ""
+    return say(language, "table.packet_errors.of", {"errors": round(errors), "packets": round(packets)})
+
+
+def _hosts(sweep: Sweep, language: str) -> list[Table]:
+    """The hosts at the best point of the sweep, if there are several."""
+    point = sweep.peak or (sweep.measured[0] if sweep.measured else None)
+    hosts = point["hosts"] if point else []
+    if point is None or len(hosts) < 2:
+        return []
+    names = ("vms", "sessions", "iops", "mb_per_s")
+    columns = [Column(say(language, "table.host"), "level", header=True)]
+    columns += [Column(say(language, f"table.host.{name}")) for name in names]
+    rows = [Row([host["host"], *(number(host[name], language) for name in names)]) for host in hosts]
+    level = sentences.level(language, sweep.over, sweep.level(point))
+    return [Table(say(language, "table.hosts", {"level": level}), columns, rows)]
 
 
 def _utilisation(sweep: Sweep, language: str) -> list[Table]:

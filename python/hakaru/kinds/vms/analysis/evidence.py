@@ -73,10 +73,12 @@ def evidence_of(
         bounds=tuple(bounds),
         rtt_ms=setup.rtt_s * 1e3 or None,
         buffers_bytes=dict(zip(("send", "receive"), setup.buffers[main], strict=True)),
-        connections=setup.vms * setup.sessions,
+        connections=setup.sessions,
         r2ts_per_command=mean("r2ts_per_command"),
         wait_r2t_percent=mean("wait_r2t_percent"),
         cache=cache,
+        guest_queue_percent=mean("guest_queue_percent"),
+        host_queue_percent=mean("host_queue_percent"),
         load=None if setup.outstanding is None else _load(setup, bounds, outstanding, device_s, mean),
     )
 

@@ -200,7 +200,7 @@ def _connections(repetition: Repetition, setup: Setup) -> int:
     selected = repetition.counters.select(engine="array", entity="sessions", name="connections_now")
     values_by_array = [s.value[(s.at_ns >= start) & (s.at_ns <= end)] for _, s in selected]
     connections = sum(float(np.median(values)) for values in values_by_array if len(values))
-    return round(connections) or max(1, setup.vms * setup.sessions)
+    return round(connections) or max(1, setup.sessions)
 
 
 def _gauge(repetition: Repetition, series: list[Series], reduce: Callable[[Any], Any]) -> float:

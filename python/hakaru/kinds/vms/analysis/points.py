@@ -31,13 +31,13 @@ from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms import stream
-from hakaru.kinds.vms.analysis import checks, flows, metrics, over_time
+from hakaru.kinds.vms.analysis import checks, equipment, flows, metrics, over_time, queues
 from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
 from hakaru.kinds.vms.entities import TOTAL
 from hakaru.kinds.vms.rules import STAGES
 
-UNITS = metrics.UNITS | flows.UNITS
+UNITS = metrics.UNITS | equipment.UNITS | queues.UNITS | flows.UNITS
 
 
 @dataclass
@@ -52,6 +52,8 @@ class VmsPoint(Point):
     passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
+    hosts: list[equipment.HostValues]
+    """Every host with its VMs, sessions and rates."""
     plain_stream: VmsPoint | None = None
     """The point with plain TCP streams over the same path and TCP, if the study has one."""
 
@@ -75,6 +77,7 @@ class VmsPoint(Point):
                 "bounds": [{"bound": b.name, "mb_per_s": b.bytes_per_s / 1e6, **b.numbers} for b in self.bounds],
                 "hops": [passage.to_json() for passage in self.passages],
                 "tcp": self.tcp,
+                "hosts": [host.to_json() for host in self.hosts],
                 "settings": self.setup.settings,
                 "fabric_late_us_p99": finite(self.lateness_us),
             }
@@ -119,6 +122,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
         passages=passages,
         tcp=tcp_counts.to_json(gathered.tcp_growths),
         lateness_us=late_us,
+        hosts=equipment.mean_hosts(gathered.host_values),
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
     )
@@ -137,6 +141,7 @@ class _GatheredLoads(Gathered):
         self.caches: list[Cache] = []
         self.services: list[float] = []
         self.devices: list[float] = []
+        self.host_values: list[list[equipment.HostValues]] = []
 
     def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
         """Add one repetition that gave a result, with the caveats of its checks."""
@@ -157,6 +162,7 @@ class _GatheredLoads(Gathered):
         self.caches += cache.of_repetition(repetition)[:1]
         self.services += service_ms(repetition)
         self.devices.append(flows.device_s(repetition))
+        self.host_values.append(equipment.hosts_of(repetition))
         if not self.over_time:
             op: Op = next(iter(self.flows), "write")
             self.over_time = over_time.of_repetition(repetition) | _window(run, repetition, self.setup, op)
@@ -205,7 +211,8 @@ def measured(
         if not values["iops"] or any(c.name == "littles_law" for c in caveats):
             corrected = _delivered(repetition, setup) or corrected
         values = values | corrected
-    return values | flows.of_repetition(repetition), use, caveats
+    values |= flows.of_repetition(repetition) | queues.of_repetition(repetition)
+    return values | equipment.of_repetition(repetition, use, nics, values["iops"]), use, caveats
 
 
 def _delivered(repetition: Repetition, setup: Setup) -> dict[str, float]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds
-from hakaru.analysis.network import Hop, hops_between, settings_of
+from hakaru.analysis.network import Hop, hops_of, settings_of
+from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
 from hakaru.kinds.vms.load import Closed, Open, Pattern, VmsLoad, load_at
 from hakaru.lab.model import TcpSpec
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.lab.plan.topology import together_bits_per_s
+from hakaru.lab.plan.topology import Way, together_bits_per_s
 from hakaru.study import Study
 
 BUFFER_OF_2009 = 4 << 20
@@ -70,7 +71,7 @@ class Setup:
     in_flight_max: int | None
     """Requests that all VMs of an open load may have in flight; None for a closed load."""
     sessions: int
-    """Sessions of each VM."""
+    """Sessions of all VMs."""
     buffers: Mapping[Op, tuple[int | None, int | None]]
     """Direction → maximum sizes of the buffers of the sender and of the receiver; None if the
     kernel decides.
@@ -94,7 +95,7 @@ class Setup:
         asking how full the buffer is: over 200 KB in flight were measured with a buffer of 32 KiB.
         """
         buffer = self.buffers[op][1]
-        return None if buffer is None else float(buffer * self.sessions * self.vms)
+        return None if buffer is None else float(buffer * self.sessions)
 
     def bounds(self) -> list[Bound]:
         """Closed forms of the point, the lowest first; none if the path is unknown or the load has
@@ -132,14 +133,14 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         hosts=hosts,
         array=array,
         vms=vms,
-        paths=_paths(plan, hosts, array) if plan else {},
-        path=_path(plan, hosts, array, exchange) if plan else None,
+        paths=_paths(plan, load, hosts, array) if plan else {},
+        path=_path(plan, load, hosts, array, exchange) if plan else None,
         exchange=exchange,
         is_stream=is_stream,
         conditions=_conditions(changed, initiator, target),
         outstanding=None if is_stream else _outstanding(load, vms),
         in_flight_max=None if is_stream else _in_flight_max(load, vms),
-        sessions=initiator.sessions,
+        sessions=load.sessions(len(hosts) or 1, len(load.used_portals(plan.portals())) if plan else 1),
         buffers={
             op: (_buffer(sender.send_buffer, buffer_max), _buffer(receiver.receive_buffer, buffer_max))
             for op, (sender, receiver) in sides.items()
@@ -151,23 +152,35 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
 def _conditions(changed: Study, initiator: InitiatorEnd, target: TargetEnd) -> str:
     load = load_at(changed)
     sockets = f"{initiator.socket!r} {target.socket!r}"
-    return f"{changed.lab.model_dump_json()} {sockets} {load.count} VMs, {initiator.sessions} sessions"
+    used = f"{load.count} VMs, {initiator.sessions} sessions, {load.paths} paths"
+    return f"{changed.lab.model_dump_json()} {sockets} {used}"
 
 
-def _paths(plan: LabPlan, hosts: Sequence[str], array: str) -> dict[Op, tuple[tuple[Hop, ...], ...]]:
+def _used_ways(plan: LabPlan, load: VmsLoad, source: str, destination: str) -> list[Way]:
+    """The paths between a host and the array, in either direction, that the VMs use."""
+    portals = {portal.rpartition(":")[0] for portal in load.used_portals(plan.portals())}
+    ways = plan.ways(source, destination)
+    return [way for way in ways if not portals.isdisjoint({way.source.address, way.destination.address})]
+
+
+def _paths(plan: LabPlan, load: VmsLoad, hosts: Sequence[str], array: str) -> dict[Op, tuple[tuple[Hop, ...], ...]]:
     ends: dict[Op, list[tuple[str, str]]] = {
         "read": [(array, host) for host in hosts],
         "write": [(host, array) for host in hosts],
     }
-    return {op: tuple(path for pair in pairs for path in hops_between(plan, *pair)) for op, pairs in ends.items()}
+    return {
+        op: tuple(hops_of(plan, way, start) for start, end in pairs for way in _used_ways(plan, load, start, end))
+        for op, pairs in ends.items()
+    }
 
 
-def _path(plan: LabPlan, hosts: Sequence[str], array: str, exchange: Exchange | None) -> Path | None:
+def _path(plan: LabPlan, load: VmsLoad, hosts: Sequence[str], array: str, exchange: Exchange | None) -> Path | None:
     """The rate that all hosts share, the smallest MTU, and the round-trip time of the longest
     path.
     """
     reads = exchange is not None and exchange.op == "read"
-    paths = [path for host in hosts for path in (plan.ways(array, host) if reads else plan.ways(host, array))]
+    pairs = [(array, host) if reads else (host, array) for host in hosts]
+    paths = [way for pair in pairs for way in _used_ways(plan, load, *pair)]
     if not paths:
         return None
     mtu = min(line.mtu for path in paths for line in path.hops)
@@ -215,6 +228,9 @@ def _exchange(load: VmsLoad) -> Exchange | None:
     initiator, target = load.iscsi.initiator, load.iscsi.target
     reads = pattern.read_percent == 100
     burst = min(initiator.max_burst_length, target.max_burst_length)
+    guest = limits_of(load.hypervisor).guest
+    of_guest = guest and guest.in_flight_of(pattern.sizes[0].size)
+    of_sessions = initiator.commands and initiator.commands * initiator.sessions
     return Exchange(
         op="read" if reads else "write",
         request_bytes=pattern.sizes[0].size,
@@ -227,8 +243,8 @@ def _exchange(load: VmsLoad) -> Exchange | None:
         initial_r2t=initiator.initial_r2t or target.initial_r2t,
         immediate_data=initiator.immediate_data and target.immediate_data,
         outstanding_r2ts=min(initiator.max_outstanding_r2t, target.max_outstanding_r2t),
-        command_bytes=initiator.command_max,
-        commands=initiator.commands * initiator.sessions if initiator.commands else None,
+        command_bytes=min((n for n in (initiator.command_max, guest and guest.request_bytes_max) if n), default=None),
+        commands=min((n for n in (of_sessions, of_guest) if n), default=None),
         header_digest=initiator.header_digest,
         data_digest=initiator.data_digest,
     )

@@ -15,7 +15,7 @@ from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
-from hakaru.kinds.vms.analysis import curves, points
+from hakaru.kinds.vms.analysis import curves, paths, points
 from hakaru.kinds.vms.analysis import findings as vms_findings
 from hakaru.kinds.vms.analysis.curves import Curve
 from hakaru.kinds.vms.analysis.points import VmsPoint
@@ -39,17 +39,16 @@ class VmsAnalysis(AnalysisKind):
         analysed = [points.analyse(run, raw, nics) for raw in run.points]
         points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
-        sweeps = [
-            s
-            for s in sweep.sweeps_of([p for p in analysed if not p.setup.is_stream], SWEPT)
-            if _is_shown(s, distance_curves)
-        ]
+        streamless = [p for p in analysed if not p.setup.is_stream]
+        all_sweeps = sweep.sweeps_of(list(streamless), SWEPT)
+        sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
             summary.mark_test_setup_limited(sweep_, verdict)
         compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
+        all_findings += paths.of_run(streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
         all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
         all_findings += summary.findings_of(compared, several)
@@ -71,8 +70,8 @@ def _is_shown(candidate: Sweep, distance_curves: list[Curve]) -> bool:
 
 
 def _unswept(analysed: list[VmsPoint], sweeps: list[Sweep]) -> list[VmsPoint]:
-    """Points in no sweep."""
-    swept = {p.id for s in sweeps for p in s.points}
+    """Points in no sweep and in no comparison of paths."""
+    swept = {p.id for s in sweeps for p in s.points} | paths.compared(analysed)
     return [p for p in analysed if p.id not in swept]
 
 
