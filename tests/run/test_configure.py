@@ -24,7 +24,7 @@ def vms_of(vms: int, repetition: int = 1, pattern: str = "random-32k") -> list[c
     turn = next(
         r
         for r in EXPANDED.repetitions
-        if r.point.factors == {"pattern": pattern, "vms": vms} and r.repetition == repetition
+        if r.point.factors == {"pattern": pattern, "paths": 1, "vms": vms} and r.repetition == repetition
     )
     configs = initiator_configs(EXPANDED, turn, LAB.host_names, lab_units(STUDY, LAB.portals()))
     return sorted((vm for config in configs.values() for vm in config.vms), key=lambda vm: vm.name)

@@ -16,6 +16,7 @@ from hakaru.study.variables import Change
 from hakaru.study.watch import Watch
 
 STUDY = load("vm-sweep").study
+ONE_PATH = {"paths": {"1"}}
 READ_ONLY = STUDY.changed([Change(f"load.patterns.{name}.read_percent", 100) for name in load_at(STUDY).patterns])
 
 
@@ -30,7 +31,7 @@ def site(tmp_path: Path, extra: str = "") -> Path:
 
 def test_writing_needs_expendable_and_the_refusal_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as e:
-        check_writes(load_site(site(tmp_path)), expand(STUDY))
+        check_writes(load_site(site(tmp_path)), expand(STUDY, only=ONE_PATH))
     assert "nothing was written" in e.value.message
     assert "LU 3" in e.value.message and "192.0.2.10:3260" in e.value.message
     assert "`expendable: true`" in e.value.hint
@@ -40,7 +41,7 @@ def test_captures_on_a_site_are_possible_only_on_this_host(tmp_path: Path) -> No
     expendable = load_site(site(tmp_path, "    expendable: true\n"))
     for at in ("hosts", "arrays", "both"):
         watch = Watch.model_validate({"capture": {"at": at}})
-        expanded = expand(STUDY.model_copy(update={"watch": watch}))
+        expanded = expand(STUDY.model_copy(update={"watch": watch}), only=ONE_PATH)
         if at == "hosts":
             assert check_writes(expendable, expanded) is True
             continue
@@ -50,11 +51,17 @@ def test_captures_on_a_site_are_possible_only_on_this_host(tmp_path: Path) -> No
 
 
 def test_expendable_lu_may_be_written(tmp_path: Path) -> None:
-    assert check_writes(load_site(site(tmp_path, "    expendable: true\n")), expand(STUDY)) is True
+    assert check_writes(load_site(site(tmp_path, "    expendable: true\n")), expand(STUDY, only=ONE_PATH)) is True
+
+
+def test_point_with_several_paths_is_refused_because_an_lu_of_a_site_has_one_portal(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nothing was written: the point .* paths 2.* uses several paths") as e:
+        check_writes(load_site(site(tmp_path, "    expendable: true\n")), expand(STUDY))
+    assert "--only paths=1" in e.value.hint
 
 
 def test_read_only_study_needs_no_permission_to_write(tmp_path: Path) -> None:
-    assert check_writes(load_site(site(tmp_path)), expand(READ_ONLY)) is False
+    assert check_writes(load_site(site(tmp_path)), expand(READ_ONLY, only=ONE_PATH)) is False
 
 
 @pytest.mark.parametrize(

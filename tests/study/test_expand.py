@@ -63,9 +63,11 @@ def test_order_is_shuffled_over_all_points_and_depends_on_the_seed() -> None:
 
 def test_full_form_of_vm_sweep_matches_the_publication() -> None:
     expanded = expand(BASE)
-    assert [p.factors["vms"] for p in expanded.points if p.factors["pattern"] == "random-32k"] == [
-        1, 4, 6, 7, 8, 10, 12, 14, 16,
-    ]  # fmt: skip
+    published = {"random-32k": [1, 4, 6, 7, 8, 10, 12, 14, 16], "sequential-1m": [1, 4, 6, 7, 9, 12, 14, 16]}
+    for pattern, vms in published.items():
+        points = [p.factors for p in expanded.points if p.factors["pattern"] == pattern]
+        assert [factors["vms"] for factors in points if factors["paths"] == 1] == vms
+        assert {factors["vms"] for factors in points if factors["paths"] > 1} == {7, 16}
     assert expanded.measure.time == 180_000_000_000
     assert expanded.measure.repetitions == 3
 
