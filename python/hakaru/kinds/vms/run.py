@@ -135,7 +135,8 @@ def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     if load.transport == "stream":
         return 0
     read, write = load.point_pattern.read_percent / 100, 1 - load.point_pattern.read_percent / 100
-    rates = [link.rate_bits_per_s for link in lab.links if link.node == lab.array_name] if lab else []
+    used = {portal.rpartition(":")[0] for portal in load.used_portals(lab.portals())} if lab else set()
+    rates = [link.rate_bits_per_s for link in lab.links if link.address in used] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes use opposite directions, so the larger part limits the rate of the mix.
     rate = path * write / max(read, write)
