@@ -56,15 +56,26 @@ pub struct Controller {
     pub command_us: f64,
     /// Cost of moving and checking data, microseconds per MiB, 0 to 1 000 000.
     pub data_us_per_mib: f64,
+    /// Additional latency of each command that does not delay other commands, microseconds, 0 to
+    /// 100 000. Default 0.
+    #[serde(default)]
+    pub latency_us: f64,
 }
 
-/// A port that carries transfers in sequence, each direction at a given rate.
+/// A port that carries transfers in sequence, each direction at a given rate or both together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Payload bytes per second in each direction, 1e3 to 1e12. 1 GbE carries about 117e6 with
-    /// full-size frames.
+    /// Payload bytes per second in each direction, or of both directions together if `shared`, 1e3
+    /// to 1e12. 1 GbE carries about 117e6 with full-size frames.
     pub rate_bytes_per_s: f64,
+    /// Both directions share the rate: one transfer at a time, in order of arrival, as over a
+    /// parallel bus (PCI) between port and memory. Default false: the directions are independent.
+    #[serde(default)]
+    pub shared: bool,
+    /// Time of each transfer besides its data, microseconds, 0 to 10 000. Default 0.
+    #[serde(default)]
+    pub command_us: f64,
 }
 
 /// Write policy of the cache: when a write is acknowledged.
@@ -115,6 +126,10 @@ pub struct Cache {
     /// Concurrent destages per group, 1 to 256. Default 16.
     #[serde(default = "default_sixteen")]
     pub destage_writes: u32,
+    /// Additional concurrent destages of a group per write to it that waits for space (forced
+    /// destaging), 0 to 16. Default 0.
+    #[serde(default)]
+    pub destage_forced: f64,
     /// Largest destage, bytes, a segment to 16 MiB; never shorter than a stripe row of a group with
     /// parity. Default 1 MiB.
     #[serde(default = "default_mebibyte")]

@@ -3,12 +3,12 @@
 //! [`Array`] owns all parts and handles all events:
 //!
 //! - a write's data has arrived through the port,
-//! - the controller has finished a command,
+//! - the controller has finished a command, or its additional latency is over,
 //! - the cache has served a request, or a group has been idle long enough to destage,
 //! - a drive has finished a command,
 //! - a read's data has left through the port.
 //!
-//! The requests present bound the work per call: a request causes at most three events, and one per
+//! The requests present bound the work per call: a request causes at most four events, and one per
 //! drive command. Events of one instant happen in the order of their creation.
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -21,6 +21,7 @@ use crate::cache::{Action, Cache};
 use crate::groups::{Access, Groups, Owner, Wake};
 use crate::request::{Completion, Op, Request};
 use crate::server::{Port, Server};
+use crate::usage::Usage;
 use crate::validate::{self, ModelError};
 use hakaru_contract::drive::{self as config, ArrayModel};
 use slab::Slab;
@@ -29,6 +30,7 @@ use slab::Slab;
 enum Event {
     PortReceived { request: usize },
     ControllerDone { request: usize },
+    LatencyOver { request: usize },
     CacheDone { request: usize },
     Cache,
     Drive { group: u32, drive: u32 },
@@ -40,6 +42,8 @@ enum Event {
 pub struct Array {
     controller_config: config::Controller,
     controller: Server,
+    /// Requests in the controller's additional latency.
+    latency: Usage,
     port: Option<Port>,
     cache: Option<Cache>,
     hit_ns: u64,
@@ -66,9 +70,8 @@ impl Array {
         Ok(Array {
             controller_config: model.controller,
             controller: Server::default(),
-            port: model
-                .port
-                .map(|port| Port::new(1e9 / port.rate_bytes_per_s)),
+            latency: Usage::default(),
+            port: model.port.as_ref().map(Port::new),
             cache: model.cache.as_ref().map(|c| Cache::new(c, groups.shapes())),
             hit_ns: model.cache.as_ref().map_or(0, |c| (c.hit_us * 1e3) as u64),
             cache_wake: None,
@@ -140,13 +143,17 @@ impl Array {
     /// Calls `visit(entity, name, value)` for every counter as of `now`. The entities are
     /// `controller`, `port/0`, `cache`, `group/G` and `drive/G.D`.
     ///
-    /// A port's `busy_ns` is that of its busier direction. A group is busy while it has a request.
-    /// Its `service_ns` is the time that its drives spent on commands that have ended.
+    /// A port's `busy_ns` is that of its busier direction, or of both if they share the port. A
+    /// group is busy while it has a request. Its `service_ns` is the time that its drives spent on
+    /// commands that have ended. The controller's `queue_ns` includes its additional latency.
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.handle_timeout(now);
         let now = self.now;
         self.controller.usage.advance(now);
-        self.controller.usage.visit("controller", visit);
+        self.latency.advance(now);
+        let mut controller = self.controller.usage.clone();
+        controller.queue_ns += self.latency.queue_ns;
+        controller.visit("controller", visit);
         if let Some(port) = &mut self.port {
             port.usage(now).visit("port/0", visit);
         }
@@ -175,6 +182,16 @@ impl Array {
                 self.controller
                     .usage
                     .leave(self.now, op, length_bytes, service);
+                let latency_ns = (self.controller_config.latency_us * 1e3) as u64;
+                if latency_ns == 0 {
+                    return self.enter_storage(request);
+                }
+                self.latency.arrive(self.now);
+                let at = Time(self.now.0 + latency_ns);
+                self.schedule(at, Event::LatencyOver { request });
+            }
+            Event::LatencyOver { request } => {
+                self.latency.leave(self.now, Op::Flush, 0, 0);
                 self.enter_storage(request);
             }
             Event::Drive { group, drive } => {
@@ -210,6 +227,7 @@ impl Array {
         let config::Controller {
             command_us,
             data_us_per_mib,
+            ..
         } = self.controller_config;
         ((command_us + data_us_per_mib * bytes as f64 / MIB as f64) * 1e3) as u64
     }

@@ -1,6 +1,8 @@
 //! Presets of drives and arrays. `docs/concepts/drive-model.md` gives the source of each figure.
-use hakaru_contract::drive::{ArrayModel, Controller, Drive, Extents, Group, Hdd, Raid, Ssd};
-use hakaru_units::{GIB, MIB};
+use hakaru_contract::drive::{
+    ArrayModel, Cache, Controller, Drive, Group, Hdd, Port, Raid, Ssd, WritePolicy,
+};
+use hakaru_units::{GIB, KIB, MIB};
 
 /// Returns the names of the array presets.
 #[must_use]
@@ -37,17 +39,14 @@ pub(crate) fn drive(name: &str) -> Option<Drive> {
 }
 
 /// Returns the array of the study `vm-sweep`: a Fujitsu ETERNUS DX80 with ten SAS drives of
-/// 15 000 rpm in two RAID 5 groups, five of 146 GB and five of 300 GB. It has no port, because the
-/// lab models the 1 GbE path.
+/// 15 000 rpm in two RAID 5 groups, five of 146 GB and five of 300 GB. The lab models the 1 GbE
+/// path; the port models what reads and writes share inside the array.
 fn jdsf_2011() -> ArrayModel {
     let raid5 = |name: &str| Group {
         raid: Raid::Raid5,
         drives: 5,
         stripe_unit_bytes: 64 * 1024,
-        extents: Some(Extents {
-            extent_bytes: 64 * MIB,
-            span_bytes: 256 * GIB,
-        }),
+        extents: None,
         drive: Drive::Preset {
             name: name.to_owned(),
         },
@@ -56,9 +55,29 @@ fn jdsf_2011() -> ArrayModel {
         controller: Controller {
             command_us: 60.0,
             data_us_per_mib: 1200.0,
+            latency_us: 2000.0,
         },
-        port: None,
-        cache: None,
+        port: Some(Port {
+            rate_bytes_per_s: 126e6,
+            shared: true,
+            command_us: 35.0,
+        }),
+        cache: Some(Cache {
+            size_bytes: GIB,
+            segment_bytes: 32 * KIB as u32,
+            write: WritePolicy::Back,
+            nonvolatile: true,
+            write_pending_limit_percent: 2.75,
+            destage_high_percent: 80.0,
+            destage_low_percent: 60.0,
+            destage_idle_ms: 1000.0,
+            destage_writes: 1,
+            destage_forced: 1.8,
+            destage_bytes_max: MIB as u32,
+            hit_us: 100.0,
+            read_ahead_bytes: MIB as u32,
+            read_ahead_after: 3,
+        }),
         groups: vec![raid5("sas-15k-146"), raid5("sas-15k-300")],
     }
 }
@@ -79,8 +98,8 @@ fn sas_15k(capacity_bytes: u64, heads: u32) -> Hdd {
         head_switch_ms: None,
         command_us: 200.0,
         queue_depth: 64,
-        age_limit_ms: 250.0,
-        overdue_every: 4,
+        age_limit_ms: 122.0,
+        overdue_every: 3,
     }
 }
 

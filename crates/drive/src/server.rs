@@ -3,9 +3,10 @@ use hakaru_units::Time;
 
 use crate::request::Op;
 use crate::usage::Usage;
+use hakaru_contract::drive as config;
 
-/// A resource that serves one request at a time in order of arrival: the controller, or one
-/// direction of a port.
+/// A resource that serves one request at a time in order of arrival: the controller, or
+/// a port or one direction of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Server {
     free_at: Time,
@@ -21,21 +22,24 @@ impl Server {
     }
 }
 
-/// A port, which carries data in both directions at once.
+/// A port. Its directions carry data at the same time, or share one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     ns_per_byte: f64,
+    command_ns: f64,
+    /// Received data, and data sent if the directions share a server.
     receive: Server,
-    send: Server,
+    send: Option<Server>,
 }
 
 impl Port {
     /// Creates an idle port.
-    pub(crate) fn new(ns_per_byte: f64) -> Port {
+    pub(crate) fn new(config: &config::Port) -> Port {
         Port {
-            ns_per_byte,
+            ns_per_byte: 1e9 / config.rate_bytes_per_s,
+            command_ns: config.command_us * 1e3,
             receive: Server::default(),
-            send: Server::default(),
+            send: (!config.shared).then(Server::default),
         }
     }
 
@@ -57,19 +61,28 @@ impl Port {
     /// Returns the counters of both directions as of `now`.
     pub(crate) fn usage(&mut self, now: Time) -> Usage {
         self.receive.usage.advance(now);
-        self.send.usage.advance(now);
-        self.receive.usage.both_directions(&self.send.usage)
+        match &mut self.send {
+            Some(send) => {
+                send.usage.advance(now);
+                self.receive.usage.both_directions(&send.usage)
+            }
+            None => self.receive.usage.clone(),
+        }
     }
 
     fn direction(&mut self, op: Op) -> Option<&mut Server> {
         match op {
             Op::Write => Some(&mut self.receive),
-            Op::Read => Some(&mut self.send),
+            Op::Read => Some(self.send.as_mut().unwrap_or(&mut self.receive)),
             Op::Unmap | Op::Flush => None,
         }
     }
 
+    /// Returns the time of a transfer. A request without data takes none.
     fn transfer_ns(&self, bytes: u64) -> u64 {
-        (bytes as f64 * self.ns_per_byte) as u64
+        if bytes == 0 {
+            return 0;
+        }
+        (self.command_ns + bytes as f64 * self.ns_per_byte) as u64
     }
 }

@@ -63,8 +63,14 @@ pub(crate) fn resolve_array(model: &ArrayModel) -> Result<ArrayModel, ModelError
         model.controller.data_us_per_mib,
         0.0..=1e6,
     )?;
+    float(
+        "controller.latency_us",
+        model.controller.latency_us,
+        0.0..=1e5,
+    )?;
     if let Some(port) = &model.port {
         float("port.rate_bytes_per_s", port.rate_bytes_per_s, 1e3..=1e12)?;
+        float("port.command_us", port.command_us, 0.0..=1e4)?;
     }
     if let Some(cache) = &model.cache {
         check_cache(cache)?;
@@ -104,6 +110,7 @@ fn check_cache(cache: &Cache) -> Result<(), ModelError> {
         u64::from(cache.destage_writes),
         1..=256,
     )?;
+    float("cache.destage_forced", cache.destage_forced, 0.0..=16.0)?;
     integer(
         "cache.destage_bytes_max",
         u64::from(cache.destage_bytes_max),

@@ -119,6 +119,7 @@ fn any_cache(rng: &mut Pcg64) -> Cache {
         destage_low_percent: high * rng.random::<f64>(),
         destage_idle_ms: rng.random_range(0.0..50.0),
         destage_writes: rng.random_range(1..=20),
+        destage_forced: rng.random_range(0.0..3.0),
         destage_bytes_max: segment_bytes * rng.random_range(1..=32),
         hit_us: rng.random_range(0.0..100.0),
         read_ahead_bytes: 512 * rng.random_range(0..512),
@@ -131,9 +132,12 @@ fn any_array(rng: &mut Pcg64) -> ArrayModel {
         controller: Controller {
             command_us: rng.random_range(0.0..100.0),
             data_us_per_mib: rng.random_range(0.0..1000.0),
+            latency_us: 0.0,
         },
         port: rng.random::<bool>().then(|| Port {
             rate_bytes_per_s: rng.random_range(1e6..1e9),
+            shared: rng.random(),
+            command_us: rng.random_range(0.0..100.0),
         }),
         cache: rng.random::<bool>().then(|| any_cache(rng)),
         groups: (0..rng.random_range(1..=3))

@@ -23,6 +23,7 @@ fn cache(segments: u64) -> Cache {
         destage_low_percent: 60.0,
         destage_idle_ms: 1000.0,
         destage_writes: 16,
+        destage_forced: 0.0,
         destage_bytes_max: MIB as u32,
         hit_us: HIT_US,
         read_ahead_bytes: 0,
@@ -37,6 +38,7 @@ fn array_of(raid: Raid, drives: u32, cache: Option<Cache>) -> ArrayModel {
         controller: Controller {
             command_us: 0.0,
             data_us_per_mib: 0.0,
+            latency_us: 0.0,
         },
         port: None,
         cache,
@@ -338,6 +340,38 @@ fn the_elevator_makes_scattered_writes_faster() {
     assert!(with < 0.8 * without, "{with} and {without} ns");
 }
 
+/// In a full cache, as many destages are in flight as `destage_writes` and `destage_forced` allow:
+/// by Little's law, the number of drive commands present per drive of a RAID 0.
+#[test]
+fn forced_destaging_starts_destages_for_each_write_that_waits() {
+    let in_flight = |destage_forced| {
+        let config = Cache {
+            destage_writes: 2,
+            destage_forced,
+            ..cache(1024)
+        };
+        let mut array = Array::new(&array_of(Raid::Raid0, 1, Some(config)), 1).expect("valid");
+        let mut rng = Pcg64::seed_from_u64(3);
+        let next = move |id| {
+            let at = rng.random_range(0..(7 << 30) / SEGMENT) * SEGMENT;
+            request(id, Op::Write, at, 4 * KIB)
+        };
+        // The array has 16 writes; those that wait for space are nearly all of them.
+        let end = Time::from_secs_f64(20.0);
+        closed_loop(&mut array, 16, next, |_, at| at < end);
+        let mut queue_ns = 0.0;
+        array.visit_counters(end, &mut |entity, name, value| {
+            if entity == "drive/0.0" && name == "queue_ns" {
+                queue_ns = value;
+            }
+        });
+        queue_ns / end.0 as f64
+    };
+    assert_within(in_flight(0.0), 2.0, 0.1);
+    assert_within(in_flight(0.5), 2.0 + 8.0, 0.1);
+    assert_within(in_flight(2.0), 2.0 + 32.0, 0.1);
+}
+
 #[test]
 fn a_volatile_cache_completes_a_flush_after_earlier_writes_are_on_drives() {
     let volatile = Cache {
@@ -537,8 +571,11 @@ fn queue_times_of_port_controller_and_cache_add_up_to_the_response_times() {
     let mut model = array_of(Raid::Raid5, 4, Some(cache(128)));
     model.port = Some(Port {
         rate_bytes_per_s: 117e6,
+        shared: false,
+        command_us: 0.0,
     });
     model.controller.command_us = 60.0;
+    model.controller.latency_us = 700.0;
     let mut array = Array::new(&model, 1).expect("valid");
     let mut rng = Pcg64::seed_from_u64(9);
     let (mut now, mut arrivals_ns) = (Time::ZERO, 0.0);
@@ -586,6 +623,7 @@ fn a_configured_cache_needs_only_size_and_speed_and_invalid_ones_are_refused_by_
             r#", "write_pending_limit_percent": 0"#,
             "cache.write_pending_limit_percent",
         ),
+        (r#", "destage_forced": 17"#, "cache.destage_forced"),
         (r#", "read_ahead_bytes": 100"#, "cache.read_ahead_bytes"),
     ] {
         let refused = resolve(more).expect_err("refused");

@@ -33,6 +33,7 @@ fn array_of(raid: Raid, drives: u32, hdd: Hdd) -> ArrayModel {
         controller: Controller {
             command_us: 0.0,
             data_us_per_mib: 0.0,
+            latency_us: 0.0,
         },
         port: None,
         cache: None,
@@ -227,8 +228,11 @@ fn full_stripe_writes_cost_one_write_per_drive() {
 /// not at all. Returns the array, the completions, and the sum of the instants of arrival, ns.
 fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
     let mut model = jdsf_2011();
+    model.cache = None;
     model.port = Some(Port {
         rate_bytes_per_s: 117e6,
+        shared: false,
+        command_us: 0.0,
     });
     let mut array = Array::new(&model, 9).expect("valid");
     let mut rng = Pcg64::seed_from_u64(9);
@@ -384,11 +388,14 @@ fn a_deeper_queue_lets_the_drive_serve_more() {
     );
 }
 
-#[test]
-fn a_port_carries_its_rate_in_each_direction() {
+/// Returns the rate of half reads, half writes through a port of 100 MB/s, and the array at the
+/// end.
+fn rate_through_a_port(shared: bool) -> (f64, Array, Time) {
     let mut model = array_of(Raid::Raid0, 8, hdd());
     model.port = Some(Port {
         rate_bytes_per_s: 100e6,
+        shared,
+        command_us: 0.0,
     });
     let mut array = Array::new(&model, 1).expect("valid");
     let half = |id: u64| {
@@ -401,7 +408,67 @@ fn a_port_carries_its_rate_in_each_direction() {
     let end = closed_loop(&mut array, 64, 2000, |id| {
         request(id, half(id), id * MIB, MIB)
     });
-    assert_within(2000.0 * MIB as f64 / end.as_secs_f64(), 200e6, 0.05);
+    (2000.0 * MIB as f64 / end.as_secs_f64(), array, end)
+}
+
+#[test]
+fn a_port_carries_its_rate_in_each_direction() {
+    assert_within(rate_through_a_port(false).0, 200e6, 0.05);
+}
+
+#[test]
+fn both_directions_of_a_shared_port_carry_its_rate_together() {
+    let (rate, mut array, end) = rate_through_a_port(true);
+    assert_within(rate, 100e6, 0.01);
+    let all = counters(&mut array, end);
+    let port = |name: &str| total(&all, "port/", name);
+    assert_eq!(port("busy_ns"), port("service_ns"));
+    assert_within(port("busy_ns"), end.0 as f64, 0.01);
+    assert_eq!(
+        port("read_bytes") + port("write_bytes"),
+        2000.0 * MIB as f64
+    );
+}
+
+/// The drives of a RAID 0 serve the read at once. Its data then waits for the transfers of the
+/// writes that arrived before.
+#[test]
+fn a_shared_port_serves_both_directions_in_order_of_arrival() {
+    let completion_of_a_read = |shared| {
+        let mut model = array_of(Raid::Raid0, 8, hdd());
+        model.port = Some(Port {
+            rate_bytes_per_s: 1e6,
+            shared,
+            command_us: 0.0,
+        });
+        let mut array = Array::new(&model, 1).expect("valid");
+        for id in 0..4 {
+            array.handle_request(Time::ZERO, request(id, Op::Write, id * MIB, 100_352));
+        }
+        array.handle_request(Time::ZERO, request(4, Op::Read, GIB, 51_200));
+        let completions = drain(&mut array);
+        let read = completions.iter().find(|c| c.id == 4).expect("it ended");
+        read.at.0
+    };
+    assert_eq!(completion_of_a_read(true), 4 * 100_352_000 + 51_200_000);
+    assert!(completion_of_a_read(false) < 70_000_000);
+}
+
+#[test]
+fn the_latency_of_the_controller_delays_each_command_and_no_other() {
+    let ends = |latency_us| {
+        let mut model = array_of(Raid::Raid0, 1, hdd());
+        model.controller.command_us = 50.0;
+        model.controller.latency_us = latency_us;
+        let mut array = Array::new(&model, 1).expect("valid");
+        for id in 0..3 {
+            array.handle_request(Time::ZERO, request(id, Op::Flush, 0, MIB));
+        }
+        let completions = drain(&mut array);
+        completions.iter().map(|c| c.at.0).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(0.0), [50_000, 100_000, 150_000]);
+    assert_eq!(ends(2000.0), [2_050_000, 2_100_000, 2_150_000]);
 }
 
 #[test]
@@ -431,6 +498,7 @@ fn the_same_seed_gives_the_same_instants_and_another_one_does_not() {
 fn an_empty_request_costs_the_controller_alone() {
     let mut model = jdsf_2011();
     model.controller.command_us = 60.0;
+    model.controller.latency_us = 0.0;
     let mut array = Array::new(&model, 1).expect("valid");
     array.handle_request(Time(5), request(7, Op::Write, 0, 0));
     assert_eq!(

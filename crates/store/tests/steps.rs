@@ -91,6 +91,7 @@ fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several
         controller: Controller {
             command_us: 0.0,
             data_us_per_mib: 0.0,
+            latency_us: 0.0,
         },
         port: None,
         cache: None,

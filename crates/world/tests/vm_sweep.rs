@@ -39,7 +39,7 @@ const KVM_83: CommandLimits = CommandLimits {
 };
 
 /// Returns VM `i` on LU `i mod 2` and host `i mod 4`. The LU holds adjacent images of 64 GiB, each
-/// with a test file of 2 GiB. 32 requests are outstanding.
+/// accessed as a whole. 32 requests are outstanding.
 fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
     Vm {
         name: format!("vm{}", i + 1),
@@ -51,7 +51,7 @@ fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
         },
         region: Region {
             offset_bytes: i / 2 * 64 * GIB,
-            length_bytes: 2 * GIB,
+            length_bytes: 64 * GIB,
         },
         pattern: pattern.clone(),
         load: Load::Closed { queue_depth: 32 },

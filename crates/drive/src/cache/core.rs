@@ -88,6 +88,8 @@ pub(super) struct Group {
     pub(super) last_request: Time,
     /// Number of destages in flight.
     pub(super) destages: u32,
+    /// Number of writes that wait for room.
+    pub(super) stalled: u32,
     /// Number of the segment from which the search for the next destage begins.
     pub(super) cursor: u64,
 }
@@ -107,6 +109,7 @@ impl Core {
                     row_sectors: row.map(|bytes| bytes / SECTOR_BYTES),
                     last_request: Time::ZERO,
                     destages: 0,
+                    stalled: 0,
                     cursor: 0,
                 })
                 .collect(),

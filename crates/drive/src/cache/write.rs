@@ -9,7 +9,8 @@
 //! - a flush or a forced unit access waits,
 //! - the group has been idle.
 //!
-//! At most `destage_writes` destages per group are in flight. The search for the next one starts
+//! At most `destage_writes` destages per group are in flight, and `destage_forced` more for each
+//! write to the group that waits for room. The search for the next one starts
 //! where the last one ended (an elevator). Contiguous dirty sectors are written together. In a
 //! parity group they are split at row boundaries, so that complete rows need no reads.
 use std::collections::{BTreeSet, VecDeque};
@@ -137,6 +138,7 @@ impl WriteBack {
             return;
         }
         core.counts.stalls += 1;
+        core.groups[group as usize].stalled += 1;
         self.stalled.push_back(write);
     }
 
@@ -267,6 +269,7 @@ impl WriteBack {
                 self.stalled.push_front(write);
                 break;
             }
+            core.groups[write.group as usize].stalled -= 1;
             core.counts.stall_ns += now.ns_since(write.since);
         }
         let mark = |percent: f64| (self.pending_max as f64 * percent / 100.0) as usize;
@@ -276,7 +279,8 @@ impl WriteBack {
             self.above_mark = false;
         }
         for g in 0..core.groups.len() {
-            while core.groups[g].destages < core.config.destage_writes {
+            let forced = f64::from(core.groups[g].stalled) * core.config.destage_forced;
+            while core.groups[g].destages < core.config.destage_writes + forced as u32 {
                 let group = &core.groups[g];
                 let is_needed =
                     self.above_mark || !self.stalled.is_empty() || now >= core.idle_from(group);

@@ -13,6 +13,7 @@ pub fn alone(drive: Drive) -> ArrayModel {
         controller: Controller {
             command_us: 0.0,
             data_us_per_mib: 0.0,
+            latency_us: 0.0,
         },
         port: None,
         cache: None,

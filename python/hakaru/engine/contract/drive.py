@@ -34,12 +34,15 @@ class Controller(Parameters):
 
     command_us: float = Field(ge=0, le=1e6)
     data_us_per_mib: float = Field(ge=0, le=1e6)
+    latency_us: float = Field(default=0.0, ge=0, le=1e5)
 
 
 class Port(Parameters):
-    """A port, which limits each direction to a rate."""
+    """A port, which limits each direction, or both together, to a rate."""
 
     rate_bytes_per_s: float = Field(ge=1e3, le=1e12)
+    shared: bool = False
+    command_us: float = Field(default=0.0, ge=0, le=1e4)
 
 
 class Cache(Parameters):
@@ -54,6 +57,7 @@ class Cache(Parameters):
     destage_low_percent: Percent = 60.0
     destage_idle_ms: float = Field(default=1000.0, ge=0, le=3.6e6)
     destage_writes: int = Field(default=16, ge=1, le=256)
+    destage_forced: float = Field(default=0.0, ge=0, le=16)
     destage_bytes_max: int = Field(default=MIB, ge=4 * KIB, le=16 * MIB)
     hit_us: float = Field(ge=0, le=1e6)
     read_ahead_bytes: int = Field(default=MIB, ge=0, le=16 * MIB, multiple_of=512)
