@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
-from hakaru.kinds.vms.analysis.metrics import UNITS
+from hakaru.kinds.vms.analysis.points import UNITS
 from hakaru.kinds.vms.study import LOAD_METRICS
 
 from tests.analysis.small_run import Pt, Rep, write_run

@@ -33,7 +33,7 @@ def vms_of(vms: int, repetition: int = 1, pattern: str = "random-32k") -> list[c
 @pytest.mark.parametrize("vms", [1, 4, 7, 16])
 def test_every_vm_has_a_region_of_its_own_inside_its_lu(vms: int) -> None:
     configured = vms_of(vms)
-    assert all(vm.region.length_bytes == 2 << 30 for vm in configured)
+    assert all(vm.region.length_bytes == 64 << 30 for vm in configured)
     assert len(configured) == len({vm.name for vm in configured}) == vms
     for lu in STUDY.storage["array"].lus:
         regions = sorted(

@@ -10,7 +10,7 @@ from hakaru.errors import UsageError
 from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.copy.study import METRICS as BACKUP_METRICS
 from hakaru.kinds.vms.analysis.flows import UNITS as DISTANCE_UNITS
-from hakaru.kinds.vms.analysis.metrics import UNITS
+from hakaru.kinds.vms.analysis.points import UNITS
 from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS
 from hakaru.study import find_study, load, study_paths, title_of
 from hakaru.wording import has
@@ -71,7 +71,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("columns: [[0],", "columns: [[7],", "7], [1", "load.columns[0][0]: the array has no LU 7", "its LUs are"),
         ("{lun: 1,", "{lun: 0,", "\n    - {lun: 0, size: 512", "each LU needs a number of its own", ""),
         ("pattern: [random-32k, seq", "pattern: [random-32, seq", "random-32,", "no pattern", "'random-32k'"),
-        ("vms: [1, 4,", "vms: [1, 1,", "pattern: [random-32k, s", "is given twice", "leave one out"),
+        ("vms: [1, 4,", "vms: [1, 1,", "vms: [1, 1,", "is given twice", "leave one out"),
         ("image: 64 GiB", "image: 65 GiB", "16]", "there is room for 14", "make the LUs larger"),
         ("size: 32 KiB", "size: 1000 B", "1000 B", "not a multiple of the block length 512", ""),
         ("metric: iops,", "metric: p99,", "p99", "no metric 'p99'", "did you mean 'latency_ms_p99'?"),
@@ -211,7 +211,7 @@ def test_expectation_about_an_unused_level_is_refused(tmp_path: Path, where: str
     (tmp_path / "study.yaml").write_text(text)
     with pytest.raises(UsageError, match=message) as e:
         load(str(tmp_path / "study.yaml"))
-    assert "expect[7].where." in e.value.message
+    assert "expect[10].where." in e.value.message
     assert hint in e.value.hint
 
 

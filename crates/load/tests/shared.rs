@@ -270,7 +270,7 @@ proptest! {
             prop_assert_eq!(counters.guest_queued_ns, 2 * (now.0 - 1_000));
             prop_assert_eq!(counters.outstanding_ns, 4 * (now.0 - 1_000));
         }
-        // Of the ten commands in the rings, five are outstanding and five wait in the host.
+        // The rings hold ten commands: five are outstanding and five wait in the host.
         let queued: u64 = (0..VMS).map(|vm| target.host.counters(now, vm).host_queued_ns).sum();
         prop_assert_eq!(queued, 5 * (now.0 - 1_000));
     }

@@ -1,0 +1,223 @@
+//! Fits the calibrated parameters of the preset `jdsf-2011` to some of the published VM counts, and
+//! prints the errors at all of them. The errors at the other counts are predictions.
+//!
+//! ```text
+//! cargo run --release -p hakaru-drive --example fit                # all counts, 300 trials
+//! cargo run --release -p hakaru-drive --example fit -- 300 1 7 16  # 300 trials, three counts
+//! ```
+//!
+//! The search is a random walk: each trial changes some parameters of the best set and replaces it
+//! if the error becomes smaller. It starts from the preset, and its random numbers have a fixed
+//! seed.
+#[path = "../tests/sweep/mod.rs"]
+mod sweep;
+
+use hakaru_contract::drive::{ArrayModel, Cache, Drive, Hdd, Port};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use sweep::{Load, PLACEMENT, PUBLISHED, Path, Pattern, Point, Published, jdsf_2011, run};
+
+const LOAD: Load = Load {
+    pattern: Pattern::Random32K,
+    queue_depth: 32,
+    path: Path::STUDY,
+    warmup_s: 2.0,
+    measure_s: 10.0,
+};
+
+const SEEDS: u64 = 2;
+
+/// A calibrated parameter with its bounds.
+struct Parameter {
+    name: &'static str,
+    low: f64,
+    high: f64,
+    get: fn(&ArrayModel) -> f64,
+    set: fn(&mut ArrayModel, f64),
+}
+
+const PARAMETERS: [Parameter; 9] = [
+    Parameter {
+        name: "controller.latency_us",
+        low: 0.0,
+        high: 5000.0,
+        get: |model| model.controller.latency_us,
+        set: |model, value| model.controller.latency_us = value,
+    },
+    Parameter {
+        name: "port.command_us",
+        low: 0.0,
+        high: 100.0,
+        get: |model| port(&mut model.clone()).command_us,
+        set: |model, value| port(model).command_us = value,
+    },
+    Parameter {
+        name: "cache.write_pending_limit_percent",
+        low: 1.0,
+        high: 20.0,
+        get: |model| cache(&mut model.clone()).write_pending_limit_percent,
+        set: |model, value| cache(model).write_pending_limit_percent = value,
+    },
+    Parameter {
+        name: "cache.destage_writes",
+        low: 1.0,
+        high: 32.0,
+        get: |model| f64::from(cache(&mut model.clone()).destage_writes),
+        set: |model, value| cache(model).destage_writes = value.round() as u32,
+    },
+    Parameter {
+        name: "cache.destage_forced",
+        low: 0.0,
+        high: 8.0,
+        get: |model| cache(&mut model.clone()).destage_forced,
+        set: |model, value| cache(model).destage_forced = value,
+    },
+    Parameter {
+        name: "age_limit_ms",
+        low: 40.0,
+        high: 400.0,
+        get: |model| first_hdd(model).age_limit_ms,
+        set: |model, value| each_hdd(model, &|hdd| hdd.age_limit_ms = value),
+    },
+    Parameter {
+        name: "overdue_every",
+        low: 1.0,
+        high: 8.0,
+        get: |model| f64::from(first_hdd(model).overdue_every),
+        set: |model, value| each_hdd(model, &|hdd| hdd.overdue_every = value.round() as u32),
+    },
+    Parameter {
+        name: "queue_depth",
+        low: 8.0,
+        high: 128.0,
+        get: |model| f64::from(first_hdd(model).queue_depth),
+        set: |model, value| each_hdd(model, &|hdd| hdd.queue_depth = value.round() as u32),
+    },
+    Parameter {
+        name: "seek_full_ms",
+        low: 6.6,
+        high: 8.0,
+        get: |model| first_hdd(model).seek_full_ms,
+        set: |model, value| each_hdd(model, &|hdd| hdd.seek_full_ms = value),
+    },
+];
+
+fn main() {
+    let arguments: Vec<u64> = std::env::args()
+        .skip(1)
+        .map(|argument| argument.parse().expect("a number"))
+        .collect();
+    let trials = arguments.first().copied().unwrap_or(300);
+    let mut counts: Vec<usize> = arguments.iter().skip(1).map(|&n| n as usize).collect();
+    if counts.is_empty() {
+        counts = PUBLISHED.map(|p| p.vms).to_vec();
+    }
+    let model = fit(&counts, trials);
+    print_parameters(&model);
+    print_errors(&model, &counts);
+}
+
+fn fit(counts: &[usize], trials: u64) -> ArrayModel {
+    let mut rng = Pcg64::seed_from_u64(1);
+    let mut best = jdsf_2011();
+    let mut least = error(&best, counts);
+    for trial in 0..trials {
+        let mut model = best.clone();
+        // Steps become smaller as the search goes on, from a quarter of the range to a hundredth.
+        let step = 0.25 * 0.04_f64.powf(trial as f64 / trials as f64);
+        for parameter in &PARAMETERS {
+            if rng.random_bool(0.3) {
+                let range = parameter.high - parameter.low;
+                let change = rng.random_range(-step..step) * range;
+                let value = (parameter.get)(&model) + change;
+                (parameter.set)(&mut model, value.clamp(parameter.low, parameter.high));
+            }
+        }
+        let found = error(&model, counts);
+        if found < least {
+            (best, least) = (model, found);
+            eprintln!("trial {trial}: error {least:.3}");
+        }
+    }
+    best
+}
+
+/// Returns the sum of the squared errors of IOPS and of both response times, each in units of the
+/// error that `vm-sweep` aims at: 5 % and 15 %.
+fn error(model: &ArrayModel, counts: &[usize]) -> f64 {
+    let published = PUBLISHED.iter().filter(|p| counts.contains(&p.vms));
+    published
+        .map(|published| {
+            let [iops, read, write, _] = errors(model, published);
+            (iops / 5.0).powi(2) + (read / 15.0).powi(2) + (write / 15.0).powi(2)
+        })
+        .sum()
+}
+
+/// Returns the errors of IOPS, read and write response time in %, and the utilisation of the
+/// busiest drive in %.
+fn errors(model: &ArrayModel, published: &Published) -> [f64; 4] {
+    let points: Vec<Point> = (1..=SEEDS)
+        .map(|seed| run(model, PLACEMENT, LOAD, published.vms, seed))
+        .collect();
+    let mean = |value: fn(&Point) -> f64| points.iter().map(value).sum::<f64>() / SEEDS as f64;
+    let percent = |model: f64, published: f64| (model / published - 1.0) * 100.0;
+    [
+        percent(mean(|p| p.iops), published.iops),
+        percent(mean(|p| p.mean_read_latency_ms), published.read_latency_ms),
+        percent(
+            mean(|p| p.mean_write_latency_ms),
+            published.write_latency_ms,
+        ),
+        mean(Point::busiest_drive) * 100.0,
+    ]
+}
+
+fn print_parameters(model: &ArrayModel) {
+    println!("| parameter | preset | fitted |\n|---|---|---|");
+    let preset = jdsf_2011();
+    for Parameter { name, get, .. } in &PARAMETERS {
+        println!("| `{name}` | {:.2} | {:.2} |", get(&preset), get(model));
+    }
+}
+
+fn print_errors(model: &ArrayModel, counts: &[usize]) {
+    println!(
+        "\n| VMs | | IOPS % | read ms % | write ms % | busiest drive % |\n|---|---|---|---|---|---|"
+    );
+    for published in &PUBLISHED {
+        let mark = if counts.contains(&published.vms) {
+            "fitted"
+        } else {
+            "predicted"
+        };
+        let [iops, read, write, drive] = errors(model, published);
+        println!(
+            "| {} | {mark} | {iops:+.1} | {read:+.1} | {write:+.1} | {drive:.1} |",
+            published.vms
+        );
+    }
+}
+
+fn port(model: &mut ArrayModel) -> &mut Port {
+    model.port.as_mut().expect("the preset has a port")
+}
+
+fn cache(model: &mut ArrayModel) -> &mut Cache {
+    model.cache.as_mut().expect("the preset has a cache")
+}
+
+fn first_hdd(model: &ArrayModel) -> Hdd {
+    match &model.groups[0].drive {
+        Drive::Hdd(hdd) => hdd.clone(),
+        _ => unreachable!("the groups have hard disks"),
+    }
+}
+
+fn each_hdd(model: &mut ArrayModel, change: &dyn Fn(&mut Hdd)) {
+    for group in &mut model.groups {
+        if let Drive::Hdd(hdd) = &mut group.drive {
+            change(hdd);
+        }
+    }
+}
