@@ -26,7 +26,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_newest_run_is_compared(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "vm-sweep", "--out", str(invented_run.parent))
-    assert f"run {invented_run.name}, quick form, 6 of 18 points" in text
+    assert f"run {invented_run.name}, quick form, 6 of 23 points" in text
     assert "median error" in text
     assert "has changed" not in text
     for row in card(load("vm-sweep"), invented_run).scorecard["rows"]:

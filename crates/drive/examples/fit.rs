@@ -123,7 +123,7 @@ fn fit(counts: &[usize], trials: u64) -> ArrayModel {
     let mut least = error(&best, counts);
     for trial in 0..trials {
         let mut model = best.clone();
-        // Steps become smaller as the search goes on, from a quarter of the range to a hundredth.
+        // Steps become smaller as the search continues, from a quarter of the range to a hundredth.
         let step = 0.25 * 0.04_f64.powf(trial as f64 / trials as f64);
         for parameter in &PARAMETERS {
             if rng.random_bool(0.3) {
