@@ -10,8 +10,8 @@
 //! There are two arrangements. If the VMs share sessions, the host has one session and any number
 //! of VMs. Otherwise it has one VM and usually one session; commands are distributed over several
 //! sessions round-robin. A machine that reaches the target over several paths is one `IscsiHost` per
-//! path, because its sessions share nothing. Each session is a *leg*, numbered from 0, with its own connection. A shell
-//! owns the sockets; `world` (virtual time) owns the other end.
+//! path, because its sessions share nothing. Each session is a *leg*, numbered from 0, with its own
+//! connection. A shell owns the sockets; `world` (virtual time) owns the other end.
 //!
 //! Without a queue in the guest and without sharing, commands are never queued in the host: they
 //! remain in their request until a session has room.

@@ -10,9 +10,9 @@
 //! - the group has been idle.
 //!
 //! At most `destage_writes` destages per group are in flight, and `destage_forced` more for each
-//! write to the group that waits for room. The search for the next one starts
-//! where the last one ended (an elevator). Contiguous dirty sectors are written together. In a
-//! parity group they are split at row boundaries, so that complete rows need no reads.
+//! write to the group that waits for room. The search for the next one starts where the last one
+//! ended (an elevator). Contiguous dirty sectors are written together. In a parity group they are
+//! split at row boundaries, so that complete rows need no reads.
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 

@@ -37,7 +37,8 @@ RATES = ("iops", "read_iops", "write_iops", "mb_per_s", "read_mb_per_s", "write_
 """Metrics that are derived from counts of whole requests."""
 
 
-def _ratio(above: float, below: float) -> float:
+def quotient(above: float, below: float) -> float:
+    """The quotient; NaN if `below` is not positive."""
     return above / below if below > 0 else float("nan")
 
 
@@ -59,9 +60,9 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
         "read_mb_per_s": read_mb,
         "write_mb_per_s": write_mb,
         "mib_per_s": (read_mb + write_mb) * 1e6 / (1 << 20),
-        "latency_ms_mean": _ratio(read_ns + write_ns, reads + writes) / 1e6,
-        "read_latency_ms_mean": _ratio(read_ns, reads) / 1e6,
-        "write_latency_ms_mean": _ratio(write_ns, writes) / 1e6,
+        "latency_ms_mean": quotient(read_ns + write_ns, reads + writes) / 1e6,
+        "read_latency_ms_mean": quotient(read_ns, reads) / 1e6,
+        "write_latency_ms_mean": quotient(write_ns, writes) / 1e6,
         "outstanding_mean": rate("outstanding_ns") / 1e9,
         "errors_per_s": rate("errors"),
     }
@@ -73,7 +74,7 @@ def of_repetition(repetition: Repetition, latencies: Latencies) -> dict[str, flo
             counters.total_rate(window, engine=engine, entity="process", name=n)
             for n in ("cpu_user_ns", "cpu_system_ns")
         ]
-        values[f"{engine}_cpu_us_per_io"] = _ratio(sum(cpu) / 1e3, reads + writes)
+        values[f"{engine}_cpu_us_per_io"] = quotient(sum(cpu) / 1e3, reads + writes)
     return values
 
 

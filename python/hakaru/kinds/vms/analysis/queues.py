@@ -12,6 +12,7 @@ import math
 
 from hakaru.analysis.run_data import Repetition
 from hakaru.kinds.vms.analysis.flows import PHASES
+from hakaru.kinds.vms.analysis.metrics import quotient
 from hakaru.kinds.vms.entities import TOTAL
 
 UNITS: dict[str, str] = {
@@ -32,12 +33,8 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
     guest_ns, host_ns = rate("guest_queued_ns"), rate("host_queued_ns")
     sessions_ns = sum(phase for name in PHASES if math.isfinite(phase := rate(f"{name}_ns_sum")))
     return {
-        "guest_queue_percent": 100 * _ratio(guest_ns, rate("outstanding_ns")),
-        "guest_queue_ms_mean": _ratio(guest_ns, rate("reads") + rate("writes")) / 1e6,
-        "host_queue_percent": 100 * _ratio(host_ns, host_ns + sessions_ns),
-        "host_queue_ms_mean": _ratio(host_ns, rate("commands")) / 1e6,
+        "guest_queue_percent": 100 * quotient(guest_ns, rate("outstanding_ns")),
+        "guest_queue_ms_mean": quotient(guest_ns, rate("reads") + rate("writes")) / 1e6,
+        "host_queue_percent": 100 * quotient(host_ns, host_ns + sessions_ns),
+        "host_queue_ms_mean": quotient(host_ns, rate("commands")) / 1e6,
     }
-
-
-def _ratio(above: float, below: float) -> float:
-    return above / below if below > 0 else float("nan")
