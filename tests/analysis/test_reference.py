@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import sentences, summarise
+from hakaru.analysis.estimate import ratio
 
 from tests.analysis import small_distance
 from tests.analysis.small_backup import PUBLICATIONS as BACKUP_PUBLICATIONS
@@ -75,6 +76,17 @@ def test_single_number_is_compared_by_its_kind(tmp_path: Path, reference: Json, 
     row = row_of(tmp_path, reference)
     assert row["mean"] == (pytest.approx(mean) if isinstance(mean, float | int) else mean)
     assert row["error_percent"] == (None if error is None else pytest.approx(error))
+
+
+def test_ratio_has_the_interval_of_two_independent_means(tmp_path: Path) -> None:
+    rates = {1: (900, 1000, 1100), 4: (2900, 3000, 3100)}
+    points = [Pt({"pattern": "any", "vms": n}, [constant(r) for r in each]) for n, each in rates.items()]
+    reference = single("ratio", of={"vms": 4}, to={"vms": 1}, published=4)
+    (row,) = summarise(write_run(tmp_path, points, reference=[reference], publications=PUBLICATIONS))["scorecard"][
+        "rows"
+    ]
+    expected = ratio(rates[4], rates[1])
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx((3.0, expected.low, expected.high))
 
 
 @pytest.mark.parametrize(

@@ -215,13 +215,13 @@ def _ratio(expect: dict[str, Any], results: Results) -> Outcome:
     sides = [[p for p in results.at(expect[side]) if p.mean(metric)] for side in ("of", "to")]
     if any(len(side) != 1 for side in sides):
         return Outcome(expect, None, "expect.ratio", evidence)
-    of, to = (side[0].metrics[metric] for side in sides)
-    ratio = (of.mean or 0.0) / (to.mean or 1.0)
-    low = high = ratio
-    if of.low is not None and of.high is not None and to.low is not None and to.high is not None and to.low > 0:
-        low, high = of.low / to.high, of.high / to.low
-    evidence |= {"value": ratio, "of_value": of.mean, "to_value": to.mean}
-    return Outcome(expect, _inside(ratio, low, high, least, most), "expect.ratio", evidence)
+    (of,), (to,) = sides
+    ratio = of.ratio_to(to, metric)
+    evidence |= {"value": ratio.mean, "of_value": of.mean(metric), "to_value": to.mean(metric)}
+    if ratio.mean is None:
+        return Outcome(expect, None, "expect.ratio", evidence)
+    low, high = (ratio.mean, ratio.mean) if ratio.low is None or ratio.high is None else (ratio.low, ratio.high)
+    return Outcome(expect, _inside(ratio.mean, low, high, least, most), "expect.ratio", evidence)
 
 
 def _beyond(value: float, least: float | None, most: float | None) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis.estimate import Estimate, finite
+from hakaru.analysis.estimate import Estimate, finite, ratio
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.run_data import Repetition
@@ -41,6 +41,10 @@ class Point:
         """Mean of a metric; None if it has no value."""
         estimate = self.metrics.get(metric)
         return estimate.mean if estimate else None
+
+    def ratio_to(self, other: Point, metric: str) -> Estimate:
+        """Ratio of a metric to that of another point; without mean if one has no positive value."""
+        return ratio(self.per_repetition.get(metric, ()), other.per_repetition.get(metric, ()))
 
     def percent(self, resource: str) -> float | None:
         """Mean utilisation of a resource in percent; None if it was not measured."""

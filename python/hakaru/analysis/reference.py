@@ -222,13 +222,10 @@ def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
 def _ratio(of: Point | None, to: Point | None, metric: str) -> Measured:
     if of is None or to is None:
         return Measured()
-    above, below = of.metrics.get(metric), to.metrics.get(metric)
-    if above is None or below is None or above.mean is None or not below.mean:
+    value = of.ratio_to(to, metric)
+    if value.mean is None:
         return Measured()
-    low = high = None
-    if above.low is not None and above.high is not None and below.low is not None and below.high is not None:
-        low, high = (above.low / below.high, above.high / below.low) if below.low > 0 else (None, None)
-    return Measured(above.mean / below.mean, low, high, min(above.n, below.n), 2, of.valid and to.valid)
+    return Measured(value.mean, value.low, value.high, value.n, 2, of.valid and to.valid)
 
 
 def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:

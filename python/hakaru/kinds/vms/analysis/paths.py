@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.analysis.estimate import Estimate, ratio
+from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.sweep import Sweep
 from hakaru.kinds.vms.analysis.points import VmsPoint
@@ -57,7 +57,7 @@ def _groups(points: list[VmsPoint]) -> list[list[VmsPoint]]:
 
 def _finding(group: list[VmsPoint]) -> Finding:
     base, where = group[0], _others(group[0].factors)
-    ratios = {p.factors[FACTOR]: _ratio(p, base) for p in group[1:]}
+    ratios = {p.factors[FACTOR]: p.ratio_to(base, METRIC) for p in group[1:]}
     evidence = {
         "over": FACTOR,
         "base": base.factors[FACTOR],
@@ -88,7 +88,3 @@ def _finding(group: list[VmsPoint]) -> Finding:
 
 def _numbers(estimate: Estimate) -> dict[str, float | None]:
     return {"ratio": estimate.mean, "low": estimate.low, "high": estimate.high}
-
-
-def _ratio(of: VmsPoint, to: VmsPoint) -> Estimate:
-    return ratio(of.per_repetition[METRIC], to.per_repetition[METRIC])
