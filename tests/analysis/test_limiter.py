@@ -49,6 +49,12 @@ def test_limiter_is_the_resource_that_filled_first(tmp_path: Path) -> None:
     assert limiter(summary)["limiter"] == "controller"
 
 
+def test_finding_without_a_full_resource_names_the_busiest_once(tmp_path: Path) -> None:
+    finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.3})), (4, rep(1010, busy={"drive/0.0": 0.31}))))
+    assert finding["evidence"]["resource"] is None
+    assert finding["text"].count("31") == 1 and "next" not in finding["text"], finding["text"]
+
+
 def test_full_link_is_the_limiter(tmp_path: Path) -> None:
     wire = {"tx": GBIT * 0.98 * 1514 / 1538, "rx": 1e5}
     summary = run(tmp_path, (1, rep(1000, nic={"tx": GBIT / 2, "rx": 1e5})), (4, rep(2000, nic=wire)))

@@ -179,7 +179,7 @@ def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Draft:
 
 def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:
     """Sentences about the next busiest device or link, and about a machine whose CPU was used up
-    too.
+    too. A bottleneck that is not a resource has no next one.
     """
     own_kind = (sweep_verdict.resource or "").partition("/")[0]
     others = {
@@ -189,7 +189,7 @@ def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:
     }
     devices = {r: p for r, p in others.items() if r not in TEST_SETUP}
     parts = []
-    if devices:
+    if devices and sweep_verdict.resource:
         second = max(devices, key=lambda r: devices[r])
         values = {"resource": sentences.resource(language, second), "percent": devices[second]}
         parts.append(say(language, "finding.limiter.next", values))
