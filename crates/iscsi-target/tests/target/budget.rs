@@ -1,0 +1,194 @@
+//! Limits on the write data of the target and of a session.
+
+use crate::pair::{
+    Answer, Initiator, Pair, answer_to, config, pattern, r2t_of, unsolicited, write,
+};
+use hakaru_iscsi_target::Limits;
+use hakaru_wire::iscsi::{CmdSn, Itt, Opcode, R2t, Reject, RejectReason, ScsiCommand, Ttt};
+
+fn logged_in(keys: &[(&str, &str)]) -> (Pair, Initiator) {
+    let mut pair = Pair::new();
+    let initiator = pair.log_in(keys);
+    (pair, initiator)
+}
+
+/// Checks that no session has reserved write budget.
+fn assert_nothing_reserved(pair: &Pair) {
+    assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
+}
+
+fn small_budget() -> Pair {
+    Pair::with(hakaru_iscsi_target::TargetConfig {
+        limits: Limits {
+            transfer_bytes_max: 8192,
+            session_write_buffer_bytes_max: 16_384,
+            write_buffer_bytes_max: 24_576,
+            ..Limits::default()
+        },
+        ..config()
+    })
+}
+
+#[test]
+fn writes_beyond_the_budget_wait_for_their_r2t_in_turn() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut a = pair.log_in_as("iqn.2026-01.net.example:a", 1, &keys);
+    let mut b = pair.log_in_as("iqn.2026-01.net.example:b", 2, &keys);
+    let mut open: Vec<R2t> = Vec::new();
+    for lba in 0..4 {
+        let command = a.command(0, &write(lba * 16, 16), false, true, 8192);
+        a.send_command(&mut pair, &command, &[]);
+        open.extend(a.receive(&mut pair).iter().map(r2t_of));
+    }
+    assert_eq!(open.len(), 2, "a session's share is two writes");
+    let command = b.command(0, &write(64, 16), false, true, 8192);
+    b.send_command(&mut pair, &command, &[]);
+    assert!(
+        b.receive(&mut pair).is_empty(),
+        "the write of b waits behind those of a"
+    );
+    let mut done = 0;
+    while let Some(r2t) = open.pop() {
+        a.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
+        for pdu in a.receive(&mut pair) {
+            match pdu.opcode() {
+                Opcode::R2t => open.insert(0, r2t_of(&pdu)),
+                Opcode::ScsiResponse => done += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(pair.counter("sessions", "write_buffer_bytes_now") <= 24_576.0);
+    }
+    assert_eq!(done, 4);
+    let r2t = r2t_of(&b.receive_one(&mut pair));
+    b.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
+    Answer::of(b.receive(&mut pair), command.itt).good();
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn unsolicited_data_beyond_the_budget_is_answered_with_task_set_full() {
+    let mut pair = small_budget();
+    let mut initiator = pair.log_in(&[("InitialR2T", "No")]);
+    pair.stalled = true;
+    for lba in 0..2 {
+        let command = initiator.command(0, &write(lba * 16, 16), false, true, 8192);
+        initiator.send_command(&mut pair, &command, &pattern(8192, 1));
+    }
+    let third = initiator.command(0, &write(32, 16), false, true, 8192);
+    initiator.send_command(&mut pair, &third, &pattern(8192, 1));
+    assert_eq!(
+        Answer::of(initiator.receive(&mut pair), third.itt).status,
+        0x28
+    );
+    let fourth = ScsiCommand {
+        is_final: false,
+        ..initiator.command(0, &write(32, 16), false, true, 8192)
+    };
+    initiator.send_command(&mut pair, &fourth, &[]);
+    assert!(initiator.receive(&mut pair).is_empty());
+    initiator.send_data_out(
+        &mut pair,
+        unsolicited(&fourth, 0, 0, true),
+        &pattern(8192, 1),
+    );
+    assert_eq!(
+        Answer::of(initiator.receive(&mut pair), fourth.itt).status,
+        0x28
+    );
+    pair.release();
+    assert_eq!(initiator.receive(&mut pair).len(), 2);
+    assert!(pair.lus[&0][32 * 512..].iter().all(|byte| *byte == 0));
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn sessions_that_vanish_in_the_middle_of_writes_give_their_budget_to_others() {
+    let mut pair = small_budget();
+    let mut waiting = pair.log_in_as(
+        "iqn.2026-01.net.example:w",
+        9,
+        &[("InitialR2T", "Yes"), ("ImmediateData", "No")],
+    );
+    let mut vanished: Vec<Initiator> = (0..2)
+        .map(|n| pair.log_in_as("iqn.2026-01.net.example:gone", n, &[("InitialR2T", "No")]))
+        .collect();
+    for initiator in &mut vanished {
+        for lba in 0..2 {
+            let command = ScsiCommand {
+                is_final: false,
+                ..initiator.command(0, &write(lba, 16), false, true, 8192)
+            };
+            initiator.send_command(&mut pair, &command, &pattern(512, 1));
+        }
+    }
+    let command = waiting.command(0, &write(0, 16), false, true, 8192);
+    waiting.send_command(&mut pair, &command, &[]);
+    assert!(waiting.receive(&mut pair).is_empty());
+    for initiator in &vanished {
+        pair.target.handle_closed(pair.time, initiator.connection);
+    }
+    pair.run();
+    assert_eq!(waiting.receive_one(&mut pair).opcode(), Opcode::R2t);
+    pair.target.handle_closed(pair.time, waiting.connection);
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn a_command_may_be_held_with_its_data_until_its_turn() {
+    let (mut pair, mut initiator) = logged_in(&[]);
+    let first = initiator.command(0, &write(0, 1), false, true, 512);
+    let second = initiator.command(0, &write(0, 1), false, true, 512);
+    initiator.send_command(&mut pair, &second, &pattern(512, 2));
+    assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 512.0);
+    initiator.send_command(&mut pair, &first, &pattern(512, 1));
+    assert_eq!(initiator.receive(&mut pair).len(), 2);
+    assert_eq!(
+        pair.lus[&0][..512],
+        pattern(512, 2),
+        "the order is that of CmdSN"
+    );
+    let early = ScsiCommand {
+        cmd_sn: CmdSn(initiator.cmd_sn + 5),
+        ..initiator.command(0, &write(0, 1), false, true, 512)
+    };
+    initiator.send_command(&mut pair, &early, &pattern(512, 3));
+    pair.target.handle_closed(pair.time, initiator.connection);
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn a_session_that_withholds_its_data_is_ended_after_a_minute() {
+    let (mut pair, mut initiator) = logged_in(&[("InitialR2T", "Yes"), ("ImmediateData", "No")]);
+    let command = initiator.command(0, &write(0, 1), false, true, 512);
+    initiator.send_command(&mut pair, &command, &[]);
+    r2t_of(&initiator.receive_one(&mut pair));
+    for _ in 0..12 {
+        pair.advance(4.9);
+        initiator.run(&mut pair, 0, &[0], 0).good();
+    }
+    assert!(!pair.is_closed(initiator.connection), "58.8 s");
+    pair.advance(1.4);
+    assert!(pair.is_closed(initiator.connection), "60.2 s");
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn a_ping_beyond_the_budget_is_rejected() {
+    let mut pair = small_budget();
+    let mut initiator = pair.log_in(&[]);
+    let ping = hakaru_wire::iscsi::NopOut {
+        immediate: true,
+        itt: Itt(5),
+        ttt: Ttt::RESERVED,
+        data_segment_length: 20_000,
+        ..Default::default()
+    };
+    let mut header = [0; 48];
+    ping.emit(&mut header);
+    initiator.send(&mut pair, &header, &[7; 20_000]);
+    let reject = initiator.receive_one(&mut pair);
+    let reason = Reject::parse(&reject.bhs).unwrap().reason;
+    assert_eq!(reason, RejectReason::LongOperationReject);
+}
