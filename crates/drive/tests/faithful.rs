@@ -64,9 +64,9 @@ fn the_vm_sweep_matches_the_published_figures() {
     let mean = errors(&sweeps, |p| p.mean_latency_ms, |p| p.mean_latency_ms);
     assert_all_within(&mean, 0.10, "mean latency");
     let read = errors(&sweeps, |p| p.read_latency_ms, |p| p.mean_read_latency_ms);
-    assert_all_within(&read, 0.15, "read latency");
+    assert_all_within(&read, 0.12, "read latency");
     let write = errors(&sweeps, |p| p.write_latency_ms, |p| p.mean_write_latency_ms);
-    assert_all_within(&write, 0.22, "write latency");
+    assert_all_within(&write, 0.15, "write latency");
 }
 
 fn assert_shape(points: &[Point]) {
