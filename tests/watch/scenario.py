@@ -149,7 +149,12 @@ def send_all_along(a: Host, client: socket.socket, server: socket.socket) -> dic
 def main() -> None:
     """Run the scenario of the command line."""
     binary, series, scenario, trace = sys.argv[1:]
-    hosts = a, b = Host("a"), Host("b")
+    with contextlib.ExitStack() as hosts:
+        a, b = (hosts.enter_context(Host(name)) for name in "ab")
+        _run(binary, series, scenario, trace, a, b)
+
+
+def _run(binary: str, series: str, scenario: str, trace: str, a: Host, b: Host) -> None:
     # A segment that nothing follows must be recovered by the timeout only.
     a.set("tcp_early_retrans", "0")
     a.set("tcp_congestion_control", "reno")
@@ -179,8 +184,6 @@ def main() -> None:
         print(json.dumps({**report, "found": watch.found, "values": watch.stop(), "local": local}))
     finally:
         wire.end()
-        for host in hosts:
-            host.end()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from hakaru.analysis.tcp_series import timeouts
 from hakaru.engine.binary import find_engine
 from hakaru.store import read_series, series_table
 
+from tests.peers.array import need
+
 ROOT = Path(__file__).resolve().parents[2]
 # Tracepoints belong to the machine: root of a user namespace may not open them.
 UNSHARE = {"on": ["unshare", "--net"], "auto": ["unshare", "--user", "--map-root-user", "--net"]}
@@ -32,6 +34,8 @@ class WatchedScenario:
     """The report of a scenario and its series."""
 
     def __init__(self, scenario: str, trace: str, folder: Path) -> None:
+        need("ethtool", "ethtool")
+        need("ss", "iproute2")
         unshare = UNSHARE[trace]
         if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
             pytest.skip(f"{' '.join(unshare)} is forbidden here")

@@ -39,6 +39,13 @@ class Host:
         self.name = name
         self._process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         self.namespace = Path(f"/proc/{self._process.pid}/ns/net")
+        try:
+            self._connect(name)
+        except BaseException:
+            self.end()
+            raise
+
+    def _connect(self, name: str) -> None:
         here = Path("/proc/self/ns/net").readlink()
         while self.namespace.readlink() == here:
             os.sched_yield()
@@ -50,6 +57,12 @@ class Host:
         run(*self.inside("ip", "address", "add", f"{ADDRESS[name]}/24", "dev", "eth0"))
         run(*self.inside("ip", "link", "set", "eth0", "up"))
         run(*self.inside("ip", "link", "set", "lo", "up"))
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def inside(self, *words: str) -> list[str]:
         """Return the command that runs `words` in the namespace."""
