@@ -12,12 +12,10 @@ MATURIN := . $(BIN)/activate && PIP_QUIET=1 maturin develop --quiet --extras dev
 TEST_ENGINE := $(CURDIR)/target/debug/hakaru-engine
 TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 
-# Most tests that build labs wait rather than compute, so one more runs than there are processors.
-WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
-# The slowest files start first.
-LONGEST := tests/run tests/conformance tests/lab tests/array
+# Most tests that build labs wait rather than compute, so two more run than there are processors.
+WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure scorecard clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure scorecard clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -46,8 +44,13 @@ $(VENV)/.package: $(VENV)/.ready pyproject.toml
 	touch $@
 
 lint: $(VENV)/.package
+	$(MAKE) --jobs 2 --output-sync lint-rust lint-python
+
+lint-rust:
 	cargo fmt --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
+
+lint-python: $(VENV)/.package
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -65,7 +68,7 @@ $(TEST_ENGINE): $(RUST_SOURCES)
 
 # Tests marked `alone` measure rates or times, so they run while nothing else does.
 test-python: $(VENV)/.package $(TEST_ENGINE)
-	$(TESTED) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" $(LONGEST) tests --ignore=tests/guests \
+	$(TESTED) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone" tests --ignore=tests/guests \
 		$(addprefix --ignore=,$(STRUCTURE))
 	$(TESTED) -m alone --ignore=tests/guests tests
 

@@ -17,6 +17,34 @@ settings.register_profile("long", deadline=None, max_examples=5000)
 settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 
 
+# Files that take longest, the longest first. They start first, because a long file that starts last
+# keeps one worker busy after the others have finished. pytest ignores the order of its arguments.
+LONGEST = (
+    "run/test_in_lab_tune.py",
+    "run/test_on_site.py",
+    "array/test_online.py",
+    "run/test_in_lab.py",
+    "run/test_vlans_in_lab.py",
+    "lab/test_leftovers.py",
+    "test_guide_kind.py",
+    "run/test_copying.py",
+    "report/test_output.py",
+    "conformance/test_conformance.py",
+    "test_kind.py",
+    "run/test_long_way.py",
+    "cli/test_cli.py",
+)
+RANK = {Path(__file__).parent / name: rank for rank, name in enumerate(LONGEST)}
+
+
+def pytest_configure() -> None:
+    assert all(path.is_file() for path in RANK), "every file of LONGEST exists"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: RANK.get(item.path, len(RANK)))
+
+
 @pytest.fixture(scope="session")
 def invented_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a finished run of the quick form of vm-sweep with numbers from a queueing model.
