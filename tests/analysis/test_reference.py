@@ -259,3 +259,12 @@ def test_expectation_whose_interval_reaches_the_published_value_is_left_open(tmp
     run = write_run(tmp_path, points, reference=[reference], expect=[expect], publications=PUBLICATIONS)
     (outcome,) = summarise(run)["expectations"]
     assert outcome["held"] is None
+
+
+def test_expectation_about_a_table_that_is_left_open_still_states_the_difference(tmp_path: Path) -> None:
+    points = [Pt({"pattern": "any", "vms": 7}, [constant(n) for n in (2500, 2700, 2900)])]
+    expect = {"kind": "reference", "metric": "iops", "table": "paper", "percent": 5}
+    run = write_run(tmp_path, points, reference=[table()], expect=[expect], publications=PUBLICATIONS)
+    (outcome,) = summarise(run)["expectations"]
+    assert outcome["held"] is None
+    assert "-10" in outcome["found"] and "not judged" not in outcome["found"], outcome["found"]

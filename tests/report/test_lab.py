@@ -130,6 +130,13 @@ def test_link_checks_of_changed_points_form_a_group_that_names_the_changes() -> 
     assert second["rows"][0]["off"]
 
 
+def test_link_checks_of_several_paths_between_two_nodes_name_the_path() -> None:
+    (group,) = link_checks.groups([CHECK | {"path": 0}, CHECK | {"path": 1}], {}, "en")
+    assert [row["path"].rpartition(", ")[2] for row in group["rows"]] == ["path 1", "path 2"]
+    (single,) = link_checks.groups([CHECK | {"path": 0}], {}, "en")
+    assert "path" not in single["rows"][0]["path"]
+
+
 def test_captures_are_linked_with_their_packets_and_losses() -> None:
     whole = {"point": "p01", "repetition": 1, "node": "kvm", "files": ["capture/p01-1-kvm.pcapng"], "bytes": 2_000_000}
     whole |= {"packets": 12_345, "dropped": 0, "deleted_files": 0, "cut_short": False}

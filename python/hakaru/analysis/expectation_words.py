@@ -41,8 +41,9 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
 def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:
     """The measured result as a sentence, or that the expectation could not be judged."""
     row = outcome.evidence.get("row")
-    judged = {"below_percent", "of_value", "point"} & outcome.evidence.keys() or outcome.evidence.get("found")
-    judged = judged or (row is not None and row["error_percent"] is not None)
+    numbers = {"below_percent", "of_value", "point", "worst_percent"} & outcome.evidence.keys()
+    is_row_measured = row is not None and row["error_percent"] is not None
+    judged = numbers or outcome.evidence.get("found") or is_row_measured
     if outcome.held is None and not judged:
         return say(language, "expect.not_judged")
     values = dict(outcome.evidence)

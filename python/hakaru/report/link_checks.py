@@ -20,11 +20,12 @@ def groups(checks: list[Json], factors: Mapping[str, Json], language: str) -> li
     first table is empty. `factors` are by point.
     """
     tables: list[Json] = []
+    several_paths = any(check.get("path") for check in checks)
     for check in checks:
         heading = _heading(check, factors, language)
         if not tables or tables[-1]["heading"] != heading:
             tables.append({"heading": heading, "rows": []})
-        tables[-1]["rows"].append(_row(check, language))
+        tables[-1]["rows"].append(_row(check, several_paths, language))
     return tables
 
 
@@ -57,19 +58,20 @@ def _change(fields: Json, language: str) -> str:
     return ", ".join(parts)
 
 
-def _row(check: Json, language: str) -> Json:
+def _row(check: Json, several_paths: bool, language: str) -> Json:
     def rate(name: str) -> str:
         value = check.get(name)
         return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
 
     requested, requested_back, rtt = rate("asked_bits_per_s"), rate("reverse_asked_bits_per_s"), check.get("rtt_us_p50")
     vlan = f" ({check['vlan']})" if check.get("vlan") else ""
+    ends = f"{check.get('from', '')} – {check.get('to', '')}{vlan}"
     measured_rtt = f"{number(float(rtt), language)} µs" if rtt else "–"
     if check.get("asked_rtt_us"):
         asked_rtt = say(language, "links.asked", {"value": number(float(check["asked_rtt_us"]), language)})
         measured_rtt = with_note(language, measured_rtt, asked_rtt)
     return {
-        "path": f"{check.get('from', '')} – {check.get('to', '')}{vlan}",
+        "path": say(language, "links.path", {"ends": ends, "number": check["path"] + 1}) if several_paths else ends,
         "asked": requested
         if "reverse_asked_bits_per_s" not in check or requested == requested_back
         else f"{requested} / {requested_back}",

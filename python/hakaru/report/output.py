@@ -101,6 +101,7 @@ def page(shown: dict[str, Any]) -> str:
     )
     environment.filters["bound"] = bound
     environment.filters["phrases"] = phrases
+    environment.filters["unbroken"] = unbroken
     css = (TEMPLATES / "report.css").read_text()
     drawn = environment.get_template("report.html.j2").render(**shown, css="@@FACES@@" + css)
     # The fonts come last, because they contain only the characters that the page uses.
@@ -110,6 +111,12 @@ def page(shown: dict[str, Any]) -> str:
 def bound(text: str) -> str:
     """A sentence with no-break spaces between numbers and their units."""
     return _UNIT_OF_NUMBER.sub("\u00a0", text)
+
+
+def unbroken(text: str) -> Markup:
+    """A heading as markup whose units, such as `MB/s`, stay on one line."""
+    span = Markup('<span class="unit">{}</span>')
+    return Markup(" ").join(span.format(word) if "/" in word else word for word in text.split(" "))
 
 
 def phrases(text: str) -> Markup:

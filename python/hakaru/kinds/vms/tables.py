@@ -1,5 +1,5 @@
-"""Tables of one sweep: rates and response times, hosts and array, and the utilisation of each
-resource.
+"""Tables of one sweep: rates and response times, hosts, network and array, and the utilisation of
+each resource.
 """
 
 from __future__ import annotations
@@ -17,21 +17,28 @@ from hakaru.wording import number, say, tenths
 Json = dict[str, Any]
 RATES = ("read", "write", "mb_per_s")
 LATENCIES = ("latency", "p50", "p99", "p999", "max")
-EQUIPMENT = (
-    "mib_per_s",
-    "read_latency_ms_mean",
-    "write_latency_ms_mean",
-    "guest_queue_percent",
-    "host_queue_percent",
-    "initiator_cpu_percent",
-    "packets_per_s",
-    "packets_per_io",
-    "array_mb_per_s",
-    "array_mb_per_s_max",
-    "controller_percent",
-    "busiest_drive_percent",
-)
-"""Metrics of the table of hosts and array, in order. Those without any value are left out."""
+EQUIPMENT = {
+    "hosts": (
+        "mib_per_s",
+        "read_latency_ms_mean",
+        "write_latency_ms_mean",
+        "guest_queue_percent",
+        "host_queue_percent",
+        "initiator_cpu_percent",
+    ),
+    "array": (
+        "packets_per_s",
+        "packets_per_io",
+        "packet_errors",
+        "array_mb_per_s",
+        "array_mb_per_s_max",
+        "controller_percent",
+        "busiest_drive_percent",
+    ),
+}
+"""Metrics of the tables of guests and hosts, and of network and array, in order. Those without any
+value are left out.
+"""
 
 
 def of_sweep(sweep: Sweep, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -86,24 +93,30 @@ def _cells(sweep: Sweep, point: Json, published: Mapping[float, Json], language:
 
 
 def _equipment(sweep: Sweep, language: str) -> list[Table]:
-    """The columns that publications print beside the rates; packets only if they were counted."""
-    shown = [n for n in EQUIPMENT if any(p["metrics"].get(n, {}).get("mean") is not None for p in sweep.measured)]
-    counts_packets = "packets_per_s" in shown
-    columns = [Column(factor_title(sweep, language), header=True)]
-    columns += [Column(say(language, f"table.{name}")) for name in shown]
-    columns += [Column(say(language, "table.packet_errors"))] if counts_packets else []
-    rows = []
-    for point in sweep.points:
-        metrics = point["metrics"]
-        cells = [number(metrics.get(name, {}).get("mean"), language) for name in shown]
-        errors = [_packet_errors(metrics, language)] if counts_packets else []
-        rows.append(Row([number(sweep.level(point), language), *cells, *errors]))
-    return [Table(say(language, "table.equipment"), columns, rows)] if shown else []
+    """The columns that publications print beside the rates."""
+    tables = []
+    for part, names in EQUIPMENT.items():
+        shown = [n for n in names if any(p["metrics"].get(n, {}).get("mean") is not None for p in sweep.measured)]
+        columns = [Column(factor_title(sweep, language), header=True)]
+        columns += [Column(say(language, f"table.{name}")) for name in shown]
+        rows = [
+            Row([number(sweep.level(p), language), *(_figure(p["metrics"], n, language) for n in shown)])
+            for p in sweep.points
+        ]
+        if shown:
+            tables.append(Table(say(language, f"table.equipment.{part}"), columns, rows))
+    return tables
+
+
+def _figure(metrics: Json, name: str, language: str) -> str:
+    if name == "packet_errors":
+        return _packet_errors(metrics, language)
+    return number(metrics.get(name, {}).get("mean"), language)
 
 
 def _packet_errors(metrics: Json, language: str) -> str:
     """Packets with errors and dropped ones, of all packets, as means: `0 of 1,234`."""
-    packets, errors = (metrics[name]["mean"] for name in ("packets", "packet_errors"))
+    packets, errors = (metrics.get(name, {}).get("mean") for name in ("packets", "packet_errors"))
     if packets is None or errors is None:
         return ""
     return say(language, "table.packet_errors.of", {"errors": round(errors), "packets": round(packets)})
