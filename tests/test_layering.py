@@ -1,6 +1,6 @@
 """Rules of ARCHITECTURE.md: core crates do not use the operating system, engines do not depend on
-each other, and studies and analysis only transform data. Each check is also tested with a planted
-violation.
+each other, and studies, analysis and searches only transform data. Each check is also tested with a
+planted violation.
 """
 
 from __future__ import annotations
@@ -233,9 +233,9 @@ def planted(folder: Path, code: str) -> Path:
     return crate
 
 
-# Modules that studies and analysis must not import, and calls that are forbidden everywhere in
-# Python.
-PURE_PACKAGES = ("study", "analysis")
+# Modules that studies, analysis and searches must not import, and calls that are forbidden
+# everywhere in Python.
+PURE_PACKAGES = ("study", "analysis", "search")
 IMPURE_MODULES = {
     "asyncio", "ctypes", "http", "importlib", "marshal", "multiprocessing", "pickle", "pyroute2", "shelve", "shutil",
     "signal", "socket", "ssl", "subprocess", "threading", "urllib",
@@ -279,7 +279,7 @@ def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def test_python_runs_no_shell_and_study_and_analysis_import_no_impure_module() -> None:
+def test_python_runs_no_shell_and_pure_packages_import_no_impure_module() -> None:
     package = ROOT / "python" / "hakaru"
     violations = []
     for path in sorted(package.rglob("*.py")):

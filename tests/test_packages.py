@@ -32,7 +32,7 @@ ORDER = (
     ("lab.model",),
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets"),
-    ("kind", "units", "caveats", "login_defaults"),
+    ("kind", "units", "caveats", "login_defaults", "search"),
     ("errors", "system_calls"),
     ("",),
 )

@@ -1,0 +1,141 @@
+"""Runs a procedure: time budget, trials that the tester could not send, and the log.
+
+The controller has no clock. Its user passes the time and runs the trials that it asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from hakaru.search.goal import GoalResult
+from hakaru.search.grid import Grid
+from hakaru.search.procedure import LoadRange, Procedure, Request, Requests
+from hakaru.search.trial import Trial, TrialResult
+
+
+class Ended(Enum):
+    """Reason for the end of a search."""
+
+    DONE = "done"
+    """The procedure has no further trial."""
+    BUDGET = "budget"
+    """The next trial would have ended after the time budget."""
+    TESTER = "tester"
+    """The tester could not even offer the lowest load."""
+
+
+@dataclass(frozen=True)
+class LoggedTrial:
+    """One trial of the log."""
+
+    result: TrialResult
+    is_valid: bool
+    """False: the tester could not send the trial, so it says nothing about the device."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything that a search found."""
+
+    goals: tuple[GoalResult, ...]
+    ended: Ended | None
+    """None while the search has further trials."""
+    trials: tuple[LoggedTrial, ...]
+
+    @property
+    def trial_time_s(self) -> float:
+        """Time of all trials with their overhead, in seconds."""
+        return sum(logged.result.cost_s for logged in self.trials)
+
+
+class Controller:
+    """One search.
+
+    Call `next_trial` and `record` in turn; None ends the search. The parameters are:
+
+    - `budget_s`: no trial is started that would end later than this after the first call of
+      `next_trial`, in seconds. None: no limit.
+    - `shortfall_max`: share of the intended work that the tester may leave unsent, from 0 to 1. A
+      trial with a larger share is invalid: the procedure does not learn its result.
+    - `attempts`: an invalid trial is repeated until it was run this often, at least once. If all
+      are invalid, the tester cannot offer this load, and the search continues below it.
+
+    The draft of MLRsearch recommends to count unsent frames as lost. Then the result of a weak
+    tester would look like the result of a weak device, and `Verdict.TESTER_LIMIT` could not exist.
+    """
+
+    def __init__(
+        self,
+        procedure: Procedure,
+        grid: Grid,
+        *,
+        budget_s: float | None = None,
+        shortfall_max: float = 0.001,
+        attempts: int = 3,
+    ) -> None:
+        self._procedure = procedure
+        self._loads = LoadRange(grid, grid.steps)
+        self._budget_s = budget_s
+        self._shortfall_max = shortfall_max
+        self._attempts_max = attempts
+        self._deadline_s: float | None = None
+        self._log: list[LoggedTrial] = []
+        self._ended: Ended | None = None
+        self._requests: Requests = procedure.requests(self._loads)
+        self._request: Request | None = None
+        self._sent_ratios: list[float] = []
+        self._advance(None)
+
+    def next_trial(self, now_s: float) -> Trial | None:
+        """Return the next trial, or None at the end of the search.
+
+        `now_s` is the time in seconds on any clock that does not step. The same trial is returned
+        until its result is recorded.
+        """
+        if self._request is None or self._ended is not None:
+            return None
+        if self._deadline_s is None and self._budget_s is not None:
+            self._deadline_s = now_s + self._budget_s
+        if self._deadline_s is not None and now_s + self._request.duration_s > self._deadline_s:
+            self._ended = Ended.BUDGET
+            return None
+        return Trial(self._loads.grid.load(self._request.step), self._request.duration_s)
+
+    def record(self, result: TrialResult) -> None:
+        """Accept the result of the trial that `next_trial` returned."""
+        request = self._request
+        assert request is not None and self._ended is None, "a result follows a trial"
+        assert result.trial == Trial(self._loads.grid.load(request.step), request.duration_s)
+        is_valid = result.sent_ratio >= 1.0 - self._shortfall_max
+        self._log.append(LoggedTrial(result, is_valid))
+        if is_valid:
+            self._sent_ratios.clear()
+            self._advance(result)
+            return
+        self._sent_ratios.append(result.sent_ratio)
+        if len(self._sent_ratios) >= self._attempts_max:
+            self._lower_top(request.step, max(self._sent_ratios))
+            self._sent_ratios.clear()
+
+    def outcome(self) -> Outcome:
+        """Return the results so far; they are final after `next_trial` returned None."""
+        return Outcome(self._procedure.results(self._loads), self._ended, tuple(self._log))
+
+    def _advance(self, result: TrialResult | None) -> None:
+        """Hand a result to the procedure (None: start it) and fetch its next request."""
+        try:
+            self._request = next(self._requests) if result is None else self._requests.send(result)
+        except StopIteration:
+            self._request, self._ended = None, Ended.DONE
+
+    def _lower_top(self, step: int, sent_ratio: float) -> None:
+        """Continue below a step at which the tester sent at most `sent_ratio` of the work."""
+        grid = self._loads.grid
+        top = min(step - 1, grid.step_at_or_below(grid.load(step) * sent_ratio))
+        if top < 0:
+            self._ended = Ended.TESTER
+            return
+        self._loads = LoadRange(grid, top, is_lowered=True)
+        self._requests = self._procedure.requests(self._loads)
+        self._advance(None)

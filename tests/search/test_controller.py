@@ -1,0 +1,179 @@
+"""Time budget, trials that the tester could not send, and the inputs of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hakaru.search import (
+    Controller,
+    CountGrid,
+    Ended,
+    Goal,
+    MlrSearch,
+    RateGrid,
+    Trial,
+    TrialResult,
+    Verdict,
+    loss_ratio_of_percentile,
+)
+from hakaru.search.simulated import SimulatedForwarder, run_simulated
+
+GRID = RateGrid.for_widths(9_001.0, 1_488_095.0, [0.005])
+GOAL = Goal(loss_ratio=1e-4)
+
+
+def controller(budget_s: float | None = None) -> Controller:
+    return Controller(MlrSearch([GOAL]), GRID, budget_s=budget_s)
+
+
+def test_trial_stays_the_same_until_its_result_is_recorded() -> None:
+    search = controller()
+    first = search.next_trial(0.0)
+    assert first == search.next_trial(5.0) == Trial(1_488_095.0, 1.0)
+    assert search.outcome().ended is None
+
+
+def test_no_trial_starts_that_would_end_after_the_budget() -> None:
+    search = controller(budget_s=10.0)
+    first = search.next_trial(100.0)
+    assert first is not None
+    search.record(TrialResult(first, offered=1_488_095, lost=700_000))
+    assert search.next_trial(109.0) is not None
+    assert search.next_trial(109.1) is None
+    assert search.next_trial(100.0) is None, "the end is final"
+    outcome = search.outcome()
+    assert outcome.ended is Ended.BUDGET
+    assert [result.verdict for result in outcome.goals] == [Verdict.UNFINISHED]
+    assert len(outcome.trials) == 1
+
+
+def test_goal_that_was_reached_before_the_budget_ended_keeps_its_verdict() -> None:
+    goals = (Goal(duration_sum_s=3.0), Goal(loss_ratio=0.3, duration_sum_s=300.0))
+    search = Controller(MlrSearch(goals), GRID, budget_s=100.0)
+    outcome = run_simulated(search, SimulatedForwarder(1, bursts_per_s=0.01).measure)
+    assert outcome.ended is Ended.BUDGET
+    assert [result.verdict for result in outcome.goals] == [Verdict.BRACKETED, Verdict.UNFINISHED]
+
+
+def failing(device: Callable[[Trial], TrialResult], trials: set[int]) -> Callable[[Trial], TrialResult]:
+    """Return `device`, with a tester that sends only half in the trials of these numbers."""
+    count = 0
+
+    def measure(trial: Trial) -> TrialResult:
+        nonlocal count
+        count += 1
+        result = device(trial)
+        if count not in trials:
+            return result
+        return TrialResult(trial, offered=result.offered // 2, lost=0, intended=result.offered)
+
+    return measure
+
+
+def test_invalid_trials_are_repeated_and_change_nothing() -> None:
+    undisturbed = run_simulated(controller(), SimulatedForwarder(5, jitter=0.0, bursts_per_s=0.0).measure)
+    device = SimulatedForwarder(5, jitter=0.0, bursts_per_s=0.0).measure
+    disturbed = run_simulated(controller(), failing(device, {1, 4, 5, 20}))
+    assert disturbed.goals == undisturbed.goals
+    assert [place for place, logged in enumerate(disturbed.trials, 1) if not logged.is_valid] == [1, 4, 5, 20]
+    valid = [logged.result.trial for logged in disturbed.trials if logged.is_valid]
+    assert valid == [logged.result.trial for logged in undisturbed.trials]
+
+
+def test_search_continues_below_a_load_that_the_tester_cannot_send() -> None:
+    device = SimulatedForwarder(5, capacity_per_s=900_000.0, bursts_per_s=0.0, sender_per_s=600_000.0)
+    outcome = run_simulated(controller(), device.measure)
+    [result] = outcome.goals
+    assert result.verdict is Verdict.TESTER_LIMIT
+    assert result.lower is not None and 597_000.0 <= result.lower <= 600_000.0
+    assert [logged.is_valid for logged in outcome.trials[:4]] == [False, False, False, True]
+
+
+def test_capacity_below_the_limit_of_the_tester_is_found_as_usual() -> None:
+    device = SimulatedForwarder(5, capacity_per_s=400_000.0, bursts_per_s=0.0, sender_per_s=600_000.0)
+    [result] = run_simulated(controller(), device.measure).goals
+    assert result.verdict is Verdict.BRACKETED
+    assert result.throughput == pytest.approx(400_000.0, rel=0.01)
+
+
+def test_lost_trials_late_in_the_search_lower_the_top_and_keep_the_results_below() -> None:
+    device = SimulatedForwarder(5, jitter=0.0, bursts_per_s=0.0).measure
+    outcome = run_simulated(controller(), failing(device, {10, 11, 12}))
+    [result] = outcome.goals
+    assert result.verdict in (Verdict.TESTER_LIMIT, Verdict.BRACKETED)
+    refused = outcome.trials[11].result.trial.load
+    assert all(logged.result.trial.load < refused for logged in outcome.trials[12:])
+
+
+def test_search_ends_if_the_tester_can_send_nothing() -> None:
+    outcome = run_simulated(controller(), lambda trial: TrialResult(trial, offered=0, lost=0, intended=10))
+    assert outcome.ended is Ended.TESTER
+    assert [result.verdict for result in outcome.goals] == [Verdict.UNFINISHED]
+    assert len(outcome.trials) == 6, "three times the highest and three times the lowest load"
+
+
+def test_small_shortfall_is_valid() -> None:
+    def measure(trial: Trial) -> TrialResult:
+        return TrialResult(trial, offered=9_995, lost=0, intended=10_000)
+
+    [result] = run_simulated(controller(), measure).goals
+    assert result.verdict is Verdict.AT_LEAST
+
+
+def test_whole_numbers_are_searched_to_the_exact_one() -> None:
+    def measure(trial: Trial) -> TrialResult:
+        assert trial.load == int(trial.load)
+        return TrialResult(trial, offered=1_000, lost=0 if trial.load <= 23 else 500)
+
+    [result] = run_simulated(Controller(MlrSearch([GOAL]), CountGrid(1, 64)), measure).goals
+    assert (result.lower, result.upper, result.verdict) == (23, 24, Verdict.BRACKETED)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"loss_ratio": -0.1},
+        {"loss_ratio": 1.0},
+        {"exceed_ratio": 1.0},
+        {"relative_width": 0.0},
+        {"initial_trial_s": 0.0},
+        {"final_trial_s": 0.5},
+        {"duration_sum_s": 0.5},
+        {"preceding_targets": 0},
+        {"expansion": 1},
+    ],
+)
+def test_goal_out_of_bounds_is_refused_by_name(attributes: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(attributes))):
+        Goal(**attributes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("goals", [[], [GOAL, GOAL]])
+def test_search_needs_different_goals(goals: list[Goal]) -> None:
+    with pytest.raises(ValueError, match="one or several different goals"):
+        MlrSearch(goals)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"offered": 5, "lost": 6},
+        {"offered": 5, "lost": -1},
+        {"offered": 5, "lost": 0, "intended": -1},
+        {"offered": 5, "lost": 0, "effective_s": 0.0},
+    ],
+)
+def test_contradictory_counts_are_refused(counts: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"must|takes time"):
+        TrialResult(Trial(1.0, 1.0), **counts)  # type: ignore[arg-type]
+
+
+def test_percentile_is_a_share_of_late_requests() -> None:
+    assert [loss_ratio_of_percentile(percentile) for percentile in (99, 99.9, 50)] == [
+        0.01,
+        pytest.approx(0.001),
+        0.5,
+    ]
+    with pytest.raises(ValueError, match="percentile"):
+        loss_ratio_of_percentile(0)
