@@ -20,21 +20,24 @@ results in the same order give the same search.
     procedure   protocol of the ways to search
     selector    next load for one goal of MLRsearch
     mlr         MLRsearch: several goals in one search
+    halving     plain bisection, and the published procedure
     controller  time budget, trials that the tester could not send, the log; runs a procedure
     simulated   devices in virtual time
 
-The method of `mlr` is specified in draft-ietf-bmwg-mlrsearch-15.
+The method of `mlr` is specified in draft-ietf-bmwg-mlrsearch-15 (docs/methodology/search.md).
 """
 
 from hakaru.search.controller import Controller, Ended, LoggedTrial, Outcome
 from hakaru.search.goal import FORWARDING_GOALS, Goal, GoalResult, Verdict, loss_ratio_of_percentile
 from hakaru.search.grid import CountGrid, Grid, RateGrid
+from hakaru.search.halving import Bisection, PublishedProcedure
 from hakaru.search.mlr import MlrSearch
 from hakaru.search.procedure import Procedure
 from hakaru.search.trial import Trial, TrialResult
 
 __all__ = [
     "FORWARDING_GOALS",
+    "Bisection",
     "Controller",
     "CountGrid",
     "Ended",
@@ -45,6 +48,7 @@ __all__ = [
     "MlrSearch",
     "Outcome",
     "Procedure",
+    "PublishedProcedure",
     "RateGrid",
     "Trial",
     "TrialResult",
