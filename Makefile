@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits figure scorecard clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search figure scorecard clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -124,6 +124,11 @@ schema: setup
 # docs/methodology/limits.md. Needs an idle machine.
 limits: setup
 	$(BIN)/python bench/limits.py
+
+# Compares the ways to search for the highest load on simulated devices; writes the tables of
+# docs/methodology/search.md. A test checks that they are up to date.
+search: setup
+	$(BIN)/python tools/search.py
 
 # Draws the README's figure from the newest run.
 figure: setup

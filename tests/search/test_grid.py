@@ -6,6 +6,8 @@ import pytest
 from hakaru.search import CountGrid, RateGrid
 from hypothesis import given
 from hypothesis import strategies as st
+from MLRsearch.discrete_width import DiscreteWidth
+from MLRsearch.load_rounding import LoadRounding
 
 widths = st.lists(st.floats(0.002, 0.9), min_size=1, max_size=3)
 
@@ -59,3 +61,27 @@ def test_count_grid_rounds_down_and_has_widths_of_one() -> None:
 def test_impossible_grid_is_refused(build: object) -> None:
     with pytest.raises(ValueError, match="a grid needs"):
         build()  # type: ignore[operator]
+
+
+@given(st.lists(st.integers(20, 5000), min_size=1, max_size=3))
+def test_grid_is_as_coarse_as_that_of_the_reference_and_has_its_widths(ten_thousandths: list[int]) -> None:
+    asked = [width / 1e4 for width in ten_thousandths]
+    reference = LoadRounding(9_001.0, 1_488_095.0, asked)
+    grid = RateGrid.for_widths(9_001.0, 1_488_095.0, asked)
+    # Coarser after a width that is too exact (see below); the widths in steps still agree.
+    assert grid.steps <= reference.max_int_load
+    same = RateGrid(9_001.0, 1_488_095.0, reference.max_int_load)
+    assert [same.width(width) for width in asked] == [int(DiscreteWidth(reference, width)) for width in asked]
+
+
+@pytest.mark.parametrize(("width", "steps", "reference_steps"), [(0.5, 1, 100), (0.9, 1, 10)])
+def test_steps_differ_where_a_width_covers_the_range(width: float, steps: int, reference_steps: int) -> None:
+    assert RateGrid.for_widths(500.0, 1_000.0, [width]).steps == steps
+    assert LoadRounding(500.0, 1_000.0, [width]).max_int_load == reference_steps
+
+
+def test_steps_differ_where_a_width_is_at_a_limit_but_for_rounding() -> None:
+    """Of 100 steps, the width is 33 1/3, and 33 are 99 % of it."""
+    loads, width = (8.882365357594956, 66.82210776098361), 0.48964839192960075
+    assert RateGrid.for_widths(*loads, [width]).steps == 100
+    assert LoadRounding(*loads, [width]).max_int_load == 103

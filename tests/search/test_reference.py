@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.search.reference import Measure, Recorder, own_search, reference_search
 
 LINE = (9_001.0, 1_488_095.0)
-"""Frames per second: the lowest load of CSIT, and 10 GbE with frames of 819 bytes."""
+"""Frames per second: the lowest load of FD.io CSIT, and 1 GbE with frames of 64 bytes."""
 
 
 @st.composite
@@ -71,8 +71,7 @@ def test_every_trial_and_every_result_is_that_of_the_reference(
     theirs = Recorder(SimulatedForwarder(seed, **settings).measure)
     ours = Recorder(SimulatedForwarder(seed, **settings).measure)
     search, expected = reference_search(chosen, loads, theirs, warmup_s=warmup_s)
-    # `RateGrid.for_widths` has as many steps, unless a width is at a limit of what it accepts: then
-    # the reference skips a grid, or rounding decides.
+    # `RateGrid.for_widths` has as many steps, but for the exceptions in tests/search/test_grid.py.
     grid = RateGrid(*loads, search.rounding.max_int_load)
     outcome = own_search(chosen, grid, ours, warmup_s=warmup_s)
 

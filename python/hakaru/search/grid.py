@@ -52,11 +52,13 @@ class RateGrid:
     @staticmethod
     def for_widths(min_load: float, max_load: float, widths: Iterable[float]) -> RateGrid:
         """Return the coarsest grid on which a whole number of steps is 99 % to just under 100 % of
-        each relative width (above 0, below 1). Narrow widths of awkward ratios need many steps.
+        each relative width (above 0, below 1). Narrow widths of awkward ratios need many steps. A
+        width that covers all loads makes no demand.
         """
         _check_loads(min_load, max_load)
         log_range = math.log(max_load / min_load)
         log_widths = {-math.log1p(-width) for width in widths}
+        log_widths = {log_width for log_width in log_widths if log_width < log_range * WIDTH_SHARE_MAX}
         steps = 1
         while True:
             needed = [steps]

@@ -80,9 +80,9 @@ class SimulatedServer:
     - `requests_per_vm`: requests per second of one VM; 1 if the load is a rate.
     - `limit_ms`: response time in milliseconds from which on a request is too late.
 
-    With utilisation below 1, the share of requests over a time t is exp(-(capacity - load) t), in
-    requests per second and seconds. Response times of one trial are drawn independently of each
-    other.
+    With utilisation below 1, the share of requests that take longer than t is
+    exp(-(capacity - load) t), in requests per second and seconds. Response times of one trial are
+    drawn independently of each other.
     """
 
     def __init__(self, seed: int, *, capacity_per_s: float, requests_per_vm: float, limit_ms: float) -> None:
@@ -102,8 +102,10 @@ class SimulatedServer:
         return (self._capacity_per_s - spare_per_s) / self._requests_per_vm
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Return the result of one trial. The number of slow requests is drawn from the normal
-        distribution with the mean and variance of the binomial one.
+        """Return the result of one trial.
+
+        The number of requests over the limit is drawn from the normal distribution with the mean
+        and variance of the binomial one.
         """
         offered = max(1, round(trial.load * self._requests_per_vm * trial.duration_s))
         ratio = self.late_ratio(trial.load)
