@@ -28,7 +28,7 @@ class Goal:
     final_trial_s: float = 1.0
     """Duration from which on a trial counts as full-length; at least `initial_trial_s`."""
     duration_sum_s: float = 21.0
-    """Trial time that classifies a load; at least `final_trial_s`."""
+    """Trial time, with overhead, that classifies a load; at least `final_trial_s`."""
     preceding_targets: int = 2
     """Coarser targets that are reached first to save time; each doubles the width. At least 1 if
     `initial_trial_s` is below `duration_sum_s`."""
