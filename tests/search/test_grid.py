@@ -85,3 +85,9 @@ def test_steps_differ_where_a_width_is_at_a_limit_but_for_rounding() -> None:
     loads, width = (8.882365357594956, 66.82210776098361), 0.48964839192960075
     assert RateGrid.for_widths(*loads, [width]).steps == 100
     assert LoadRounding(*loads, [width]).max_int_load == 103
+
+
+def test_grid_is_coarser_than_that_of_the_reference_after_a_width_that_is_too_exact() -> None:
+    loads, widths = (10.0, 1e9), [0.003, 0.005, 0.3810278812162367]
+    assert RateGrid.for_widths(*loads, widths).steps == 18_395
+    assert LoadRounding(*loads, widths).max_int_load == 18_433
