@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hakaru.search import Goal, RateGrid, Trial, TrialResult
 from hakaru.search.ledger import Bound, Bounds, Ledger, Tally, Target, targets_of
+from hypothesis import given
+from hypothesis import strategies as st
 from MLRsearch import MeasurementResult
 from MLRsearch.target_spec import TargetSpec
 from MLRsearch.target_stat import TargetStat
@@ -18,6 +20,7 @@ GOALS = {
 """Goals of the example in draft-ietf-bmwg-mlrsearch-15."""
 
 LOAD = 1_000_000.0
+LETTERS = {Bound.UPPER: "U", Bound.LOWER: "L", Bound.UNDECIDED: "?"}
 
 
 def results(*groups: tuple[int, float, float]) -> list[TrialResult]:
@@ -56,8 +59,7 @@ an upper bound.
 @pytest.mark.parametrize("point", POINTS)
 def test_load_has_the_class_of_the_worked_example(point: int) -> None:
     trials, expected = POINTS[point]
-    letters = {Bound.UPPER: "U", Bound.LOWER: "L", Bound.UNDECIDED: "?"}
-    assert "".join(letters[tally(target, trials).bound] for target in GOALS.values()) == expected
+    assert "".join(LETTERS[tally(target, trials).bound] for target in GOALS.values()) == expected
     assert "".join(reference_class(target, trials) for target in GOALS.values()) == expected
 
 
@@ -85,6 +87,42 @@ def reference_class(target: Target, trials: list[TrialResult]) -> str:
 def test_conditional_throughput_is_that_of_the_worked_example(goal: str, throughput: float) -> None:
     filled = tally(GOALS[goal], POINTS[6][0])
     assert LOAD * (1 - filled.quantile_loss()) == pytest.approx(throughput)
+
+
+tenths = st.integers(1, 30).map(lambda count: count / 10)
+trial_groups = st.lists(st.tuples(st.integers(1, 10), tenths, st.sampled_from([0.0, 0.001, 0.1])), max_size=6)
+
+
+@given(
+    groups=trial_groups,
+    loss_ratio=st.sampled_from([0.0, 0.01]),
+    exceed_ratio=st.sampled_from([0.0, 0.2, 0.25, 0.3, 0.5, 0.9]),
+    trial_s=tenths,
+    sum_s=tenths,
+)
+def test_class_differs_from_that_of_the_reference_only_where_times_are_equal(
+    groups: list[tuple[int, float, float]], loss_ratio: float, exceed_ratio: float, trial_s: float, sum_s: float
+) -> None:
+    """Times are multiples of 0.1 s, and factors such as 1/3, which binary fractions do not hold.
+    Where the times to compare are exactly equal, the reference takes either side.
+    """
+    trials = results(*groups)
+    theirs = reference_class(Target(loss_ratio, exceed_ratio, 1, trial_s, sum_s, 2), trials)
+    nearby = {
+        tally(Target(loss_ratio, ratio, 1, trial_s, sum_s + shift_s, 2), trials).bound
+        for ratio in (exceed_ratio, exceed_ratio + 1e-6, max(0.0, exceed_ratio - 1e-6))
+        for shift_s in (-1e-6, 0.0, 1e-6)
+    }
+    assert theirs in {LETTERS[bound] for bound in nearby}
+
+
+def test_reference_rejects_a_load_that_just_meets_an_exceed_ratio_of_a_quarter() -> None:
+    """Short high-loss trials of 2.5 - 6.5 / 3 = 1/3 s are not balanced. That is exactly a quarter
+    of the whole time of 4/3 s, but not in binary fractions.
+    """
+    target = Target(0.0, 0.25, 1, 1.0, 1.0, 2)
+    trials = results((1, 1.0, 0.0), (5, 0.5, 0.1), (13, 0.5, 0.0))
+    assert (LETTERS[tally(target, trials).bound], reference_class(target, trials)) == ("L", "U")
 
 
 def test_missing_time_counts_as_complete_loss() -> None:

@@ -24,8 +24,9 @@ LINE = (9_001.0, 1_488_095.0)
 def goals(draw: st.DrawFn) -> tuple[Goal, ...]:
     """One to four goals.
 
-    Durations are multiples of 1/8 s, which binary fractions hold exactly: the reference library
-    adds them, and `test_reference_loses_nanoseconds` has the difference. Widths have four decimals,
+    Binary fractions hold all durations, exceed ratios e and factors e / (1 - e) exactly, because
+    the reference library computes with them. `test_reference_loses_nanoseconds` and
+    tests/search/test_ledger.py have the differences for other values. Widths have four decimals,
     and none divides a range of loads: otherwise the last of 16 digits decides how many steps it
     has.
     """
@@ -36,7 +37,7 @@ def goals(draw: st.DrawFn) -> tuple[Goal, ...]:
         chosen.append(
             Goal(
                 loss_ratio=draw(st.sampled_from([0.0, 1e-4, 0.005, 0.03, 0.1, 0.5])),
-                exceed_ratio=draw(st.sampled_from([0.0, 0.2, 0.25, 0.5, 0.75])),
+                exceed_ratio=draw(st.sampled_from([0.0, 0.5, 0.75])),
                 relative_width=draw(st.one_of(st.sampled_from([30, 50, 100]), st.integers(30, 5000))) / 1e4,
                 initial_trial_s=initial_s,
                 final_trial_s=final_s,
