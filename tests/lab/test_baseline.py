@@ -52,10 +52,10 @@ def test_unreachable_array_does_not_hide_the_baseline_of_another(
     monkeypatch.setattr(baseline, "_iperf", run)
     failed, measured = asyncio.run(baseline.measure_baselines(FakeLab()))  # type: ignore[arg-type]
     assert failed == {"from": "kvm-1", "to": "primary", "error": "iperf3 from kvm-1 to primary did not end"}
-    assert (measured["to"], measured["tool"], measured["streams"], measured["to_array_retransmits"]) == (
+    assert (measured["to"], measured["tool"], measured["streams"], measured["forward_retransmits"]) == (
         "vtl",
         "iperf 3.12",
         2,
         7,
     )
-    assert measured["from_array_payload_bits_per_s"] == 9.4e8
+    assert measured["back_payload_bits_per_s"] == 9.4e8

@@ -107,10 +107,10 @@ def check_baselines(baselines: list[dict[str, Any]]) -> None:
     for baseline, rate in zip(baselines, (200e6, 20e6), strict=True):
         assert baseline["tool"].startswith("iperf 3") == installed
         assert baseline["streams"] == (2 if installed else 1)
-        for direction in ("to", "from"):
-            assert 0 < baseline[f"{direction}_array_payload_bits_per_s"] < rate
+        for direction in ("forward", "back"):
+            assert 0 < baseline[f"{direction}_payload_bits_per_s"] < rate
     if installed:
-        assert baselines[1]["to_array_retransmits"] > 0, "a queue of four frames"
+        assert baselines[1]["forward_retransmits"] > 0, "a queue of four frames"
 
 
 def check_tcp(stack_now: dict[str, Any], stack_2009: dict[str, Any]) -> None:

@@ -32,9 +32,9 @@ LAB: dict[str, Any] = {
             "to": "vtl",
             "tool": "iperf 3.12",
             "streams": 2,
-            "to_array_payload_bits_per_s": 941.4e6,
-            "from_array_payload_bits_per_s": None,
-            "to_array_retransmits": 12,
+            "forward_payload_bits_per_s": 941.4e6,
+            "back_payload_bits_per_s": None,
+            "forward_retransmits": 12,
         }
     ],
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.lab.plan import LabPlan, Link, Way, tcp_payload_bits_per_s
+from hakaru.lab.plan import LabPlan, Link, Trunk, Way, tcp_payload_bits_per_s
 from hakaru.study import Study
 from hakaru.study.variables import Sets, Variable, value_at
 
@@ -108,7 +108,7 @@ def hops_of(plan: LabPlan, way: Way, start: str) -> tuple[Hop, ...]:
                 nodes.get(at_end, at_end),
                 nodes.get(target, target),
                 None if rate is None else float(rate),
-                None if at_node or at_end in nodes else line.queue_bytes,
+                None if at_node or (isinstance(line, Trunk) and at_end in nodes) else line.queue_bytes,
                 line.mtu,
                 float(nic_rate) if nic_rate is not None and (rate is None or nic_rate < rate) else None,
                 at_node if isinstance(line, Link) else None,

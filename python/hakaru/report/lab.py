@@ -48,14 +48,16 @@ def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Js
 
 def _links(lab: Json, language: str) -> Iterator[list[str]]:
     """Name, ends, addresses and rate of every link, in labs with VLANs also the VLANs of its ports.
-    The trunk of a node is one link.
+    The link of a node whose interfaces share it is one link.
     """
     node_addresses: dict[str, list[str]] = {}
     for link in lab.get("links") or []:
         if link.get("inside"):
             node_addresses.setdefault(str(link["switch"]), []).append(str(link["address"]))
         else:
-            ends = [str(link.get(k, "")) for k in ("name", "node", "switch", "address")]
+            # The bridge of a guest is named HOST.INTERFACE.
+            names = [str(link.get("node", "")), str(link.get("switch", "")).partition(".")[0]]
+            ends = [str(link.get("name", "")), *names, str(link.get("address", ""))]
             yield [*ends, *_ports(lab, link, language), _rate(link, language)]
     for trunk in lab.get("trunks") or []:
         ends = [str(trunk.get("a", "")), str(trunk.get("b", ""))]
@@ -168,11 +170,11 @@ def _baseline(baseline: Json, clean: Callable[[object], str], language: str) -> 
         return f"{number(float(value) / 1e6, language)} Mbit/s" if value else "–"
 
     ends = f"{baseline.get('from', '')} – {baseline.get('to', '')}"
-    retransmits = [baseline.get(f"{direction}_array_retransmits") for direction in ("to", "from")]
+    retransmits = [baseline.get(f"{direction}_retransmits") for direction in ("forward", "back")]
     counts = [number(count, language) if isinstance(count, int) else "–" for count in retransmits]
     streams = say(language, "lab.streams", {"count": baseline.get("streams") or 1})
     tool = baseline.get("error") or f"{baseline.get('tool', '')}, {streams}"
-    rates = [rate(f"{direction}_array_payload_bits_per_s") for direction in ("to", "from")]
+    rates = [rate(f"{direction}_payload_bits_per_s") for direction in ("forward", "back")]
     return [clean(v) for v in (ends, tool, rates[0], counts[0], rates[1], counts[1])]
 
 
@@ -189,7 +191,7 @@ def plan_of(lab: Json) -> LabPlan | None:
 def draw_lab(lab: dict[str, Any], language: str) -> str:
     """An `<svg>` element; empty for a run on a site."""
     plan = plan_of(lab)
-    if plan is None or not plan.links or {node.kind for node in plan.nodes} != {"host", "switch", "array"}:
+    if plan is None or not plan.links or {node.kind for node in plan.nodes} - {"guest"} != {"host", "switch", "array"}:
         return ""
     drawn = draw(plan, language)
     return re.sub(r'font-family="[^"]*"', f'font-family="{FAMILY}"', drawn)

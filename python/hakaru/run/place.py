@@ -102,5 +102,5 @@ class LabPlace:
 
 def reaches(plan: LabPlan) -> Reaches:
     """Return a function that says whether a host can reach a portal. Paths are looked up once."""
-    addresses = {host: plan.reachable_addresses(host) for host in plan.host_names}
+    addresses = {host: plan.reachable_addresses(host) for host in plan.loading_names}
     return lambda host, portal: portal.rpartition(":")[0] in addresses[host]

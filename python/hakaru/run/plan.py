@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.lab.check import rounds_of
+from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import kind
 from hakaru.run.kind import Cost
@@ -26,7 +26,7 @@ LINK_CHECK_S, LINK_CHECKS_S_MAX = 1.1, 8.0
 REPETITION_S = 0.8
 # Checking the links that a point changes, when they are first used.
 VARIANT_S = 1.5
-# Measuring plain TCP in a lab link by link, for each host and array, in both directions.
+# Measuring plain TCP in a lab link by link, for each pair of nodes, in both directions.
 BASELINE_S = 4.5
 REPORT_S = 12.0
 # Bytes a sampled counter takes in a Parquet file, and an interval's histogram.
@@ -62,15 +62,14 @@ def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
 def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     """Upper bounds for memory and disk, and the expected time. `lab` is None for a site."""
     measure = expanded.measure
-    hosts = len(lab.host_names) if lab else 1
+    hosts = len(lab.loading_names) if lab else 1
     studies = [expanded.at(turn.point) for turn in expanded.repetitions]
     by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
     costs = [by_point[turn.point.id] for turn in expanded.repetitions]
     seconds = sum(cost.seconds for cost in costs) + len(costs) * REPETITION_S + REPORT_S
     if lab:
-        checked = len(lab.host_names) * len(lab.array_names)
-        seconds += LAB_S + min(LINK_CHECKS_S_MAX, checked * LINK_CHECK_S)
-        seconds += 0 if lab.is_star else checked * BASELINE_S
+        seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * len(lab.array_names) * LINK_CHECK_S)
+        seconds += 0 if lab.is_star else len(pairs_of(lab)) * BASELINE_S
         seconds += VARIANT_S * len(_variants(studies, lab))
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)

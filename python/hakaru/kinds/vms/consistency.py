@@ -20,6 +20,9 @@ def problems(study: Study) -> Iterator[Problem]:
     if len(study.storage) != 1:
         yield _arrays(study)
         return
+    if study.lab.guests is not None:
+        hint = "leave it out: the load distributes its VMs over the hosts"
+        yield ("lab", "guests"), "guests run the jobs of a copy, not a load of VMs", hint
     load, (array,) = load_at(study), study.storage.values()
     for place, message, hint in load.iscsi.problems():
         yield ("load", "iscsi", *place), message, hint

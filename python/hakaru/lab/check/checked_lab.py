@@ -38,8 +38,8 @@ class CheckedLab:
         return [caveat for check in self.checks for caveat in check.caveats()]
 
     async def measure_baselines(self, *, seed: int = 1) -> list[dict[str, Any]]:
-        """Measure plain TCP between hosts and arrays, while a fabric engine runs. Raises as engines
-        do.
+        """Measure plain TCP between hosts, and between hosts and arrays, while a fabric engine
+        runs. Raises as engines do.
         """
         async with self.lab.fabric(seed=seed):
             self.baselines = await measure_baselines(self.lab)

@@ -1,5 +1,5 @@
 """Checks that each link carries the planned rate and delay, with the `probe` engine before the
-load, one host at a time.
+load, one host at a time. Of a host with guests, the guests measure.
 
 A probe on the array answers. A probe on each host times round trips over every path, then sends for
 a moment in each direction. The payload of TCP is converted to bytes on the wire (full frames, IPv4,
@@ -138,8 +138,8 @@ def rounds_of(plan: LabPlan) -> list[Round]:
     rounds = []
     for array in plan.array_names:
         # A lab may have very many paths; each is looked up once.
-        forward = {host: plan.ways(host, array) for host in plan.host_names}
-        back = {host: plan.ways(array, host) for host in plan.host_names}
+        forward = {host: plan.ways(host, array) for host in plan.loading_names}
+        back = {host: plan.ways(array, host) for host in plan.loading_names}
         for link in plan.topology.links_of(array):
             hosts = [host for host, ways in forward.items() if any(way.destination == link for way in ways)]
             pairs = {host: _pair(forward[host], back[host], link) for host in hosts}
@@ -231,7 +231,7 @@ def _seconds(plan: LabPlan, round_: Round, effort: Effort) -> float:
     send during the same time.
     """
     portals = sum(len(plan.addresses(array)) for array in plan.array_names)
-    directions = 2 * len(plan.host_names) * portals
+    directions = 2 * len(plan.loading_names) * portals
     alone = len(round_.hosts) == 1
     seconds = min(_SECONDS_MAX, max(_SECONDS_MIN, effort.total_s / directions)) if alone else _SECONDS_MAX
     rates = [rate for rate in (round_.to_array, round_.from_array) if rate is not None]

@@ -2,9 +2,20 @@
 `hakaru.lab.plan`.
 """
 
+from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.lab import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
 from hakaru.lab.model.tcp import TcpSpec
 from hakaru.lab.model.vlan import VlanSpec
 
-__all__ = ["LINK_FIELDS", "STAR_FIELDS", "LabSpec", "LinkSpec", "StarLinkSpec", "SwitchSpec", "TcpSpec", "VlanSpec"]
+__all__ = [
+    "LINK_FIELDS",
+    "STAR_FIELDS",
+    "GuestsSpec",
+    "LabSpec",
+    "LinkSpec",
+    "StarLinkSpec",
+    "SwitchSpec",
+    "TcpSpec",
+    "VlanSpec",
+]

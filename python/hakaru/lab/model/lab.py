@@ -23,6 +23,11 @@ Link by link: any tree of switches.
         uplink:  {between: [core, edge], rate: 10 Gbit/s}
         vtl:     {between: [vtl, edge], rate: 1 Gbit/s, queue: 64 KiB}
 
+The guests of a host have interfaces of their own behind the host's link:
+
+    guests:
+      kvm-1: {names: [vm01, vm02], nic_rate: 1 Gbit/s}
+
 With VLANs (see `hakaru.lab.model.vlan`), `vlan: storage` on a link makes its switch port an access
 port, and `vlans: [storage, servers]` makes the link a trunk.
 
@@ -35,13 +40,14 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
 from hakaru.lab.model.tcp import TcpSpec
 from hakaru.lab.model.vlan import VlanSpec
 from hakaru.units import Duration
 
 STAR_FIELDS = ("array", "switch", "paths", "host_link", "array_link")
-LINK_FIELDS = ("arrays", "switches", "vlans", "links")
+LINK_FIELDS = ("arrays", "switches", "vlans", "guests", "links")
 
 
 class LabSpec(BaseModel):
@@ -78,6 +84,11 @@ class LabSpec(BaseModel):
         default=None,
         description="Link by link: VLANs, by name. If given, every link names the VLAN that it is in, or the VLANs "
         "that it carries.",
+    )
+    guests: dict[str, GuestsSpec] | None = Field(
+        default=None,
+        description="Link by link: guests, by the name of their host. If given, the load runs in the guests, and not "
+        "on the hosts.",
     )
     tcp: TcpSpec = Field(default=TcpSpec(), description="TCP settings of every node.")
     spin: Duration = Field(

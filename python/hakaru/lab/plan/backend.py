@@ -72,6 +72,8 @@ def check_backend(spec: LabSpec, backend: Backend) -> None:
         return
     if spec.vlans is not None:
         raise _refused("vlans", ("vlans",), "each of its bridges is a single network")
+    if spec.guests is not None:
+        raise _refused("guests", ("guests",), "the token bucket of a bridge's port would drop frames of the guests")
     if spec.spin:
         raise _refused("spin", ("spin",), "it does not poll for frames")
     for name, switch in (spec.switches or {}).items():

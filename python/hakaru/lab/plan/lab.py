@@ -66,6 +66,18 @@ class LabPlan:
         return tuple(node.name for node in self.nodes if node.kind == "host")
 
     @property
+    def guest_names(self) -> tuple[str, ...]:
+        """Names of the guests, in the study's order."""
+        return tuple(node.name for node in self.nodes if node.kind == "guest")
+
+    @property
+    def loading_names(self) -> tuple[str, ...]:
+        """Names of the nodes that the load runs on: the guests, or in a lab without guests the
+        hosts.
+        """
+        return self.guest_names or self.host_names
+
+    @property
     def array_names(self) -> tuple[str, ...]:
         """Names of the nodes that arrays run on, in the study's order."""
         return tuple(node.name for node in self.nodes if node.kind == "array")
@@ -82,11 +94,13 @@ class LabPlan:
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Nodes that can run engines: hosts, then switches or the fabric, then arrays."""
+        """Nodes that can run engines: hosts and guests, then switches or the fabric, then
+        arrays.
+        """
         between = tuple(node.name for node in self.nodes if node.kind == "switch")
         if self.fabric_node is not None:
             between = (self.fabric_node,)
-        return (*self.host_names, *between, *self.array_names)
+        return (*self.host_names, *self.guest_names, *between, *self.array_names)
 
     def links_at(self, node: str) -> tuple[Link, ...]:
         """Links of nodes with an end at a node or switch. A host or an array has one per path."""
@@ -230,6 +244,7 @@ def checking_plan(plan: LabPlan) -> LabPlan:
     large buffers and no loss.
     """
     settings: list[Setting] = []
+    ends = (*plan.host_names, *plan.guest_names, *plan.array_names)
     for setting in plan.settings:
         match setting:
             case SetSysctl():
@@ -238,13 +253,13 @@ def checking_plan(plan: LabPlan) -> LabPlan:
                 settings.append(
                     replace(setting, congestion_control=(), initial_window=None, initial_receive_window=None)
                 )
-            case Shape() if setting.node not in (*plan.host_names, *plan.array_names):
+            case Shape() if setting.node not in ends:
                 settings.append(replace(setting, queue_bytes=max(setting.queue_bytes, fabric.CHECK_QUEUE_BYTES)))
             case Impair():
                 settings.append(replace(setting, line=Line(delay_us=setting.line.delay_us)))
             case _:
                 settings.append(setting)
-    for node in (*plan.host_names, *plan.array_names):
+    for node in ends:
         for name in ("tcp_rmem", "tcp_wmem"):
             settings.append(SetSysctl(node, f"net/ipv4/{name}", f"4096 131072 {fabric.CHECK_QUEUE_BYTES}"))
     return replace(plan, settings=tuple(settings))

@@ -2,7 +2,8 @@
 
 Switches that trunks join are one network. A node's first link into a network has an address in that
 network's first subnet, its second in the second, and so on, so that two links into one network stay
-two paths. With `vlans` every VLAN is a network, see `linked_vlans`.
+two paths. With `vlans` every VLAN is a network, see `linked_vlans`. Guests are planned as nodes at
+the switch of their host, and then moved behind its bridge, see `guests`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 
 from hakaru.lab.model import STAR_FIELDS, LabSpec, LinkSpec, SwitchSpec
 from hakaru.lab.plan.addresses import plan_subnets
+from hakaru.lab.plan.guests import behind_bridges, guest_names, with_guest_links
 from hakaru.lab.plan.limits import Backend, check_mtu, host_names
 from hakaru.lab.plan.linked_check import (
     check_connected,
@@ -40,14 +42,16 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
             f"`{given[0]}` belongs to a star, `links` to a lab link by link", "use one of the two forms", (given[0],)
         )
     hosts, arrays = host_names(spec.hosts), spec.arrays or ()
-    switches, links = spec.switches or {}, spec.links or {}
+    switches, links = spec.switches or {}, with_guest_links(spec, hosts)
     if not arrays:
         raise ImpossibleLabError("it has no array", "name one: `arrays: [array]`", ("arrays",))
-    check_names(hosts, arrays, switches, links)
+    guests = guest_names(spec)
+    loading = [*hosts, *guests]
+    check_names(loading, arrays, switches, links)
     check_mtu(spec.mtu)
     for name, switch in switches.items():
         check_switch(name, switch, spec.mtu)
-    kinds = {**dict.fromkeys(hosts, "host"), **dict.fromkeys(arrays, "array"), **dict.fromkeys(switches, "switch")}
+    kinds = {**dict.fromkeys(loading, "host"), **dict.fromkeys(arrays, "array"), **dict.fromkeys(switches, "switch")}
     pairs: dict[frozenset[str], str] = {}
     for name, link in links.items():
         check_ends(name, link, kinds, pairs)
@@ -57,6 +61,7 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
     check_connected(kinds, links)
     nodes = (
         *(Node(name, "host") for name in hosts),
+        *(Node(name, "guest") for name in guests),
         *(Node(name, "switch") for name in switches),
         *(Node(name, "array") for name in arrays),
     )
@@ -64,12 +69,15 @@ def linked(spec: LabSpec, backend: Backend) -> Topology:
     planned_switches = tuple(_switch(name, switch) for name, switch in switches.items())
     if spec.vlans is None:
         check_without_vlans(switches, links)
-        node_links = _links(spec, links, [*arrays, *hosts], networks, kinds)
+        node_links = _links(spec, links, [*arrays, *loading], networks, kinds)
         check_reachable(node_links, kinds)
-        return Topology(nodes, node_links, tuple(trunks.values()), planned_switches)
-    vlans = plan_vlans(spec, [*arrays, *hosts], _node_ends(spec, links, networks, kinds), trunks, planned_switches)
+        topology = Topology(nodes, node_links, tuple(trunks.values()), planned_switches)
+        return behind_bridges(topology, spec.guests or {})
+    spec = spec.model_copy(update={"links": links})
+    vlans = plan_vlans(spec, [*arrays, *loading], _node_ends(spec, links, networks, kinds), trunks, planned_switches)
     topology = Topology(nodes, vlans.links, vlans.trunks, vlans.switches, vlans.vlans)
-    check_routed(topology, hosts, arrays)
+    topology = behind_bridges(topology, spec.guests or {})
+    check_routed(topology, loading, arrays)
     return topology
 
 

@@ -29,12 +29,12 @@ def is_trunk(link: LinkSpec, switches: Mapping[str, object]) -> bool:
 
 
 def check_names(
-    hosts: tuple[str, ...], arrays: tuple[str, ...], switches: Mapping[str, object], links: Mapping[str, object]
+    hosts: Sequence[str], arrays: tuple[str, ...], switches: Mapping[str, object], links: Mapping[str, object]
 ) -> None:
     for field, names in (("hosts", hosts), ("arrays", arrays), ("switches", switches)):
         for name in names:
             check_name(name, "a node", (field, name) if field == "switches" else (field,))
-    check_unique([*hosts, *arrays, *switches], "give every host, array and switch its own")
+    check_unique([*hosts, *arrays, *switches], "give every host, guest, array and switch its own")
     for name in links:
         check_name(name, "a link", ("links", name))
 

@@ -7,7 +7,7 @@ Planning includes the checks.
 
 **A node on a trunk** has an interface in each of its VLANs (eth0.10, eth0.20) and a small switch of
 its own in the fabric, which tags their frames onto the one link, so that kernels without 802.1Q can
-run it as well. This switch adds no delay and drops nothing.
+run it as well (`hakaru.lab.plan.nic`).
 
 Each refusal is an ImpossibleLabError with its place.
 """
@@ -22,6 +22,7 @@ from hakaru.lab.model import LabSpec, LinkSpec, SwitchSpec
 from hakaru.lab.model.vlan import RouterSpec
 from hakaru.lab.plan.addresses import plan_subnets
 from hakaru.lab.plan.linked_check import is_trunk
+from hakaru.lab.plan.nic import inside, line_of, nic_of
 from hakaru.lab.plan.parts import Link, RouterInterface, StaticRoute, Switch, Trunk, Vlan
 from hakaru.lab.plan.refusal import ImpossibleLabError, Path_
 
@@ -278,44 +279,9 @@ def _node_port(
         addressed.append(replace(link, path=path, vlan=number, address=address, prefix_length=bits))
     if spec.vlans is None:
         return addressed, [], []
-    nic = Switch(f"{link.node}.{link.interface}", "cut_through", is_nic=True)
-    a, b = (nic.name, link.switch) if link.node_first else (link.switch, nic.name)
-    trunk = Trunk(
-        link.name,
-        a,
-        b,
-        link.rate_bits_per_s,
-        link.queue_bytes,
-        link.mtu,
-        link.discipline,
-        link.pause,
-        link.line,
-        link.sustained_bits_per_s,
-        tuple(vlans.ids[vlan] for vlan in spec.vlans),
-    )
-    return [_inside(access, nic.name, f"{port}.{access.vlan}") for access in addressed], [trunk], [nic]
-
-
-def _inside(link: Link, nic: str, port: str) -> Link:
-    """The interface of a node on a trunk. It sends at the link's rate; delay and impairments are
-    those of the trunk.
-    """
-    return Link(
-        name=f"{link.name}.{link.vlan}",
-        node=link.node,
-        interface=f"{link.interface}.{link.vlan}",
-        switch=nic,
-        port=port,
-        path=link.path,
-        address=link.address,
-        prefix_length=link.prefix_length,
-        rate_bits_per_s=None,
-        queue_bytes=link.queue_bytes,
-        mtu=link.mtu,
-        send_rate_bits_per_s=link.rate_bits_per_s,
-        vlan=link.vlan,
-        inside=True,
-    )
+    trunk = line_of(link, tuple(vlans.ids[vlan] for vlan in spec.vlans))
+    interfaces = [inside(a, f"{a.interface}.{a.vlan}", f"{port}.{a.vlan}") for a in addressed]
+    return interfaces, [trunk], [nic_of(link)]
 
 
 def _check_once(links: Sequence[Link], vlans: _Vlans) -> None:

@@ -21,10 +21,10 @@ NO_JITTER, NO_LOSS, TAIL_DROP = contract.NoJitter(), contract.NoLoss(), contract
 
 @dataclass(frozen=True)
 class Node:
-    """A host, a switch, or the node that an array runs on."""
+    """A host, a guest of a host, a switch, or the node that an array runs on."""
 
     name: str
-    kind: Literal["host", "array", "switch"]
+    kind: Literal["host", "guest", "array", "switch"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Switch:
     """The forwarding of a switch, and the queues in which its frames wait. With `interfaces` it
     routes between their VLANs.
 
-    `is_nic`: not a switch of the study, but the end of a trunk in a node, which keeps the node's
-    VLANs apart.
+    `is_nic`: not a switch of the study, but the end of a link in a node. It keeps the VLANs of a
+    node on a trunk apart, or is the bridge of a host with guests. Its name is NODE.INTERFACE.
     """
 
     name: str
@@ -95,7 +95,8 @@ class Link:
     `vlan`: ID of the VLAN of its address; None in a lab without VLANs.
 
     A node on a trunk has such a link for each VLAN, from its interface to the switch that
-    `Switch.is_nic` marks. The link is then `inside` the node, and the trunk is the line.
+    `Switch.is_nic` marks. The link is then `inside` the node, and the trunk is the line. So is the
+    link of a host to the bridge of its guests. A guest's link to that bridge is its own line.
     """
 
     name: str

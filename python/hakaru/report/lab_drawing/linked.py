@@ -106,7 +106,21 @@ def _node_height(plan: LabPlan, node: str) -> float:
 
 def _row(plan: LabPlan, cable: Cable) -> float:
     """Height of a link with the addresses on it."""
-    return max(_ROW + (_VLAN_ROW if plan.vlans else 0), 8 + _ADDRESS_ROW * len(cable.links))
+    return max(_ROW + (_VLAN_ROW if plan.vlans else 0), 8 + _ADDRESS_ROW * len(_addresses(plan, cable)))
+
+
+def _addresses(plan: LabPlan, cable: Cable) -> list[str]:
+    """Rows in the box of a node: its own addresses on a link, and the guests behind it."""
+    rows = [f"{link.interface} {link.address}" for link in cable.links]
+    bridge = cable.links[0].switch
+    guests = [link for link in plan.links if link.switch == bridge and link.node in plan.guest_names]
+    if not guests:
+        return rows
+    drawn = guests if len(guests) <= HOSTS_DRAWN_MAX else guests[: HOSTS_DRAWN_MAX - 1]
+    rows += [f"{link.node} {link.address}" for link in drawn]
+    rows += ["…"] if len(drawn) < len(guests) else []
+    rate = guests[0].rate_bits_per_s
+    return [*rows, f"NIC {format_rate(rate)}"] if rate else rows
 
 
 def _more_height(plan: LabPlan) -> float:
@@ -175,9 +189,9 @@ def _node(plan: LabPlan, name: str, x: float, top: float, branches: dict[str, _B
     for row, cable in enumerate(plan.topology.cables(name)):
         y = at + _ROW / 2 - 6
         at += _row(plan, cable)
-        for number, link in enumerate(cable.links):
+        for number, words in enumerate(_addresses(plan, cable)):
             below = y + 4 + _ADDRESS_ROW * number
-            yield svg.text(x + _NODE_WIDTH / 2, below, "lab-address", f"{link.interface} {link.address}")
+            yield svg.text(x + _NODE_WIDTH / 2, below, "lab-address", words)
         branch = branches[cable.switch]
         left = x < _column_x(0)
         near = x + _NODE_WIDTH if left else x
