@@ -23,14 +23,24 @@ from hakaru.wording import LANGUAGES, number
 from PIL import Image
 from pypdf import PdfReader
 
-from tests.analysis.small_backup import PUBLICATIONS, PUBLISHED, SLOW, Copy, Pt, published_shape, write_run
+from tests.analysis.small_backup import (
+    PUBLICATIONS,
+    PUBLISHED,
+    PUBLISHED_VMS,
+    SLOW,
+    Copy,
+    Pt,
+    published_shape,
+    write_run,
+)
 from tests.report.test_output import HOSTILE, Page, pdf_text, squeezed
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a run with the cases of the publication."""
-    return published_shape(tmp_path_factory.mktemp("runs"), (32, 512), (1, 8))
+    references = [PUBLISHED, *PUBLISHED_VMS]
+    return published_shape(tmp_path_factory.mktemp("runs"), (32, 512), (1, 8), references)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +62,7 @@ def test_report_shows_the_numbers_of_the_json(rendered: dict[str, Path], languag
     summary = json.loads(rendered["report.json"].read_text())
     for text in texts(rendered, language):
         for point in summary["points"]:
-            for name in ("mb_per_s", "timeouts", "dropped_frames"):
+            for name in ("mib_per_s", "timeouts", "dropped_frames"):
                 assert squeezed(number(point["metrics"][name]["mean"], language)) in text
         for hop in summary["points"][0]["hops"]:
             assert squeezed(f"{hop['from']} → {hop['to']}") in text
@@ -85,7 +95,7 @@ def test_answer_covers_the_slow_pattern_and_the_one_on_another_path(rendered: di
 def test_tiles_compare_the_slow_copy_with_the_one_of_the_ratio(rendered: dict[str, Path]) -> None:
     summary = json.loads(rendered["report.json"].read_text())
     values = [tile["value"] for tile in backup.tiles(summary, "en")]
-    assert values == ["24 MB/s", "112 MB/s", "4.67 times", "switch buffer"]
+    assert values == ["22.9 MiB/s", "107 MiB/s", "4.67 times", "switch buffer"]
 
 
 def test_tiles_show_the_published_pair_even_if_another_case_is_slower(tmp_path: Path) -> None:
@@ -93,7 +103,7 @@ def test_tiles_show_the_published_pair_even_if_another_case_is_slower(tmp_path: 
     points = [Pt({"case": case, "tcp": "2009"}, [copy]) for case, copy in copies.items()]
     run = write_run(tmp_path, points, publications=PUBLICATIONS, reference=[PUBLISHED])
     values = [tile["value"] for tile in backup.tiles(summarise(run), "en")]
-    assert values == ["24 MB/s", "112 MB/s", "4.67 times", "switch buffer"]
+    assert values == ["22.9 MiB/s", "107 MiB/s", "4.67 times", "switch buffer"]
 
 
 def test_every_figure_can_be_drawn(run: Path, rendered: dict[str, Path], tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_copy_meter_shows_the_rate_and_the_progress_of_each_job() -> None:
     meter = CopyMeter(1, 100_000_000)
     assert meter.add("a", copied(1, 0)) is None
     rates = meter.add("a", copied(2, 25))
-    assert rates is not None and rates.values == {"mb_per_s": 25.0, "copied_percent": {"vm01": 25.0}}
-    assert rates.text == "25 MB/s, vm01 25 %"
+    assert rates is not None and rates.values == {"mib_per_s": 23.842, "copied_percent": {"vm01": 25.0}}
+    assert rates.text == "23.8 MiB/s, vm01 25 %"
     done = meter.add("a", copied(3, 100))
-    assert done is not None and done.text == "75 MB/s, vm01 done"
+    assert done is not None and done.text == "71.5 MiB/s, vm01 done"

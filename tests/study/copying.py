@@ -51,9 +51,9 @@ reference:
     column: pattern
     levels: {plain: 1, fast: 2}
     combine: sum
-    metrics: {mb_per_s: mb_per_s}
+    metrics: {mib_per_s: mb_per_s}
 expect:
-  - {kind: ratio, metric: mb_per_s, of: {case: checked}, to: {case: plain}, at_least: 0.5}
+  - {kind: ratio, metric: mib_per_s, of: {case: checked}, to: {case: plain}, at_least: 0.5}
   - {kind: bound, metric: path_percent, where: {case: fast}, at_least: 10, at_most: 110}
 """
 

@@ -17,7 +17,7 @@ SINGLE = """\
     publication: paper
     id: one
     name: {en: One, ja: 一}
-    metric: mb_per_s
+    metric: mib_per_s
 """
 
 
@@ -53,14 +53,15 @@ def refused(folder: Path, text: str, message: str, hint: str, table: str = PUBLI
         ("levels: {plain: 1,", "levels: {plan: 1,", "reference[0].levels.plan: no point has case plan", "'plain'"),
         ("levels: {plain: 1,", "levels: {plain: 3,", "levels.plain: published has no pattern 3", "published has 1"),
         ("    combine: sum\n", "", "published has 2 rows for case plain", "combine: sum"),
-        ("metrics: {mb_per_s: mb_per_s}", "metrics: {mb_per_s: mb_per_s, path_percent: mb_per_s}",
+        ("metrics: {mib_per_s: mb_per_s}", "metrics: {mib_per_s: mb_per_s, path_percent: mb_per_s}",
          "reference[0] already compares mb_per_s at plain", "keep one"),
-        ("combine: sum", "combine: sum\n    calibrated: {mb_per_s: [checked]}",
-         "calibrated.mb_per_s[0]: no row of the scorecard has case checked", "the rows have plain, fast"),
+        ("combine: sum", "combine: sum\n    calibrated: {mib_per_s: [checked]}",
+         "calibrated.mib_per_s[0]: no row of the scorecard has case checked", "the rows have plain, fast"),
         ("combine: sum", "combine: sum\n    calibrated: {path_percent: all}",
-         "calibrated.path_percent: 'path_percent' is not one of the table's `metrics`", "mb_per_s"),
-        ("combine: sum", "combine: sum\n    by_definition: [mb_per_sec]", "by_definition[0]: 'mb_per_sec'", "mb_per_s"),
-        ("combine: sum", "combine: sum\n    by_definition: [mb_per_s]\n    calibrated: {mb_per_s: all}",
+         "calibrated.path_percent: 'path_percent' is not one of the table's `metrics`", "mib_per_s"),
+        ("combine: sum", "combine: sum\n    by_definition: [mb_per_sec]", "by_definition[0]: 'mb_per_sec'",
+         "mib_per_s"),
+        ("combine: sum", "combine: sum\n    by_definition: [mib_per_s]\n    calibrated: {mib_per_s: all}",
          "is also listed under `by_definition`", "one of the two"),
     ],
 )  # fmt: skip
@@ -100,14 +101,14 @@ def test_id_of_a_row_is_unique(tmp_path: Path) -> None:
     ("expect", "message", "hint"),
     [
         ("{kind: reference, id: none-such, percent: 5}", "expect[0].id: no row 'none-such'", "under `reference`"),
-        ("{kind: reference, table: publised, metric: mb_per_s, percent: 5}", "no reference 'publised'", "'published'"),
-        ("{kind: reference, table: published, metric: mb, percent: 5}", "no metric 'mb'", "did you mean"),
+        ("{kind: reference, table: publised, metric: mib_per_s, percent: 5}", "no reference 'publised'", "'published'"),
+        ("{kind: reference, table: published, metric: mib_per, percent: 5}", "no metric 'mib_per'", "did you mean"),
         ("{kind: reference, table: published, metric: timeouts, percent: 5}",
-         "published is not compared with 'timeouts'", "it has mb_per_s"),
-        ("{kind: reference, table: published, metric: mb_per_s, where: {streams: 1}, percent: 5}",
+         "published is not compared with 'timeouts'", "it has mib_per_s"),
+        ("{kind: reference, table: published, metric: mib_per_s, where: {streams: 1}, percent: 5}",
          "expect[0].where: no row of published has these levels", "its rows have case, buffer null"),
         ("{kind: reference, table: published, percent: 5}", "give `table` and `metric`, or the `id` of a row", ""),
-        ("{kind: reference, id: one, metric: mb_per_s, percent: 5}", "give either `id`, or `table` and `metric`", ""),
+        ("{kind: reference, id: one, metric: mib_per_s, percent: 5}", "give either `id`, or `table` and `metric`", ""),
     ],
 )  # fmt: skip
 def test_expectation_names_rows_that_exist(tmp_path: Path, expect: str, message: str, hint: str) -> None:

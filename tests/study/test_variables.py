@@ -122,7 +122,7 @@ def test_level_that_a_variable_lacks_is_an_error_that_lists_its_levels() -> None
         ("plain: {}", "vms: {}", "variable case has no level 'plain'", ""),
         ("of: {case: checked}", "of: {case: fast}",
          "expect[0].of: 5 points match; exactly one is needed", "distinguishes"),
-        ("metric: mb_per_s, of", "metric: iops, of", "expect[0].metric: no metric 'iops'", ""),
+        ("metric: mib_per_s, of", "metric: iops, of", "expect[0].metric: no metric 'iops'", ""),
         ("at_least: 10, at_most: 110", "at_least: 10, at_most: 1", "`at_least` is more than `at_most`", ""),
         ("column: pattern", "column: patern", "published has no column 'patern'", "pattern"),
     ],

@@ -57,7 +57,7 @@ def of_comparison(comparison: Comparison, several: bool) -> Finding:
 
     def write(language: str) -> str:
         values: dict[str, Any] = {
-            "metric": say(language, f"metric.{comparison.metric}"),
+            "metric": sentences.metric(language, comparison.metric),
             "title": comparison.title[language],
         }
         values |= {"levels": len(comparison.compared), "worst_percent": tenths(abs(error), language)}

@@ -73,7 +73,7 @@ class Point:
             "caveats": [c.to_json() for c in self.caveats],
             "repetitions": {
                 n: [finite(v) for v in self.per_repetition[n]]
-                for n in ("iops", "mb_per_s", "latency_ms_mean", "path_percent")
+                for n in ("iops", "mb_per_s", "mib_per_s", "latency_ms_mean", "path_percent")
                 if n in self.per_repetition
             },
             "limiter": self.verdict.limiter,

@@ -78,7 +78,7 @@ class BoundReport(WithParts):
 
 
 class PathReport(WithParts):
-    """The data path. VMs add `rtt_ms`; copies add `payload_mb_per_s`, `narrowest` and
+    """The data path. VMs add `rtt_ms`; copies add `payload_mib_per_s`, `narrowest` and
     `queue_bytes`.
     """
 
@@ -317,7 +317,7 @@ class CellReport(Reported):
     point: str
     buffer_bytes: int
     streams: int
-    mb_per_s: Number | None
+    mib_per_s: Number | None
     path_percent: Number | None
     collapsed: bool
 

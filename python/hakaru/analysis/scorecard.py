@@ -106,7 +106,7 @@ def _name(language: str, row: Row) -> str:
         return row.name[language]
     assert row.over is not None and row.level is not None  # every row of a table has a level
     level = sentences.level(language, row.over, row.level)
-    return say(language, "scorecard.row", {"metric": say(language, f"metric.{row.metric}"), "level": level})
+    return say(language, "scorecard.row", {"metric": sentences.metric(language, row.metric), "level": level})
 
 
 # --- Words

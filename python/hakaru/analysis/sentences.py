@@ -104,6 +104,13 @@ def unit_in(metric: str) -> str:
     return next((unit_name for text, unit_name in UNITS_IN_NAMES if f"_{text}_" in words), "")
 
 
+def metric(language: str, name: str) -> str:
+    """The words for a metric. One of a part, such as a job, has the part in parentheses."""
+    whole, _, part = name.partition("/")
+    words = say(language, f"metric.{whole}")
+    return say(language, "metric.of_part", {"metric": words, "part": part}) if part else words
+
+
 def sentences(language: str, *parts: str) -> str:
     """Join sentences: in English with spaces, in Japanese without. Empty parts are left out."""
     return (" " if language == "en" else "").join(p for p in parts if p)

@@ -33,7 +33,7 @@ from hakaru.store import write_json
 from hakaru.study import Loaded, Study
 from hakaru.wording import LANGUAGES
 
-COMPARED = ("iops", "mb_per_s", "mib_per_s")
+COMPARED = ("iops", "mb_per_s", "mib_per_s", "sum_mib_per_s")
 """Metrics whose comparison with a published table is a finding, unless they follow from another
 one. `references` contains all compared metrics.
 """

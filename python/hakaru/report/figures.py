@@ -20,8 +20,8 @@ class Figure:
     draw: Callable[[Size], Chart]
 
 
-def note(points: Sequence[Mapping[str, Any]], language: str, key: str = "mean", metric: str = "mb_per_s") -> str:
-    """Origin, statistic and n of a figure about these points.
+def note(points: Sequence[Mapping[str, Any]], language: str, metric: str, key: str = "mean") -> str:
+    """Origin, statistic and n of a figure about these points. `metric`: the one that is counted.
 
     The message is `figure.note.KEY`, or `figure.note.KEY.single` (if it exists) after one
     repetition.

@@ -76,7 +76,7 @@ def _table(publication: Json, rows: Sequence[Json], language: str) -> Table:
     for (table, metric), group in groupby(rows, key=lambda row: (row["table"], row["metric"] if row["table"] else "")):
         members = list(group)
         if table:
-            name = say(language, f"metric.{metric}")
+            name = sentences.metric(language, metric)
             series = sentences.series(members[0]["where"], language)
             shown.append(Across(with_note(language, name, series) if series else name, heading=True))
         else:

@@ -7,6 +7,7 @@ A row is *calibrated* if the number was used to choose a parameter of the study,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -41,6 +42,9 @@ class TableReference(_Compared):
     levels: dict[str, Level] = Field(
         default_factory=dict, description="level of the study → level of the table, if they differ"
     )
+    select: dict[str, Level] = Field(
+        default_factory=dict, description="column → value: compare only the rows of the table with these values"
+    )
     combine: Literal["sum"] | None = Field(
         default=None, description="how to combine several rows of a level into one value"
     )
@@ -53,6 +57,10 @@ class TableReference(_Compared):
     def goes_by(self) -> str:
         """The column of the table that holds the levels."""
         return self.column or self.over
+
+    def has_row(self, row: Mapping[str, object]) -> bool:
+        """Whether a row of the table is compared."""
+        return all(same_level(row.get(column), value) for column, value in self.select.items())
 
     def is_calibrated(self, metric: str, level: Level) -> bool:
         """Whether the published value of a metric at a level of the study chose a parameter."""

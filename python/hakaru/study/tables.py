@@ -30,7 +30,7 @@ def read_tables(document: Document, references: Sequence[Reference], folders: tu
     study.
     """
     tables: dict[str, list[Row]] = {}
-    compared: dict[tuple[str, str, str], int] = {}
+    compared: dict[tuple[str, ...], int] = {}
     for i, reference in enumerate(references):
         if not isinstance(reference, TableReference):
             continue
@@ -63,7 +63,7 @@ def cells_of(
     """
     goes_by = reference.goes_by
     return [
-        (level, [float(row[column]) for row in rows if same_level(row[goes_by], published)])
+        (level, [float(row[column]) for row in rows if reference.has_row(row) and same_level(row[goes_by], published)])
         for level, published in levels_of(reference, rows)
         if published is not None
     ]
@@ -71,7 +71,7 @@ def cells_of(
 
 def _check_columns(document: Document, reference: TableReference, table: list[Row], i: int) -> None:
     columns = set(table[0])
-    for column in (reference.goes_by, *reference.metrics.values()):
+    for column in (reference.goes_by, *reference.select, *reference.metrics.values()):
         if column not in columns:
             hint = f"its columns are {', '.join(sorted(columns))}"
             place = document.place_of(("reference", i))
@@ -103,16 +103,17 @@ def _check_levels(document: Document, reference: TableReference, table: list[Row
 
 
 def _written(reference: TableReference, rows: Sequence[Mapping[str, Any]]) -> list[Level]:
-    return list(dict.fromkeys(row[reference.goes_by] for row in rows))
+    return list(dict.fromkeys(row[reference.goes_by] for row in rows if reference.has_row(row)))
 
 
 def _check_repeated(
-    document: Document, reference: TableReference, table: list[Row], i: int, compared: dict[tuple[str, str, str], int]
+    document: Document, reference: TableReference, table: list[Row], i: int, compared: dict[tuple[str, ...], int]
 ) -> None:
     """A printed number is one row. `compared` has the cells that earlier references use."""
     for metric, column in reference.metrics.items():
         for level, _ in cells_of(reference, table, column):
-            cell = (reference.table, column, level_text(reference.levels.get(str(level), level)))
+            selected = (f"{name}={level_text(value)}" for name, value in sorted(reference.select.items()))
+            cell = (reference.table, column, level_text(reference.levels.get(str(level), level)), *selected)
             if cell in compared:
                 path: Path_ = ("reference", i, "metrics", metric)
                 message = f"{dotted(path)}: reference[{compared[cell]}] already compares {column} at {level}"

@@ -26,6 +26,7 @@ from tests.analysis.small_backup import (
 SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
 PAYLOAD_1G = 1e9 / 8 * 1448 / 1538 / 1e6
 """TCP payload on 1 Gbit/s Ethernet with full frames, in MB/s."""
+MIB_PER_MB = 1e6 / 2**20
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +63,10 @@ def test_summary_matches_the_schema(shape: dict[str, Any]) -> None:
 
 def test_rates_follow_from_the_copied_bytes(tmp_path: Path) -> None:
     point = single_point(tmp_path, Copy(rate=20.0, seconds=10))
-    assert mean(point, "mb_per_s") == pytest.approx(80)
-    assert mean(point, "mb_per_s/vm2_3") == pytest.approx(20)
+    assert mean(point, "mib_per_s") == mean(point, "sum_mib_per_s") == pytest.approx(80 * MIB_PER_MB)
+    assert mean(point, "mib_per_s/vm2_3") == pytest.approx(20 * MIB_PER_MB)
     assert mean(point, "path_percent") == pytest.approx(100 * 80 / PAYLOAD_1G)
-    assert point["path"]["payload_mb_per_s"] == pytest.approx(PAYLOAD_1G)
+    assert point["path"]["payload_mib_per_s"] == pytest.approx(PAYLOAD_1G * MIB_PER_MB)
     assert mean(point, "last_done_s") == 10
 
 
@@ -270,7 +271,7 @@ def test_published_rows_of_a_case_are_summed(shape: dict[str, Any]) -> None:
     assert first["level"] == "unthrottled"
     assert first["published"] == pytest.approx(21.24)
     assert len(first["parts"]) == 4
-    assert first["mean"] == pytest.approx(24)
+    assert first["mean"] == pytest.approx(24 * MIB_PER_MB)
 
 
 def test_effect_of_the_tcp_stack_is_reported_for_each_case(shape: dict[str, Any]) -> None:
@@ -354,3 +355,27 @@ def test_point_with_failed_repetitions_has_no_results(tmp_path: Path) -> None:
     assert point["limiter"] == "undetermined"
     assert point["hops"] == []
     assert "No repetition has a result" in summary["findings"][0]["text"]
+
+
+def test_sum_above_the_path_is_explained_by_jobs_that_end_early(tmp_path: Path) -> None:
+    point = single_point(tmp_path, Copy(rate=28.0, seconds=8, slowest_seconds=16))
+    assert mean(point, "mib_per_s") == pytest.approx(4 * 28 / 2 * MIB_PER_MB)
+    assert mean(point, "sum_mib_per_s") == pytest.approx((3 * 28 + 14) * MIB_PER_MB)
+    assert mean(point, "fastest_to_slowest") == pytest.approx(2)
+    assert mean(point, "jain_index") == pytest.approx((3.5 * 28) ** 2 / 4 / (3.25 * 28**2))
+    assert [mean(point, f"ranked_seconds/{rank}") for rank in (1, 2, 3, 4)] == [8, 8, 8, 16]
+    assert "exceeds" not in point["findings"][0]["text"]
+    fast = single_point(tmp_path / "fast", Copy(rate=40.0, seconds=8, slowest_seconds=16))
+    assert "exceeds the 112 MiB/s" in fast["findings"][0]["text"]
+    assert "112 MiB/s を超える" in fast["findings"][0]["text_ja"]
+
+
+def test_baseline_between_the_hosts_belongs_to_the_lab_of_the_study(tmp_path: Path) -> None:
+    nodes = [{"name": name, "kind": "host"} for name in ("a", "b")]
+    baselines = [{"from": "a", "to": "b", "forward_payload_bits_per_s": 9.1e9}]
+    points = [Pt({"case": case}, [Copy()]) for case in ("unthrottled", "throttled")]
+    run = write_run(tmp_path, points)
+    (run / "lab.json").write_text(json.dumps({"nodes": nodes, "baselines": baselines}))
+    base, other = summarise(run)["points"]
+    assert base["metrics"]["baseline_gbit_per_s"]["mean"] == pytest.approx(9.1)
+    assert other["metrics"]["baseline_gbit_per_s"]["mean"] is None

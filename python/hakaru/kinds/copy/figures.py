@@ -1,10 +1,10 @@
 """Figures of a study that copies images.
 
-patterns    MB/s of each plain point (a point with the same factors as the study's first) and the
-            published value
-jobs        MB/s of each job and of the published VMs, if the table has them
+patterns    MiB/s of each plain point (a point with the same factors as the study's first) by wall
+            clock, and the published value
+jobs        MiB/s of each job by rank, and of the published VMs, if a table has them
 map_N       throughput over buffer and streams, with the region of collapse framed
-changes     MB/s of the points that vary other settings
+changes     MiB/s of the points that vary other settings
 over_time   the slow point over time: rate, longest queue, frames dropped, timeouts
 """
 
@@ -21,11 +21,13 @@ from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
+READABLE_RATIO = 10
+"""Longest to shortest bar of a chart from which the intervals of the short ones cannot be read."""
 
 
 def of_run(summary: Summary, language: str) -> list[Figure]:
     """All figures of the run; none if nothing was copied."""
-    plain = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
+    plain = [p for p in plain_points(summary) if p["metrics"]["mib_per_s"]["mean"] is not None]
     if not plain:
         return []
     figures = [_patterns(summary, plain, language), *_jobs(summary, plain, language)]
@@ -41,11 +43,11 @@ def slow_point(summary: Summary) -> Json | None:
     If the findings contain ratios, this is the slowest point that a ratio calls slow. Otherwise it
     is the slowest plain point.
     """
-    measured = [p for p in plain_points(summary) if p["metrics"]["mb_per_s"]["mean"] is not None]
+    measured = [p for p in plain_points(summary) if p["metrics"]["mib_per_s"]["mean"] is not None]
     ratios = [f for f in summary["findings"] if f["kind"] == "ratio"]
     slow = [f["where"] | {f["evidence"]["over"]: f["evidence"]["slow"]} for f in ratios]
     measured = [p for p in measured if p["factors"] in slow] or measured
-    return min(measured, key=lambda p: p["metrics"]["mb_per_s"]["mean"], default=None)
+    return min(measured, key=lambda p: p["metrics"]["mib_per_s"]["mean"], default=None)
 
 
 def plain_points(summary: Summary) -> list[Json]:
@@ -60,10 +62,10 @@ def label(summary: Summary, point: Json) -> str:
     return ", ".join(str(v) if f in plain else f"{f} {v}" for f, v in point["factors"].items())
 
 
-def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:
-    """The published table that covers a point, and its row; None if there is none."""
+def published(summary: Summary, point: Json, metric: str = "mib_per_s") -> tuple[Json, Json] | None:
+    """The published table that covers a metric of a point, and its row; None if there is none."""
     for reference in summary["references"]:
-        if reference["metric"] != "mb_per_s":
+        if reference["metric"] != metric:
             continue
         for row in reference["rows"]:
             if point["factors"] == reference["where"] | {reference["over"]: row["level"]}:
@@ -73,8 +75,8 @@ def published(summary: Summary, point: Json) -> tuple[Json, Json] | None:
 
 def _bar(summary: Summary, point: Json, language: str, *, share: bool) -> Bar:
     """The bar of a point. `share`: whether its text includes the share of the path."""
-    rate, used = point["metrics"]["mb_per_s"], point["metrics"]["path_percent"]["mean"]
-    text = f"{number(rate['mean'], language)} MB/s"
+    rate, used = point["metrics"]["mib_per_s"], point["metrics"]["path_percent"]["mean"]
+    text = f"{_with_interval(rate, language)} MiB/s"
     if share and used is not None:
         text = say(language, "figure.bar.share", {"rate": text, "percent": tenths(used, language)})
     reference_row = published(summary, point)
@@ -87,38 +89,49 @@ def _bar(summary: Summary, point: Json, language: str, *, share: bool) -> Bar:
 
 def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
     bars, short = ([_bar(summary, p, language, share=s) for p in plain] for s in (True, False))
-    titles = [r["title"][language] for r in summary["references"] if r["metric"] == "mb_per_s"]
-    caption = note(plain, language)
+    titles = [r["title"][language] for r in summary["references"] if r["metric"] == "mib_per_s"]
+    caption = note(plain, language, "mib_per_s")
     if titles:
         caption += say(language, "figure.patterns.published", {"title": titles[0]})
     title = say(language, "figure.patterns")
-    return Figure("patterns", title, caption, lambda size: charts.bars(short if size.narrow else bars, "MB/s", size))
+    return Figure("patterns", title, caption, lambda size: _rates(short if size.narrow else bars, language, size))
+
+
+def _rates(bars: list[Bar], language: str, size: Size) -> Chart:
+    """Rates as bars, or on a logarithmic axis if the shortest bar would be unreadable."""
+    values = [v for bar in bars for v in (bar.value, bar.published) if v]
+    if values and max(values) > READABLE_RATIO * min(values):
+        return charts.dots(bars, say(language, "axis.logarithmic", {"unit": "MiB/s"}), size)
+    return charts.bars(bars, "MiB/s", size)
+
+
+def _with_interval(estimate: Json, language: str) -> str:
+    """A value and its interval, such as `9.5 (7.2–11.8)`."""
+    mean, low, high = (number(estimate[name], language) for name in ("mean", "low", "high"))
+    return mean if estimate["low"] is None or low == high else f"{mean} ({low}–{high})"
 
 
 def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
-    """Rates of jobs and of published VMs, paired in order. Their numbers agree, but they are not
-    the same VMs.
-    """
+    """Rates of jobs and of published VMs, both with the fastest first."""
     bars: list[Bar] = []
     shown: list[Json] = []
     for point in plain:
-        reference_row = published(summary, point)
-        names = sorted(n for n in point["metrics"] if n.startswith("mb_per_s/"))
-        if reference_row is None or not reference_row[1].get("parts"):
-            continue
-        shown.append(point)
-        for name, published_rate in zip(names, reference_row[1]["parts"], strict=False):
-            rate = point["metrics"][name]
-            job_label = f"{reference_row[1]['level']}, {name.removeprefix('mb_per_s/')}"
+        for rank in range(1, len(point["metrics"])):
+            reference_row = published(summary, point, f"ranked_mib_per_s/{rank}")
+            if reference_row is None:
+                break
+            rate, published_rate = point["metrics"][f"ranked_mib_per_s/{rank}"], reference_row[1]["published"]
             published_text = say(language, "figure.bar.published", {"rate": number(published_rate, language)})
-            rate_text = f"{number(rate['mean'], language)} MB/s"
+            rate_text = f"{_with_interval(rate, language)} MiB/s"
+            bar_label = say(language, "figure.jobs.rank", {"level": str(reference_row[1]["level"]), "rank": rank})
             bars.append(
-                Bar(job_label, rate["mean"], rate["low"], rate["high"], rate_text, published_rate, published_text)
+                Bar(bar_label, rate["mean"], rate["low"], rate["high"], rate_text, published_rate, published_text)
             )
+        shown += [point] if bars and point not in shown else []
     if not bars:
         return []
     title = say(language, "figure.jobs")
-    return [Figure("jobs", title, note(shown, language), lambda size: charts.bars(bars, "MB/s", size))]
+    return [Figure("jobs", title, note(shown, language, "mib_per_s"), lambda size: _rates(bars, language, size))]
 
 
 def _map(summary: Summary, index: int, language: str) -> Figure:
@@ -130,7 +143,7 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
             streams.index(c["streams"]),
             buffers.index(c["buffer_bytes"]),
             c["path_percent"],
-            number(c["mb_per_s"], language),
+            number(c["mib_per_s"], language),
             c["collapsed"],
         )
         for c in map_["cells"]
@@ -139,7 +152,7 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
     columns, rows = [str(s) for s in streams], [format_size(b) for b in buffers]
     title = say(language, "figure.map", {"series": sentences.series(map_["where"], language)})
     by_id = {p["point"]: p for p in summary["points"]}
-    caption = note([by_id[c["point"]] for c in map_["cells"]], language, "map")
+    caption = note([by_id[c["point"]] for c in map_["cells"]], language, "mib_per_s", "map")
     caption += say(language, "figure.map.framed", {"percent": map_["collapse_percent"]})
     return Figure(f"map_{index + 1}", title, caption, lambda size: charts.heat(cells, columns, rows, axes, size))
 
@@ -147,21 +160,21 @@ def _map(summary: Summary, index: int, language: str) -> Figure:
 def _changes(summary: Summary, language: str) -> list[Figure]:
     """The figure `changes`, of points that are neither plain nor in a map."""
     known = {c["point"] for m in summary["maps"] for c in m["cells"]} | {p["point"] for p in plain_points(summary)}
-    others = [p for p in summary["points"] if p["point"] not in known and p["metrics"]["mb_per_s"]["mean"] is not None]
+    others = [p for p in summary["points"] if p["point"] not in known and p["metrics"]["mib_per_s"]["mean"] is not None]
     if not others:
         return []
     bars, short = ([_bar(summary, p, language, share=s) for p in others] for s in (True, False))
 
     def draw(size: Size) -> Chart:
-        return charts.bars(short if size.narrow else bars, "MB/s", size)
+        return _rates(short if size.narrow else bars, language, size)
 
-    return [Figure("changes", say(language, "figure.changes"), note(others, language), draw)]
+    return [Figure("changes", say(language, "figure.changes"), note(others, language, "mib_per_s"), draw)]
 
 
 def _over_time(point: Json, language: str) -> list[Figure]:
     over = point["over_time"]
     shown = [
-        ("mb_per_s", "label.rate", "MB/s", charts.OURS, point["path"]["payload_mb_per_s"], "label.path"),
+        ("mib_per_s", "label.rate", "MiB/s", charts.OURS, point["path"]["payload_mib_per_s"], "label.path"),
         ("queue_peak_kib", "label.queue", "KiB", charts.PALETTE[2], _kib(point["path"]["queue_bytes"]), "label.buffer"),
         ("dropped_frames", "label.drops", "", charts.PALETTE[1], None, ""),
         ("timeouts", "label.timeouts", "", charts.PALETTE[4], None, ""),

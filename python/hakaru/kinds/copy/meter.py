@@ -12,6 +12,7 @@ from hakaru.wording import number
 
 ENTITY, JOB = "backups", "backup/"
 JOBS_SHOWN_MAX = 8
+MIB = 1 << 20
 
 
 class CopyMeter(Meter):
@@ -26,7 +27,7 @@ class CopyMeter(Meter):
     def add(self, node: str, sample: contract.Sample) -> Rates | None:
         """As `Meter.add`."""
         rates = self._hosts.add(node, sample)
-        return rates_of(rates[0] / 1e6, self._copied()) if rates else None
+        return rates_of(rates[0] / MIB, self._copied()) if rates else None
 
     def _copied(self) -> dict[str, float]:
         return {
@@ -37,16 +38,16 @@ class CopyMeter(Meter):
         }
 
 
-def rates_of(mb_per_s: float, copied_percent: Mapping[str, float]) -> Rates:
-    """The rates as text (`21.2 MB/s, vm01 35 %, vm02 done`) and as values. With more than eight
+def rates_of(mib_per_s: float, copied_percent: Mapping[str, float]) -> Rates:
+    """The rates as text (`21.2 MiB/s, vm01 35 %, vm02 done`) and as values. With more than eight
     jobs, the text has their mean.
     """
     shares = sorted(copied_percent.items())
     shown = [f"{name} {'done' if share >= 100 else f'{share:.0f} %'}" for name, share in shares]
     if len(shown) > JOBS_SHOWN_MAX:
         shown = [f"{sum(copied_percent.values()) / len(shown):.0f} % of all"]
-    values = {"mb_per_s": round(mb_per_s, 3), "copied_percent": dict(copied_percent)}
-    return Rates(", ".join([f"{number(mb_per_s)} MB/s", *shown]), values)
+    values = {"mib_per_s": round(mib_per_s, 3), "copied_percent": dict(copied_percent)}
+    return Rates(", ".join([f"{number(mib_per_s)} MiB/s", *shown]), values)
 
 
 def result_of(window: tuple[int, int], samples: Samples, jobs_done: int, jobs: int) -> Rates:
@@ -56,8 +57,8 @@ def result_of(window: tuple[int, int], samples: Samples, jobs_done: int, jobs: i
         series.increase(*window) for _, series in counters.select(engine="backup", entity=ENTITY, name="written_bytes")
     )
     seconds = (window[1] - window[0]) / 1e9
-    rate = written / 1e6 / seconds if seconds > 0 else 0.0
+    rate = written / MIB / seconds if seconds > 0 else 0.0
     return Rates(
-        f"{number(rate)} MB/s, {jobs_done} of {jobs} jobs done",
-        {"mb_per_s": round(rate, 3), "jobs_done": jobs_done, "jobs": jobs},
+        f"{number(rate)} MiB/s, {jobs_done} of {jobs} jobs done",
+        {"mib_per_s": round(rate, 3), "jobs_done": jobs_done, "jobs": jobs},
     )

@@ -1,23 +1,19 @@
-"""Parts of a report about copies, as text: answer, tiles, tables and method."""
+"""Parts of a report about copies, as text: answer, tiles and method."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.copy.figures import plain_points, slow_point
 from hakaru.kinds.copy.load import load_at
 from hakaru.lab.plan import LabPlan
-from hakaru.report import common
-from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.study import Study
 from hakaru.units import format_duration, format_size
-from hakaru.wording import MISSING, number, say, tenths
+from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 ANSWERS = ("limiter", "ratio", "tcp_age", "remedy")
-COLUMNS = ("n", "mb_per_s", "path_percent", "done", "again", "timeouts", "waiting", "dropped")
 
 
 def chief_findings(summary: Json) -> list[Json]:
@@ -39,7 +35,7 @@ def chief_findings(summary: Json) -> list[Json]:
 def _is_on_other_path(point: Json, slow: Json) -> bool:
     """Whether a point has a different path rate and a different limiter than the slow point."""
     return bool(
-        point["path"]["payload_mb_per_s"] != slow["path"]["payload_mb_per_s"] and point["limiter"] != slow["limiter"]
+        point["path"]["payload_mib_per_s"] != slow["path"]["payload_mib_per_s"] and point["limiter"] != slow["limiter"]
     )
 
 
@@ -73,53 +69,8 @@ def _rate_tile(language: str, name: str, point: Json) -> Json:
     metrics = point["metrics"]
     share = {"percent": tenths(metrics["path_percent"]["mean"], language)}
     small = f"{sentences.series(point['factors'], language)}; {say(language, 'tile.path', share)}"
-    value = f"{number(metrics['mb_per_s']['mean'], language)} MB/s"
+    value = f"{number(metrics['mib_per_s']['mean'], language)} MiB/s"
     return {"title": say(language, f"tile.{name}"), "value": value, "small": small}
-
-
-def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-    """Tables of points, one for each set of factors."""
-    groups: dict[tuple[str, ...], list[Json]] = {}
-    for point in summary["points"]:
-        groups.setdefault(tuple(point["factors"]), []).append(point)
-    return [_table(points, letters, language) for points in groups.values()]
-
-
-def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
-    varied, caption = common.factors(points, language)
-    columns = [
-        *(Column(factor, "level", header=True) for factor in varied),
-        *(Column(say(language, f"table.{name}")) for name in COLUMNS),
-        Column(say(language, "table.limiter"), "words"),
-    ]
-    rows = [_row(point, varied, letters, language) for point in points]
-    return Table(caption, columns, rows, "numbers copies", caveats=True)
-
-
-def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: str) -> Row:
-    metrics = point["metrics"]
-
-    def mean(name: str) -> str:
-        return number(metrics[name]["mean"], language)
-
-    cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
-    cells += [
-        str(metrics["mb_per_s"]["n"]),
-        common.with_interval(metrics["mb_per_s"], language),
-        tenths(metrics["path_percent"]["mean"], language),
-        _span(mean("first_done_s"), mean("last_done_s")),
-        tenths(metrics["retransmitted_percent"]["mean"], language),
-        mean("timeouts"),
-        tenths(metrics["timeout_wait_percent"]["mean"], language),
-        mean("dropped_frames"),
-        say(language, f"limiter.{point['limiter']}"),
-    ]
-    return common.row(point, cells, letters)
-
-
-def _span(first: str, last: str) -> str:
-    """The times at which the first and the last job ended, as a range; `…` if one did not end."""
-    return last if first == last else f"{first}–{'…' if last == MISSING else last}"
 
 
 def method(study: Study, plan: LabPlan | None, language: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.kinds.copy import figures, parts
+from hakaru.kinds.copy import figures, parts, tables
 from hakaru.lab.plan import LabPlan
 from hakaru.report import hops
 from hakaru.report.blocks import Group, Section, Table
@@ -14,14 +14,14 @@ from hakaru.study import Study
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
-COLUMNS = ("MB/s", "±", "path", "last s", "dropped", "resent %", "timeouts")
+COLUMNS = ("MiB/s", "±", "path", "sum", "fastest/slowest", "last s", "dropped", "resent %", "timeouts")
 
 
 class CopyReport(ReportKind):
     """The part of the kind `copy` that reports use."""
 
     def table(self, summary: Json) -> TerminalTable:
-        """Rate, share of the path, losses."""
+        """Rate by wall clock, share of the path, sum of the jobs' own rates, fairness, losses."""
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
@@ -41,8 +41,8 @@ class CopyReport(ReportKind):
         return [Group(figures.of_run(summary, language))]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Tables of points."""
-        return parts.tables(summary, letters, language)
+        """Tables of points and of VMs."""
+        return tables.of_run(summary, letters, language)
 
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the columns."""
@@ -56,9 +56,16 @@ class CopyReport(ReportKind):
 
 def _cells(point: Json) -> list[str]:
     metrics = point["metrics"]
-    rate = metrics.get("mb_per_s") or {}
+    rate = metrics.get("mib_per_s") or {}
     half = None if rate.get("high") is None else (rate["high"] - rate["low"]) / 2
-    shown = ("last_done_s", "dropped_frames", "retransmitted_percent", "timeouts")
+    shown = (
+        "sum_mib_per_s",
+        "fastest_to_slowest",
+        "last_done_s",
+        "dropped_frames",
+        "retransmitted_percent",
+        "timeouts",
+    )
     return [
         number(rate.get("mean")),
         number(half),

@@ -39,7 +39,7 @@ class CopyRun(RunKind):
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The jobs, distributed over the lab's hosts."""
         targets = lab_targets(expanded.at(turn.point), {name: lab.portals(name) for name in lab.array_names})
-        return copy_configs(expanded, turn, lab.host_names, targets, reaches=reaches(lab))
+        return copy_configs(expanded, turn, lab.loading_names, targets, reaches=reaches(lab))
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Check that the site has sources and expendable destinations. Writes are always allowed

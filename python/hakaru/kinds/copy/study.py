@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.copy import consistency
+from hakaru.kinds.copy.analysis import metrics
 from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.kinds.copy.rules import STAGES
 from hakaru.study.kind import StudyKind
@@ -13,11 +14,22 @@ from hakaru.study.model import Study
 from hakaru.study.variables import Problem
 
 METRICS = frozenset(
-    {"mb_per_s", "path_percent", "first_done_s", "last_done_s", "retransmitted_percent", "timeouts", "timeout_wait_s"}
-    | {"dropped_frames"}
+    {
+        "mib_per_s",
+        "sum_mib_per_s",
+        "fastest_to_slowest",
+        "jain_index",
+        "path_percent",
+        "first_done_s",
+        "last_done_s",
+        "retransmitted_percent",
+        "timeouts",
+        "timeout_wait_s",
+    }
+    | {"dropped_frames", "baseline_gbit_per_s"}
 )
-"""Metrics that references and expectations may name. A test checks that analysis computes all of
-them.
+"""Metrics that references and expectations may name, besides those of single jobs. A test checks
+that analysis computes all of them.
 """
 
 
@@ -28,7 +40,7 @@ class CopyStudy(StudyKind):
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
-        return METRICS
+        return METRICS | metrics.of_jobs(load_at(study).job_names).keys()
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of the bottlenecks that the rules can determine."""

@@ -58,9 +58,7 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
 def _figure(sweep: Sweep, language: str, name: str, series: list[Line], unit: str) -> Figure:
     axes = _axes(sweep, language, unit)
     title = say(language, f"figure.{name}")
-    return Figure(
-        name, title, note(sweep.measured, language, "mean", "iops"), lambda size: charts.lines(series, axes, size)
-    )
+    return Figure(name, title, note(sweep.measured, language, "iops"), lambda size: charts.lines(series, axes, size))
 
 
 def _latency(sweep: Sweep, language: str) -> list[Figure]:
@@ -98,7 +96,7 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
         use = sweep.measured[0]["utilisation"]
         percents = sorted(((float(use[n]["mean"]), n) for n in names if n in use), reverse=True)
         rows = [Bar(sentences.resource(language, n), p, None, None, f"{p:.0f} %") for p, n in percents]
-        axis, caption = say(language, "unit.percent"), note(sweep.measured, language, "use", "iops")
+        axis, caption = say(language, "unit.percent"), note(sweep.measured, language, "iops", "use")
         most = max(100.0, *(p for p, _ in percents))
         return [Figure("utilisation", title, caption, lambda size: charts.bars(rows, axis, size, most))]
     series = []
@@ -111,7 +109,7 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
     titles = (factor_title(sweep, language), say(language, "unit.percent"))
     axes = Axes(*titles, ticks, y_max=104.0 if top <= 104 else top * 1.05)
     spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
-    return [Figure("utilisation", title, note(sweep.measured, language, "use", "iops"), spec)]
+    return [Figure("utilisation", title, note(sweep.measured, language, "iops", "use"), spec)]
 
 
 NINES = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %"}
@@ -134,7 +132,7 @@ def _distribution(sweep: Sweep, language: str) -> list[Figure]:
     axes = Axes(say(language, "axis.percentile"), "ms", list(ticks), y_log=True, x_labels=ticks)
     title = say(language, "figure.distribution")
     spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
-    return [Figure("distribution", title, note(sweep.measured, language, "merged", "iops"), spec)]
+    return [Figure("distribution", title, note(sweep.measured, language, "iops", "merged"), spec)]
 
 
 def _over_time(sweep: Sweep, language: str) -> list[Figure]:
@@ -160,4 +158,4 @@ def _over_time(sweep: Sweep, language: str) -> list[Figure]:
 
     level = sentences.level(language, sweep.over, sweep.level(point))
     title = say(language, "figure.over_time", {"level": level})
-    return [Figure("over_time", title, note(sweep.measured, language, "one", "iops"), draw)]
+    return [Figure("over_time", title, note(sweep.measured, language, "iops", "one"), draw)]

@@ -125,7 +125,7 @@ def _beside(summary: Json, point: Json, stream: Json, letters: Mapping[str, str]
 
 
 def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
-    varied, caption = common.factors(points, language)
+    varied, caption = common.factors(points, language, "mb_per_s")
     columns = [
         *(Column(factor, "level", header=True) for factor in varied),
         *(Column(say(language, f"table.{name}")) for name in COLUMNS),

@@ -128,7 +128,7 @@ def _throughput(summary: Summary, curves: list[Json], index: int, language: str)
         else say(language, "figure.distance")
     )
     noted_points = [points[i] for curve in drawn for i in curve["points"]]
-    caption = note(noted_points, language) + say(language, "figure.distance.bounds")
+    caption = note(noted_points, language, "mb_per_s") + say(language, "figure.distance.bounds")
     if any(points[i].get("plain_stream") for curve in drawn for i in curve["points"]):
         caption += say(language, "figure.distance.streams")
     return Figure(f"throughput_{index}", title, caption, lambda size: charts.lines(series, axes, size))
@@ -176,7 +176,7 @@ def _shares(summary: Summary, points: list[Json], name: str, parts: tuple[str, .
     names = [say(language, f"metric.{part}_percent") for part in parts]
     title, axis = say(language, f"figure.distance.{name}"), say(language, "axis.share")
     spec = lambda size: charts.stacks(stacks, names, axis, size)  # noqa: E731
-    caption = note(noted_points, language, "shares")
+    caption = note(noted_points, language, "mb_per_s", "shares")
     caption += say(language, "figure.distance.phases.note") if name == "phases" else ""
     return [Figure(name, title, caption, spec)]
 

@@ -1,4 +1,4 @@
-"""Charts of a report, built with Altair: lines, bars, stacked bars, heat maps.
+"""Charts of a report, built with Altair: lines, bars, dots, stacked bars, heat maps.
 
     chart = lines([Line("this run", [(1.0, 812.0, 790.0, 834.0)])], Axes("VMs", "IOPS"), WIDE)
     svg(chart, "iops", "Requests per second")
@@ -8,6 +8,7 @@ the theme `hakaru` and the bundled fonts. Each kind of chart is one module of th
 """
 
 from hakaru.report.charts.bar import Bar, bars
+from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
 from hakaru.report.charts.line import Axes, Line, lines, panels
 from hakaru.report.charts.render import Chart, png, spec, svg
@@ -44,6 +45,7 @@ __all__ = [
     "Size",
     "Stack",
     "bars",
+    "dots",
     "heat",
     "lines",
     "look",

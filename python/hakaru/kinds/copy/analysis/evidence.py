@@ -5,6 +5,7 @@ from __future__ import annotations
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.hops import Passage, worst_port
 from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Copying, Evidence, Flow, without_sums
+from hakaru.kinds.copy.analysis.metrics import MIB
 from hakaru.kinds.copy.analysis.setup import Setup
 
 
@@ -28,17 +29,20 @@ def evidence_of(
         estimate = metrics.get(name)
         return estimate.mean if estimate else None
 
+    # While all jobs run, their rates add up, which the closed forms are about.
+    rate = mean("sum_mib_per_s")
+    mb_per_s = None if rate is None else rate * MIB / 1e6
     rate_limit = setup.rate_limit_bytes_per_s
     flow = Flow(
         "write",
         1.0,
-        mean("mb_per_s") or 0.0,
+        mb_per_s or 0.0,
         retransmitted_percent=mean("retransmitted_percent"),
         timeouts=mean("timeouts"),
         timeout_wait_s=mean("timeout_wait_s"),
     )
     return Evidence(
-        mb_per_s=mean("mb_per_s"),
+        mb_per_s=mb_per_s,
         used=without_sums({name: estimate.mean for name, estimate in use.items()}),
         lost_packets=lost,
         late_us=late_us,

@@ -21,6 +21,7 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.rules.rule import UNDETERMINED
 from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
+from hakaru.kinds.copy.analysis.metrics import MIB
 from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.study import Study
@@ -36,7 +37,7 @@ Write = Callable[[str], str]
 def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: Sequence[Comparison]) -> list[Finding]:
     """All findings of a run, the most important first."""
     plain = plain_points(points)
-    measured = [p for p in plain if p.mean("mb_per_s") is not None]
+    measured = [p for p in plain if p.mean("mib_per_s") is not None]
     findings = [_limiter(p, len(plain) > 1) for p in plain]
     findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     # If the test setup was the bottleneck, a difference does not describe TCP.
@@ -85,10 +86,20 @@ def explanation(language: str, point: CopyPoint) -> str:
         return sentences.sentences(language, *parts)
     if limiter not in ("switch_buffer", "congestion_marks", UNDETERMINED):
         parts.append(_drops(language, point.evidence))
-    path = point.mean("path_percent")
-    rate = {"mb_per_s": point.mean("mb_per_s"), "path": tenths(path, language)}
-    parts.append(say(language, "backup.rate" if path is not None else "backup.rate.only", rate))
-    return sentences.sentences(language, *parts)
+    return sentences.sentences(language, *parts, *_rates(language, point))
+
+
+def _rates(language: str, point: CopyPoint) -> list[str]:
+    """Sentences about the rate by wall clock, and about the sum of the jobs' own rates where it
+    exceeds what the path carries.
+    """
+    path, total, capacity = point.mean("path_percent"), point.mean("sum_mib_per_s"), point.setup.payload_bytes_per_s
+    values = {"mib_per_s": point.mean("mib_per_s"), "sum": total, "path": tenths(path, language)}
+    rates = [say(language, "backup.rate" if path is not None else "backup.rate.only", values)]
+    if total is not None and capacity is not None and total > capacity / MIB:
+        ends = {"first": point.mean("first_done_s"), "last": point.mean("last_done_s"), "capacity": capacity / MIB}
+        rates.append(say(language, "backup.rate.above", ends))
+    return rates
 
 
 def _drops(language: str, evidence: Evidence) -> str:
@@ -117,19 +128,19 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
     them, and all levels otherwise.
     """
     group = _published(group, comparisons) or group
-    fast, slow = (choose(group, key=lambda p: p.mean("mb_per_s") or 0.0) for choose in (max, min))
+    fast, slow = (choose(group, key=lambda p: p.mean("mib_per_s") or 0.0) for choose in (max, min))
     over = next(iter(fast.factors))
-    slow_rate = slow.mean("mb_per_s") or 0.0
+    slow_rate = slow.mean("mib_per_s") or 0.0
     if slow_rate <= 0 or fast is slow:
         return None
-    ratio = (fast.mean("mb_per_s") or 0.0) / slow_rate
+    ratio = (fast.mean("mib_per_s") or 0.0) / slow_rate
     rest = {f: v for f, v in fast.factors.items() if f != over}
     published = _published_ratio([c for c in comparisons if c.where == rest], fast, slow, over)
     evidence = {
         "over": over,
         "fast": fast.factors[over],
         "slow": slow.factors[over],
-        "mb_per_s": [fast.mean("mb_per_s"), slow.mean("mb_per_s")],
+        "mib_per_s": [fast.mean("mib_per_s"), slow.mean("mib_per_s")],
         "path_percent": [fast.mean("path_percent"), slow.mean("path_percent")],
         "ratio": ratio,
         "published_ratio": published,
@@ -140,8 +151,8 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
             "fast": fast.factors[over],
             "slow": slow.factors[over],
             "ratio": round(ratio, 2),
-            "fast_rate": fast.mean("mb_per_s"),
-            "slow_rate": slow.mean("mb_per_s"),
+            "fast_rate": fast.mean("mib_per_s"),
+            "slow_rate": slow.mean("mib_per_s"),
         }
         text = say(language, "backup.ratio" if ratio >= RATIO_LEAST else "backup.ratio.alike", values)
         if published is None:
@@ -155,7 +166,7 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
 
 def _published(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> list[CopyPoint]:
     over = next(iter(group[0].factors))
-    levels = {str(r.level) for c in comparisons if c.metric == "mb_per_s" and c.over == over for r in c.rows}
+    levels = {str(r.level) for c in comparisons if c.metric == "mib_per_s" and c.over == over for r in c.rows}
     points = [p for p in group if str(p.factors[over]) in levels]
     return points if len(points) > 1 else []
 
@@ -164,16 +175,16 @@ def _published_ratio(comparisons: Sequence[Comparison], fast: CopyPoint, slow: C
     for comparison in comparisons:
         rows = {str(r.level): r.published for r in comparison.rows if isinstance(r.published, int | float)}
         above, below = (rows.get(str(p.factors[over])) for p in (fast, slow))
-        if comparison.metric == "mb_per_s" and comparison.over == over and above and below:
+        if comparison.metric == "mib_per_s" and comparison.over == over and above and below:
             return above / below
     return None
 
 
 def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
-    rates = [p.mean("mb_per_s") or 0.0 for p in (old, new)]
+    rates = [p.mean("mib_per_s") or 0.0 for p in (old, new)]
     ratio = rates[1] / rates[0] if rates[0] else None
     common = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
-    names = ("mb_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
+    names = ("mib_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
     evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
     evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter for p in (old, new)]}
 
@@ -233,7 +244,7 @@ def _remedy(slow: CopyPoint, changes: list[Change]) -> Finding | None:
             "settings": separator.join(settings),
             "cheapest": setting(language, changes[0]),
         }
-        text = say(language, "backup.remedy", values | {"rate": slow.mean("mb_per_s")})
+        text = say(language, "backup.remedy", values | {"rate": slow.mean("mib_per_s")})
         return (
             sentences.sentences(language, text, say(language, "backup.remedy.cheapest", values))
             if len(changes) > 1
@@ -244,7 +255,7 @@ def _remedy(slow: CopyPoint, changes: list[Change]) -> Finding | None:
 
 
 def _rate(language: str, change: Change) -> str:
-    return say(language, "backup.setting.rate", {"mb_per_s": change.point.mean("mb_per_s")})
+    return say(language, "backup.setting.rate", {"mib_per_s": change.point.mean("mib_per_s")})
 
 
 def setting(language: str, change: Change) -> str:

@@ -47,7 +47,7 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """One element of `cells`."""
-        rates = {"mb_per_s": self.point.mean("mb_per_s"), "path_percent": self.path_percent}
+        rates = {"mib_per_s": self.point.mean("mib_per_s"), "path_percent": self.path_percent}
         place = {"point": self.point.id, "buffer_bytes": self.buffer_bytes, "streams": self.streams}
         return place | rates | {"collapsed": self.collapsed}
 

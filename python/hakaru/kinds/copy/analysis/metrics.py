@@ -1,11 +1,14 @@
 """Results of one repetition of a backup: rates of the jobs, and the state of their TCP connections.
 
-A job's rate is its bytes over its own time, as in publications; `mb_per_s` is the sum of these
-rates. The wall-clock rate, all bytes over the time until the last job was done, determines the use
-of the path (`path_percent`).
+`mib_per_s` is the wall-clock rate: all bytes over the time until the last job was done. It
+determines the use of the path (`path_percent`). A job's own rate is its bytes over its own time;
+`sum_mib_per_s` adds up these rates, as publications do. Jobs that do not run to the same end make
+this sum larger than the wall-clock rate, and it may exceed what the path carries.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from hakaru.analysis.latency import PERCENTILES, Latencies, percentiles_ms
 from hakaru.analysis.run_data import Repetition
@@ -13,9 +16,11 @@ from hakaru.analysis.tcp_clocks import timer_wait_s
 from hakaru.kinds.copy.analysis.setup import Setup
 
 UNITS: dict[str, str] = {
-    "mb_per_s": "MB/s",
-    "wall_mb_per_s": "MB/s",
+    "mib_per_s": "MiB/s",
+    "sum_mib_per_s": "MiB/s",
     "path_percent": "percent",
+    "fastest_to_slowest": "times",
+    "jain_index": "",
     "first_done_s": "s",
     "last_done_s": "s",
     "jobs_done": "jobs",
@@ -31,12 +36,26 @@ UNITS: dict[str, str] = {
     **{f"{kind}_latency_ms_{name}": "ms" for kind in ("read", "write") for name in PERCENTILES},
     "errors": "requests",
     "cpu_wait_percent": "percent",
+    "baseline_gbit_per_s": "Gbit/s",
 }
-"""Every metric of a copy and its unit, in the order of the report. The metrics `mb_per_s/NAME` of
-the jobs are added to these.
+"""Every metric of a copy and its unit, in the order of the report. `of_jobs` lists the metrics of
+single jobs, which are added to these.
 """
 
 NAN = float("nan")
+MIB = 1 << 20
+
+
+def of_jobs(names: Sequence[str]) -> dict[str, str]:
+    """Metrics of single jobs and their units: the rate of each, and rates and times by rank, the
+    fastest first. Ranks compare repetitions in which another job is the slowest one.
+    """
+    ranks = range(1, len(names) + 1)
+    return {
+        **{f"mib_per_s/{name}": "MiB/s" for name in names},
+        **{f"ranked_mib_per_s/{rank}": "MiB/s" for rank in ranks},
+        **{f"ranked_seconds/{rank}": "s" for rank in ranks},
+    }
 
 
 def grown_total(
@@ -71,7 +90,7 @@ def jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
 def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) -> dict[str, float]:
     """Metric → value; NaN if the repetition has none."""
     values, copied = _values(repetition), jobs(repetition)
-    rates = {f"mb_per_s/{job}": octets / seconds / 1e6 for job, (octets, seconds) in copied.items() if seconds > 0}
+    rates = {job: octets / seconds / MIB for job, (octets, seconds) in copied.items() if seconds > 0}
     octets = sum(b for b, _ in copied.values())
     longest = max((s for _, s in copied.values()), default=NAN)
     wall = octets / longest if longest > 0 else NAN
@@ -80,8 +99,8 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
     path = setup.payload_bytes_per_s
     read, write = (_latency(repetition, kind) for kind in ("read", "write"))
     metrics = {
-        "mb_per_s": sum(rates.values()) if rates else NAN,
-        "wall_mb_per_s": wall / 1e6,
+        "mib_per_s": wall / MIB,
+        "sum_mib_per_s": sum(rates.values()) if rates else NAN,
         "path_percent": 100 * (compressed or octets) / longest / path if path and longest > 0 else NAN,
         "first_done_s": min((v["first_done_s"] for v in values if v.get("first_done_s")), default=NAN),
         "last_done_s": max((v["last_done_s"] for v in values if v.get("last_done_s")), default=NAN),
@@ -91,11 +110,25 @@ def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) ->
         "cpu_wait_percent": _cpu_wait(repetition),
         "errors": _or_nan(grown_total(repetition, engine="backup", entity="backups", name="errors")),
     }
+    metrics |= _fairness([*rates.values()])
     metrics |= _waiting(repetition, setup, sum(s for _, s in copied.values()))
     for name, histogram in (("read", latencies.read), ("write", latencies.write)):
         percentiles = percentiles_ms(histogram, PERCENTILES.values())
         metrics |= {f"{name}_latency_ms_{p}": ms for p, ms in zip(PERCENTILES, percentiles, strict=True)}
-    return metrics | rates
+    metrics |= {f"mib_per_s/{job}": rate for job, rate in rates.items()}
+    for rank, job in enumerate(sorted(rates, key=lambda job: -rates[job]), 1):
+        metrics |= {f"ranked_mib_per_s/{rank}": rates[job], f"ranked_seconds/{rank}": copied[job][1]}
+    return metrics
+
+
+def _fairness(rates: Sequence[float]) -> dict[str, float]:
+    """The ratio of the fastest to the slowest job, and Jain's index: 1 if all rates are equal, 1/n
+    if one of n jobs gets everything (Jain, Chiu and Hawe 1984).
+    """
+    if len(rates) < 2 or min(rates) <= 0:
+        return {"fastest_to_slowest": NAN, "jain_index": NAN}
+    squares = len(rates) * sum(rate**2 for rate in rates)
+    return {"fastest_to_slowest": max(rates) / min(rates), "jain_index": sum(rates) ** 2 / squares}
 
 
 def _cpu_wait(repetition: Repetition) -> float:

@@ -51,7 +51,7 @@ class Change:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence of a finding."""
-        rates = {n: self.point.mean(n) for n in ("mb_per_s", "path_percent", "dropped_frames")}
+        rates = {n: self.point.mean(n) for n in ("mib_per_s", "path_percent", "dropped_frames")}
         changed = {"kind": self.kind, "place": self.place, "before": self.before, "after": self.after}
         return changed | {"point": self.point.id, **rates}
 
@@ -100,7 +100,7 @@ def tcp_age_pairs(points: list[CopyPoint]) -> list[tuple[CopyPoint, CopyPoint]]:
             places = differing(old, new)
             if STACK in places and places <= AGE and str(new.setup.settings[STACK]) == "today":
                 pairs.append((old, new))
-    return [(old, new) for old, new in pairs if old.mean("mb_per_s") is not None]
+    return [(old, new) for old, new in pairs if old.mean("mib_per_s") is not None]
 
 
 def remedies(study: Study, slow: CopyPoint, points: list[CopyPoint]) -> list[Change]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hakaru.analysis import cache, hops, rules, tcp_counts
 from hakaru.analysis.counters import Counters, Series
-from hakaru.analysis.estimate import finite
+from hakaru.analysis.estimate import Estimate, finite
 from hakaru.analysis.gathered import Gathered
 from hakaru.analysis.hops import Passage
 from hakaru.analysis.latency import Latencies
@@ -50,11 +50,12 @@ class CopyPoint(Point):
             "path": {
                 "from": self.setup.hosts[0] if self.setup.hosts else None,
                 "to": self.setup.destination,
-                "payload_mb_per_s": path / 1e6 if path else None,
+                "payload_mib_per_s": path / metrics.MIB if path else None,
                 "narrowest": narrowest.link if narrowest else None,
                 "rate_bits_per_s": narrowest.rate_bits_per_s if narrowest else None,
                 "queue_bytes": narrowest.queue_bytes if narrowest else None,
             },
+            "image_bytes": self.setup.image_bytes,
             "settings": self.setup.settings,
             "fabric_late_us_p99": finite(self.lateness_us),
         }
@@ -62,7 +63,8 @@ class CopyPoint(Point):
 
 def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
     """Analyse one point of the run."""
-    setup = setup_at(run.study, run.study_at(raw["point"], raw["factors"]))
+    changed = run.study_at(raw["point"], raw["factors"])
+    setup = setup_at(run.study, changed)
     gathered = _GatheredCopies(str(run.run.get("origin")), metrics.UNITS)
     data_hops = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
@@ -70,12 +72,15 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
             use = hops.use(repetition, nics, data_hops, spins=bool(run.study.lab.spin))
             gathered.caveats += checks.of_repetition(repetition, setup, use)
             gathered.add(repetition, setup, use)
-    units = metrics.UNITS | {n: "MB/s" for n in gathered.values if n.startswith("mb_per_s/")}
+    names = [n.removeprefix("mib_per_s/") for n in gathered.values if n.startswith("mib_per_s/")]
     fields, passages, late_us = (
-        gathered.point_fields(raw, units),
+        gathered.point_fields(raw, metrics.UNITS | metrics.of_jobs(names), "mib_per_s"),
         hops.passages(setup.legs, gathered.hops),
         gathered.late_us,
     )
+    baseline = _baseline_bits_per_s(run) if changed.lab == run.study.lab else None
+    values = [] if baseline is None else [baseline / 1e9]
+    fields["metrics"]["baseline_gbit_per_s"] = Estimate.over(values, metrics.UNITS["baseline_gbit_per_s"])
     evidence = evidence_of(
         setup,
         fields["metrics"],
@@ -94,6 +99,18 @@ def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
     )
+
+
+def _baseline_bits_per_s(run: RunData) -> float | None:
+    """Plain TCP between the first two hosts, which was measured once in the lab as the study
+    defines it, from the first to the second; None without it.
+    """
+    hosts = [node["name"] for node in run.lab.get("nodes") or [] if node["kind"] == "host"]
+    for baseline in run.lab.get("baselines") or []:
+        if [baseline["from"], baseline["to"]] == hosts[:2]:
+            value = baseline.get("forward_payload_bits_per_s")
+            return None if value is None else float(value)
+    return None
 
 
 class _GatheredCopies(Gathered):
@@ -130,7 +147,7 @@ def _tcp(repetition: Repetition, setup: Setup) -> tcp_counts.Growth:
 
 
 def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | None]]:
-    """Values between samples: MB/s written, timeouts, and at the narrowest port the longest queue
+    """Values between samples: MiB/s written, timeouts, and at the narrowest port the longest queue
     and the frames dropped.
 
     Seconds count from the start of the copy.
@@ -152,7 +169,7 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     seconds = np.diff(instants) / 1e9
     values_by_name: dict[str, list[float | None]] = {
         "t_s": [float(t) for t in (instants[1:] - start) / 1e9],
-        "mb_per_s": [finite(v) for v in _steps(written, instants) / seconds / 1e6],
+        "mib_per_s": [finite(v) for v in _steps(written, instants) / seconds / metrics.MIB],
         "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
     }
     timeouts = [

@@ -22,12 +22,14 @@ class Setup:
     """
 
     hosts: tuple[str, ...]
+    """Nodes that the jobs run on: guests, or hosts in a lab without guests."""
     source: str
     destination: str
     jobs: int
     streams: int
     depth: int
     block_bytes: int
+    image_bytes: int
     rate_limit_bytes_per_s: float | None
     """Rate limit of each job."""
     read: tuple[Hop, ...]
@@ -52,12 +54,20 @@ class Setup:
         the first with a queue. None if no hop has a rate.
         """
         rated = [h for h in self.write if h.rate_bits_per_s is not None]
-        return min(rated, key=lambda h: (h.rate_bits_per_s or 0.0, h.queue_bytes is None), default=None)
+        return min(
+            rated, key=lambda h: ((h.rate_bits_per_s or 0.0) * self._senders(h), h.queue_bytes is None), default=None
+        )
+
+    def _senders(self, hop: Hop) -> int:
+        """Number of such hops in parallel: each node that jobs run on has its own first hop."""
+        return min(self.jobs, len(self.hosts)) if hop is self.write[0] else 1
 
     @property
     def payload_bytes_per_s(self) -> float | None:
-        """TCP payload rate of the path to the destination; None if it has no rate."""
-        return self.narrowest.payload_bytes_per_s if self.narrowest else None
+        """TCP payload rate of all paths to the destination; None if they have no rate."""
+        narrowest = self.narrowest
+        payload = narrowest.payload_bytes_per_s if narrowest else None
+        return payload * self._senders(narrowest) if narrowest and payload else None
 
     @property
     def fastest_before(self) -> float | None:
@@ -68,14 +78,15 @@ class Setup:
             return None
         before = self.write[: self.write.index(self.narrowest)]
         rates = [h.rate_bits_per_s for h in before if h.rate_bits_per_s is not None]
-        sender_limit = before[0].held_bits_per_s if before else None
+        sender_rate = (before[0].held_bits_per_s or before[0].rate_bits_per_s) if before else None
+        sender_limit = sender_rate * self._senders(before[0]) if sender_rate else None
         return min(max(rates), sender_limit) if rates and sender_limit else max(rates, default=None)
 
 
 def setup_at(study: Study, changed: Study) -> Setup:
     """The setup of a point; `changed` is the study with the levels of the point."""
     load, plan = load_at(changed), plan_lab(changed.lab)
-    source, destination, hosts = load.source.array, load.destination.array, plan.host_names
+    source, destination, hosts = load.source.array, load.destination.array, plan.loading_names
     read, write = (next(iter(hops_between(plan, *ends)), ()) for ends in ((source, hosts[0]), (hosts[0], destination)))
     return Setup(
         hosts=hosts,
@@ -85,6 +96,7 @@ def setup_at(study: Study, changed: Study) -> Setup:
         streams=load.streams,
         depth=load.depth,
         block_bytes=load.block,
+        image_bytes=load.image,
         rate_limit_bytes_per_s=load.rate_limit / 8 if load.rate_limit else None,
         read=read,
         write=write,

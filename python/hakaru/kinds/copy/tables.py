@@ -1,0 +1,98 @@
+"""Tables of copies: one of points for each set of factors, and one of the VMs of the plain points.
+
+The table of VMs has size, time and rate of each VM, as publications print them. It is sorted by
+rate, because another VM may be the slowest one in each repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.kinds.copy.figures import label, plain_points, published
+from hakaru.report import common
+from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.units import format_size
+from hakaru.wording import MISSING, number, say, tenths
+
+Json = dict[str, Any]
+COLUMNS = ("n", "mib_per_s", "sum", "path_percent", "fairness", "done", "again", "timeouts", "waiting", "dropped")
+VM_COLUMNS = ("rank", "size", "seconds", "mib_per_s")
+
+
+def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+    """All tables of the run."""
+    groups: dict[tuple[str, ...], list[Json]] = {}
+    for point in summary["points"]:
+        groups.setdefault(tuple(point["factors"]), []).append(point)
+    tables = [_points(points, letters, language) for points in groups.values()]
+    return [*tables, *_vms(summary, language)]
+
+
+def _points(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    varied, caption = common.factors(points, language, "mib_per_s")
+    columns = [
+        *(Column(factor, "level", header=True) for factor in varied),
+        *(Column(say(language, f"table.{name}")) for name in COLUMNS),
+        Column(say(language, "table.limiter"), "words"),
+    ]
+    rows = [_point(point, varied, letters, language) for point in points]
+    return Table(caption, columns, rows, "numbers copies", caveats=True)
+
+
+def _point(point: Json, varied: list[str], letters: Mapping[str, str], language: str) -> Row:
+    metrics = point["metrics"]
+
+    def mean(name: str) -> str:
+        return number(metrics[name]["mean"], language)
+
+    fairness = metrics["fastest_to_slowest"]["mean"]
+    cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
+    cells += [
+        str(metrics["mib_per_s"]["n"]),
+        common.with_interval(metrics["mib_per_s"], language),
+        mean("sum_mib_per_s"),
+        tenths(metrics["path_percent"]["mean"], language),
+        MISSING if fairness is None else f"{fairness:.2f}",
+        _span(mean("first_done_s"), mean("last_done_s")),
+        tenths(metrics["retransmitted_percent"]["mean"], language),
+        mean("timeouts"),
+        tenths(metrics["timeout_wait_percent"]["mean"], language),
+        mean("dropped_frames"),
+        say(language, f"limiter.{point['limiter']}"),
+    ]
+    return common.row(point, cells, letters)
+
+
+def _span(first: str, last: str) -> str:
+    """The times at which the first and the last job ended, as a range; `…` if one did not end."""
+    return last if first == last else f"{first}–{'…' if last == MISSING else last}"
+
+
+def _vms(summary: Json, language: str) -> list[Table]:
+    """The VMs of the plain points, with the published rates if a table has them."""
+    points = [p for p in plain_points(summary) if _ranks(p) > 1]
+    if not points:
+        return []
+    has_published = any(_published(summary, point, 1) is not None for point in points)
+    columns = [Column(say(language, "table.vms.copy"), "level", header=True)]
+    columns += [Column(say(language, f"table.vms.{name}")) for name in VM_COLUMNS]
+    columns += [Column(say(language, "table.vms.published"))] if has_published else []
+    rows = []
+    for point in points:
+        for rank in range(1, _ranks(point) + 1):
+            cells: list[Cell | str] = [label(summary, point), str(rank), format_size(point["image_bytes"])]
+            cells.append(number(point["metrics"][f"ranked_seconds/{rank}"]["mean"], language))
+            cells.append(common.with_interval(point["metrics"][f"ranked_mib_per_s/{rank}"], language))
+            cells += [number(_published(summary, point, rank), language)] if has_published else []
+            rows.append(Row(cells))
+    return [Table(say(language, "table.vms"), columns, rows)]
+
+
+def _ranks(point: Json) -> int:
+    return sum(name.startswith("ranked_mib_per_s/") for name in point["metrics"])
+
+
+def _published(summary: Json, point: Json, rank: int) -> float | None:
+    found = published(summary, point, f"ranked_mib_per_s/{rank}")
+    return found[1]["published"] if found else None
