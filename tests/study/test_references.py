@@ -8,6 +8,7 @@ import pytest
 from hakaru.errors import UsageError
 from hakaru.study import load, model, study_paths
 from hakaru.study.references import TableReference
+from hakaru.study.tables import cells_of
 
 from tests.study.copying import COPYING, PUBLISHED
 
@@ -42,6 +43,14 @@ def refused(folder: Path, text: str, message: str, hint: str, table: str = PUBLI
     assert place[1].isdigit() and place[2].isdigit()
 
 
+def test_rows_of_a_table_can_be_selected(tmp_path: Path) -> None:
+    loaded(tmp_path, COPYING.replace("combine: sum", "select: {vm: vm2_1}"))
+    study = load(str(tmp_path / "study.yaml"))
+    (reference,) = study.study.reference
+    assert isinstance(reference, TableReference)
+    assert cells_of(reference, study.tables["published"], "mb_per_s") == [("plain", [5.31]), ("fast", [16.56])]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
@@ -55,6 +64,8 @@ def refused(folder: Path, text: str, message: str, hint: str, table: str = PUBLI
         ("    combine: sum\n", "", "published has 2 rows for case plain", "combine: sum"),
         ("metrics: {mib_per_s: mb_per_s}", "metrics: {mib_per_s: mb_per_s, path_percent: mb_per_s}",
          "reference[0] already compares mb_per_s at plain", "keep one"),
+        ("combine: sum", "select: {vn: vm2_1}", "published has no column 'vn'", "its columns are"),
+        ("combine: sum", "select: {vm: vm2_2}", "levels.fast: published has no pattern 2", "published has 1"),
         ("combine: sum", "combine: sum\n    calibrated: {mib_per_s: [checked]}",
          "calibrated.mib_per_s[0]: no row of the scorecard has case checked", "the rows have plain, fast"),
         ("combine: sum", "combine: sum\n    calibrated: {path_percent: all}",

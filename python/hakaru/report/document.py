@@ -18,7 +18,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
 from hakaru.engine.contract import PresetModel
-from hakaru.report import calibrated, capture_files, charts, environment, kind, link_checks, scorecard
+from hakaru.report import calibrated, capture_files, charts, environment, kind, lab_variants, link_checks, scorecard
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
 from hakaru.report.kind import ReportKind
@@ -128,10 +128,12 @@ def _repetitions(point: Json) -> int:
 
 
 def _lab(lab: Json, study: Study, language: str) -> Json:
-    """The lab, with the calibrated parameters of the study."""
+    """The lab, with its changes between points, and the calibrated parameters of the study."""
     described = describe_lab(lab, clean, language)
     calibrated_rows = [(clean(name), clean(value)) for name, value in calibrated.rows(study, language)]
-    return described | {"about": [*described["about"], *calibrated_rows]}
+    variants = [(clean(name), clean(changes)) for name, changes in lab_variants.rows(study, language)]
+    shown = variants if described["drawing"] else []
+    return described | {"about": [*described["about"], *calibrated_rows], "variants": shown}
 
 
 def _notices(summary: Json, language: str) -> list[str]:

@@ -70,11 +70,13 @@ def _span(first: str, last: str) -> str:
 
 
 def _vms(summary: Json, language: str) -> list[Table]:
-    """The VMs of the plain points, with the published rates if a table has them."""
+    """The VMs of the plain points; if a table has published rates, of the points that it covers."""
     points = [p for p in plain_points(summary) if _ranks(p) > 1]
+    has_published = any(_published(summary, point, 1) is not None for point in points)
+    if has_published:
+        points = [point for point in points if _published(summary, point, 1) is not None]
     if not points:
         return []
-    has_published = any(_published(summary, point, 1) is not None for point in points)
     columns = [Column(say(language, "table.vms.copy"), "level", header=True)]
     columns += [Column(say(language, f"table.vms.{name}")) for name in VM_COLUMNS]
     columns += [Column(say(language, "table.vms.published"))] if has_published else []

@@ -38,6 +38,7 @@ class Lab:
     def __init__(self, plan: LabPlan, *, engine: Path | None = None) -> None:
         self.plan = plan
         """The current plan; `adjust` changes it."""
+        self._built = plan
         self._engine = engine
         self.namespaces = Namespaces()
         """Namespaces of the nodes; empty before the lab is built."""
@@ -125,12 +126,14 @@ class Lab:
             await engine.close()
 
     def describe(self) -> dict[str, Any]:
-        """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP."""
+        """The lab as built, for lab.json: nodes, links, link checks, sandbox, backend, TCP. Later
+        adjustments add only their TCP.
+        """
         inside = sandbox.current()
         assert inside is not None, "a Lab exists only inside the sandbox"
         by_route = (route.get("congestion_control") for route in self.tcp["routes"])
         described = {
-            **self.plan.describe(),
+            **self._built.describe(),
             "sandbox": inside.describe(),
             "backend": {
                 "name": self.plan.backend,
