@@ -7,7 +7,7 @@ from typing import Any
 
 from hakaru.analysis import scorecard
 from hakaru.analysis.expectations import Outcome
-from hakaru.analysis.sentences import in_series, level, series, signed, unit
+from hakaru.analysis.sentences import in_series, level, metric, series, signed, unit
 from hakaru.wording import say
 
 
@@ -29,7 +29,7 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
     if "resources" in values:
         values["resources"] = _any_of(language, [say(language, f"limiter.{r}") for r in values["resources"]])
     if "metric" in values:
-        values["metric"] = say(language, f"metric.{values['metric']}")
+        values["metric"] = metric(language, values["metric"])
     if outcome.message == "expect.row":
         row = values.get("row")
         values["name"] = row["name"][language] if row else values["id"]
@@ -53,7 +53,7 @@ def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str])
     if "point" in values:
         values["point"] = series(values["point"], language)
     if "level" in values:
-        values["level"] = level(language, over, float(values["level"]))
+        values["level"] = level(language, over, values["level"])
     if "worst_percent" in values:
         values["error"] = signed(language, float(values["worst_percent"]))
     if "found" in values:

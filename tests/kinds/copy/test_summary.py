@@ -379,3 +379,12 @@ def test_baseline_between_the_hosts_belongs_to_the_lab_of_the_study(tmp_path: Pa
     base, other = summarise(run)["points"]
     assert base["metrics"]["baseline_gbit_per_s"]["mean"] == pytest.approx(9.1)
     assert other["metrics"]["baseline_gbit_per_s"]["mean"] is None
+
+
+def test_expectation_about_a_table_names_the_worst_level_of_a_text_factor(tmp_path: Path) -> None:
+    expect = [{"kind": "reference", "table": "jdsf-2013-backup", "metric": "mib_per_s", "percent": 25}]
+    points = [Pt({"case": "unthrottled", "tcp": "2009"}, [SLOW])]
+    run = write_run(tmp_path, points, publications=PUBLICATIONS, reference=[PUBLISHED], expect=expect)
+    (outcome,) = summarise(run)["expectations"]
+    assert outcome["held"] is True
+    assert "unthrottled" in outcome["found"] and "unthrottled" in outcome["found_ja"]
