@@ -109,3 +109,11 @@ def test_a_drawing_in_japanese_has_no_english_words() -> None:
     assert {"カットスルー", "共有 4 MiB", "キュー 64 KiB", "遅延 0.1 ms, 損失 0.1 %"} <= set(words)
     assert not re.search("queue|delay|loss|shared|unlimited|more", " ".join(words))
     check_places(linked)
+
+
+def test_guests_are_listed_in_the_box_of_their_host() -> None:
+    guests = {"kvm-1": {"names": ["vm01", "vm02"], "nic_rate": "1 Gbit/s"}}
+    drawn = texts(ElementTree.fromstring(draw(plan(guests=guests, links__kvm_1__send_rate=None), "en")))
+    for words in ("kvm-1", "vm01 10.77.0.4", "vm02 10.77.0.5", "NIC 1 Gbit/s", "kvm-1: 10 Gbit/s"):
+        assert words in drawn, drawn
+    assert "kvm-1.eth0" not in drawn

@@ -21,7 +21,7 @@ from hakaru.wording import say
 
 HOSTS_DRAWN_MAX = 8
 _MARGIN, _GAP = 16, 18
-_NODE_WIDTH, _SWITCH_WIDTH, _LINK_WIDTH = 168, 132, 190
+_NODE_WIDTH, _SWITCH_WIDTH, _LINK_WIDTH = 168, 164, 190
 _NODE_PADDING, _ROW, _ADDRESS_ROW = 30, 38, 15
 # With VLANs, a link has one more row below its line.
 _VLAN_ROW = 13

@@ -24,6 +24,7 @@ AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
 KINDS = (
     "rate_limit",
     "send_rate",
+    "nic_rate",
     "streams",
     "congestion_control",
     "pause",
@@ -134,7 +135,7 @@ def _size(change: Change) -> float:
     """
     value = change.after
     try:
-        if change.kind in ("rate_limit", "send_rate"):
+        if change.kind in ("rate_limit", "send_rate", "nic_rate"):
             return -float(parse_rate(value))
         return float(parse_size(value)) if change.kind == "queue" else float(value)
     except (TypeError, ValueError):
