@@ -3,6 +3,7 @@
 //!
 //! The pipeline: set up the process, enter the network namespace, receive the configuration, run
 //! one shell, and exit with a code of `docs/reference/contract.md`.
+mod accept;
 mod address;
 mod analyse;
 mod array;

@@ -13,11 +13,11 @@ use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Event, Interest, Reactor, Token};
 use hakaru_units::Time;
 
-use super::accept::{Accept, Acceptor};
 use super::connection::{Connection, Turn};
 use super::lending::Lending;
 use super::storage::Storage;
 use super::tcp::Tcp;
+use crate::accept::{Accept, Acceptor};
 use crate::contain::contain;
 use crate::failure::Failure;
 

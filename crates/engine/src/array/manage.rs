@@ -281,7 +281,7 @@ impl OrderExecutor<'_> {
     }
 
     fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
-        if portal >= self.connections.acceptor().portals() {
+        if portal >= self.connections.acceptor().listeners() {
             let message = format!("there is no portal {portal}");
             return Err(Failure::usage(message, "portals are numbered from 0"));
         }

@@ -30,7 +30,6 @@
 //! | `reports.rs` | reports of pools to initiators and operator, counters |
 //! | `tcp.rs` | TCP counters of the connections |
 //! | `storage/` | file I/O, commits and reservations for the stores behind the LUs |
-mod accept;
 mod access;
 mod check;
 mod connection;
@@ -68,7 +67,6 @@ use serde_json::{Value, json};
 
 pub use self::check::check_pool;
 
-use self::accept::Acceptor;
 use self::connections::Connections;
 use self::descriptors::Descriptors;
 use self::manage::OrderExecutor;
@@ -77,6 +75,7 @@ use self::refusals::RefusalLog;
 use self::reports::PoolReports;
 use self::storage::Storage;
 use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
+use crate::accept::Acceptor;
 use crate::control::{Control, Counters, Order};
 use crate::description::describe_socket;
 use crate::failure::{Failure, OrEnvironment};
@@ -153,7 +152,7 @@ impl<'r> Shell<'r> {
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
         let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
-        let acceptor = Acceptor::listen(&addresses, &config.socket, reactor)?;
+        let acceptor = Acceptor::listen(&addresses, &config.socket, reactor, LISTENERS)?;
         let portals = acceptor.addresses()?;
         let descriptors = Descriptors::at_start(config.sessions_max)?;
         let limits = Limits {

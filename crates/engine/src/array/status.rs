@@ -7,9 +7,9 @@ use hakaru_iscsi_target::Target;
 use hakaru_wire::scsi::AccessState;
 use serde_json::{Value, json};
 
-use super::accept::Acceptor;
 use super::figures::{lus_figures, pools_figures};
 use super::storage::Storage;
+use crate::accept::Acceptor;
 
 /// Returns the answer to `status`: pools, LUs, portals, and the number of sessions.
 pub fn status(
@@ -18,7 +18,7 @@ pub fn status(
     acceptor: &Acceptor<'_>,
 ) -> BTreeMap<String, Value> {
     let addresses = acceptor.addresses().unwrap_or_default();
-    let portals: Vec<Value> = (0..acceptor.portals())
+    let portals: Vec<Value> = (0..acceptor.listeners())
         .map(|portal| {
             let address = addresses.get(portal);
             let state = port_state(target.port_state(portal));

@@ -4,15 +4,16 @@ use std::io::{self, IoSlice};
 use std::time::Duration;
 
 use hakaru_contract::SocketOptions;
-use hakaru_runtime::net::{Listener, Socket};
+use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Interest, Reactor, Token, Waiter, clock};
 use hakaru_units::Time;
 use serde_json::json;
 
 use super::protocol::{CHUNK_BYTES, DRAIN, ECHO, Report, SINK, SOURCE};
+use crate::accept::{Accept, Acceptor};
 use crate::address::parse_address;
 use crate::control::{Control, Order};
-use crate::failure::{Failure, OrEnvironment};
+use crate::failure::Failure;
 
 const LISTENER: Token = Token(0);
 
@@ -34,24 +35,15 @@ pub fn run(
     options
         .validate("socket")
         .map_err(|error| Failure::usage(&error, &error.hint))?;
-    let listener = Listener::bind_with(address, options).or_environment(
-        format_args!("listen on {address}"),
-        "choose a free port on an address of this machine or network namespace, and buffers that \
-         `net.core.rmem_max` and `wmem_max` permit",
-    )?;
-    let bound = listener
-        .local_address()
-        .or_environment("read the bound address", "try again")?;
-    reactor
-        .register(&listener, LISTENER, Interest::Level)
-        .or_environment("watch a listening socket", "raise the limit of open files")?;
+    let acceptor = Acceptor::listen(&[address], options, reactor, LISTENER.0)?;
+    let bound = acceptor.addresses()?;
     control.ready(BTreeMap::from([(
         "listen".to_owned(),
-        json!(bound.to_string()),
+        json!(bound[0].to_string()),
     )]));
     Server {
         reactor,
-        listener,
+        acceptor,
         clients: HashMap::new(),
         tokens_used: 0,
         buffer: vec![0; CHUNK_BYTES],
@@ -61,7 +53,7 @@ pub fn run(
 
 struct Server<'r> {
     reactor: &'r Reactor,
-    listener: Listener,
+    acceptor: Acceptor<'r>,
     clients: HashMap<Token, Client>,
     tokens_used: u64,
     buffer: Vec<u8>,
@@ -103,7 +95,7 @@ impl Server<'_> {
         let mut unfinished: Vec<Token> = Vec::new();
         loop {
             let until = if unfinished.is_empty() {
-                None
+                self.acceptor.poll_timeout()
             } else {
                 Some(Time::ZERO)
             };
@@ -119,15 +111,18 @@ impl Server<'_> {
                     turns.push(event.token);
                 }
             }
+            let mut closed = false;
             for token in turns {
                 match self.run_turn(token) {
                     Turn::Blocked => {}
                     Turn::Unfinished => unfinished.push(token),
                     Turn::Closed => {
                         self.clients.remove(&token);
+                        closed = true;
                     }
                 }
             }
+            self.acceptor.resume(clock::now(), closed);
             while let Some(order) = control.poll_order() {
                 if order == Order::Stop {
                     control.result(clock::now(), BTreeMap::new(), Vec::new());
@@ -139,30 +134,23 @@ impl Server<'_> {
 
     fn accept(&mut self, control: &Control) {
         loop {
-            let accepted = self
-                .listener
-                .accept()
-                .map_err(std::io::Error::from)
-                .and_then(|accepted| {
-                    let Some((socket, _)) = accepted else {
-                        return Ok(None);
-                    };
+            match self.acceptor.accept(clock::now(), 0, self.clients.len()) {
+                Accept::Connection(socket, _) => {
                     self.tokens_used += 1;
                     let token = Token(self.tokens_used);
-                    self.reactor.register(&socket, token, Interest::Edge)?;
-                    Ok(Some((token, Client { socket, duty: None })))
-                });
-            match accepted {
-                Ok(Some((token, client))) => {
-                    self.clients.insert(token, client);
+                    match self.reactor.register(&socket, token, Interest::Edge) {
+                        Ok(()) => {
+                            self.clients.insert(token, Client { socket, duty: None });
+                        }
+                        Err(error) => control.error(&watch_failure(&error), false),
+                    }
                 }
-                Ok(None) => return,
-                Err(e) => {
-                    let failure = Failure::environment(
-                        format_args!("cannot accept a connection of a probe client: {e}"),
-                        "raise the limit of open files (ulimit -n)",
-                    );
-                    return control.error(&failure, false);
+                Accept::Nothing => return,
+                Accept::Failed(failure) => {
+                    if let Some(failure) = failure {
+                        control.error(&failure, false);
+                    }
+                    return;
                 }
             }
         }
@@ -248,4 +236,11 @@ impl Duty {
             _ => None,
         }
     }
+}
+
+fn watch_failure(error: &io::Error) -> Failure {
+    Failure::environment(
+        format_args!("cannot watch a connection of a probe client: {error}"),
+        "raise the number of watches (fs.epoll.max_user_watches)",
+    )
 }

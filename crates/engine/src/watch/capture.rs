@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakaru_contract::Capture as CaptureConfig;
-use hakaru_runtime::clock;
 use hakaru_runtime::packet::capture::{CaptureRing, RingOptions};
+use hakaru_runtime::{clock, process};
 use serde_json::{Value, json};
 
 use super::capture_files::CaptureFiles;
@@ -245,5 +245,5 @@ fn publish(files: &CaptureFiles, shared: &Shared) {
     shared.files.store(files.files(), Ordering::Relaxed);
     shared
         .cpu_ns
-        .store(clock::thread_cpu_ns(), Ordering::Relaxed);
+        .store(process::thread_cpu_ns(), Ordering::Relaxed);
 }

@@ -45,13 +45,6 @@ pub fn now_and_realtime_ns() -> (Time, u64) {
     (best.1, best.2)
 }
 
-/// Returns the CPU time of the calling thread so far, ns.
-#[must_use]
-pub fn thread_cpu_ns() -> u64 {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
-}
-
 /// Removes the timer slack of the calling thread and of threads that it starts. By default the
 /// kernel delays their timers by up to 50 µs to save power. If the kernel refuses, the default
 /// remains.

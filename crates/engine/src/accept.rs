@@ -1,4 +1,4 @@
-//! Listening sockets of the portals, and back-off while accept(2) lacks descriptors or memory.
+//! Listening sockets, and back-off while accept(2) lacks descriptors or memory.
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use hakaru_runtime::net::{AcceptError, Listener, Socket};
 use hakaru_runtime::{Interest, Reactor, Token};
 use hakaru_units::Time;
 
-use super::tokens::LISTENERS;
 use crate::failure::{Failure, OrEnvironment};
 
 /// First pause after accept(2) lacked descriptors or memory. Each further pause is twice as long.
@@ -30,20 +29,22 @@ pub enum Accept {
     Failed(Option<Failure>),
 }
 
-/// The listeners of all portals, by the number of the portal.
+/// Listeners, by number: those of an array by portal.
 ///
 /// The reactor does not watch the listeners during a pause. It is level-triggered for them, and
 /// would report the same pending connection again and again.
 pub struct Acceptor<'r> {
     reactor: &'r Reactor,
     listeners: Vec<Listener>,
+    /// Token of the first listener. Those of the others follow.
+    first_token: u64,
     backoff: Backoff,
     /// Time of the last report of a single connection that could not be accepted.
     reported_at: Option<Time>,
 }
 
 impl<'r> Acceptor<'r> {
-    /// Listens on every address.
+    /// Listens on every address. The reactor reports the listeners by the tokens from `first_token`.
     ///
     /// # Errors
     /// An address cannot be bound, or no descriptor is available.
@@ -51,32 +52,35 @@ impl<'r> Acceptor<'r> {
         addresses: &[SocketAddr],
         options: &SocketOptions,
         reactor: &'r Reactor,
+        first_token: u64,
     ) -> Result<Acceptor<'r>, Failure> {
         let mut listeners = Vec::new();
-        for (portal, address) in addresses.iter().enumerate() {
+        for (address, token) in addresses.iter().zip(first_token..) {
             let listener = Listener::bind_with(*address, options).or_environment(
                 format_args!("listen on {address}"),
-                "choose a free port on an address of this machine or network namespace",
+                "choose a free port on an address of this machine or network namespace, and \
+                 buffers that `net.core.rmem_max` and `wmem_max` permit",
             )?;
             reactor
-                .register(&listener, token(portal), Interest::Level)
+                .register(&listener, Token(token), Interest::Level)
                 .or_environment("watch a listening socket", "raise the limit of open files")?;
             listeners.push(listener);
         }
         Ok(Acceptor {
             reactor,
             listeners,
+            first_token,
             backoff: Backoff::default(),
             reported_at: None,
         })
     }
 
-    /// Returns the number of portals.
-    pub fn portals(&self) -> usize {
+    /// Returns the number of listeners.
+    pub fn listeners(&self) -> usize {
         self.listeners.len()
     }
 
-    /// Returns the bound address of every portal. A configured port of 0 is replaced by the actual
+    /// Returns the bound address of every listener. A configured port of 0 is replaced by the actual
     /// port.
     ///
     /// # Errors
@@ -100,13 +104,13 @@ impl<'r> Acceptor<'r> {
         self.backoff.retry_at
     }
 
-    /// Accepts one connection of a portal. `open` is the number of open connections, for the report
+    /// Accepts one connection of a listener. `open` is the number of open connections, for the report
     /// of a pause.
-    pub fn accept(&mut self, now: Time, portal: usize, open: usize) -> Accept {
+    pub fn accept(&mut self, now: Time, listener: usize, open: usize) -> Accept {
         if self.backoff.retry_at.is_some() {
             return Accept::Nothing;
         }
-        match self.listeners[portal].accept() {
+        match self.listeners[listener].accept() {
             Ok(Some((socket, peer))) => {
                 self.backoff.reset();
                 Accept::Connection(socket, peer)
@@ -143,11 +147,11 @@ impl<'r> Acceptor<'r> {
     }
 
     fn watch(&self, watch: bool) {
-        for (portal, listener) in self.listeners.iter().enumerate() {
+        for (listener, token) in self.listeners.iter().zip(self.first_token..) {
             // Neither call fails for an open descriptor in the state that `backoff` records.
             let _ = if watch {
                 self.reactor
-                    .register(listener, token(portal), Interest::Level)
+                    .register(listener, Token(token), Interest::Level)
             } else {
                 self.reactor.deregister(listener)
             };
@@ -155,26 +159,22 @@ impl<'r> Acceptor<'r> {
     }
 }
 
-fn token(portal: usize) -> Token {
-    Token(LISTENERS + portal as u64)
-}
-
 fn connection_failure(error: &io::Error) -> Failure {
     Failure::environment(
         format_args!("one connection was not accepted: {error}"),
-        "other initiators are not affected; check the array's socket options and the firewall",
+        "other peers are not affected; check the socket options and the firewall",
     )
 }
 
 fn exhausted_failure(error: &io::Error, open: usize) -> Failure {
     let message = format!(
-        "cannot accept connections while {open} are open: {error}; no initiator can log in until \
+        "cannot accept connections while {open} are open: {error}; no peer can connect until \
          open files or memory become available; retrying at least every {} s",
         PAUSE_MAX.as_secs()
     );
     Failure::environment(
         message,
-        "raise the limit of open files (ulimit -n), or end sessions; open sessions continue",
+        "raise the limit of open files (ulimit -n), or end connections; open ones continue",
     )
 }
 
