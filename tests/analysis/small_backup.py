@@ -90,6 +90,8 @@ class Copy:
     old_kernel: bool = False
     """Whether TCP_INFO lacks the count of timeouts."""
     array_bytes_more: int = 0
+    warmup: int = 0
+    """Seconds at the start that do not count."""
     slowest_seconds: int | None = None
     """Time of the last job, if it differs from `seconds`. Its bytes are those of the others."""
     status: str = "done"
@@ -211,6 +213,7 @@ def _counted(factors: dict[str, Any], copy: Copy) -> RepetitionData:
     engine = {"node": "kvm-1", "engine": "backup", "values": values_of(copy)}
     error = None if copy.status == "done" else "gone"
     record = repetition(START, copy.seconds, engine, status=copy.status, error=error)
+    record["measure"]["start_ns"] += copy.warmup * SECOND
     return record, samples, lateness(copy.late_us)
 
 

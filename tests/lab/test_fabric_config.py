@@ -133,7 +133,7 @@ def test_kernel_backend_puts_netem_before_the_bucket_at_both_ends() -> None:
 
 
 def test_stack_of_2009_sets_its_sysctls_and_a_star_without_tcp_sets_none() -> None:
-    built = plan(tcp__stack=2009, tcp__ecn=True, tcp__sack=False, tcp__reordering=127, tcp__congestion_control="reno")
+    built = plan(tcp__stack=2009, tcp__ecn=True, tcp__sack=False, tcp__congestion_control="reno")
     sysctls = {
         (setting.node, setting.name): setting.value
         for setting in built.settings
@@ -143,7 +143,6 @@ def test_stack_of_2009_sets_its_sysctls_and_a_star_without_tcp_sets_none() -> No
     assert sysctls["vtl", "net/ipv4/tcp_early_retrans"] == "0"
     assert sysctls["vtl", "net/ipv4/tcp_ecn"] == "1"
     assert sysctls["kvm-1", "net/ipv4/tcp_sack"] == "0"
-    assert sysctls["kvm-1", "net/ipv4/tcp_reordering"] == "127"
     routes = [setting for setting in built.settings if isinstance(setting, actions.SetRoute)]
     assert {
         (setting.congestion_control, setting.initial_window, setting.initial_receive_window) for setting in routes

@@ -149,7 +149,7 @@ def test_refusal_names_variable_level_and_place(tmp_path: Path, old: str, new: s
         ),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 1000 B\n", "not a multiple of the LUs' block length 512"),
         ("image: 8 MiB\n", "image: 8 MiB\n  block: 3 MiB\n", "not a multiple of the block 3 MiB"),
-        ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a copy is measured from its first read"),
+        ("measure: {repetitions: 2", "measure: {time: 3 s, repetitions: 2", "a copy is measured to its last write"),
         ("  kind: copy\n", "  kind: copi\n", "load.kind: no kind of study named 'copi'"),
         ("  kind: copy\n", "", "load.kind: missing"),
         ("  - {case: [plain, fast, checked]}", "  - {case: [plain, fast, checked], vms: [1]}", "no factor 'vms'"),

@@ -73,6 +73,12 @@ class CopyLoad(Load):
         description="a job that has not ended by then is stopped; its rate is that until then",
     )
 
+    warmup: Duration = Field(
+        default=0,
+        le=86_400 * SECOND_NS,
+        description="start of the copy that does not count; it ends earlier when half of the first job's time is over",
+    )
+
     def images_on(self, end: CopyEnd) -> dict[int, int]:
         """LU → number of images on it."""
         images: dict[int, int] = {}

@@ -87,4 +87,6 @@ def method(study: Study, plan: LabPlan | None, language: str) -> list[str]:
         "target": load.destination.array,
     }
     texts = [say(language, "method.backup", values)]
+    if load.warmup:
+        texts.append(say(language, "method.backup.warmup", {"warmup": format_duration(load.warmup)}))
     return [*texts, say(language, f"method.network.{plan.backend}")] if plan else texts

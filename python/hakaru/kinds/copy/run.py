@@ -81,10 +81,14 @@ class CopyRun(RunKind):
         return True
 
     def window(self, expanded: Expanded, turn: Repetition, phases: Phases) -> tuple[int, int]:
-        """From the first read of the host that starts last to the end of the last host. A host that
-        has copied all its images is done, but the copy continues until the last host is.
+        """From the end of the warm-up to the end of the last host. The copy begins with the first
+        read of the host that starts last, and its warm-up takes at most half of the time until a
+        host is done. A host that has copied all its images is done, but the copy continues until
+        the last host is.
         """
-        start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
+        start = max(phases.measure_ns, default=phases.start_ns)
+        half = (min(phases.drain_ns, default=start) - start) // 2
+        start += max(0, min(load_at(expanded.at(turn.point)).warmup, half))
         return start, max(phases.drain_ns, default=start)
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:

@@ -50,8 +50,8 @@ class CopyStudy(StudyKind):
         """Measuring times, which a copy does not have; LUs, space, blocks and contents."""
         for field in ("warmup", "time"):
             if getattr(study.measure, field) is not None:
-                message = "a copy is measured from its first read to its last write"
-                yield ("measure", field), message, "leave it out; `load.time_limit` bounds it"
+                message = "a copy is measured to its last write"
+                yield ("measure", field), message, "leave it out; `load.warmup` and `load.time_limit` bound it"
         yield from consistency.problems(load_at(study), study.storage)
 
 

@@ -44,14 +44,6 @@ class TcpSpec(BaseModel):
         description="Selective acknowledgements (RFC 2018). Without them Linux recovers as NewReno does, and uses "
         "neither RACK nor tail-loss probes.",
     )
-    reordering: int | None = Field(
-        default=None,
-        ge=1,
-        le=300,
-        description="Estimate of reordering in segments with which connections begin (`tcp_reordering`). Without SACK "
-        "it is the number of duplicate acknowledgements from which a loss is repaired, and Linux raises it during a "
-        "long connection up to 127 (`2009`) or 300. Default: the kernel's setting (3).",
-    )
     buffer_max: Size | None = Field(
         default=None,
         description="Largest size of a connection's send and receive buffers, at least 64 KiB. A long path needs rate "

@@ -140,8 +140,6 @@ def plan_tcp(spec: TcpSpec, mtu: int, *, star: bool) -> TcpPlan:
     # 2 is Linux's default: accept ECN from a peer that asks, do not ask for it.
     sysctls |= {"tcp_ecn": "1"} if spec.ecn else {}
     sysctls |= {} if spec.sack else {"tcp_sack": "0"}
-    if spec.reordering is not None:
-        sysctls["tcp_reordering"] = str(spec.reordering)
     if spec.slow_start_after_idle is not None:
         sysctls["tcp_slow_start_after_idle"] = str(int(spec.slow_start_after_idle))
     if spec.initial_window is not None:

@@ -73,9 +73,9 @@ def _values(repetition: Repetition) -> list[dict[str, float]]:
     return [{k: float(v) for k, v in values.items() if isinstance(v, (int, float))} for values in engine_values]
 
 
-def jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
-    """Job → bytes copied, seconds taken. A job that was cut off reports no time and gets the
-    measured time.
+def jobs(repetition: Repetition, *, warms_up: bool) -> dict[str, tuple[float, float]]:
+    """Job → bytes copied, seconds taken, both after the warm-up. A job that was cut off reports no
+    time and gets the measured time.
     """
     copied: dict[str, tuple[float, float]] = {}
     measured_s = (repetition.window[1] - repetition.window[0]) / 1e9
@@ -84,24 +84,36 @@ def jobs(repetition: Repetition) -> dict[str, tuple[float, float]]:
             if name.startswith("bytes/"):
                 job = name.removeprefix("bytes/")
                 copied[job] = (octets, values.get(f"seconds/{job}") or measured_s)
+    if warms_up and copied:
+        # The slowest job ends with the measuring phase, which begins with the end of the warm-up.
+        warmup_s = max(seconds for _, seconds in copied.values()) - measured_s
+        for job, (octets, seconds) in copied.items():
+            copied[job] = (octets - _read_before(repetition, job), seconds - warmup_s)
     return dict(sorted(copied.items()))
+
+
+def _read_before(repetition: Repetition, job: str) -> float:
+    """Bytes that a job had read when the warm-up ended."""
+    selected = repetition.counters.select(engine="backup", entity=f"backup/{job}", name="read_bytes")
+    return sum(series.at(repetition.window[0]) for _, series in selected)
 
 
 def of_repetition(repetition: Repetition, setup: Setup, latencies: Latencies) -> dict[str, float]:
     """Metric → value; NaN if the repetition has none."""
-    values, copied = _values(repetition), jobs(repetition)
+    values, copied = _values(repetition), jobs(repetition, warms_up=setup.warms_up)
     rates = {job: octets / seconds / MIB for job, (octets, seconds) in copied.items() if seconds > 0}
-    octets = sum(b for b, _ in copied.values())
+    octets, total = sum(b for b, _ in copied.values()), sum(v.get("bytes", 0.0) for v in values)
     longest = max((s for _, s in copied.values()), default=NAN)
     wall = octets / longest if longest > 0 else NAN
     # With compression, fewer bytes pass the path than the images have.
     compressed = sum(v for engine_values in values for n, v in engine_values.items() if n.startswith("written_bytes/"))
+    passed = octets * compressed / total if compressed and total else octets
     path = setup.payload_bytes_per_s
     read, write = (_latency(repetition, kind) for kind in ("read", "write"))
     metrics = {
         "mib_per_s": wall / MIB,
         "sum_mib_per_s": sum(rates.values()) if rates else NAN,
-        "path_percent": 100 * (compressed or octets) / longest / path if path and longest > 0 else NAN,
+        "path_percent": 100 * passed / longest / path if path and longest > 0 else NAN,
         "first_done_s": min((v["first_done_s"] for v in values if v.get("first_done_s")), default=NAN),
         "last_done_s": max((v["last_done_s"] for v in values if v.get("last_done_s")), default=NAN),
         "jobs_done": sum(v.get("jobs_done", 0.0) for v in values) if values else NAN,

@@ -17,7 +17,7 @@ from hakaru.study.variables import value_at
 from hakaru.units import parse_rate, parse_size
 
 STACK = "lab.tcp.stack"
-AGE = {STACK, "lab.tcp.sack", "lab.tcp.reordering", "lab.tcp.congestion_control"}
+AGE = {STACK, "lab.tcp.sack", "lab.tcp.congestion_control"}
 """Places that may differ between the ages of TCP."""
 # Settings that can end a collapse, the cheapest first: of the sender, of the switch, of all nodes
 # on the path, a new switch.

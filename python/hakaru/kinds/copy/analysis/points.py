@@ -150,7 +150,7 @@ def timeline(repetition: Repetition, setup: Setup) -> dict[str, list[float | Non
     """Values between samples: MiB/s written, timeouts, and at the narrowest port the longest queue
     and the frames dropped.
 
-    Seconds count from the start of the copy.
+    Seconds count from the end of the warm-up.
     """
     counters, start = repetition.counters, repetition.window[0]
     written = [s for _, s in counters.select(engine="backup", entity=ENTITY, name="written_bytes")]

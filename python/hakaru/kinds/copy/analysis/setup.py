@@ -30,6 +30,8 @@ class Setup:
     depth: int
     block_bytes: int
     image_bytes: int
+    warms_up: bool
+    """Whether the start of the copy does not count."""
     rate_limit_bytes_per_s: float | None
     """Rate limit of each job."""
     read: tuple[Hop, ...]
@@ -97,6 +99,7 @@ def setup_at(study: Study, changed: Study) -> Setup:
         depth=load.depth,
         block_bytes=load.block,
         image_bytes=load.image,
+        warms_up=load.warmup > 0,
         rate_limit_bytes_per_s=load.rate_limit / 8 if load.rate_limit else None,
         read=read,
         write=write,

@@ -1,0 +1,43 @@
+"""The start of a copy that does not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hakaru.analysis import summarise
+from hakaru.kinds.copy.run import RUN
+from hakaru.run.kind import Phases
+from hakaru.study import expand, load
+
+from tests.analysis.small_backup import Copy, Pt, write_run
+from tests.study.copying import COPYING, PUBLISHED
+
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("warmup", "ends", "start"),
+    [("0 s", (10, 40), 0.0), ("4 s", (10, 40), 4.0), ("8 s", (10, 40), 5.0), ("8 s", (), 0.0)],
+)
+def test_warm_up_takes_at_most_half_of_the_time_of_the_first_host(
+    tmp_path: Path, warmup: str, ends: tuple[int, ...], start: float
+) -> None:
+    (tmp_path / "study.yaml").write_text(COPYING.replace("  time_limit:", f"  warmup: {warmup}\n  time_limit:"))
+    (tmp_path / "published.csv").write_text(PUBLISHED)
+    expanded = expand(load(str(tmp_path / "study.yaml")).study)
+    phases = Phases(0, [100 * SECOND, 99 * SECOND], [(100 + end) * SECOND for end in ends])
+    window = RUN.window(expanded, expanded.repetitions[0], phases)
+    assert window == (int((100 + start) * SECOND), (100 + max(ends, default=0)) * SECOND)
+
+
+def test_rates_are_those_after_the_warm_up(tmp_path: Path) -> None:
+    ends = {"from": {"array": "primary", "lus": [0]}, "to": {"array": "vtl", "lus": [0]}}
+    copy = {"kind": "copy", "jobs": 4, "streams": 1, "warmup": "2 s"} | ends
+    whole = summarise(write_run(tmp_path / "whole", [Pt({"case": "unthrottled"}, [Copy(seconds=8)])]))
+    run = write_run(tmp_path, [Pt({"case": "unthrottled"}, [Copy(seconds=8, warmup=2)])], load=copy)
+    point, unwarmed = summarise(run)["points"][0]["metrics"], whole["points"][0]["metrics"]
+    for metric in ("mib_per_s", "sum_mib_per_s", "path_percent"):
+        assert point[metric]["mean"] == pytest.approx(unwarmed[metric]["mean"])
+    assert point["ranked_seconds/1"]["mean"] == 6
+    assert point["last_done_s"]["mean"] == 8
