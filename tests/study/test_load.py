@@ -101,6 +101,15 @@ def test_refusal_names_the_place_the_problem_and_the_remedy(
         assert abs(int(e.value.message.removeprefix(f"{path}:").split(":")[0]) - int(line)) <= 1
 
 
+def test_guests_are_refused_for_a_load_of_vms(write: Callable[[str], str]) -> None:
+    text = study_paths()["long-distance"].read_text()
+    path = write(
+        text.replace("  hosts: [initiator]\n", "  hosts: [initiator]\n  guests: {initiator: {names: [vm01]}}\n")
+    )
+    with pytest.raises(UsageError, match=r"lab\.guests: guests run the jobs of a copy"):
+        load(path)
+
+
 BACKUP = study_paths()["backup-mismatch"].read_text()
 
 

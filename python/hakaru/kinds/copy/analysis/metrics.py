@@ -19,7 +19,7 @@ UNITS: dict[str, str] = {
     "mib_per_s": "MiB/s",
     "sum_mib_per_s": "MiB/s",
     "path_percent": "percent",
-    "fastest_to_slowest": "times",
+    "fastest_to_slowest": "",
     "jain_index": "",
     "first_done_s": "s",
     "last_done_s": "s",
