@@ -30,7 +30,7 @@ NIC_PAYLOAD = 10e6 * 1448 / 1538
 
 def test_each_guest_is_held_to_the_rate_of_its_interface(hakaru: Hakaru, tmp_path: Path) -> None:
     before, _, rest = COPY.partition("  hosts: [kvm]\n")
-    text = before + LAB + rest.partition("arrays:\n")[2].partition("arrays:\n")[2]
+    text = before + LAB + rest.partition("\narrays:\n")[2]
     text = text.replace("held: {lab.links.kvm.send_rate: 20 Mbit/s, lab.mtu: 9000}", "held: {}")
     (tmp_path / "study.yaml").write_text(text)
     result = hakaru.run("run", str(tmp_path / "study.yaml"), "--only", "case=held", "--report", "none")
