@@ -7,6 +7,7 @@ mod accept;
 mod address;
 mod analyse;
 mod array;
+mod arrivals;
 mod backup;
 mod contain;
 mod control;

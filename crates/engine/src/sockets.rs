@@ -11,11 +11,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hakaru_contract::SocketOptions;
-use hakaru_iscsi_session::{Session, Transmit};
+use hakaru_iscsi_session::{Arrival, Session, Transmit};
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 
+use crate::arrivals::Arrivals;
 use crate::slices::recycle;
 
 /// Size of the receive buffer. A larger buffer falls out of the second-level cache between the
@@ -36,14 +37,16 @@ pub trait Machines {
     fn handle_connected(&mut self, now: Time, index: usize);
     /// Handles a connection attempt that failed.
     fn handle_unreachable(&mut self, index: usize, error: &io::Error);
-    /// Handles received bytes.
-    fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]);
+    /// Handles received bytes and the time of their arrival.
+    fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]);
     /// Handles the end of a connection. `why` completes "connection lost …".
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str);
     /// Handles an expired timer.
     fn handle_timeout(&mut self, now: Time, index: usize);
     /// Returns the instant of the machine's next timer.
     fn poll_timeout(&self, index: usize) -> Option<Time>;
+    /// Queues what is due at `now`, before the machine's bytes are sent.
+    fn issue(&mut self, _now: Time, _index: usize) {}
     /// Returns the machine's queue of bytes to be sent.
     fn transmit(&mut self, index: usize) -> &mut Transmit;
     /// Returns the session of a socket.
@@ -88,6 +91,7 @@ pub struct Sockets<'r> {
     entries: Vec<Entry>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
     buffer: Box<[u8]>,
+    arrivals: Arrivals,
     /// Empty between two sends.
     slices: Vec<IoSlice<'static>>,
 }
@@ -102,6 +106,7 @@ impl<'r> Sockets<'r> {
             entries: Vec::new(),
             timers: BinaryHeap::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
+            arrivals: Arrivals::default(),
             slices: Vec::with_capacity(SLICES),
         }
     }
@@ -185,6 +190,7 @@ impl<'r> Sockets<'r> {
     pub fn connect(&mut self, index: usize, machines: &mut impl Machines) {
         let entry = &mut self.entries[index];
         let begun = Socket::connect_with(entry.address, &self.options).and_then(|socket| {
+            socket.enable_stamps()?;
             self.reactor
                 .register(&socket, Token(index as u64), Interest::Edge)?;
             Ok(socket)
@@ -209,6 +215,7 @@ impl<'r> Sockets<'r> {
     }
 
     fn flush_socket(&mut self, index: usize, machines: &mut impl Machines) {
+        machines.issue(clock::now(), index);
         self.send(index, machines);
         while let Some(address) = machines.settle(index) {
             self.entries[index].address = address;
@@ -263,19 +270,22 @@ impl<'r> Sockets<'r> {
                 (false, true) => &mut self.buffer[..AFTER_DISCARD_BYTES],
                 (false, false) => &mut self.buffer[..],
             };
-            let received = if discard {
-                socket.discard(buffer)
-            } else {
-                socket.receive(buffer)
-            };
+            // A discard ends with a response at the latest, so only its last instant matters.
+            let many = !discard && machines.session(index).tasks() > 1;
+            let first = if many { socket.peek_stamp() } else { Ok(None) };
+            let received = first.and_then(|first| {
+                let (n, last) = socket.receive_stamped(buffer, discard)?;
+                Ok((n, first, last))
+            });
             let now = clock::now();
             match received {
-                Ok(0) => machines.handle_closed(now, index, "(closed by the target)"),
-                Ok(n) => {
+                Ok((0, ..)) => machines.handle_closed(now, index, "(closed by the target)"),
+                Ok((n, first, last)) => {
                     any = true;
                     entry.discarded = discard;
                     let drained = n < buffer.len() && !closed;
-                    machines.handle_received(now, index, &self.buffer[..n]);
+                    let arrival = self.arrivals.arrival(first, last, now);
+                    machines.handle_received(arrival, index, &self.buffer[..n]);
                     if drained {
                         return any;
                     }
@@ -325,10 +335,11 @@ fn send_once(
     let mut slices = recycle(std::mem::take(spare));
     slices.extend(transmit.slices().take(SLICES).map(IoSlice::new));
     let length: usize = slices.iter().map(|slice| slice.len()).sum();
+    let begun = clock::now();
     let sent = socket.send_vectored(&slices);
     *spare = recycle(slices);
     let sent = sent?;
-    transmit.advance(clock::now(), sent);
+    transmit.advance(begun, sent);
     Ok(sent == length)
 }
 

@@ -5,7 +5,8 @@
 //!    the target's command window allows.
 //! 2. Its PDUs are queued in [`Transmit`], data by reference. A shell sends them and calls
 //!    [`Transmit::advance`].
-//! 3. The shell passes received bytes to [`Session::handle_received`].
+//! 3. The shell passes received bytes, with the time of their [`Arrival`], to
+//!    [`Session::handle_received`].
 //! 4. The session processes Data-In, R2T and the response, and returns a [`Done`].
 //!
 //! A [`Session`] logs in, discovers targets and runs tasks. A [`Nexus`] is a session for chosen
@@ -20,12 +21,14 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod arrival;
 mod error;
 mod nexus;
 mod session;
 mod survey;
 mod transmit;
 
+pub use arrival::Arrival;
 pub use error::{SessionError, TaskError};
 pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use session::{

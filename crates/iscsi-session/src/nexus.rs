@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Isid;
 
+use crate::arrival::Arrival;
 use crate::error::SessionError;
 use crate::session::{Done, Event, Session, SessionConfig, Task};
 use crate::survey::{LuFacts, Survey, SurveyError};
@@ -86,10 +87,11 @@ impl Nexus {
         self.session.handle_connected(now);
     }
 
-    /// Processes received bytes, in pieces of any size.
-    pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
-        self.session.handle_received(now, bytes);
-        self.advance(now);
+    /// Processes received bytes, in pieces of any size, with the time of their arrival.
+    pub fn handle_received(&mut self, arrival: impl Into<Arrival>, bytes: &[u8]) {
+        let arrival = arrival.into();
+        self.session.handle_received(arrival, bytes);
+        self.advance(arrival.last);
     }
 
     /// Handles the end of the connection. `cause` completes the message "connection lost …".

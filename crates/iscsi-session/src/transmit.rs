@@ -63,7 +63,7 @@ impl Transmit {
         })
     }
 
-    /// Removes the first `n` bytes, which the kernel accepted by `now`.
+    /// Removes the first `n` bytes, which were passed to the kernel at `now`.
     ///
     /// # Panics
     /// Panics if fewer bytes are queued, which is a defect of the caller.

@@ -18,7 +18,9 @@
 use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Load, SHARERS_MAX, Vm};
-use hakaru_iscsi_session::{LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Transmit};
+use hakaru_iscsi_session::{
+    Arrival, LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Transmit,
+};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
@@ -119,16 +121,18 @@ impl IscsiHost {
         self.legs[leg].nexus.handle_connected(now);
     }
 
-    /// Processes data that a leg received. Afterwards other legs may have data to send.
+    /// Processes data that a leg received, with the time of its arrival. Afterwards other legs may
+    /// have data to send.
     pub fn handle_received(
         &mut self,
-        now: Time,
+        arrival: impl Into<Arrival>,
         leg: usize,
         bytes: &[u8],
         latencies: &mut Latencies,
     ) {
-        self.legs[leg].nexus.handle_received(now, bytes);
-        self.advance(now, leg, latencies);
+        let arrival = arrival.into();
+        self.legs[leg].nexus.handle_received(arrival, bytes);
+        self.advance(arrival.last, leg, latencies);
     }
 
     /// Handles the end of a leg's connection. `cause` completes the message "connection lost …".
@@ -256,7 +260,7 @@ impl IscsiHost {
     }
 
     fn advance(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
-        self.handle_completions(now, leg, latencies);
+        self.handle_completions(leg, latencies);
         while let Some(event) = self.legs[leg].nexus.poll_event() {
             match event {
                 NexusEvent::Ready(facts) => {
@@ -277,12 +281,11 @@ impl IscsiHost {
                 }
             }
         }
-        self.issue(now);
     }
 
     /// Processes the completed commands of a leg.
     #[inline]
-    fn handle_completions(&mut self, now: Time, leg: usize, latencies: &mut Latencies) {
+    fn handle_completions(&mut self, leg: usize, latencies: &mut Latencies) {
         let leg = &mut self.legs[leg];
         while let Some(mut done) = leg.nexus.poll_done() {
             let vm = (done.tag >> TAG_BITS) as usize;
@@ -298,7 +301,7 @@ impl IscsiHost {
             let Some(work) = guest.work() else {
                 continue;
             };
-            let outcome = work.handle_done(now, &done, latencies);
+            let outcome = work.handle_done(&done, latencies);
             if let Some(corruption) = outcome.corruption {
                 self.events.push(HostEvent::Corrupt { vm, corruption });
             }
@@ -347,8 +350,10 @@ impl IscsiHost {
         }
     }
 
-    /// Admits every request that is due, and submits commands while sessions have room.
-    fn issue(&mut self, now: Time) {
+    /// Admits every request that is due, and submits commands while sessions have room. The caller
+    /// calls this after it has handled events and before it sends, so that a request of a closed
+    /// load begins when it is passed to the socket.
+    pub fn issue(&mut self, now: Time) {
         if self.queue.is_some() {
             self.issue_queued(now);
         } else {

@@ -159,10 +159,13 @@ impl Load {
         success: bool,
         latencies: &mut Latencies,
     ) {
-        self.integrate(now);
         let InFlight { access, due } = self.slots[id.0 as usize]
             .take()
             .expect("the request is in flight");
+        let now = now.max(due);
+        self.integrate(now);
+        // A response may have arrived before the newest event, to which the integral extends.
+        self.counters.outstanding_ns -= self.integrated_to.ns_since(now);
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);

@@ -117,12 +117,7 @@ impl Work {
 
     /// Ends a task. The caller may then reuse the task's buffer.
     #[inline]
-    pub(crate) fn handle_done(
-        &mut self,
-        now: Time,
-        done: &Done,
-        latencies: &mut Latencies,
-    ) -> Outcome {
+    pub(crate) fn handle_done(&mut self, done: &Done, latencies: &mut Latencies) -> Outcome {
         let access = self.commands.access(done.tag);
         self.load.count_command(access.op, &done.phases);
         self.load.count_busy(done.busies.into());
@@ -137,7 +132,7 @@ impl Work {
         let completion = self.commands.handle_done(done.tag, result);
         if let Some(result) = completion.result {
             self.load
-                .handle_done(now, completion.request, result.is_ok(), latencies);
+                .handle_done(done.ended, completion.request, result.is_ok(), latencies);
             if let Err(error) = result {
                 outcome.failure = Some((access.op, error));
             }

@@ -218,6 +218,7 @@ impl FakeTarget {
     fn receive(&mut self, bytes: &[u8]) {
         self.host
             .handle_received(Time(1_000), 0, bytes, &mut self.latencies);
+        self.host.issue(Time(1_000));
     }
 
     /// Returns tag and CDB of the last command that the VM sent, if any.

@@ -179,6 +179,7 @@ impl Target {
     fn receive(&mut self, bytes: &[u8]) {
         self.host
             .handle_received(self.time, 0, bytes, &mut self.latencies);
+        self.host.issue(self.time);
     }
 
     fn answer(&mut self, itt: Itt, data: &[u8], status: Status) {

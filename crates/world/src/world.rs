@@ -260,6 +260,7 @@ impl World {
     /// Handles the consequences of a call to a host: data to send, its next deadline, its events.
     fn after_host(&mut self, index: usize) {
         let host = &mut self.hosts[index];
+        host.iscsi.issue(self.now);
         if let Some(failure) = host.handle_events() {
             self.failure.get_or_insert(failure);
         }

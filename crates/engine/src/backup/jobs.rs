@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
 use hakaru_contract::SocketOptions;
 use hakaru_contract::backup::BackupConfig;
-use hakaru_iscsi_session::{NexusError, Session, SessionError, Transmit};
+use hakaru_iscsi_session::{Arrival, NexusError, Session, SessionError, Transmit};
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
@@ -266,9 +266,9 @@ impl Machines for JobSet {
         self.fatal.get_or_insert(failure);
     }
 
-    fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
+    fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]) {
         let (job, leg) = self.legs[index];
-        self.jobs[job].handle_received(now, leg, bytes, &mut self.latencies);
+        self.jobs[job].handle_received(arrival.last, leg, bytes, &mut self.latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {

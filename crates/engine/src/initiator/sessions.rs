@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hakaru_contract::SocketOptions;
 use hakaru_contract::initiator::{Destination, Vm};
-use hakaru_iscsi_session::{Session, SessionError, Transmit};
+use hakaru_iscsi_session::{Arrival, Session, SessionError, Transmit};
 use hakaru_load::{Counters, HostEvent, IscsiHost, Settings, VmError, hosts_of};
 use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Reactor, clock};
@@ -277,10 +277,10 @@ impl Machines for HostMachines<'_> {
             .fail(of_connect(self.host_set.hosts[host].config(0), error));
     }
 
-    fn handle_received(&mut self, now: Time, index: usize, bytes: &[u8]) {
+    fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]) {
         let (host, leg) = self.host_set.place(index);
         let latencies = &mut self.ledger.latencies;
-        self.host_set.hosts[host].handle_received(now, leg, bytes, latencies);
+        self.host_set.hosts[host].handle_received(arrival, leg, bytes, latencies);
     }
 
     fn handle_closed(&mut self, now: Time, index: usize, why: &'static str) {
@@ -298,6 +298,11 @@ impl Machines for HostMachines<'_> {
     fn poll_timeout(&self, index: usize) -> Option<Time> {
         let (host, leg) = self.host_set.place(index);
         self.host_set.hosts[host].poll_timeout(leg)
+    }
+
+    fn issue(&mut self, now: Time, index: usize) {
+        let (host, _) = self.host_set.place(index);
+        self.host_set.hosts[host].issue(now);
     }
 
     fn transmit(&mut self, index: usize) -> &mut Transmit {

@@ -17,6 +17,7 @@ use super::discovery::Discovery;
 use super::link::Link;
 use super::login::{LOGIN_SEGMENT_MAX, Login, Progress, redirect_address};
 use super::task::{Done, LOGOUT, PING, TEXT, Task};
+use crate::arrival::Arrival;
 use crate::error::SessionError;
 use crate::transmit::Transmit;
 
@@ -279,31 +280,35 @@ impl Session {
         self.lose_if_due(now, "a command");
     }
 
-    /// Processes received bytes, in pieces of any size.
-    pub fn handle_received(&mut self, now: Time, bytes: &[u8]) {
+    /// Processes received bytes, in pieces of any size, with the time of their arrival.
+    pub fn handle_received(&mut self, arrival: impl Into<Arrival>, bytes: &[u8]) {
         if matches!(self.phase, Phase::Idle) {
             return; // The bytes are from the connection before a redirect.
         }
-        self.last_received = now;
+        let arrival = arrival.into();
+        self.last_received = arrival.last;
         self.commands.take_passed(&mut self.link);
-        if let Err(error) = self.handle_frames(now, bytes) {
+        if let Err(error) = self.handle_frames(arrival, bytes) {
             self.lose(error);
         }
         self.commands.send_ready(&mut self.link);
     }
 
     #[inline]
-    fn handle_frames(&mut self, now: Time, mut bytes: &[u8]) -> Result<(), SessionError> {
+    fn handle_frames(&mut self, arrival: Arrival, mut bytes: &[u8]) -> Result<(), SessionError> {
+        let (total, mut begin) = (bytes.len(), 0);
         while !self.is_ended() {
             match self.framer.next(&mut bytes) {
                 Ok(None) => break,
                 Ok(Some(Frame::Header { bhs, .. })) => {
                     let bhs = *bhs;
-                    self.handle_header(now, &bhs)?;
+                    self.handle_header(arrival.of(begin, total - bytes.len(), total), &bhs)?;
                 }
                 Ok(Some(Frame::Data { bytes, .. })) => self.handle_data(bytes),
                 Ok(Some(Frame::End { data_digest_ok })) => {
-                    self.handle_end(now, data_digest_ok)?;
+                    let end = total - bytes.len();
+                    self.handle_end(arrival.of(begin, end, total), data_digest_ok)?;
+                    begin = end;
                     if bytes.is_empty() {
                         break;
                     }

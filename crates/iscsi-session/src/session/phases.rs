@@ -13,7 +13,7 @@
 //! | `transfer` | the first data of a burst was sent, or the first Data-In is received |
 //! | `response` | all data was sent or received |
 //!
-//! "Sent" means accepted by the kernel ([`crate::Transmit::advance`]). Unsolicited data, in the
+//! "Sent" means passed to the kernel ([`crate::Transmit::advance`]). Unsolicited data, in the
 //! command or after it, is in phase `transfer` from the command's first byte. With several R2Ts,
 //! the phase is `transfer` while data is being sent, otherwise `r2t_pending`.
 use hakaru_units::Time;
@@ -136,7 +136,7 @@ impl Clock {
         (self.sent, self.pending_r2ts, self.sending) = (0, 0, false);
     }
 
-    /// Records that the kernel accepted the bytes up to `mark`.
+    /// Records that the bytes up to `mark` were passed to the kernel.
     #[inline]
     pub(super) fn pass(&mut self, at: Time, mark: Mark) {
         match mark.kind {
@@ -177,6 +177,12 @@ impl Clock {
     #[inline]
     pub(super) fn end(&mut self, now: Time) {
         self.enter(now, self.phase);
+    }
+
+    /// Returns the start of the current phase; of a command that ended, its end.
+    #[inline]
+    pub(super) fn since(&self) -> Time {
+        self.since
     }
 
     /// Returns the time spent in each phase until the command ended.

@@ -70,6 +70,8 @@ pub struct Done {
     pub tag: u32,
     /// Number of bytes transferred, or the error.
     pub result: Result<u32, TaskError>,
+    /// Arrival of the response.
+    pub ended: Time,
     /// Time spent in each phase.
     pub phases: Phases,
     /// Number of BUSY and TASK SET FULL answers, at most 255, each followed by a retry.
@@ -233,6 +235,7 @@ impl Tasks {
         Done {
             tag: live.task.tag,
             result,
+            ended: live.clock.since(),
             phases: live.clock.phases(),
             busies: live.busies,
             data: std::mem::take(&mut live.read_data),

@@ -5,8 +5,10 @@ mod segment;
 pub mod sock_diag;
 mod socket;
 pub mod socket_options;
+mod stamp;
 pub mod tcp_info;
 
 pub use listener::{AcceptError, Listener};
 pub use segment::Segment;
 pub use socket::{SLICES_MAX, Socket};
+pub use stamp::{Stamp, StampClock};
