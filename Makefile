@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search figure scorecard clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search calibrate figure scorecard clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -129,6 +129,11 @@ limits: setup
 # docs/methodology/search.md. A test checks that they are up to date.
 search: setup
 	$(BIN)/python tools/search.py
+
+# Runs every calibration and prints them as one table; writes docs/methodology/calibration.md. Takes
+# about ten minutes.
+calibrate: setup
+	$(BIN)/python tools/calibrate
 
 # Draws the README's figure from the newest run.
 figure: setup

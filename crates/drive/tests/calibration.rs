@@ -118,6 +118,8 @@ fn closed_loop(
 
 #[track_caller]
 fn assert_within(measured: f64, expected: f64, share: f64) {
+    // A line of the table that `make calibrate` prints.
+    println!("calibration: {measured} {expected} {}", expected * share);
     let error = measured / expected - 1.0;
     assert!(
         error.abs() <= share,

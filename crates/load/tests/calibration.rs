@@ -80,7 +80,10 @@ fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Out
     }
 }
 
+/// Checks a value against the expected one; `tolerance` is a share of the latter.
 fn close_to(value: f64, expected: f64, tolerance: f64) {
+    // A line of the table that `make calibrate` prints.
+    println!("calibration: {value} {expected} {}", expected * tolerance);
     assert!(
         (value / expected - 1.0).abs() <= tolerance,
         "{value} is not within {tolerance} of {expected}"

@@ -95,6 +95,8 @@ fn assert_per_command(counters: &Snapshot, expected: &[(&str, u64)]) {
     assert!(commands > 5);
     for (name, ns) in expected {
         let measured_ns = counter(counters, name) / commands;
+        // A line of the table that `make calibrate` prints.
+        println!("calibration: {measured_ns} {ns} {ROUNDING}");
         assert!(
             measured_ns.abs_diff(*ns) <= ROUNDING,
             "{name}: {measured_ns} ns, not {ns}"

@@ -8,6 +8,17 @@ use hakaru_units::Time;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
+/// Checks a value against the expected one.
+#[track_caller]
+fn assert_near(value: f64, expected: f64, tolerance: f64, what: &str) {
+    // A line of the table that `make calibrate` prints.
+    println!("calibration: {value} {expected} {tolerance}");
+    assert!(
+        (value - expected).abs() <= tolerance,
+        "{what}: {value}, expected {expected} within {tolerance}"
+    );
+}
+
 #[test]
 fn rates_are_exact_from_ten_kilobits_to_a_terabit() {
     for bits_per_s in [
@@ -27,10 +38,7 @@ fn rates_are_exact_from_ten_kilobits_to_a_terabit() {
         // The gap after the last frame is not part of its arrival time.
         let exact_ns = (frames * wire_bytes - 20) as f64 * 8e9 / bits_per_s as f64;
         let took_ns = seen.last().unwrap().0.as_ns() as f64;
-        assert!(
-            (took_ns - exact_ns).abs() <= 2.0,
-            "{bits_per_s} bit/s: took {took_ns} ns, expected {exact_ns} ns"
-        );
+        assert_near(took_ns, exact_ns, 2.0, &format!("{bits_per_s} bit/s, ns"));
         assert_conserved(&mut fabric);
     }
 }
@@ -44,7 +52,13 @@ fn a_lone_frame_is_late_by_serialisation_and_delay_to_the_nanosecond() {
     let mut fabric = Fabric::new(&wire(direction)).unwrap();
     fabric.handle_frame(Time(5), 0, frame(1, 2, 1518));
     let (at, port, _) = &run(&mut fabric, 2)[0];
-    assert_eq!((at.as_ns(), *port), (5 + 1518 * 8 + 10_000_000, 1));
+    assert_near(
+        at.as_ns() as f64,
+        f64::from(5 + 1518 * 8 + 10_000_000),
+        0.0,
+        "ns",
+    );
+    assert_eq!(*port, 1);
 }
 
 #[test]
@@ -65,10 +79,7 @@ fn random_loss_lies_in_its_binomial_interval() {
         let lost = counters(&mut fabric, "wire/a-b").drops.loss as f64;
         let p = percent / 100.0;
         let (mean, deviation) = (p * frames as f64, (p * (1.0 - p) * frames as f64).sqrt());
-        assert!(
-            (lost - mean).abs() <= 4.0 * deviation,
-            "{percent} %: {lost} lost, {mean} ± {deviation} expected"
-        );
+        assert_near(lost, mean, 4.0 * deviation, &format!("{percent} % lost"));
         assert_conserved(&mut fabric);
     }
 }
@@ -96,8 +107,8 @@ fn bursts_lose_the_configured_share_in_runs_of_the_configured_length() {
         before = arrived;
     }
     let (share, length) = (lost as f64 / frames as f64, lost as f64 / runs as f64);
-    assert!((share - 0.02).abs() < 0.0015, "{share}");
-    assert!((length - 8.0).abs() < 0.4, "{length}");
+    assert_near(share, 0.02, 0.0015, "share of lost frames");
+    assert_near(length, 8.0, 0.4, "frames of a burst");
 }
 
 /// Returns the mean wait in a queue that serves one frame of 1518 bytes in `1538 * 8` ns, ns.
@@ -139,9 +150,11 @@ fn poisson_arrivals_wait_as_the_pollaczek_khinchine_formula_predicts() {
         let gaps =
             (0..400_000).map(|_| (-(1.0 - rng.random::<f64>()).ln() * service / load) as u64);
         let (wait, exact) = (mean_wait_ns(gaps), load * service / (2.0 * (1.0 - load)));
-        assert!(
-            (wait / exact - 1.0).abs() < 0.03,
-            "M/D/1 at {load}: waited {wait} ns, expected {exact} ns"
+        assert_near(
+            wait,
+            exact,
+            0.03 * exact,
+            &format!("wait of M/D/1 at {load}, ns"),
         );
     }
 }
@@ -183,6 +196,6 @@ fn jitter_has_the_configured_mean_and_keeps_frames_in_order() {
         }
         let mean = sum_us / frames as f64;
         assert_eq!(got, frames);
-        assert!((mean - mean_us).abs() < 1.5, "{jitter:?}: {mean} µs");
+        assert_near(mean, mean_us, 1.5, &format!("{jitter:?}, µs"));
     }
 }
