@@ -31,7 +31,8 @@ count the same number.
 | flash | four flash drives (`nvme-ssd-2000`, RAID 0) behind a controller with 20 µs per command |
 | 1 ms | the same drives behind a controller that adds 1 ms to every command |
 
-- *Initiator.* A latency begins with the system call that sends the first byte of the command, and
+- *Initiator.* A latency begins with the kernel's timestamp of the packet that carries the command out
+  of the host, or with the system call that sends the command if it has to wait in the kernel. It
   ends with the kernel's timestamp of the packet that completes the response.
 - *Observer.* A latency begins when the packet with the command's header leaves the interface, and
   ends when the packet that completes the response arrives there.
@@ -39,15 +40,21 @@ count the same number.
 [How metrics are computed](metrics.md#latency) states what a latency includes. The goals are
 2 µs + 1 % for a median and 5 % for a 99th percentile.
 
-Causes of errors, which the initiator cannot avoid:
+The third row of each cell, *from departure*, compares the means of the same interval on both sides:
+the initiator's without the wait of commands in its own send queue, by its counters of the phases.
+Its goal is that of a median.
 
-- *The way to the interface.* TCP takes about 2 µs from the system call to the interface, and longer
-  for a write, because it copies the data first. If the send window or the send buffer is full, the
-  command waits in the kernel. The initiator's latency includes all of this, as that of any host
-  does. The observer sees the command only when it leaves.
+Causes of errors:
+
+- *Waiting in the kernel.* If the send window or the send buffer is full, as with many large writes, a
+  command waits in the kernel. The initiator's latency includes this wait, as that of any host does.
+  The observer sees the command only when it leaves. These rows compare different definitions and
+  are outside.
 - *Merged packets.* The kernel merges data that waits in a socket and keeps only the newest
   timestamp. If several responses arrive while the initiator wakes up or handles others, all but the
   last one may count as arriving up to that time too late.
+- *Several packets of one call.* The kernel stamps the last packet of a call, of at most 30 KiB. If TCP
+  makes several packets of it, commands in the first ones count as leaving too late.
 
 ## Pacing, rate, delay and loss
 *Pacing* is the rate of an open load as the observer counts it. *Rate*, *delay* and *loss* are those

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import struct
 import subprocess
@@ -40,7 +41,18 @@ PORT = 3260
 LU_BYTES = 64 << 20
 ARRAY_CPU, INITIATOR_CPU = 0, 1
 ENHANCED_PACKET = 6
+HEADERS = 1024
 WHOLE_PACKETS, RING_BYTES = 262_144, 512 << 20
+SERVED = {
+    "read": ("command_to_data_ns_sum", "read_data_transfer_ns_sum", "read_data_to_response_ns_sum"),
+    "write": (
+        "wait_r2t_ns_sum",
+        "r2t_to_data_ns_sum",
+        "write_data_transfer_ns_sum",
+        "write_data_to_response_ns_sum",
+    ),
+}
+"""Counters that add up to the time of commands from their departure to their response."""
 DRIVES = {"raid": "raid0", "drives": 4, "stripe_unit_bytes": 65536}
 ARRAYS: dict[str, dict[str, Any]] = {
     "memory": {"kind": "none"},
@@ -188,8 +200,10 @@ def distribution(samples: list[dict[str, Any]], name: str) -> dict[str, float]:
     merged = merge(h["hdr"] for sample in samples for h in sample["histograms"] if h["name"] == name and h["hdr"])
     if merged.get_total_count() == 0:
         return {"n": 0, "p50_us": 0.0, "p99_us": 0.0}
-    p50, p99 = (merged.get_value_at_percentile(share) / 1e3 for share in (50, 99))
-    return {"n": merged.get_total_count(), "p50_us": p50, "p99_us": p99}
+    n = merged.get_total_count()
+    # `hdrh` rounds the rank to the nearest, `analyse` rounds it up.
+    p50, p99 = (merged.get_value_at_percentile(100 * math.ceil(share * n) / n) / 1e3 for share in (0.5, 0.99))
+    return {"n": n, "p50_us": p50, "p99_us": p99}
 
 
 def sort_packets(file: Path) -> int:
@@ -226,7 +240,10 @@ def sort_packets(file: Path) -> int:
 def cell_result(binary: str, cell: dict[str, Any], a: Host, file: Path) -> dict[str, Any]:
     """Measure one cell, with the array running at `b`."""
     capture: dict[str, Any] = {"interface": "eth0", "file": str(file), "ports": [PORT]}
-    capture |= {"snap_bytes": WHOLE_PACKETS, "ring_bytes": RING_BYTES}
+    # The kernel copies a packet for the capture between the capture's timestamp and the driver's. A
+    # lone write begins with a packet, so that its data need not be captured.
+    snap = HEADERS if (cell["op"], cell["depth"]) == ("write", 1) else WHOLE_PACKETS
+    capture |= {"snap_bytes": snap, "ring_bytes": RING_BYTES}
     with ExitStack() as stack:
         watch = Engine(binary, a, None, {"engine": "watch", "capture": capture, "sample_interval_ms": 60_000})
         stack.callback(watch.end)
@@ -245,9 +262,11 @@ def cell_result(binary: str, cell: dict[str, Any], a: Host, file: Path) -> dict[
     totals = initiator.samples[-1]["counters"]["vms"]
     return {
         **cell,
-        "initiator": distribution(initiator.samples, name),
+        "initiator": distribution(initiator.samples, name)
+        | {"served_us": sum(totals[phase] for phase in SERVED[cell["op"]]) / max(1, totals["commands"]) / 1e3},
         "observer": {
             "n": seen["commands"],
+            "served_us": seen["latency_sum_ns"] / max(1, seen["commands"]) / 1e3,
             "p50_us": seen["latency"]["p50_ns"] / 1e3,
             "p99_us": seen["latency"]["p99_ns"] / 1e3,
         },

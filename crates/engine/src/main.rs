@@ -7,7 +7,6 @@ mod accept;
 mod address;
 mod analyse;
 mod array;
-mod arrivals;
 mod backup;
 mod contain;
 mod control;
@@ -22,6 +21,7 @@ mod schema;
 mod secret;
 mod slices;
 mod sockets;
+mod stamps;
 mod tcp;
 mod watch;
 

@@ -11,19 +11,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hakaru_contract::SocketOptions;
-use hakaru_iscsi_session::{Arrival, Session, Transmit};
+use hakaru_iscsi_session::{Arrival, Departure, Session, Transmit};
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Event, Interest, Reactor, Token, clock};
 use hakaru_units::Time;
 
-use crate::arrivals::Arrivals;
 use crate::slices::recycle;
+use crate::stamps::Stamps;
 
 /// Size of the receive buffer. A larger buffer falls out of the second-level cache between the
 /// kernel's copy and our parsing.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Maximum number of slices of one send. More slices take several sends.
 const SLICES: usize = 128;
+/// Maximum number of bytes sent with one stamp. The stamp is that of the last packet, and TCP makes
+/// packets of at most half of the receive window, which is 64 KiB at first.
+const STAMPED_BYTES: usize = 30 * 1024;
 /// Unwanted data segments of at least this length are discarded inside the kernel. The additional
 /// calls cost as much as copying several KiB.
 const DISCARD_MIN_BYTES: u32 = 32 * 1024;
@@ -69,6 +72,8 @@ enum Link {
         socket: Socket,
         /// Whether the socket's buffer is full, so that sending waits until it is writable.
         full: bool,
+        /// Number of bytes sent, modulo 2^32.
+        sent: u32,
     },
     Down,
 }
@@ -91,7 +96,7 @@ pub struct Sockets<'r> {
     entries: Vec<Entry>,
     timers: BinaryHeap<Reverse<(Time, usize)>>,
     buffer: Box<[u8]>,
-    arrivals: Arrivals,
+    stamps: Stamps,
     /// Empty between two sends.
     slices: Vec<IoSlice<'static>>,
 }
@@ -106,7 +111,7 @@ impl<'r> Sockets<'r> {
             entries: Vec::new(),
             timers: BinaryHeap::new(),
             buffer: vec![0; RECEIVE_BYTES].into(),
-            arrivals: Arrivals::default(),
+            stamps: Stamps::default(),
             slices: Vec::with_capacity(SLICES),
         }
     }
@@ -237,9 +242,12 @@ impl<'r> Sockets<'r> {
         };
         match socket.take_error() {
             Ok(()) => {
+                // Without stamps of sent data, commands leave when they are passed to the kernel.
+                let _ = socket.enable_sent_stamps();
                 entry.link = Link::Up {
                     socket,
                     full: false,
+                    sent: 0,
                 };
                 machines.handle_connected(clock::now(), index);
                 self.flush(index, machines);
@@ -284,7 +292,7 @@ impl<'r> Sockets<'r> {
                     any = true;
                     entry.discarded = discard;
                     let drained = n < buffer.len() && !closed;
-                    let arrival = self.arrivals.arrival(first, last, now);
+                    let arrival = self.stamps.arrival(first, last, now);
                     machines.handle_received(arrival, index, &self.buffer[..n]);
                     if drained {
                         return any;
@@ -300,13 +308,31 @@ impl<'r> Sockets<'r> {
     }
 
     fn send(&mut self, index: usize, machines: &mut impl Machines) {
-        let Link::Up { socket, full } = &mut self.entries[index].link else {
+        let Link::Up { socket, full, sent } = &mut self.entries[index].link else {
             return;
         };
         let transmit = machines.transmit(index);
         while !*full && !transmit.is_empty() {
-            match send_once(socket, transmit, &mut self.slices) {
-                Ok(all_sent) => *full = !all_sent,
+            // A call without a command needs no stamp, so it may be longer than a packet.
+            let stamped = transmit.has_command_within(STAMPED_BYTES);
+            let most = if stamped { STAMPED_BYTES } else { usize::MAX };
+            let mut slices = recycle(std::mem::take(&mut self.slices));
+            let length = collect(transmit, most, &mut slices);
+            let passed = clock::now();
+            let result = if stamped {
+                socket.send_stamped(&slices)
+            } else {
+                socket.send_vectored(&slices)
+            };
+            self.slices = recycle(slices);
+            match result {
+                Ok(n) => {
+                    *sent = sent.wrapping_add(n as u32);
+                    let left = stamped.then(|| self.stamps.departure(socket, *sent));
+                    let left = left.flatten().unwrap_or(passed).max(passed);
+                    transmit.advance(Departure { passed, left }, n);
+                    *full = n < length;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *full = true,
                 Err(error) => {
                     return machines.handle_closed(clock::now(), index, why_lost(&error));
@@ -326,21 +352,18 @@ impl<'r> Sockets<'r> {
     }
 }
 
-/// Sends the queued bytes with one call. Returns whether the socket accepted all of them.
-fn send_once(
-    socket: &Socket,
-    transmit: &mut Transmit,
-    spare: &mut Vec<IoSlice<'static>>,
-) -> io::Result<bool> {
-    let mut slices = recycle(std::mem::take(spare));
-    slices.extend(transmit.slices().take(SLICES).map(IoSlice::new));
-    let length: usize = slices.iter().map(|slice| slice.len()).sum();
-    let begun = clock::now();
-    let sent = socket.send_vectored(&slices);
-    *spare = recycle(slices);
-    let sent = sent?;
-    transmit.advance(begun, sent);
-    Ok(sent == length)
+/// Adds the first queued bytes to `slices`, at most `most`. Returns their number.
+fn collect<'a>(transmit: &'a Transmit, most: usize, slices: &mut Vec<IoSlice<'a>>) -> usize {
+    let mut length = 0;
+    for slice in transmit.slices().take(SLICES) {
+        if length == most {
+            break;
+        }
+        let slice = &slice[..slice.len().min(most - length)];
+        length += slice.len();
+        slices.push(IoSlice::new(slice));
+    }
+    length
 }
 
 fn why_lost(error: &io::Error) -> &'static str {

@@ -22,6 +22,7 @@
 #![warn(missing_docs)]
 
 mod arrival;
+mod departure;
 mod error;
 mod nexus;
 mod session;
@@ -29,6 +30,7 @@ mod survey;
 mod transmit;
 
 pub use arrival::Arrival;
+pub use departure::Departure;
 pub use error::{SessionError, TaskError};
 pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use session::{

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hakaru_send_queue::{Payload, Piece, SendQueue};
-use hakaru_units::Time;
 
+use crate::departure::Departure;
 use crate::session::Mark;
 
 /// Part of a buffer that a write references.
@@ -38,7 +38,7 @@ pub struct Transmit {
     /// Positions in the byte stream, ascending, each with the mark to report once it was sent.
     marks: VecDeque<(u64, Mark)>,
     /// Positions that were reached while marks were pending, each with its instant.
-    reached: VecDeque<(Time, u64)>,
+    reached: VecDeque<(Departure, u64)>,
 }
 
 impl Transmit {
@@ -63,16 +63,24 @@ impl Transmit {
         })
     }
 
-    /// Removes the first `n` bytes, which were passed to the kernel at `now`.
+    /// Removes the first `n` bytes, which were passed to the kernel.
     ///
     /// # Panics
     /// Panics if fewer bytes are queued, which is a defect of the caller.
-    pub fn advance(&mut self, now: Time, n: usize) {
+    pub fn advance(&mut self, departure: impl Into<Departure>, n: usize) {
         self.queue.advance(n, drop);
         self.sent += n as u64;
         if !self.marks.is_empty() {
-            self.reached.push_back((now, self.sent));
+            self.reached.push_back((departure.into(), self.sent));
         }
+    }
+
+    /// Returns whether a command begins within the next `n` bytes.
+    #[must_use]
+    pub fn has_command_within(&self, n: usize) -> bool {
+        let end = self.sent + n as u64;
+        let mut marks = self.marks.iter().take_while(|&&(place, _)| place <= end);
+        marks.any(|(_, mark)| mark.is_command())
     }
 
     /// Discards everything that is queued.
@@ -93,13 +101,13 @@ impl Transmit {
     }
 
     /// Calls `visit` with every mark that was reached after the last call, and its instant.
-    pub(crate) fn take_passed(&mut self, mut visit: impl FnMut(Time, Mark)) {
-        while let Some((at, reached)) = self.reached.pop_front() {
+    pub(crate) fn take_passed(&mut self, mut visit: impl FnMut(Departure, Mark)) {
+        while let Some((departure, reached)) = self.reached.pop_front() {
             while let Some(&(place, mark)) = self.marks.front()
                 && place <= reached
             {
                 self.marks.pop_front();
-                visit(at, mark);
+                visit(departure, mark);
             }
         }
     }
@@ -124,6 +132,7 @@ impl Transmit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hakaru_units::Time;
     use proptest::prelude::*;
 
     proptest! {
@@ -157,6 +166,28 @@ mod tests {
     }
 
     #[test]
+    fn a_command_is_found_within_the_bytes_that_contain_its_begin() {
+        let itt = hakaru_wire::iscsi::Itt(1);
+        let mut transmit = Transmit::default();
+        transmit.push(&[0; 10]);
+        transmit.mark_all(Mark::burst_ended(itt, 10));
+        assert!(!transmit.has_command_within(100));
+        transmit.mark_next(Mark::command(itt));
+        transmit.push(&[0; 48]);
+        assert!(!transmit.has_command_within(10));
+        assert!(transmit.has_command_within(11));
+        let departure = Departure {
+            passed: Time(5),
+            left: Time(7),
+        };
+        transmit.advance(departure, 58);
+        let mut passed = Vec::new();
+        transmit.take_passed(|at, mark| passed.push((at, mark.is_command())));
+        assert_eq!(passed, [(departure, false), (departure, true)]);
+        assert!(!transmit.has_command_within(100));
+    }
+
+    #[test]
     fn marks_are_reported_in_order_when_their_bytes_were_sent() {
         let mark = |n| Mark::burst_ended(hakaru_wire::iscsi::Itt(n), n);
         let mut transmit = Transmit::default();
@@ -167,7 +198,7 @@ mod tests {
         transmit.mark_next(mark(3));
         let passed = |transmit: &mut Transmit| {
             let mut all = Vec::new();
-            transmit.take_passed(|at, mark| all.push((at, mark)));
+            transmit.take_passed(|at, mark| all.push((at.left, mark)));
             all
         };
         let sent = |transmit: &mut Transmit, at, n| {

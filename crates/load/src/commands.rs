@@ -39,6 +39,8 @@ pub(crate) struct Command {
 pub(crate) struct Completion {
     /// Request of the command.
     pub request: RequestId,
+    /// Whether the request has no other command.
+    pub is_single: bool,
     /// Result of the request, if this was its last command.
     pub result: Option<Result<(), TaskError>>,
 }
@@ -184,7 +186,11 @@ impl Commands {
             active.result = result;
         }
         let result = (active.pending_parts == 0).then_some(active.result);
-        Completion { request, result }
+        Completion {
+            request,
+            is_single: active.issued == 1,
+            result,
+        }
     }
 
     /// Returns whether the guest's disk has a ring, for which requests wait.

@@ -131,8 +131,16 @@ impl Work {
         }
         let completion = self.commands.handle_done(done.tag, result);
         if let Some(result) = completion.result {
+            // The time in the call that sent the command is the host's, not the target's. It counts
+            // only if the command could not leave at once, or has others of its request before it.
+            let leaving_ns = if completion.is_single {
+                done.phases.leaving_ns
+            } else {
+                0
+            };
+            let ended = Time(done.ended.as_ns().saturating_sub(leaving_ns));
             self.load
-                .handle_done(done.ended, completion.request, result.is_ok(), latencies);
+                .handle_done(ended, completion.request, result.is_ok(), latencies);
             if let Err(error) = result {
                 outcome.failure = Some((access.op, error));
             }

@@ -13,11 +13,14 @@
 //! | `transfer` | the first data of a burst was sent, or the first Data-In is received |
 //! | `response` | all data was sent or received |
 //!
-//! "Sent" means passed to the kernel ([`crate::Transmit::advance`]). Unsolicited data, in the
+//! "Sent" means that the bytes left the host, or that they were passed to the kernel if they had to
+//! wait there ([`crate::Departure`]). Unsolicited data, in the
 //! command or after it, is in phase `transfer` from the command's first byte. With several R2Ts,
 //! the phase is `transfer` while data is being sent, otherwise `r2t_pending`.
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Itt;
+
+use crate::departure::Departure;
 
 /// Time that a command spent in each phase. The sum is the time from its submission to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,9 @@ pub struct Phases {
     pub transfer_ns: u64,
     /// Time from the last data to the status.
     pub response_ns: u64,
+    /// Part of `waiting_ns` between the begin of the call that passed the command to the kernel and
+    /// its departure from the host; 0 if it did not leave within that call.
+    pub leaving_ns: u64,
     /// R2Ts received.
     pub r2ts: u32,
 }
@@ -56,7 +62,7 @@ enum MarkKind {
 }
 
 impl Mark {
-    pub(super) fn command(itt: Itt) -> Mark {
+    pub(crate) fn command(itt: Itt) -> Mark {
         Mark {
             itt,
             kind: MarkKind::Command,
@@ -68,6 +74,10 @@ impl Mark {
             itt,
             kind: MarkKind::BurstBegins,
         }
+    }
+
+    pub(crate) fn is_command(&self) -> bool {
+        self.kind == MarkKind::Command
     }
 
     pub(crate) fn burst_ended(itt: Itt, bytes: u32) -> Mark {
@@ -95,6 +105,8 @@ pub(super) struct Clock {
     since: Time,
     /// Time spent in each phase, complete until `since`.
     spent_ns: [u64; 5],
+    /// See [`Phases::leaving_ns`].
+    leaving_ns: u64,
     /// R2Ts received.
     r2ts: u32,
     /// Total bytes that the command sends; 0 for a read or a command without data.
@@ -116,6 +128,7 @@ impl Clock {
             phase: Phase::Waiting,
             since: now,
             spent_ns: [0; 5],
+            leaving_ns: 0,
             r2ts: 0,
             length,
             unsolicited: 0,
@@ -138,9 +151,12 @@ impl Clock {
 
     /// Records that the bytes up to `mark` were passed to the kernel.
     #[inline]
-    pub(super) fn pass(&mut self, at: Time, mark: Mark) {
+    pub(super) fn pass(&mut self, departure: Departure, mark: Mark) {
         match mark.kind {
-            MarkKind::Command => self.sending = self.unsolicited > 0,
+            MarkKind::Command => {
+                self.sending = self.unsolicited > 0;
+                self.leaving_ns = departure.left.ns_since(departure.passed);
+            }
             MarkKind::BurstBegins => {
                 self.pending_r2ts = self.pending_r2ts.saturating_sub(1);
                 self.sending = true;
@@ -150,7 +166,7 @@ impl Clock {
                 self.sending = false;
             }
         }
-        self.update_phase(at);
+        self.update_phase(departure.left);
     }
 
     /// Records that an R2T was received.
@@ -201,6 +217,7 @@ impl Clock {
             r2t_pending_ns,
             transfer_ns,
             response_ns,
+            leaving_ns: self.leaving_ns,
             r2ts: self.r2ts,
         }
     }

@@ -11,4 +11,4 @@ pub mod tcp_info;
 pub use listener::{AcceptError, Listener};
 pub use segment::Segment;
 pub use socket::{SLICES_MAX, Socket};
-pub use stamp::{Stamp, StampClock};
+pub use stamp::{SentStamp, Stamp, StampClock};
