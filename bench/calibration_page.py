@@ -53,8 +53,9 @@ Causes of errors:
 - *Merged packets.* The kernel merges data that waits in a socket and keeps only the newest
   timestamp. If several responses arrive while the initiator wakes up or handles others, all but the
   last one may count as arriving up to that time too late.
-- *Several packets of one call.* The kernel stamps the last packet of a call, of at most 30 KiB. If TCP
-  makes several packets of it, commands in the first ones count as leaving too late.
+- *Capturing.* When a packet leaves, the kernel copies it for the capture between the timestamp of the
+  capture and that of the driver. 30 KiB, the most that the initiator sends with one timestamp, take
+  about 4 µs. For lone writes the capture contains only the headers.
 
 ## Pacing, rate, delay and loss
 *Pacing* is the rate of an open load as the observer counts it. *Rate*, *delay* and *loss* are those
