@@ -46,10 +46,11 @@ Its goal is that of a median.
 
 Causes of errors:
 
-- *Waiting in the kernel.* If the send window or the send buffer is full, as with many large writes, a
-  command waits in the kernel. The initiator's latency includes this wait, as that of any host does.
-  The observer sees the command only when it leaves. These rows compare different definitions and
-  are outside.
+- *Waiting to leave.* With many large writes, a command waits behind the data of others: in the
+  initiator's send queue, or in the kernel because the send window or the send buffer is full. The
+  initiator's latency includes this wait, as that of any host does. The observer sees the command only
+  when it leaves. Medians of these rows compare different definitions and are outside; *from departure*
+  excludes the wait in the send queue, but not that in the kernel.
 - *Merged packets.* The kernel merges data that waits in a socket and keeps only the newest
   timestamp. If several responses arrive while the initiator wakes up or handles others, all but the
   last one may count as arriving up to that time too late.

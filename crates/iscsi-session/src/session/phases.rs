@@ -22,7 +22,8 @@ use hakaru_wire::iscsi::Itt;
 
 use crate::departure::Departure;
 
-/// Time that a command spent in each phase. The sum is the time from its submission to its end.
+/// Time that a command spent in each phase. The sum is the time from its submission to its end,
+/// without `leaving_ns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// Time before the first byte was sent: command window, earlier data in the send queue, pauses
@@ -37,8 +38,8 @@ pub struct Phases {
     pub transfer_ns: u64,
     /// Time from the last data to the status.
     pub response_ns: u64,
-    /// Part of `waiting_ns` between the begin of the call that passed the command to the kernel and
-    /// its departure from the host; 0 if it did not leave within that call.
+    /// Time from the begin of the call that passed the command to the kernel until it left the host;
+    /// 0 if it did not leave within that call. It belongs to no phase.
     pub leaving_ns: u64,
     /// R2Ts received.
     pub r2ts: u32,
@@ -155,7 +156,9 @@ impl Clock {
         match mark.kind {
             MarkKind::Command => {
                 self.sending = self.unsolicited > 0;
-                self.leaving_ns = departure.left.ns_since(departure.passed);
+                self.leaving_ns += departure.left.ns_since(departure.passed);
+                self.enter(departure.passed, self.phase);
+                self.since = self.since.max(departure.left);
             }
             MarkKind::BurstBegins => {
                 self.pending_r2ts = self.pending_r2ts.saturating_sub(1);
@@ -241,5 +244,30 @@ impl Clock {
         self.spent_ns[self.phase as usize] += now.ns_since(self.since);
         self.since = self.since.max(now);
         self.phase = phase;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_until_a_command_leaves_belongs_to_no_phase() {
+        let mut clock = Clock::new(Time(100), 0);
+        let departure = Departure {
+            passed: Time(110),
+            left: Time(115),
+        };
+        clock.pass(departure, Mark::command(Itt(1)));
+        clock.receive_data(Time(140));
+        clock.end(Time(150));
+        let phases = Phases {
+            waiting_ns: 10,
+            target_wait_ns: 25,
+            transfer_ns: 10,
+            leaving_ns: 5,
+            ..Phases::default()
+        };
+        assert_eq!(clock.phases(), phases);
     }
 }
