@@ -91,6 +91,7 @@ def latency_rows(result: dict[str, Any]) -> list[Row]:
     case = f"{result['array']}, {result['op']} {size}, depth {result['depth']}"
     ours, seen = result["initiator"], result["observer"]
     whole = 0 < ours["n"] == seen["n"] and not result["dropped"] and not result["errors"]
+    missing = "" if whole else f"; the observer saw {seen['n']:,}, {result['dropped']:,.0f} packets dropped"
     rows = []
     goals = (
         ("latency p50", "p50_us", MEDIAN_SHARE, MEDIAN_US),
@@ -108,7 +109,7 @@ def latency_rows(result: dict[str, Any]) -> list[Row]:
                 ours["n"],
                 f"{reference:,.1f} µs",
                 f"{measured:,.1f} µs",
-                f"{error:+,.1f} µs ({error / reference:+.1%})" if reference else "no commands",
+                (f"{error:+,.1f} µs ({error / reference:+.1%})" if reference else "no commands") + missing,
                 goal,
                 whole and abs(error) <= floor_us + share * reference,
             )

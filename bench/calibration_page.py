@@ -23,7 +23,8 @@ The initiator is compared with a capture at the interface of its host. The captu
 timestamps, and `hakaru analyse` reconstructs the commands from it without any knowledge of the
 initiator. Two network namespaces are joined by a veth pair: the initiator runs in one and hakaru's
 array in the other, each pinned to its own CPU. Every request of a cell counts, and both sides must
-count the same number.
+count the same number. Otherwise, or if the capture dropped packets, the cell is outside its goals
+whatever its errors.
 
 | array | timing model |
 |---|---|
