@@ -25,24 +25,32 @@ pub fn sleep_until(until: Time) {
 }
 
 /// Returns the monotonic clock and the real-time clock (Unix time, ns) at the same instant, to
-/// within a microsecond if possible. Reads both up to 100 times and returns the closest pair.
+/// within a microsecond if possible.
 #[must_use]
 pub fn now_and_realtime_ns() -> (Time, u64) {
-    let mut best = (u64::MAX, Time::ZERO, 0);
+    let (before, realtime_ns, after) = realtime_ns_between();
+    (Time(before.0 + (after.0 - before.0) / 2), realtime_ns)
+}
+
+/// Returns the real-time clock (Unix time, ns), between two instants of the monotonic clock. Reads
+/// all three up to 100 times, until the instants are less than a microsecond apart, and returns
+/// those that are closest. A thread that waits for a CPU between two readings gets another try.
+#[must_use]
+pub fn realtime_ns_between() -> (Time, u64, Time) {
+    let mut best = (Time::ZERO, 0, Time(u64::MAX));
     for _ in 0..100 {
         let before = now();
         let t = clock_gettime(ClockId::Realtime);
         let after = now();
-        let apart = after.0 - before.0;
-        if apart < best.0 {
-            let realtime = t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;
-            best = (apart, Time(before.0 + apart / 2), realtime);
+        if after.0 - before.0 < best.2.0 - best.0.0 {
+            let realtime_ns = t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64;
+            best = (before, realtime_ns, after);
         }
-        if apart < 1000 {
+        if after.0 - before.0 < 1000 {
             break;
         }
     }
-    (best.1, best.2)
+    best
 }
 
 /// Removes the timer slack of the calling thread and of threads that it starts. By default the
