@@ -200,25 +200,29 @@ fn no_interface() -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, "there is no such interface")
 }
 
-/// Passes each packet of a block to `handle`. Packets that do not lie within the block are skipped.
+/// Passes each packet of a block to `handle`, in the order of their timestamps. Packets that do not
+/// lie within the block are skipped.
+///
+/// CPUs write to a block at the same time. One that has taken a timestamp may find that another CPU
+/// with a later one was faster, and a reader of the capture would take this for a wrong time.
 fn packets_of<E>(
     block: &[u8],
     handle: &mut dyn FnMut(Captured<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut packets = Vec::new();
     let head = offset_of!(libc::tpacket_block_desc, hdr);
     let count = word(block, head + offset_of!(libc::tpacket_hdr_v1, num_pkts));
     let first = head + offset_of!(libc::tpacket_hdr_v1, offset_to_first_pkt);
     let mut at = word(block, first).unwrap_or(0) as usize;
     for _ in 0..count.unwrap_or(0) {
-        if let Some(packet) = packet_at(block, at) {
-            handle(packet)?;
-        }
+        packets.extend(packet_at(block, at));
         match word(block, at + offset_of!(libc::tpacket3_hdr, tp_next_offset)) {
             Some(step) if step > 0 => at += step as usize,
             _ => break,
         }
     }
-    Ok(())
+    packets.sort_by_key(|packet| packet.realtime_ns);
+    packets.into_iter().try_for_each(handle)
 }
 
 /// Parses the packet whose header is at `at`. `None` if it does not lie within the block.
@@ -346,6 +350,18 @@ mod tests {
         );
         assert_eq!(parsed(&block(2, &[(48, 60, u32::MAX)])), [(time, 60, 1500)]);
         assert_eq!(parsed(&[]), []);
+    }
+
+    #[test]
+    fn packets_of_a_block_are_passed_in_the_order_of_their_timestamps() {
+        let mut block = block(3, &[(48, 60, 160), (208, 96, 144), (352, 72, 0)]);
+        let nanoseconds = 48 + offset_of!(libc::tpacket3_hdr, tp_nsec);
+        block[nanoseconds..nanoseconds + 4].copy_from_slice(&4_u32.to_ne_bytes());
+        let (early, late) = (2_000_000_003, 2_000_000_004);
+        assert_eq!(
+            parsed(&block),
+            [(early, 96, 1500), (early, 72, 1500), (late, 60, 1500)]
+        );
     }
 
     #[test]
