@@ -41,11 +41,11 @@ def report() -> dict[str, Any]:
 
 def test_frames_arrive_in_order_after_delay_and_serialisation(report: dict[str, Any]) -> None:
     assert report["order"] == list(range(200))
-    # 1514 bytes and the FCS take 0.12 ms at 100 Mbit/s. No frame can be earlier, and most are not
-    # much later.
-    earliest_ms = 20.0 + 1518 * 8 / 100_000
-    assert min(report["took_ms"]) >= earliest_ms
-    assert sorted(report["took_ms"])[100] < earliest_ms + 5.0
+    # 1514 bytes and the FCS take 0.12 ms at 100 Mbit/s. The engine begins to write a frame by the
+    # median duration of the last writes before it is due, so some are early, by 0.06 ms at most.
+    due_ms = 20.0 + 1518 * 8 / 100_000
+    assert min(report["took_ms"]) >= due_ms - 0.06
+    assert due_ms <= sorted(report["took_ms"])[100] < due_ms + 5.0
     assert report["code"] == 0
 
 
