@@ -70,6 +70,13 @@ def test_curve_with_one_point_or_zeros_is_drawn() -> None:
         assert "<svg" in charts.svg(lines([Line("a", points)], Axes("x", "y"), WIDE))
 
 
+def test_numbers_on_axes_have_no_exponents() -> None:
+    points = [(float(x), float(x % 3), None, None) for x in range(61)]
+    drawn = charts.svg(lines([Line("a", points)], Axes("s", "count"), WIDE))
+    assert ">60<" in drawn
+    assert not re.search(r">\d(\.\d+)?e[+-]?\d", drawn)
+
+
 def test_interval_of_a_bar_ends_at_the_axis() -> None:
     chart = bars([Bar("unthrottled", 15.5, -43.0, 73.9, "15.5")], "MB/s", WIDE).to_dict()
     rows = [row for layer in chart["layer"] for row in layer.get("data", {}).get("values", []) if "low" in row]

@@ -15,7 +15,7 @@ import altair as alt
 from hakaru.report.charts.bar import GAP_PX, ROW_PX, TEXT_GAP_PX, Bar, names
 from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.text import pixels, wrap
-from hakaru.report.charts.theme import INK, LINE_PX, OURS, THEIRS, Size
+from hakaru.report.charts.theme import INK, LINE_PX, OURS, PLAIN, THEIRS, Size
 
 
 def dots(rows: Sequence[Bar], axis: str, size: Size) -> alt.LayerChart:
@@ -34,7 +34,7 @@ def dots(rows: Sequence[Bar], axis: str, size: Size) -> alt.LayerChart:
     x = alt.X(
         "value:Q",
         scale=alt.Scale(type="log", domain=domain, nice=False),
-        axis=alt.Axis(title=axis, values=_ticks(*domain), format="~g", grid=True),
+        axis=alt.Axis(title=axis, values=_ticks(*domain), format=PLAIN, grid=True),
     )
     base = chart_of(values).encode(x=x, y=names(labels))
     if several:

@@ -13,7 +13,7 @@ import altair as alt
 
 from hakaru.report.charts.marks import chart_of, fixed, layered, spacer
 from hakaru.report.charts.text import apart, wrap
-from hakaru.report.charts.theme import AXIS_PX, LINE_PX, OURS, PAPER, Size
+from hakaru.report.charts.theme import AXIS_PX, LINE_PX, OURS, PAPER, PLAIN, Size
 
 MARKED_MAX = 20
 """Maximum number of points of a line with markers; more markers would hide the line."""
@@ -88,13 +88,13 @@ def nice(value: float) -> float:
 
 
 def _y_axis(axes: Axes, low: float, high: float) -> alt.Axis:
-    form = "~g" if high < 10 else ",~g" if axes.y_log else ",.0f"
+    form = PLAIN if high < 10 else f",{PLAIN}" if axes.y_log else ",.0f"
     options: dict[str, Any] = {"title": axes.y, "minExtent": AXIS_PX, "format": form}
     return alt.Axis(**options, **({"values": _log_ticks(low, high)} if axes.y_log else {"tickCount": 5}))
 
 
 def _x_axis(axes: Axes) -> alt.Axis:
-    options: dict[str, Any] = {"title": axes.x, "format": "~g"}
+    options: dict[str, Any] = {"title": axes.x, "format": PLAIN}
     if axes.x_ticks:
         options["values"] = list(axes.x_ticks)
     if axes.x_whole:

@@ -23,6 +23,10 @@ SHADES = (OURS, "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", THEIRS, "
 """Parts of a stacked bar: dark and light in turn, so that neighbours differ in greyscale."""
 DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3), (12, 3), (5, 2, 1, 2))
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "circle", "square")
+PLAIN = ".12~g"
+"""Format of numbers on an axis. Without a number of digits, Vega takes one from the distance of the
+ticks and prints 10 as 1e+1.
+"""
 FONT_PX = 11
 AXIS_PX = 36
 """Minimum space for the numbers of a value axis, in pixels."""
