@@ -64,7 +64,7 @@ def test_unknown_study_names_the_nearest() -> None:
         ("read_percent: 70", "read_percent: '70'", "'70'", "read_percent: input should be a valid integer", ""),
         ("region: 64 GiB", "region: 64", "64\n", "load.region: a size needs a unit", ""),
         ("region: 64 GiB", "region: 64 Gib", "64 Gib", "load.region: a size has no unit 'Gib'", ""),
-        ("time: 180 s", "time: 500 ms", "500 ms", "measure.time: should be at least 1 s (found '500 ms')", ""),
+        ("time: 60 s", "time: 500 ms", "500 ms", "measure.time: should be at least 1 s (found '500 ms')", ""),
         ("name: jdsf-2011}", "name: jdsf2011}", "jdsf2011", "no preset 'jdsf2011'; did you mean 'jdsf-2011'?", ""),
         ("  hosts: 4", "  hosts: 4\n  tcp: 2009", "tcp: 2009", "lab.tcp: needs fields, for example {", "valid here: "),
         ("kind: closed", "kind: close", "{kind: close,", "load: input tag 'close' found", ""),

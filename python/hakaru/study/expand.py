@@ -1,8 +1,9 @@
-"""Expansion of a study to its points, and their repetitions in shuffled order. Pure.
+"""Expansion of a study to its points, and their repetitions in the order of the run. Pure.
 
-Repetitions of all points are shuffled together, so that a drift during the run (temperature, other
-programs) affects all points alike instead of the last ones. The same study, form and seed give the
-same order.
+The order is a randomised complete block design: a run goes round by round, and each round measures
+every point once, in an order of its own. A drift during the run (temperature, other programs)
+therefore affects all points alike, and an interrupted run has measured all points about equally
+often. The same study, form and seed give the same order.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def expand(
         for place, factors in enumerate(combinations, start=1)
         if all(name in factors and level_text(factors[name]) in levels for name, levels in (only or {}).items())
     )
-    order = [(point, r) for point in points for r in range(1, measure.repetitions + 1)]
-    random.Random(seed).shuffle(order)
-    shuffled = tuple(Repetition(point, r, place) for place, (point, r) in enumerate(order, start=1))
-    return Expanded(study, quick, seed, measure, points, shuffled)
+    order: list[tuple[Point, int]] = []
+    generator = random.Random(seed)
+    for r in range(1, measure.repetitions + 1):
+        order += [(point, r) for point in generator.sample(points, len(points))]
+    repetitions_in_order = tuple(Repetition(point, r, place) for place, (point, r) in enumerate(order, start=1))
+    return Expanded(study, quick, seed, measure, points, repetitions_in_order)
