@@ -13,6 +13,7 @@
 //! engine  → phase, sample…   cumulative counters and interval histograms, one clock
 //! engine  → result     load ended (initiator, probe), or answer to stop
 //! control → manage     array: status, growth, volumes, …; answered by a reply with the same id
+//! control → trial      packets: frames at given rates; answered by a trial with the same id
 //! control → stop       end cleanly; the engine answers result and exits 0
 //! ```
 //! End of file on stdin means `stop`: an engine never outlives the process that started it.
@@ -35,8 +36,11 @@ pub mod initiator;
 mod login_keys;
 pub mod manage;
 pub mod message;
+mod named_histogram;
+pub mod packets;
 mod probe;
 mod socket;
+pub mod trial;
 pub mod watch;
 
 pub use access::{AccessConfig, AccessRule, LuAccess};
@@ -48,8 +52,11 @@ pub use fabric_engine::FabricEngineConfig;
 pub use login_keys::LoginKeys;
 pub use manage::*;
 pub use message::*;
+pub use named_histogram::NamedHistogram;
+pub use packets::*;
 pub use probe::{ProbeConfig, StreamConfig};
 pub use socket::SocketOptions;
+pub use trial::*;
 pub use watch::*;
 
 /// Version of the contract. Each side refuses any other version.

@@ -9,7 +9,10 @@ use crate::backup::BackupConfig;
 use crate::fabric_engine::FabricEngineConfig;
 use crate::initiator::InitiatorConfig;
 use crate::manage::ManageAction;
+use crate::named_histogram::NamedHistogram;
+use crate::packets::PacketsConfig;
 use crate::probe::ProbeConfig;
+use crate::trial::{TrialOrder, TrialOutcome};
 use crate::watch::WatchConfig;
 
 /// A message from the control plane to an engine.
@@ -38,6 +41,9 @@ pub enum Command {
         /// The request.
         action: ManageAction,
     },
+    /// Carries out a trial; answered by one `trial`, or by `reply` with an error. Only a generator
+    /// of packets accepts it, once it has started. Trials are carried out in order.
+    Trial(TrialOrder),
     /// Ends the engine cleanly: it answers `result` and exits 0.
     Stop,
 }
@@ -58,6 +64,8 @@ pub enum EngineConfig {
     Fabric(FabricEngineConfig),
     /// Image backup.
     Backup(BackupConfig),
+    /// Generator and receiver of packets.
+    Packets(PacketsConfig),
 }
 
 /// A message from an engine to the control plane.
@@ -95,7 +103,9 @@ pub enum Event {
         /// Histograms of the whole measuring phase.
         histograms: Vec<NamedHistogram>,
     },
-    /// Answer to `manage`, with either `value` or `error`.
+    /// End of a trial.
+    Trial(TrialOutcome),
+    /// Answer to `manage`, with either `value` or `error`. Also refuses a trial, with `error`.
     Reply {
         /// Number of the request.
         id: u64,
@@ -163,17 +173,4 @@ pub struct Sample {
     /// Latencies of requests that completed in the interval.
     #[serde(default)]
     pub histograms: Vec<NamedHistogram>,
-}
-
-/// A mergeable histogram.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NamedHistogram {
-    /// Entity, or `vms` for all VMs together.
-    pub entity: String,
-    /// Name: `read_latency_ns`, `write_latency_ns`, ….
-    pub name: String,
-    /// HdrHistogram V2, deflated, base64: readable by every HDR tool. The name ends with the unit
-    /// of the values, mostly nanoseconds. Values have 3 significant digits.
-    pub hdr: String,
 }

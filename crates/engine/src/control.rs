@@ -22,7 +22,7 @@ use std::io;
 
 use hakaru_contract::{
     CONTRACT_VERSION, Command, EngineConfig, Event, ManageAction, NamedHistogram, ReplyError,
-    Sample,
+    Sample, TrialOrder, TrialOutcome,
 };
 use hakaru_runtime::process::lines::{LineReader, LineWriter};
 use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
@@ -62,6 +62,8 @@ pub struct Control {
     orders: VecDeque<Order>,
     /// Orders of the operator, if this engine accepts any now.
     operator_orders: Option<VecDeque<(u64, ManageAction)>>,
+    /// Orders of trials, if this engine carries them out.
+    trial_orders: Option<VecDeque<TrialOrder>>,
     stopped: bool,
 }
 
@@ -96,6 +98,7 @@ impl Control {
                 configured: None,
                 orders: VecDeque::new(),
                 operator_orders: None,
+                trial_orders: None,
                 stopped: false,
             })
         };
@@ -224,6 +227,22 @@ impl Control {
         self.send_event(Event::Reply { id, value, error });
     }
 
+    /// Accepts orders of trials from now on.
+    pub fn accept_trials(&mut self) {
+        self.trial_orders.get_or_insert_default();
+    }
+
+    /// Returns the next order of a trial, to be answered with [`Control::trial`], or with
+    /// [`Control::reply`] under its number. A shell fetches all of them in every turn.
+    pub fn poll_trial(&mut self) -> Option<TrialOrder> {
+        self.trial_orders.as_mut()?.pop_front()
+    }
+
+    /// Sends the outcome of a trial.
+    pub fn trial(&self, outcome: TrialOutcome) {
+        self.send_event(Event::Trial(outcome));
+    }
+
     fn read_input(&mut self) -> Result<(), Failure> {
         if self.stopped {
             return Ok(());
@@ -268,6 +287,16 @@ impl Control {
                         "send them to an array, after its `ready`",
                     );
                     self.reply(id, Err(refused));
+                }
+            },
+            Command::Trial(order) => match &mut self.trial_orders {
+                Some(orders) => orders.push_back(order),
+                None => {
+                    let refused = Failure::usage(
+                        "this engine does not accept `trial` orders now",
+                        "send them to a generator of packets, after its `ready`",
+                    );
+                    self.reply(order.id, Err(refused));
                 }
             },
             Command::Stop => self.stop(),

@@ -15,6 +15,7 @@ mod fabric;
 mod failure;
 mod initiator;
 mod nexus_failure;
+mod packets;
 mod probe;
 mod sampling;
 mod schema;
@@ -38,7 +39,7 @@ use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
 
 /// The engines of hakaru: storage array, block load, image backup, switches and links, node
-/// counters, and path probe.
+/// counters, path probe, and generator of packets.
 #[derive(Parser)]
 #[command(name = "hakaru-engine", version)]
 struct Arguments {
@@ -157,5 +158,6 @@ fn run_engine(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         Some(EngineConfig::Probe(config)) => probe::run(&config, reactor, control),
         Some(EngineConfig::Fabric(config)) => fabric::run(&config, reactor, control),
         Some(EngineConfig::Backup(config)) => backup::run(&config, reactor, control),
+        Some(EngineConfig::Packets(config)) => packets::run(&config, reactor, control),
     }
 }

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hakaru_contract::Capture as CaptureConfig;
-use hakaru_runtime::packet::capture::{CaptureRing, RingOptions};
+use hakaru_runtime::packet::capture::{CaptureRing, RingOptions, Selection};
 use hakaru_runtime::{clock, process};
 use serde_json::{Value, json};
 
@@ -51,7 +51,8 @@ impl Capture {
         let options = RingOptions {
             ring_bytes: config.ring_bytes as usize,
             snap_bytes: config.snap_bytes,
-            ports: config.ports.clone(),
+            selection: Selection::TcpPorts(config.ports.clone()),
+            receives_all: false,
         };
         // Opened before the file is created, because a failure must not overwrite an existing file.
         let ring = CaptureRing::open(&config.interface, &options)

@@ -5,7 +5,7 @@ use crate::wait::clock;
 
 /// Difference of `CLOCK_MONOTONIC` and `CLOCK_REALTIME`, the clock of the kernel's timestamps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Clocks {
+pub struct Clocks {
     /// `CLOCK_MONOTONIC` minus `CLOCK_REALTIME`.
     difference_ns: i128,
     /// Instant at which the clocks were read.
@@ -15,7 +15,8 @@ pub(crate) struct Clocks {
 impl Clocks {
     /// Reads both clocks. A converted timestamp is never too early, so that an emulated link does not
     /// count a frame's delay from before its arrival.
-    pub(crate) fn read() -> Clocks {
+    #[must_use]
+    pub fn read() -> Clocks {
         let (_, realtime_ns, now) = clock::realtime_ns_between();
         Clocks {
             difference_ns: i128::from(now.as_ns()) - i128::from(realtime_ns),
@@ -24,7 +25,8 @@ impl Clocks {
     }
 
     /// Converts a timestamp. `None` if it precedes the start of the monotonic clock.
-    pub(crate) fn monotonic(self, realtime_ns: i128) -> Option<Time> {
+    #[must_use]
+    pub fn monotonic(self, realtime_ns: i128) -> Option<Time> {
         u64::try_from(realtime_ns + self.difference_ns)
             .ok()
             .map(Time)

@@ -7,7 +7,9 @@
 pub mod capture;
 mod clocks;
 mod frame;
+pub mod frames;
 mod inbox;
+mod interface;
 pub(crate) mod options;
 mod outbox;
 mod ring;
@@ -15,8 +17,10 @@ mod socket;
 mod virtio;
 mod writer;
 
+pub use clocks::Clocks;
 pub use frame::{Cut, Offload, Outgoing, PACKET_BYTES_MAX, Received};
 pub use inbox::{Inbox, LossCause};
+pub use interface::Interface;
 pub use outbox::{BATCH, Outbox};
 pub use socket::PacketSocket;
 pub use writer::*;

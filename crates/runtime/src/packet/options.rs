@@ -34,6 +34,22 @@ pub(crate) fn bind(socket: &OwnedFd, index: libc::c_uint, protocol: u16) -> io::
     }
 }
 
+/// Makes an interface accept frames to any MAC address while the socket is open (promiscuous mode).
+pub(crate) fn accept_all(socket: &OwnedFd, index: libc::c_uint) -> io::Result<()> {
+    let promiscuous = libc::packet_mreq {
+        mr_ifindex: index as libc::c_int,
+        mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &promiscuous,
+    )
+}
+
 /// Sets the size of a socket buffer, above the system's limit if this process is privileged.
 pub(super) fn set_size(
     socket: &OwnedFd,

@@ -10,7 +10,7 @@ use hakaru_units::Time;
 
 use super::frame::{Outgoing, Received};
 use super::inbox::{Inbox, LossCause};
-use super::options::{bind, open_socket, set, set_size, take_statistics};
+use super::options::{accept_all, bind, open_socket, set, set_size, take_statistics};
 use super::outbox::Outbox;
 use super::ring::ReceiveRing;
 
@@ -53,18 +53,7 @@ impl PacketSocket {
         set(&receive, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1_i32)?;
         let (forced, plain) = (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF);
         set_size(&receive, forced, plain, RECEIVE_BUFFER_BYTES)?;
-        let promiscuous = libc::packet_mreq {
-            mr_ifindex: index as libc::c_int,
-            mr_type: libc::PACKET_MR_PROMISC as libc::c_ushort,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set(
-            &receive,
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            &promiscuous,
-        )?;
+        accept_all(&receive, index)?;
         bind(&receive, index, libc::ETH_P_ALL as u16)?;
 
         let send = open_socket()?;

@@ -4,12 +4,14 @@ mod alarm;
 pub mod clock;
 mod coalescing;
 mod guess;
+mod pacer;
 mod reactor;
 mod token;
 mod waiter;
 mod wake_ahead;
 
 pub use coalescing::Coalescing;
+pub use pacer::Pacer;
 pub use reactor::{Event, Events, Interest, Reactor, Waker};
 pub use token::Token;
 pub use waiter::{WaitPolicy, Waiter};

@@ -3,30 +3,54 @@ use hakaru_units::Time;
 
 /// Estimates the delay of wake-ups, usually 20 to 100 µs, and sets the wake-up that much earlier.
 ///
-/// A caller that is awake before its deadline busy polls. Only sleeps at least ten times as long as
-/// the delay end early, so busy polling costs at most a tenth of a core.
-#[derive(Clone, Copy, Debug, Default)]
+/// A caller that is awake before its deadline busy polls. By default only sleeps at least ten times
+/// as long as the delay end early, so busy polling costs at most a tenth of a core. With
+/// [`WakeAhead::precise`] all sleeps end early.
+#[derive(Clone, Copy, Debug)]
 pub struct WakeAhead {
     /// Estimate of the 95th percentile of the delay of a wake-up, ns.
     early_ns: u64,
+    /// Shortest sleep that ends early, in multiples of the estimate.
+    sleep_factor_min: u64,
     /// Instant of the requested wake-up, if it is ahead of a deadline.
     wanted: Option<Time>,
+}
+
+impl Default for WakeAhead {
+    fn default() -> Self {
+        WakeAhead {
+            early_ns: 0,
+            sleep_factor_min: 10,
+            wanted: None,
+        }
+    }
 }
 
 impl WakeAhead {
     /// Upper bound of the estimate.
     const EARLY_NS_MAX: u64 = 100_000;
-    /// Shortest sleep that ends early, in multiples of the estimate.
-    const SLEEP_FACTOR_MIN: u64 = 10;
+    /// First estimate of [`WakeAhead::precise`].
+    const EARLY_NS_FIRST: u64 = 50_000;
     /// Step by which the estimate falls.
     const STEP_NS: i64 = 200;
+
+    /// Returns an estimator that ends every sleep early. A caller whose deadlines are less apart than
+    /// the delay of a wake-up busy polls all the time.
+    #[must_use]
+    pub fn precise() -> WakeAhead {
+        WakeAhead {
+            early_ns: Self::EARLY_NS_FIRST,
+            sleep_factor_min: 1,
+            wanted: None,
+        }
+    }
 
     /// Returns the instant at which to wake up in order to be ready at `deadline`. `now` means not
     /// to sleep.
     pub fn wake_for(&mut self, now: Time, deadline: Time) -> Time {
         let ahead = deadline.ns_since(now);
         self.wanted = None;
-        if ahead > Self::SLEEP_FACTOR_MIN * self.early_ns {
+        if ahead > self.sleep_factor_min * self.early_ns {
             let wake = Time(deadline.as_ns() - self.early_ns);
             self.wanted = Some(wake);
             return wake;
@@ -74,5 +98,13 @@ mod tests {
             sleep.woke(woke);
         }
         assert!((1800..=1960).contains(&met), "{met} of 2000");
+    }
+    #[test]
+    fn a_precise_sleeper_never_sleeps_up_to_its_deadline() {
+        let mut sleep = WakeAhead::precise();
+        for ahead in [1, 10_000, 49_999, 50_000, 50_001, 100_000, 10_000_000] {
+            let wake = sleep.wake_for(Time(1_000_000), Time(1_000_000 + ahead));
+            assert_eq!(wake.as_ns(), 1_000_000 + ahead.saturating_sub(50_000));
+        }
     }
 }

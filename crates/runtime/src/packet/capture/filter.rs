@@ -4,8 +4,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::options::RingOptions;
+use super::options::{RingOptions, Selection};
 
+const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_HALF_INDEXED: u16 = 0x48;
@@ -50,14 +51,34 @@ pub(crate) fn nothing() -> Vec<libc::sock_filter> {
     vec![statement(RETURN, 0)]
 }
 
-/// Returns a program that keeps `snap_bytes` of each TCP segment from or to one of `ports`, or of
-/// each packet if `ports` is empty. With `loopback` it drops outgoing packets, because each of them
-/// is also received.
+/// Returns a program that keeps `snap_bytes` of each packet of the selection. With `loopback` it
+/// drops outgoing packets, because each of them is also received.
 pub(crate) fn program(
-    ports: &[u16],
+    selection: &Selection,
     snap_bytes: u32,
     loopback: bool,
 ) -> io::Result<Vec<libc::sock_filter>> {
+    match selection {
+        Selection::TcpPorts(ports) => tcp_ports(ports, snap_bytes, loopback),
+        // A load beyond the end of a packet rejects the packet.
+        Selection::Word { at, value } => {
+            let equal = libc::sock_filter {
+                code: JUMP_IF_EQUAL,
+                jt: 0,
+                jf: 1,
+                k: *value,
+            };
+            Ok(vec![
+                statement(LOAD_WORD, *at),
+                equal,
+                statement(RETURN, snap_bytes),
+                statement(RETURN, 0),
+            ])
+        }
+    }
+}
+
+fn tcp_ports(ports: &[u16], snap_bytes: u32, loopback: bool) -> io::Result<Vec<libc::sock_filter>> {
     if ports.len() > RingOptions::PORTS_MAX {
         let message = format!(
             "a capture filters at most {} ports, not {}",
@@ -153,6 +174,7 @@ mod tests {
                 RETURN => return step.k,
                 LOAD_BYTE if step.k == PACKET_TYPE => Some(if outgoing { 4 } else { 0 }),
                 LOAD_BYTE => load(k, 1),
+                LOAD_WORD => load(k, 4),
                 LOAD_HALF => load(k, 2),
                 LOAD_HALF_INDEXED => load(x + k, 2),
                 LOAD_INDEX_IPV4_HEADER => load(k, 1).map(|byte| {
@@ -199,7 +221,7 @@ mod tests {
     fn only_segments_of_the_ports_are_kept() {
         let many: Vec<u16> = (3000..3000 + RingOptions::PORTS_MAX as u16).collect();
         for ports in [vec![3260], vec![860, 3260], [&many[1..], &[3260]].concat()] {
-            let program = program(&ports, 200, false).unwrap();
+            let program = tcp_ports(&ports, 200, false).unwrap();
             let keeps = |packet: &[u8]| kept_bytes(&program, packet, false);
             assert_eq!(keeps(&ipv4(6, 0, 0x4000, [3260, 9])), 200);
             assert_eq!(keeps(&ipv4(6, 12, 0, [9, 3260])), 200);
@@ -218,13 +240,24 @@ mod tests {
 
     #[test]
     fn without_ports_every_packet_is_kept_but_only_once_on_loopback() {
-        let any = program(&[], 96, false).unwrap();
+        let any = tcp_ports(&[], 96, false).unwrap();
         assert_eq!(kept_bytes(&any, &[0; 14], true), 96);
-        let loopback = program(&[], 96, true).unwrap();
+        let loopback = tcp_ports(&[], 96, true).unwrap();
         assert_eq!(kept_bytes(&loopback, &[0; 14], true), 0);
         assert_eq!(kept_bytes(&loopback, &[0; 14], false), 96);
         assert_eq!(kept_bytes(&nothing(), &[0; 14], false), 0);
         let too_many = [1; RingOptions::PORTS_MAX + 1];
-        assert!(program(&too_many, 96, false).is_err());
+        assert!(tcp_ports(&too_many, 96, false).is_err());
+    }
+    #[test]
+    fn packets_with_a_word_are_kept() {
+        let selection = Selection::Word {
+            at: 2,
+            value: 0x0102_0304,
+        };
+        let program = program(&selection, 80, false).unwrap();
+        assert_eq!(kept_bytes(&program, &[9, 9, 1, 2, 3, 4], false), 80);
+        assert_eq!(kept_bytes(&program, &[9, 9, 1, 2, 3, 5], false), 0);
+        assert_eq!(kept_bytes(&program, &[9, 9, 1, 2, 3], false), 0);
     }
 }

@@ -4,5 +4,5 @@ mod filter;
 mod options;
 mod ring;
 
-pub use options::RingOptions;
+pub use options::{RingOptions, Selection};
 pub use ring::{CaptureRing, Captured};

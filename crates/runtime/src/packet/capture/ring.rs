@@ -5,7 +5,7 @@
 //! process returns it. If no block is free, packets are lost and counted. Only packets that pass
 //! the filter are copied, up to the snap length. Opening a ring needs CAP_NET_RAW in the user
 //! namespace of the network namespace, like [`crate::packet`]. The interface itself is not
-//! affected.
+//! affected, unless the options ask for frames to any address.
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::filter;
 use super::options::RingOptions;
-use crate::packet::options::{bind, open_socket, set, take_statistics};
+use crate::packet::options::{accept_all, bind, open_socket, set, take_statistics};
 
 /// Size of a block, bytes. No packet is longer.
 const BLOCK_BYTES: usize = 1 << 19;
@@ -89,8 +89,17 @@ impl CaptureRing {
             .map_raw(&socket)?;
         let loopback = bind_to(&socket, index, 0)? == libc::ARPHRD_LOOPBACK;
         // On loopback every packet passes twice, outgoing and incoming. Only one is captured.
-        let program = filter::program(&options.ports, options.snap_bytes, loopback)?;
+        let program = filter::program(&options.selection, options.snap_bytes, loopback)?;
         filter::attach(&socket, program)?;
+        if options.receives_all {
+            set(
+                &socket,
+                libc::SOL_PACKET,
+                libc::PACKET_IGNORE_OUTGOING,
+                &1_i32,
+            )?;
+            accept_all(&socket, index)?;
+        }
         bind_to(&socket, index, libc::ETH_P_ALL as u16)?;
         let ring = CaptureRing {
             map,

@@ -1,0 +1,197 @@
+//! The thread that counts the frames of one port.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hakaru_packets::{Receiver, Trial};
+use hakaru_runtime::clock;
+use hakaru_runtime::packet::Clocks;
+use hakaru_runtime::packet::capture::CaptureRing;
+use hakaru_runtime::process::{ThreadCpuClock, thread_cpu_ns};
+use hakaru_units::Time;
+
+use super::report::{Progress, Reporter};
+use crate::failure::{Failure, OrEnvironment};
+
+/// Longest wait for frames, after which the thread looks for an order.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+const HINT: &str = "see whether the interface is still there and up (ip link)";
+
+/// Cumulative counts of a receiving port, shared with the main thread.
+#[derive(Debug, Default)]
+pub(super) struct ReceiveCounters {
+    pub(super) frames: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) duplicated: AtomicU64,
+    pub(super) corrupted: AtomicU64,
+    pub(super) foreign: AtomicU64,
+    pub(super) late: AtomicU64,
+    pub(super) ring_dropped: AtomicU64,
+}
+
+/// An order to the thread.
+pub(super) enum ReceiveOrder {
+    /// Begin a trial.
+    Begin(Trial),
+    /// End the trial, with the frames that have arrived by this instant.
+    Finish(Time),
+}
+
+/// Handle of the thread.
+pub(super) struct Reception {
+    orders: Option<mpsc::Sender<ReceiveOrder>>,
+    thread: Option<JoinHandle<()>>,
+    pub(super) cpu: Option<ThreadCpuClock>,
+    pub(super) counters: Arc<ReceiveCounters>,
+}
+
+impl Reception {
+    /// Starts the thread of port `port`.
+    pub(super) fn spawn(
+        port: usize,
+        ring: CaptureRing,
+        receiver: Receiver,
+        reporter: Reporter,
+    ) -> Result<Reception, Failure> {
+        let (orders, ordered) = mpsc::channel();
+        let counters = Arc::new(ReceiveCounters::default());
+        let mut reading = Reading {
+            port,
+            ring,
+            receiver,
+            reporter,
+            counters: Arc::clone(&counters),
+            ring_dropped: 0,
+            before: Before::default(),
+        };
+        let work = move || {
+            if let Err(failure) = reading.run(&ordered) {
+                reading.reporter.send(Err(failure));
+            }
+        };
+        let thread = std::thread::Builder::new().name("receive".to_owned());
+        let thread = thread
+            .spawn(work)
+            .or_environment("start a thread", "raise the limit of processes")?;
+        Ok(Reception {
+            orders: Some(orders),
+            cpu: ThreadCpuClock::of(&thread),
+            thread: Some(thread),
+            counters,
+        })
+    }
+
+    /// Sends an order to the thread.
+    pub(super) fn order(&self, order: ReceiveOrder) {
+        // A thread that has ended has reported its failure.
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
+    }
+}
+
+impl Drop for Reception {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// State of the thread.
+struct Reading {
+    port: usize,
+    ring: CaptureRing,
+    receiver: Receiver,
+    reporter: Reporter,
+    counters: Arc<ReceiveCounters>,
+    ring_dropped: u64,
+    before: Before,
+}
+
+/// Figures at the start of a trial.
+#[derive(Clone, Copy, Default)]
+struct Before {
+    cpu_ns: u64,
+    ring_dropped: u64,
+}
+
+impl Reading {
+    /// Reads frames until the engine ends.
+    fn run(&mut self, orders: &mpsc::Receiver<ReceiveOrder>) -> Result<(), Failure> {
+        let mut finish_at: Option<Time> = None;
+        loop {
+            self.ring
+                .wait(LOOK_EVERY)
+                .or_environment("receive frames", HINT)?;
+            self.take()?;
+            // The kernel hands over blocks that are not full only after some time.
+            let is_over = |at: Time| clock::now() >= at + CaptureRing::SETTLE_TIME;
+            if finish_at.is_some_and(is_over) {
+                finish_at = None;
+                self.finish()?;
+            }
+            match orders.try_recv() {
+                Ok(ReceiveOrder::Begin(trial)) => self.begin(&trial)?,
+                Ok(ReceiveOrder::Finish(at)) => finish_at = Some(at),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => return Ok(()),
+            }
+        }
+    }
+
+    /// Counts the frames that are ready.
+    fn take(&mut self) -> Result<(), Failure> {
+        let clocks = Clocks::read();
+        let receiver = &mut self.receiver;
+        self.ring.take(&mut |frame| {
+            let at = clocks.monotonic(frame.realtime_ns.into());
+            receiver.handle_frame(at.unwrap_or(Time::ZERO), frame.bytes);
+            Ok::<(), Failure>(())
+        })?;
+        let (_, dropped) = self
+            .ring
+            .counts()
+            .or_environment("read the counts of the receive ring", HINT)?;
+        self.ring_dropped = dropped;
+        let totals = self.receiver.totals();
+        let counters = &self.counters;
+        for (counter, value) in [
+            (&counters.frames, totals.frames),
+            (&counters.bytes, totals.bytes),
+            (&counters.duplicated, totals.duplicated),
+            (&counters.corrupted, totals.corrupted),
+            (&counters.foreign, totals.foreign),
+            (&counters.late, totals.late),
+            (&counters.ring_dropped, dropped),
+        ] {
+            counter.store(value, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, trial: &Trial) -> Result<(), Failure> {
+        // Frames that arrived before belong to an earlier trial.
+        self.take()?;
+        self.receiver.begin(trial);
+        self.before = Before {
+            cpu_ns: thread_cpu_ns(),
+            ring_dropped: self.ring_dropped,
+        };
+        self.reporter.send(Ok(Progress::Begun));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Failure> {
+        self.take()?;
+        let progress = Progress::Received {
+            port: self.port,
+            counts: self.receiver.finish(),
+            ring_dropped: self.ring_dropped - self.before.ring_dropped,
+            cpu_ns: thread_cpu_ns() - self.before.cpu_ns,
+        };
+        self.reporter.send(Ok(progress));
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! The outcome of a trial, assembled from the counts of both ends.
+use hakaru_contract::NamedHistogram;
+use hakaru_contract::trial::{
+    PortOutcome, StreamOutcome, TesterFault, TesterFaultKind, TrialOutcome,
+};
+use hakaru_stats::Histogram;
+use hakaru_units::Time;
+
+use crate::receiver::Received;
+use crate::sender::Sent;
+use crate::trial::{Rate, Trial};
+
+/// What the shell measured at a port during a trial.
+#[derive(Clone, Debug)]
+pub struct PortFigures {
+    /// Counts and CPU times.
+    pub outcome: PortOutcome,
+    /// Whether any stream arrives at the port. Only then do its losses concern the trial.
+    pub receives: bool,
+}
+
+/// Assembles the outcome from the counts of all ports. Streams are named `names`.
+#[must_use]
+pub fn outcome(
+    trial: &Trial,
+    names: &[&str],
+    (start, end): (Time, Time),
+    sent: &[Sent],
+    received: &[Received],
+    ports: &[PortFigures],
+) -> TrialOutcome {
+    let mut outcome = TrialOutcome {
+        id: trial.id(),
+        start_ns: start.as_ns(),
+        end_ns: end.as_ns(),
+        tester_faults: Vec::new(),
+        streams: Vec::new(),
+        ports: ports.iter().map(|port| port.outcome.clone()).collect(),
+        histograms: Vec::new(),
+    };
+    for (index, name) in names.iter().enumerate() {
+        let sent = sent.iter().find(|sent| sent.stream == index);
+        let sent = sent.cloned().unwrap_or_default();
+        let received = received.iter().find(|received| received.stream == index);
+        let received = received.cloned().unwrap_or_default();
+        let entity = format!("stream/{name}");
+        for (name, histogram) in [
+            ("latency_ns", &received.latency),
+            ("lateness_ns", &sent.lateness),
+        ] {
+            outcome.histograms.extend(named(&entity, name, histogram));
+        }
+        let faults = sending_faults(trial, index, &entity, &sent);
+        outcome.tester_faults.extend(faults);
+        let instants = |instants: Option<(Time, Time)>| {
+            instants.map(|(first, last)| (first.as_ns(), last.as_ns()))
+        };
+        let (sent_at, received_at) = (
+            instants(sent.first_and_last),
+            instants(received.first_and_last),
+        );
+        outcome.streams.push(StreamOutcome {
+            name: (*name).to_owned(),
+            intended: match trial.rate(index) {
+                Rate::Unlimited => None,
+                Rate::Paced(_) | Rate::Silent => Some(trial.frames_max(index)),
+            },
+            sent: sent.frames,
+            unsent: sent.unsent,
+            received: received.frames,
+            lost: sent.frames.saturating_sub(received.frames),
+            duplicated: received.duplicated,
+            reordered: received.reordered,
+            corrupted: received.corrupted,
+            sent_bytes: sent.bytes,
+            received_bytes: received.bytes,
+            first_sent_ns: sent_at.map(|(first, _)| first),
+            last_sent_ns: sent_at.map(|(_, last)| last),
+            first_received_ns: received_at.map(|(first, _)| first),
+            last_received_ns: received_at.map(|(_, last)| last),
+            lateness_ns_max: sent.lateness_ns_max,
+        });
+    }
+    for port in ports.iter().filter(|port| port.receives) {
+        outcome
+            .tester_faults
+            .extend(receiving_faults(&port.outcome));
+    }
+    outcome
+}
+
+fn sending_faults(
+    trial: &Trial,
+    stream: usize,
+    entity: &str,
+    sent: &Sent,
+) -> impl Iterator<Item = TesterFault> {
+    let limit_us = trial.late_limit_ns() / 1000;
+    let unsent = (sent.unsent > 0).then(|| {
+        let message = format!(
+            "{} of {} frames could not be sent within {limit_us} us of their due instants",
+            sent.unsent,
+            trial.frames_max(stream)
+        );
+        fault(TesterFaultKind::Unsent, entity, message)
+    });
+    let late = (sent.lateness_ns_max > trial.late_limit_ns()).then(|| {
+        let late_us = sent.lateness_ns_max / 1000;
+        let message = format!("a frame was sent {late_us} us late; the limit is {limit_us} us");
+        fault(TesterFaultKind::Late, entity, message)
+    });
+    unsent.into_iter().chain(late)
+}
+
+/// Returns the faults of a port at which streams arrive.
+fn receiving_faults(port: &PortOutcome) -> impl Iterator<Item = TesterFault> {
+    let entity = format!("port/{}", port.name);
+    let ring = (port.ring_dropped > 0).then(|| {
+        let message = format!(
+            "the receive ring had no room for {} frames",
+            port.ring_dropped
+        );
+        fault(TesterFaultKind::ReceiveRing, &entity, message)
+    });
+    let interface = (port.rx_dropped > 0).then(|| {
+        let message = format!("the kernel dropped {} received frames", port.rx_dropped);
+        fault(TesterFaultKind::ReceiveInterface, &entity, message)
+    });
+    ring.into_iter().chain(interface)
+}
+
+fn fault(kind: TesterFaultKind, entity: &str, message: String) -> TesterFault {
+    TesterFault {
+        kind,
+        entity: entity.to_owned(),
+        message,
+    }
+}
+
+fn named(entity: &str, name: &str, histogram: &Histogram) -> Option<NamedHistogram> {
+    (!histogram.is_empty()).then(|| NamedHistogram {
+        entity: entity.to_owned(),
+        name: name.to_owned(),
+        hdr: histogram.encode(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hakaru_contract::TrialOrder;
+
+    use super::*;
+
+    fn order() -> TrialOrder {
+        TrialOrder {
+            id: 9,
+            duration_ns: 1_000_000_000,
+            rates: vec![Some(1000.0), None, Some(0.0)],
+            settle_ns: 0,
+            late_limit_ns: 1_000_000,
+        }
+    }
+
+    #[test]
+    fn an_outcome_charges_losses_of_the_tester_to_the_tester() {
+        let trial = Trial::unchecked(&order());
+        let sent = Sent {
+            frames: 990,
+            unsent: 10,
+            lateness_ns_max: 2_000_000,
+            ..Sent::default()
+        };
+        let received = Received {
+            frames: 980,
+            corrupted: 4,
+            ..Received::default()
+        };
+        let port = |name: &str, receives| PortFigures {
+            outcome: PortOutcome {
+                name: name.to_owned(),
+                tx_dropped: 1,
+                refused: 1,
+                rx_dropped: 2,
+                ring_dropped: 3,
+                foreign: 0,
+                late: 0,
+                transmit_cpu_ns: 0,
+                receive_cpu_ns: 0,
+            },
+            receives,
+        };
+        let ports = [port("left", false), port("right", true)];
+        let outcome = super::outcome(
+            &trial,
+            &["a", "b", "c"],
+            (Time(5), Time(6)),
+            &[sent],
+            &[received],
+            &ports,
+        );
+        let [a, b, c] = outcome.streams.as_slice() else {
+            panic!("three streams");
+        };
+        assert_eq!(
+            (
+                a.intended,
+                a.sent,
+                a.unsent,
+                a.received,
+                a.lost,
+                a.corrupted
+            ),
+            (Some(1000), 990, 10, 980, 10, 4)
+        );
+        assert_eq!((b.intended, c.intended), (None, Some(0)));
+        let faults: Vec<_> = outcome
+            .tester_faults
+            .iter()
+            .map(|fault| (fault.kind, fault.entity.as_str()))
+            .collect();
+        let expected = [
+            (TesterFaultKind::Unsent, "stream/a"),
+            (TesterFaultKind::Late, "stream/a"),
+            (TesterFaultKind::ReceiveRing, "port/right"),
+            (TesterFaultKind::ReceiveInterface, "port/right"),
+        ];
+        assert_eq!(faults, expected);
+        assert_eq!(outcome.id, 9);
+    }
+}
