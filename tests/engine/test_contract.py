@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "schema" / "contract.schema.json"
-COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Stop
+COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Trial | contract.Stop
 
 
 class Shapes:
@@ -232,6 +232,22 @@ CONFIGURATIONS: list[contract.EngineConfig] = [
             )
         ],
         time_limit_s=60.0,
+    ),
+    contract.PacketsConfig(
+        ports=[
+            contract.PacketPort(name="left", interface="eth1"),
+            contract.PacketPort(name="right", interface="eth2"),
+        ],
+        streams=[
+            contract.PacketStream(
+                name="a",
+                from_="left",
+                to="right",
+                source_address="198.18.0.2",
+                destination_address="198.19.0.2",
+                sizes=[contract.FrameSize(bytes=64, weight=7), contract.FrameSize(bytes=1518)],
+            )
+        ],
     ),
     contract.WatchConfig(machine=True),
     contract.WatchConfig(

@@ -34,6 +34,8 @@ HELLO_TIMEOUT_S = 10.0
 # 10 000 sessions log in within seconds. An engine that needs longer than this is stuck.
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
+# A trial also waits for its threads, and for those ordered before it.
+TRIAL_GRACE_S = 30.0
 # An operator's order waits for one or two commits, on a disk that may be busy.
 MANAGE_TIMEOUT_S = 60.0
 _GRACE_S = 2.0
@@ -75,6 +77,7 @@ class EngineProcess:
         self._result: asyncio.Future[contract.Result] = loop.create_future()
         self._events: asyncio.Queue[contract.Sample | contract.Phase | None] = asyncio.Queue()
         self._replies: dict[int, asyncio.Future[contract.Reply]] = {}
+        self._trials: dict[int, asyncio.Future[contract.TrialOutcome]] = {}
         self._orders = itertools.count(1)
         self._stderr_reader = asyncio.create_task(self._read_stderr())
         self._reader = asyncio.create_task(self._read())
@@ -159,6 +162,21 @@ class EngineProcess:
         if reply.error is not None:
             raise _EXCEPTIONS[reply.error.class_](reply.error.message, reply.error.hint)
         return reply.value or {}
+
+    async def trial(self, order: contract.Trial, timeout_s: float | None = None) -> contract.TrialOutcome:
+        """Carry out a trial of a generator of packets. Raises the error of a refused one by its
+        class. `timeout_s` None: the length of the trial and a grace period.
+        """
+        if self._result.done():
+            raise LostError(f"{self.name} has ended", "start it again")
+        future: asyncio.Future[contract.TrialOutcome] = asyncio.get_running_loop().create_future()
+        self._trials[order.id] = future
+        length_s = (order.duration_ns + order.settle_ns) / 1e9
+        try:
+            await self._send(order)
+            return await self._expect(future, f"the outcome of trial {order.id}", timeout_s or length_s + TRIAL_GRACE_S)
+        finally:
+            del self._trials[order.id]
 
     async def events(self) -> AsyncIterator[contract.Sample | contract.Phase]:
         """Yield samples and phases, which are queued until then. Ends with the result; raises if
@@ -259,6 +277,12 @@ class EngineProcess:
             case contract.Reply():
                 if event.id in self._replies:
                     _settle(self._replies[event.id], event)
+                elif event.id in self._trials and event.error is not None:
+                    error = event.error
+                    _refuse(self._trials[event.id], _EXCEPTIONS[error.class_](error.message, error.hint))
+            case contract.TrialOutcome():
+                if event.id in self._trials:
+                    _settle(self._trials[event.id], event)
             case contract.Result():
                 _settle(self._result, event)
                 self._fail_replies(LostError(f"{self.name} ended before it answered", "start it again"))
@@ -314,9 +338,9 @@ class EngineProcess:
         self._events.put_nowait(None)
 
     def _fail_replies(self, error: HakaruError) -> None:
-        for future in self._replies.values():
-            if not future.done():
-                future.set_exception(error)
+        waiting: list[asyncio.Future[Any]] = [*self._replies.values(), *self._trials.values()]
+        for future in waiting:
+            _refuse(future, error)
 
     async def _read_stderr(self) -> None:
         assert self._process.stderr is not None
@@ -338,6 +362,11 @@ class EngineProcess:
 def _settle(future: asyncio.Future[T], value: T) -> None:
     if not future.done():
         future.set_result(value)
+
+
+def _refuse(future: asyncio.Future[Any], error: HakaruError) -> None:
+    if not future.done():
+        future.set_exception(error)
 
 
 async def gang_start(engines: Iterable[EngineProcess]) -> int:

@@ -5,7 +5,7 @@ use hakaru_contract::{PacketsConfig, TransmitMethod};
 use hakaru_packets::{FCS_BYTES, FRAME_BYTES_MAX, MARK_AT, Mac, Plan, Receiver};
 use hakaru_runtime::packet::Interface;
 use hakaru_runtime::packet::capture::{CaptureRing, RingOptions, Selection};
-use hakaru_runtime::packet::frames::{FrameSender, SendmmsgFrames};
+use hakaru_runtime::packet::frames::{FrameSender, SendmmsgFrames, XdpFrames};
 use serde_json::{Value, json};
 
 use super::receive::Reception;
@@ -149,10 +149,23 @@ fn open_sender(
     interface: &Interface,
     frame_bytes: usize,
 ) -> Result<OpenedSender, Failure> {
-    let _ = method;
+    let mut reason = String::new();
+    if method != TransmitMethod::Sendmmsg {
+        match XdpFrames::open(interface, frame_bytes) {
+            Ok(out) => return Ok((Box::new(out), "af_xdp", reason)),
+            Err(error) if method == TransmitMethod::AfXdp => {
+                return Err(Failure::environment(
+                    format_args!("cannot send through AF_XDP on {name}: {error}"),
+                    "use `transmit: auto`, frames of at most 4096 bytes, or a higher limit of \
+                     locked memory (ulimit -l)",
+                ));
+            }
+            Err(error) => reason = format!("AF_XDP refused: {error}"),
+        }
+    }
     let out =
         SendmmsgFrames::open(interface, frame_bytes).map_err(|error| cannot_open(name, &error))?;
-    Ok((Box::new(out), "sendmmsg", String::new()))
+    Ok((Box::new(out), "sendmmsg", reason))
 }
 
 fn cannot_open(interface: &str, error: &io::Error) -> Failure {

@@ -11,6 +11,7 @@ from hakaru.engine.contract.backup import BackupConfig
 from hakaru.engine.contract.fabric import FabricEngineConfig
 from hakaru.engine.contract.initiator import InitiatorConfig
 from hakaru.engine.contract.manage import ManageAction
+from hakaru.engine.contract.packets import PacketsConfig, PortOutcome, StreamOutcome, TesterFault
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
 from hakaru.engine.contract.watch import WatchConfig
@@ -25,6 +26,7 @@ EngineConfig = (
     | ProbeStream
     | FabricEngineConfig
     | BackupConfig
+    | PacketsConfig
 )
 
 
@@ -57,6 +59,19 @@ class Manage(Command):
     type: Literal["manage"] = "manage"
     id: int
     action: ManageAction
+
+
+class Trial(Command):
+    """Carry out a trial: frames at `rates` per second and stream for `duration_ns`. A rate of None
+    is the highest possible.
+    """
+
+    type: Literal["trial"] = "trial"
+    id: int
+    duration_ns: int
+    rates: list[float | None]
+    settle_ns: int = 100_000_000
+    late_limit_ns: int = 5_000_000
 
 
 class Stop(Command):
@@ -114,6 +129,19 @@ class Result(Message):
     histograms: list[NamedHistogram]
 
 
+class TrialOutcome(Message):
+    """The end of a trial. It is invalid if `tester_faults` has any."""
+
+    type: Literal["trial"] = "trial"
+    id: int
+    start_ns: int
+    end_ns: int
+    tester_faults: list[TesterFault]
+    streams: list[StreamOutcome]
+    ports: list[PortOutcome]
+    histograms: list[NamedHistogram]
+
+
 ErrorClass = Literal["usage", "environment", "verification", "peer", "internal"]
 
 
@@ -148,11 +176,12 @@ class Error(Message):
     fatal: bool
 
 
-Event = Annotated[Hello | Ready | Phase | Sample | Result | Reply | Error, Field(discriminator="type")]
-_EVENT: TypeAdapter[Hello | Ready | Phase | Sample | Result | Reply | Error] = TypeAdapter(Event)
+AnyEvent = Hello | Ready | Phase | Sample | Result | TrialOutcome | Reply | Error
+Event = Annotated[AnyEvent, Field(discriminator="type")]
+_EVENT: TypeAdapter[AnyEvent] = TypeAdapter(Event)
 
 
-def parse_event(line: bytes) -> Hello | Ready | Phase | Sample | Result | Reply | Error:
+def parse_event(line: bytes) -> AnyEvent:
     """Parse the event on a line of an engine's stdout. Raises ValueError with the fault."""
     try:
         return _EVENT.validate_json(line)

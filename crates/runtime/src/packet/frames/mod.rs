@@ -5,10 +5,12 @@
 //! |---|---|
 //! | `sendmmsg` | a packet socket, many frames per system call; on every interface, for every size |
 //! | `af_xdp` | memory shared with the kernel (AF_XDP, copy mode); frames up to 4096 bytes |
+mod af_xdp;
 mod sendmmsg;
 
 use std::io;
 
+pub use af_xdp::XdpFrames;
 pub use sendmmsg::SendmmsgFrames;
 
 /// Maximum number of frames that are queued before they are handed to the kernel.
