@@ -29,11 +29,12 @@ CORE = (
     "store",
     "fabric",
     "backup",
+    "packets",
     "watch",
     "dissect",
     "world",
 )
-ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "watch", "dissect")
+ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "packets", "watch", "dissect")
 
 # Paths that a core crate must not use. Addresses of `std::net` are data, and `std::time::Duration`
 # is a number.

@@ -71,6 +71,9 @@ pub enum TesterFaultKind {
     ReceiveRing,
     /// The kernel dropped frames of the receiving interface before the ring.
     ReceiveInterface,
+    /// The sending interface dropped frames that it had accepted. Not a fault if the interface hands
+    /// frames to the queue of another one (veth pair, TAP).
+    TransmitInterface,
 }
 
 /// Counts of one stream in one trial.

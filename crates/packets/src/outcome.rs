@@ -10,13 +10,16 @@ use crate::receiver::Received;
 use crate::sender::Sent;
 use crate::trial::{Rate, Trial};
 
-/// What the shell measured at a port during a trial.
+/// Figures of a port in a trial, as the shell measured them.
 #[derive(Clone, Debug)]
 pub struct PortFigures {
     /// Counts and CPU times.
     pub outcome: PortOutcome,
     /// Whether any stream arrives at the port. Only then do its losses concern the trial.
     pub receives: bool,
+    /// Whether frames that the interface drops after it accepted them are lost in the queue of
+    /// another interface, as with veth pairs and TAPs, and not in the tester.
+    pub hands_over: bool,
 }
 
 /// Assembles the outcome from the counts of all ports. Streams are named `names`.
@@ -81,10 +84,8 @@ pub fn outcome(
             lateness_ns_max: sent.lateness_ns_max,
         });
     }
-    for port in ports.iter().filter(|port| port.receives) {
-        outcome
-            .tester_faults
-            .extend(receiving_faults(&port.outcome));
+    for port in ports {
+        outcome.tester_faults.extend(port_faults(port));
     }
     outcome
 }
@@ -112,21 +113,36 @@ fn sending_faults(
     unsent.into_iter().chain(late)
 }
 
-/// Returns the faults of a port at which streams arrive.
-fn receiving_faults(port: &PortOutcome) -> impl Iterator<Item = TesterFault> {
+/// Returns the faults of a port.
+fn port_faults(figures: &PortFigures) -> impl Iterator<Item = TesterFault> {
+    let port = &figures.outcome;
     let entity = format!("port/{}", port.name);
-    let ring = (port.ring_dropped > 0).then(|| {
-        let message = format!(
-            "the receive ring had no room for {} frames",
-            port.ring_dropped
-        );
-        fault(TesterFaultKind::ReceiveRing, &entity, message)
-    });
-    let interface = (port.rx_dropped > 0).then(|| {
-        let message = format!("the kernel dropped {} received frames", port.rx_dropped);
-        fault(TesterFaultKind::ReceiveInterface, &entity, message)
-    });
-    ring.into_iter().chain(interface)
+    let faults = [
+        (
+            TesterFaultKind::ReceiveRing,
+            figures.receives,
+            port.ring_dropped,
+            "the receive ring had no room for",
+        ),
+        (
+            TesterFaultKind::ReceiveInterface,
+            figures.receives,
+            port.rx_dropped,
+            "the kernel received and dropped",
+        ),
+        (
+            TesterFaultKind::TransmitInterface,
+            !figures.hands_over,
+            port.tx_dropped,
+            "the interface accepted and dropped",
+        ),
+    ];
+    faults
+        .into_iter()
+        .filter(|(_, concerns, frames, _)| *concerns && *frames > 0)
+        .map(move |(kind, _, frames, problem)| {
+            fault(kind, &entity, format!("{problem} {frames} frames"))
+        })
 }
 
 fn fault(kind: TesterFaultKind, entity: &str, message: String) -> TesterFault {
@@ -175,7 +191,7 @@ mod tests {
             corrupted: 4,
             ..Received::default()
         };
-        let port = |name: &str, receives| PortFigures {
+        let port = |name: &str, receives, hands_over| PortFigures {
             outcome: PortOutcome {
                 name: name.to_owned(),
                 tx_dropped: 1,
@@ -188,8 +204,9 @@ mod tests {
                 receive_cpu_ns: 0,
             },
             receives,
+            hands_over,
         };
-        let ports = [port("left", false), port("right", true)];
+        let ports = [port("left", false, false), port("right", true, true)];
         let outcome = super::outcome(
             &trial,
             &["a", "b", "c"],
@@ -221,6 +238,7 @@ mod tests {
         let expected = [
             (TesterFaultKind::Unsent, "stream/a"),
             (TesterFaultKind::Late, "stream/a"),
+            (TesterFaultKind::TransmitInterface, "port/left"),
             (TesterFaultKind::ReceiveRing, "port/right"),
             (TesterFaultKind::ReceiveInterface, "port/right"),
         ];

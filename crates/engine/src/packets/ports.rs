@@ -26,6 +26,8 @@ pub(super) struct Port {
     pub(super) reception: Option<Reception>,
     mac: Mac,
     mtu_bytes: u32,
+    /// Whether its interface hands frames to the queue of another one.
+    pub(super) hands_over: bool,
     transmit: Option<&'static str>,
     transmit_reason: String,
 }
@@ -84,6 +86,7 @@ pub(super) fn open(
             reception: None,
             mac: macs[index],
             mtu_bytes: facts[index].mtu_bytes,
+            hands_over: facts[index].hands_over,
             transmit: None,
             transmit_reason: String::new(),
         };

@@ -3,6 +3,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// Request for facts about a driver (linux/sockios.h).
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+
 /// An Ethernet interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -14,6 +17,8 @@ pub struct Interface {
     pub mtu_bytes: u32,
     /// Whether it is up.
     pub is_up: bool,
+    /// Whether it hands frames to the queue of another interface, as a veth pair or a TAP does.
+    pub hands_over: bool,
 }
 
 impl Interface {
@@ -55,22 +60,50 @@ impl Interface {
             mac: std::array::from_fn(|at| address.sa_data[at] as u8),
             mtu_bytes: mtu as u32,
             is_up: i32::from(flags) & libc::IFF_UP != 0,
+            hands_over: matches!(driver(&socket, name).as_deref(), Some("veth" | "tun")),
         })
     }
+}
+
+/// Returns the name of the driver of an interface. `None` if the driver does not report it.
+fn driver(socket: &OwnedFd, name: &str) -> Option<String> {
+    /// `struct ethtool_drvinfo` (linux/ethtool.h): the command, the name of the driver, and others.
+    const NAME: std::ops::Range<usize> = 4..36;
+    const GET_DRIVER: u32 = 3;
+    // Longer than the structure, 196 bytes, and aligned like it.
+    let mut facts = [0_u32; 64];
+    facts[0] = GET_DRIVER;
+    let mut query = query_for(name)?;
+    query.ifr_ifru.ifru_data = facts.as_mut_ptr().cast();
+    // SAFETY: the request reads one `ifreq`, and writes one `ethtool_drvinfo` to `facts`, which is
+    // longer.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut query) };
+    if result != 0 {
+        return None;
+    }
+    let bytes: Vec<u8> = facts.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let name = bytes[NAME].split(|byte| *byte == 0).next()?;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+/// Returns a query about an interface. `None` if no interface can have the name.
+fn query_for(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: zero is a valid `ifreq`.
+    let mut query: libc::ifreq = unsafe { std::mem::zeroed() };
+    // The last byte ends the name.
+    if name.is_empty() || name.len() >= size_of_val(&query.ifr_name) || name.contains('\0') {
+        return None;
+    }
+    for (to, byte) in query.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = byte as libc::c_char;
+    }
+    Some(query)
 }
 
 /// Asks the kernel for a property of an interface (netdevice(7)).
 fn ask(socket: &OwnedFd, name: &str, request: libc::Ioctl) -> io::Result<libc::ifreq> {
     let none = || io::Error::new(io::ErrorKind::NotFound, "there is no such interface");
-    // SAFETY: zero is a valid `ifreq`.
-    let mut query: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The last byte ends the name.
-    if name.is_empty() || name.len() >= size_of_val(&query.ifr_name) || name.contains('\0') {
-        return Err(none());
-    }
-    for (to, byte) in query.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = byte as libc::c_char;
-    }
+    let mut query = query_for(name).ok_or_else(none)?;
     // SAFETY: these requests read and write one `ifreq`.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut query) };
     if result == 0 {
@@ -92,7 +125,7 @@ mod tests {
     fn loopback_is_found_and_missing_interfaces_are_named_as_such() {
         let loopback = Interface::find("lo").unwrap();
         assert_eq!((loopback.mac, loopback.index), ([0; 6], 1));
-        assert!(loopback.mtu_bytes >= 1500);
+        assert!(loopback.mtu_bytes >= 1500 && !loopback.hands_over);
         for name in [
             "",
             "no-such-thing0",

@@ -55,7 +55,7 @@ class PacketsConfig(Message):
 class TesterFault(Message):
     """A reason why a trial is invalid."""
 
-    kind: Literal["unsent", "late", "receive_ring", "receive_interface"]
+    kind: Literal["unsent", "late", "receive_ring", "receive_interface", "transmit_interface"]
     entity: str
     message: str
 

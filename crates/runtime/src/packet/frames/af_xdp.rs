@@ -16,7 +16,7 @@ use super::{FRAMES_MAX, FrameSender, is_full};
 use crate::packet::interface::Interface;
 use crate::packet::options::{set, set_size};
 
-/// Number of frames in the shared memory, 4 or 8 MiB in total. It is locked, and 8 MiB is the usual
+/// Number of frames in the shared memory, 2 or 4 MiB in total. It is locked, and 8 MiB is the usual
 /// limit of a user.
 const SLOTS: u32 = 1024;
 /// Size of the ring of frames to be received, which must exist and stays unused.
