@@ -28,6 +28,7 @@ import baseline
 import peers
 from fabric import FabricBench
 from figure import Figure, table
+from packets import PacketsBench
 from peers import Load, Pattern, Portal
 from storage import StorageBench
 from watch import WatchBench
@@ -54,8 +55,12 @@ PARTS = (
     "fabric_rate",
     "fabric_loss",
     "watch_tcp_overhead",
+    "packets_sent",
+    "packets_counted",
 )
-"""Methods of `Bench` and of the classes in `storage`, `fabric` and `watch`, in table order."""
+"""Methods of `Bench` and of the classes in `storage`, `fabric`, `watch` and `packets`, in table
+order.
+"""
 
 
 class Bench:
@@ -280,9 +285,10 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
         storage = StorageBench(bench.binary, a.rounds, a.seconds, Path(lus), (TARGET_CPU, CLIENT_CPU))
         fabric = FabricBench(bench.binary, a.rounds, a.seconds, Path(folder))
         watch = WatchBench(bench.binary, a.rounds, a.seconds, Path(folder))
+        packets = PacketsBench(bench.binary, a.rounds, a.seconds)
         for name in (name for name in PARTS if a.only in name):
             print(f"{name} …", file=sys.stderr, flush=True)
-            owner = next(o for o in (bench, storage, fabric, watch) if hasattr(o, name))
+            owner = next(o for o in (bench, storage, fabric, watch, packets) if hasattr(o, name))
             try:
                 figures += getattr(owner, name)()
             except Exception as error:  # Figures that were already measured are printed.
