@@ -40,6 +40,16 @@ def manage(order: dict[str, Any]) -> None:
         send(type="reply", id=order["id"], value={"pools": []})
 
 
+def answer_trial(order: dict[str, Any]) -> None:
+    """Answer a trial; refuse one without a duration."""
+    if order["duration_ns"] == 0:
+        refusal = {"class": "usage", "message": "duration_ns: 0", "hint": "use more"}
+        send(type="reply", id=order["id"], error=refusal)
+        return
+    lists: dict[str, Any] = {name: [] for name in ("tester_faults", "streams", "ports", "histograms")}
+    send(type="trial", id=order["id"], start_ns=1, end_ns=1 + order["duration_ns"], **lists)
+
+
 def main() -> None:
     if MANNER == "silent":
         time.sleep(300)
@@ -83,8 +93,8 @@ def main() -> None:
         send(type="sample", at_ns=10, counters={}, colour="blue")
         time.sleep(300)
     send(type="error", **{"class": "peer"}, message="a session broke the protocol", hint="", fatal=False)
-    while (order := receive())["type"] == "manage":
-        manage(order)
+    while (order := receive())["type"] in ("manage", "trial"):
+        (manage if order["type"] == "manage" else answer_trial)(order)
     assert order["type"] == "stop"
     send(type="result", at_ns=20, values={"reads": 1.0}, histograms=[])
 

@@ -72,6 +72,23 @@ def test_messages_of_an_engine_arrive_in_order(fake: Callable[[str], Path]) -> N
     run(work())
 
 
+def test_outcome_of_a_trial_reaches_its_caller_and_a_refusal_is_an_error(fake: Callable[[str], Path]) -> None:
+    async def work() -> None:
+        async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
+            await engine.ready()
+            await engine.start(0)
+            orders = [contract.Trial(id=number, duration_ns=number, rates=[1.0, None]) for number in (2, 3)]
+            second, first = await asyncio.gather(*(engine.trial(order) for order in reversed(orders)))
+            assert (first.id, first.end_ns, second.end_ns) == (2, 3, 4)
+            with pytest.raises(UsageError, match="duration_ns: 0"):
+                await engine.trial(contract.Trial(id=4, duration_ns=0, rates=[]))
+            await engine.stop()
+            with pytest.raises(LostError):
+                await engine.trial(orders[0])
+
+    run(work())
+
+
 def test_reply_reaches_its_caller_and_a_refusal_is_an_error(fake: Callable[[str], Path]) -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:
