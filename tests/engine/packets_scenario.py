@@ -19,8 +19,8 @@ from pyroute2 import IPRoute
 CABLES = (("a0", "b0"), ("c0", "pc"), ("d0", "pd"))
 SOURCE, DESTINATION = "198.18.0.2", "198.19.0.2"
 MS = 1_000_000
-# A test machine may stall for longer than the default of 5 ms.
-LATE_LIMIT_NS = 1000 * MS
+# A test machine may stall for longer than the defaults.
+LATE_LIMIT_NS, SETTLE_NS = 1000 * MS, 300 * MS
 IMIX = [{"bytes": 64, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]
 
 
@@ -52,7 +52,13 @@ class Engine:
 
     def trial(self, duration_ms: int, *rates: float | None, **more: Any) -> dict[str, Any]:
         """Run a trial; return its outcome or the reply that refuses it."""
-        order = {"duration_ns": duration_ms * MS, "rates": rates, "late_limit_ns": LATE_LIMIT_NS, **more}
+        order = {
+            "duration_ns": duration_ms * MS,
+            "rates": rates,
+            "settle_ns": SETTLE_NS,
+            "late_limit_ns": LATE_LIMIT_NS,
+            **more,
+        }
         self.send(type="trial", id=len(self.events), **order)
         return self.wait_for("trial", "reply")
 

@@ -170,8 +170,6 @@ def test_metrics_page_lists_the_metrics_of_a_generator(report: dict[str, Any], m
     assert {name for kind, name in page if kind == "stream/NAME"} == {"latency_ns", "lateness_ns"}
     totals = report[method]["result"]["values"]
     assert totals["started"] == totals["finished"] == (5 if method == "auto" else 3)
-    assert totals["tx_frames"] == totals["rx_frames"] + sum(
-        counters[f"port/{port}"][drop]
-        for port in ("near", "far")
-        for drop in ("tx_dropped", "rx_dropped", "rx_ring_dropped")
-    )
+    # Drops of an interface may be of other frames.
+    dropped = sum(totals[name] for name in ("tx_dropped", "rx_dropped", "rx_ring_dropped"))
+    assert 0 <= totals["tx_frames"] - totals["rx_frames"] <= dropped
