@@ -51,7 +51,7 @@ _INTERFACE = re.compile(r"[a-z0-9][a-z0-9.-]{0,14}")
 _CONTROL = "hakaru"
 """Name of the port for scripts, which init.sh knows."""
 # Drivers of PCI devices find them within milliseconds of being loaded.
-_INTERFACE_WAITS, _INTERFACE_WAIT_US = 100, 20_000
+_INTERFACE_WAITS, _INTERFACE_WAIT_US = 20, 20_000
 
 
 class GuestCommandError(HakaruError):
