@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hakaru.errors import EnvironmentError_
 from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.engine import engine_options
 from hakaru.guest.image import Image, find_image
 from hakaru.guest.machine import Guest, GuestSpec
 from hakaru.guest.requirements import Accelerator
@@ -68,11 +69,13 @@ def accelerator(image: Image) -> Accelerator:
 
 @pytest.fixture(scope="session")
 def guest(image: Image, accelerator: Accelerator, run: Run, pytestconfig: pytest.Config) -> Iterator[Guest]:
-    """A guest that has booted. Tests leave it as they found it: logged out, nothing mounted."""
+    """A guest that has booted, with ports for two engines. Tests leave it as they found it: logged
+    out, nothing mounted, no engine.
+    """
     booted: list[Guest] = []
 
     async def boot() -> None:
-        booted.append(await Guest.boot(GuestSpec("vm-1", image), accelerator))
+        booted.append(await Guest.boot(GuestSpec("vm-1", image, **engine_options(image, 2)), accelerator))
 
     run(boot())
     (guest,) = booted

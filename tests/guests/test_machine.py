@@ -12,9 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_, LostError
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import HOST_ADDRESS
+from hakaru.guest.engine import EngineHost, engine_options
 from hakaru.guest.image import Image
 from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
 from hakaru.guest.pinning import Pinning, pin_threads
@@ -88,11 +90,21 @@ def test_threads_are_pinned_as_requested(guest: Guest, run: Run) -> None:
     run(work())
 
 
-def test_guest_that_panics_is_lost_with_the_cause(image: Image, accelerator: Accelerator) -> None:
+def test_guest_that_panics_is_lost_with_the_cause_and_so_are_its_engines(
+    image: Image, accelerator: Accelerator
+) -> None:
     async def work() -> None:
-        async with await Guest.boot(GuestSpec("vm-2", image, cpus=1), accelerator) as guest:
-            with pytest.raises(LostError, match=r"panicked \(sysrq triggered crash\) before its answer"):
-                await guest.run("echo c >/proc/sysrq-trigger")
+        spec = GuestSpec("vm-2", image, cpus=1, **engine_options(image, 1))
+        async with await Guest.boot(spec, accelerator) as guest:
+            host = await EngineHost.open(guest)
+            async with await host.spawn("vm-2", contract.WatchConfig()) as engine:
+                await engine.ready()
+                with pytest.raises(LostError, match=r"panicked \(sysrq triggered crash\) before its answer"):
+                    await guest.run("echo c >/proc/sysrq-trigger")
+                with pytest.raises(LostError, match=r"panicked \(sysrq triggered crash\) while a program ran"):
+                    await engine.result()
+            await host.close()
+            assert host.clock.end is None
 
     asyncio.run(work())
 

@@ -44,7 +44,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Machine:
-    """Everything that QEMU is told about a guest."""
+    """Everything in QEMU's arguments about a guest."""
 
     name: str
     kernel: Path
