@@ -27,7 +27,8 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/guests/" in item.nodeid:
+        if "tests/guests/" in item.nodeid and "image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.guest)
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
