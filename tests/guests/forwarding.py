@@ -116,7 +116,7 @@ async def forward(image_name: str, nic: Nic, *, anyway: bool) -> dict[str, Any]:
                 received = await asyncio.wait_for(arrived, TIMEOUT_S)
             interrupts = await guest.run("grep -E 'port-|virtio|eth' /proc/interrupts || true")
             devices = await guest.emulator.pci_devices()
-            await guest.power_off()
+            await guest.emulator.quit()
     async with AsyncIPRoute() as links:
         remaining = [link.get("ifname") async for link in await links.get_links()]
     return {"sent_to": mac, "forwarded_by": own, "received": received, "driver": driver, "devices": devices,

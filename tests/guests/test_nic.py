@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hakaru.errors import EnvironmentError_
 from hakaru.guest.command import Channel, Machine, Port, qemu_arguments
 from hakaru.guest.facts import parse_version
 from hakaru.guest.nic import MODELS, Nic, mac_of, settings_script
 from hakaru.guest.pinning import Pinning, interrupts_script
 from hakaru.guest.recipe import RECIPES
 from hakaru.guest.requirements import Accelerator, Facts, Refusal, requirements, vectors_of
+from hakaru.guest.tap import open_macvtap, open_tap
 
 CLOUD, GENERIC = RECIPES["cloud"], RECIPES["generic"]
 DEVICES = frozenset({"virtio-net-pci", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3"})
@@ -133,6 +135,21 @@ def test_settings_of_devices_without_options_are_made_in_the_guest() -> None:
     assert "ethtool -K a rx off tx off" in script and "ethtool -G a rx 512 tx 128" in script
     assert interrupts_script("a", Pinning()) == ""
     assert "set -- 1 0" in interrupts_script("a", Pinning(interrupts=(1, 0)))
+
+
+def test_tap_that_cannot_be_opened_is_an_error_with_the_cause(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentError_, match=r"tun cannot be opened: No such file or directory"):
+        open_tap("tap0", device=tmp_path / "tun")
+    no_device = tmp_path / "file"
+    no_device.touch()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(EnvironmentError_, match="interface tap0 cannot be created: Inappropriate ioctl"):
+        open_tap("tap0", queues=2, device=no_device)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    with pytest.raises(ValueError, match="at most 15 bytes"):
+        open_tap("a-name-that-is-too-long")
+    with pytest.raises(EnvironmentError_, match="there is no interface absent0"):
+        open_macvtap("absent0")
 
 
 def test_version_is_read_from_the_text_of_qemu() -> None:

@@ -20,8 +20,8 @@ class Pinning:
     more.
     """
     others: tuple[int, ...] = ()
-    """Processors of the host for QEMU's main loop, iothreads and workers, and a vhost-net
-    thread.
+    """Processors of the host for QEMU's main loop, iothreads and workers. The thread of a vhost-net
+    belongs to them from Linux 6.4 on.
     """
     interrupts: tuple[int, ...] = ()
     """Processors of the guest for the interrupts of each NIC, one after another."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import socket
 import struct
 from pathlib import Path
 from types import TracebackType
@@ -92,7 +93,7 @@ def open_macvtap(interface: str, *, queues: int = 1) -> Tap:
     Raises EnvironmentError_ if there is no such interface or no permission.
     """
     try:
-        index = int((Path("/sys/class/net") / interface / "ifindex").read_text())
+        index = socket.if_nametoindex(interface)
     except OSError as error:
         raise EnvironmentError_(f"there is no interface {interface}: {error.strerror}", "create it first") from error
     device = Path(f"/dev/tap{index}")
