@@ -114,13 +114,14 @@ async def forward(image_name: str, nic: Nic, *, anyway: bool) -> dict[str, Any]:
                 for number in range(FRAMES):
                     await loop.sock_sendall(sender, frame_to(mac, number))
                 received = await asyncio.wait_for(arrived, TIMEOUT_S)
+            modules = await guest.run("modprobe -a ext4 dm_multipath scsi_dh_alua 2>&1; lsmod")
             interrupts = await guest.run("grep -E 'port-|virtio|eth' /proc/interrupts || true")
             devices = await guest.emulator.pci_devices()
             await guest.emulator.quit()
     async with AsyncIPRoute() as links:
         remaining = [link.get("ifname") async for link in await links.get_links()]
     return {"sent_to": mac, "forwarded_by": own, "received": received, "driver": driver, "devices": devices,
-            "interrupts": interrupts, "remaining": remaining}  # fmt: skip
+            "modules": modules, "interrupts": interrupts, "remaining": remaining}  # fmt: skip
 
 
 def main() -> int:

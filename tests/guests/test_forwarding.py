@@ -61,6 +61,8 @@ def test_guest_forwards_between_two_e1000_nics(image: Image) -> None:
     result = forward("generic", {"model": "e1000", "rx_ring": 512, "offloads": False})
     check(result)
     assert "driver: e1000\n" in result["driver"]
+    # ALUA and ext4 are modules of this kernel.
+    assert {"scsi_dh_alua", "dm_multipath", "ext4"} <= set(result["modules"].split())
 
 
 def test_missing_driver_is_named_when_the_guest_has_booted(image: Image) -> None:
