@@ -51,6 +51,10 @@ for i in $(seq 500); do
 done
 ethtool -i port-0
 """
+# Processors that may handle the interrupts of both ports.
+PROCESSORS = """
+for i in $(grep port- /proc/interrupts | cut -d: -f1); do cat /proc/irq/$i/smp_affinity_list; done
+"""
 
 
 def frame_to(mac: str, number: int) -> bytes:
@@ -101,7 +105,7 @@ async def forward(image_name: str, nic: Nic, *, anyway: bool) -> dict[str, Any]:
             Port(f"port-{number}", nic, tap.descriptors, vectors_of(nic, facts))
             for number, tap in enumerate((left, right))
         )
-        spec = GuestSpec("router", image, ports=ports, host_network=False, pinning=Pinning(interrupts=(0, 1)))
+        spec = GuestSpec("router", image, ports=ports, host_network=False, pinning=Pinning(interrupts=(1,)))
         async with await Guest.boot(spec, accelerator) as guest:
             # QEMU has descriptors of its own.
             left.close()
@@ -115,13 +119,13 @@ async def forward(image_name: str, nic: Nic, *, anyway: bool) -> dict[str, Any]:
                     await loop.sock_sendall(sender, frame_to(mac, number))
                 received = await asyncio.wait_for(arrived, TIMEOUT_S)
             modules = await guest.run("modprobe -a ext4 dm_multipath scsi_dh_alua 2>&1; lsmod")
-            interrupts = await guest.run("grep -E 'port-|virtio|eth' /proc/interrupts || true")
+            processors = await guest.run(PROCESSORS)
             devices = await guest.emulator.pci_devices()
             await guest.emulator.quit()
     async with AsyncIPRoute() as links:
         remaining = [link.get("ifname") async for link in await links.get_links()]
     return {"sent_to": mac, "forwarded_by": own, "received": received, "driver": driver, "devices": devices,
-            "modules": modules, "interrupts": interrupts, "remaining": remaining}  # fmt: skip
+            "modules": modules, "processors": processors.split(), "remaining": remaining}  # fmt: skip
 
 
 def main() -> int:

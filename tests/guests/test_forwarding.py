@@ -61,6 +61,7 @@ def test_guest_forwards_between_two_e1000_nics(image: Image) -> None:
     result = forward("generic", {"model": "e1000", "rx_ring": 512, "offloads": False})
     check(result)
     assert "driver: e1000\n" in result["driver"]
+    assert set(result["processors"]) == {"1"}, "pinned; the default is 0-1"
     # ALUA and ext4 are modules of this kernel.
     assert {"scsi_dh_alua", "dm_multipath", "ext4"} <= set(result["modules"].split())
 
