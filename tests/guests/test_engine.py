@@ -9,6 +9,7 @@ import pytest
 from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import EnvironmentError_, LostError, UsageError
+from hakaru.guest.command import HOST_ADDRESS
 from hakaru.guest.engine import EngineHost
 from hakaru.guest.engine_image import PROGRAM, with_engine
 from hakaru.guest.image import Image
@@ -113,3 +114,50 @@ def test_archive_with_the_engine_is_built_once_per_engine(image: Image, tmp_path
         assert second != first
     finally:
         first.unlink()
+
+
+TARGET = "iqn.2026-01.org.hakaru:array"
+MIB = 1 << 20
+ARRAY = contract.ArrayConfig(
+    target_name=TARGET,
+    portals=["127.0.0.1:0"],
+    lus=[contract.LuConfig(lun=0, size_bytes=16 * MIB, store=contract.MemoryStore())],
+    model=contract.NoModel(kind="none"),
+    sample_interval_ms=100,
+)
+
+
+def load(portal: str) -> contract.InitiatorConfig:
+    vm = contract.Vm(
+        name="vm-1",
+        destination=contract.IscsiDestination(
+            portal=portal, target_name=TARGET, lun=0, initiator_name="iqn.2026-01.org.hakaru:vm-1"
+        ),
+        region=contract.Region(offset_bytes=0, length_bytes=16 * MIB),
+        pattern=contract.Pattern(sizes=[contract.SizeWeight(bytes=4096)], read_percent=70, random_percent=100),
+        load=contract.ClosedLoad(queue_depth=4),
+        seed=1,
+    )
+    return contract.InitiatorConfig(vms=[vm], warmup_s=0.5, measure_s=1.0, sample_interval_ms=200)
+
+
+def test_load_in_a_guest_runs_against_an_array_on_this_machine(guest: Guest, run: Run) -> None:
+    async def work() -> None:
+        async with await EngineHost.open(guest) as host, await EngineProcess.spawn("storage", ARRAY) as storage:
+            port = str((await storage.ready()).found["portals"][0]).rpartition(":")[2]
+            async with await host.spawn("vm-1", load(f"{HOST_ADDRESS}:{port}")) as engine:
+                assert (await engine.ready()).found["sessions"] == 1
+                start_ns = clock.gang_start_ns(2_000_000_000)
+                await asyncio.gather(storage.start(start_ns), engine.start(start_ns))
+                events = [event async for event in engine.events()]
+                phases = {event.phase: event.at_ns for event in events if isinstance(event, contract.Phase)}
+                bound = host.clock.start.bound_ns
+                assert start_ns - bound <= phases["warmup"] < phases["measure"] <= clock.now_ns() + bound
+                result = await engine.result()
+                assert {histogram.name for histogram in result.histograms} == {"read_latency_ns", "write_latency_ns"}
+                samples = [event for event in events if isinstance(event, contract.Sample)]
+                assert samples[-1].counters["vms"]["reads"] > 0
+                await storage.stop()
+                assert not storage.complaints and not engine.complaints
+
+    run(work())
