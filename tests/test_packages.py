@@ -30,6 +30,7 @@ ORDER = (
     ("study",),
     ("lab.plan",),
     ("lab.model",),
+    ("guest",),
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets"),
     ("kind", "units", "caveats", "login_defaults", "search"),
@@ -39,8 +40,9 @@ ORDER = (
 """Packages and modules of hakaru, from top to bottom; those of one row do not import each other.
 
 The lab has two halves. Model and plan are pure, and studies use them to check whether their lab
-is possible. Sandbox, build and check change this machine, do not depend on studies, and are used
-by runs.
+is possible. Guests are below both, because a model contains their interfaces and a plan asks
+whether this machine can run them. Sandbox, build and check change this machine, do not depend on
+studies, and are used by runs.
 """
 
 RANK = {name: rank for rank, row in enumerate(ORDER) for name in row}

@@ -17,8 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.guests.image import find_image
-from tests.guests.machine import Guest
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.image import find_image
+from hakaru.guest.machine import Guest, GuestSpec
+
 from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.tgt import LUN, TARGET_NAME, tgt
 
@@ -38,7 +40,8 @@ dd if={disk} of=/dev/null bs=256k count=1 iflag=direct 2>/dev/null
 
 async def work(portal: str) -> None:
     """Run the workload that is captured."""
-    async with await Guest.boot("recorded", find_image()) as guest:
+    image = find_image()
+    async with await Guest.boot(GuestSpec("recorded", image), await find_accelerator(image)) as guest:
         initiator = OpenIscsi(guest, "iqn.2026-01.org.hakaru:recorded")
         await initiator.begin()
         await initiator.log_in(portal, TARGET_NAME)

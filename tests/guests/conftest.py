@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from hakaru.errors import EnvironmentError_
-
-from tests.guests.image import Image, find_image
-from tests.guests.machine import Guest
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.engine import engine_options
+from hakaru.guest.image import Image, find_image
+from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.requirements import Accelerator
 
 # Long enough for an emulated processor on a machine that does other work as well.
 TIMEOUT_S = 900
@@ -25,7 +27,8 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/guests/" in item.nodeid:
+        if "tests/guests/" in item.nodeid and "image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.guest)
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
@@ -60,17 +63,25 @@ def run() -> Iterator[Run]:
 
 
 @pytest.fixture(scope="session")
-def guest(image: Image, run: Run, pytestconfig: pytest.Config) -> Iterator[Guest]:
-    """A guest that has booted. Tests leave it as they found it: logged out, nothing mounted."""
+def accelerator(image: Image) -> Accelerator:
+    """KVM if guests boot on it here, else TCG."""
+    return asyncio.run(find_accelerator(image))
+
+
+@pytest.fixture(scope="session")
+def guest(image: Image, accelerator: Accelerator, run: Run, pytestconfig: pytest.Config) -> Iterator[Guest]:
+    """A guest that has booted, with ports for two engines. Tests leave it as they found it: logged
+    out, nothing mounted, no engine.
+    """
     booted: list[Guest] = []
 
     async def boot() -> None:
-        booted.append(await Guest.boot("vm-1", image))
+        booted.append(await Guest.boot(GuestSpec("vm-1", image, **engine_options(image, 2)), accelerator))
 
     run(boot())
     (guest,) = booted
-    why = f" ({guest.accelerator_why})" if guest.accelerator_why else ""
-    line = f"guest: Linux {guest.kernel_version}, {guest.accelerator}{why}"
+    why = f" ({accelerator.reason})" if accelerator.reason else ""
+    line = f"guest: Linux {guest.kernel_version}, {accelerator.kind}{why}"
     if hasattr(pytestconfig, "workeroutput"):
         pytestconfig.workeroutput[LINE] = line
     else:

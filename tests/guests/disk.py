@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
-from tests.guests.machine import Guest
+from hakaru.guest.machine import Guest
+
 from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.array import TARGET_NAME
 

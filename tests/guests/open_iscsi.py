@@ -18,7 +18,8 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from tests.guests.machine import HOST_ADDRESS, Guest
+from hakaru.guest.command import HOST_ADDRESS
+from hakaru.guest.machine import Guest
 
 # A login takes a few round trips, but under TCG on a busy machine each program takes seconds to
 # start.

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-
-from tests.guests import cpio, image, packages
+from hakaru.guest import cpio, image, packages
 
 
 def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:

@@ -8,15 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_, LostError
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.command import HOST_ADDRESS
+from hakaru.guest.engine import EngineHost, engine_options
+from hakaru.guest.image import Image
+from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
+from hakaru.guest.pinning import Pinning, pin_threads
+from hakaru.guest.recipe import PROGRAMS
+from hakaru.guest.requirements import Accelerator
 
-from tests.guests import machine
 from tests.guests.conftest import Run
-from tests.guests.image import PROGRAMS, Image
-from tests.guests.machine import Guest, GuestCommandError
 
 
 def test_guest_runs_the_kernel_and_the_programs_of_its_image(guest: Guest, image: Image, run: Run) -> None:
@@ -25,7 +32,7 @@ def test_guest_runs_the_kernel_and_the_programs_of_its_image(guest: Guest, image
         assert (await guest.run("hostname")).strip() == "vm-1"
         assert await guest.run("for p in " + " ".join(PROGRAMS) + "; do which $p >/dev/null || echo $p; done") == ""
         # Every program finds its libraries: a loader that lacks one ends with status 127.
-        for program in ("fio", "mkfs.xfs", "mkfs.ext4", "iscsiadm"):
+        for program in ("fio", "mkfs.xfs", "mkfs.ext4", "iscsiadm", "ethtool"):
             version = await guest.run(f"{program} --version 2>&1 || {program} -V 2>&1")
             assert version[-20:].strip(), program
 
@@ -35,7 +42,7 @@ def test_guest_runs_the_kernel_and_the_programs_of_its_image(guest: Guest, image
 def test_guest_has_a_route_to_the_hosts_loopback_only(guest: Guest, run: Run) -> None:
     async def work() -> None:
         routes = await guest.run("ip route")
-        assert "default" not in routes and machine.HOST_ADDRESS.rpartition(".")[0] in routes
+        assert "default" not in routes and HOST_ADDRESS.rpartition(".")[0] in routes
 
     run(work())
 
@@ -57,22 +64,107 @@ def test_script_returns_its_output_and_status(guest: Guest, run: Run) -> None:
     run(work())
 
 
-def test_guest_that_panics_is_lost_with_its_last_console_lines(image: Image) -> None:
+def test_monitor_reports_the_machine_and_its_threads(guest: Guest, run: Run) -> None:
     async def work() -> None:
-        async with await Guest.boot("vm-2", image, cpus=1) as guest:
-            with pytest.raises(LostError) as lost:
-                await guest.run("echo c >/proc/sysrq-trigger")
-            assert "sysrq triggered crash" in lost.value.hint
+        assert await guest.emulator.status() == "running"
+        virtual, others = await guest.emulator.vcpu_threads(), await guest.emulator.other_threads()
+        assert len(virtual) == 2 and guest.emulator.pid in others and not set(virtual) & set(others)
+        with pytest.raises(Exception, match="QEMU refused `no-such-command`"):
+            await guest.emulator.execute("no-such-command")
+
+    run(work())
+
+
+def test_threads_are_pinned_as_requested(guest: Guest, run: Run) -> None:
+    async def work() -> None:
+        (processor, *_) = sorted(os.sched_getaffinity(0))
+        threads = [*await guest.emulator.vcpu_threads(), *await guest.emulator.other_threads()]
+        before = os.sched_getaffinity(guest.emulator.pid)
+        await pin_threads(guest.emulator, Pinning(vcpus=(processor,), others=(processor,)))
+        assert {frozenset(os.sched_getaffinity(thread)) for thread in threads} == {frozenset({processor})}
+        with pytest.raises(EnvironmentError_, match="virtual processor 0 cannot be pinned"):
+            await pin_threads(guest.emulator, Pinning(vcpus=(4095,)))
+        for thread in threads:
+            os.sched_setaffinity(thread, before)
+
+    run(work())
+
+
+def test_guest_that_panics_is_lost_with_the_cause_and_so_are_its_engines(
+    image: Image, accelerator: Accelerator
+) -> None:
+    async def work() -> None:
+        spec = GuestSpec("vm-2", image, cpus=1, **engine_options(image, 1))
+        async with await Guest.boot(spec, accelerator) as guest:
+            host = await EngineHost.open(guest)
+            async with await host.spawn("vm-2", contract.WatchConfig()) as engine:
+                await engine.ready()
+                with pytest.raises(LostError, match=r"panicked \(sysrq triggered crash\) before its answer"):
+                    await guest.run("echo c >/proc/sysrq-trigger")
+                with pytest.raises(LostError, match=r"panicked \(sysrq triggered crash\) while a program ran"):
+                    await engine.result()
+            await host.close()
+            assert host.clock.end is None
 
     asyncio.run(work())
 
 
-def test_guest_powers_off(image: Image) -> None:
+def test_guest_powers_off(image: Image, accelerator: Accelerator) -> None:
     async def work() -> None:
-        async with await Guest.boot("vm-3", image, cpus=1) as guest:
+        async with await Guest.boot(GuestSpec("vm-3", image, cpus=1), accelerator) as guest:
             await guest.power_off()
-            with pytest.raises(LostError):
+            with pytest.raises(LostError, match="switched itself off"):
                 await guest.run("true")
+
+    asyncio.run(work())
+
+
+def test_killed_qemu_is_named(image: Image) -> None:
+    async def work() -> None:
+        # A kernel that has only begun to boot is enough.
+        boot = asyncio.create_task(Guest.boot(GuestSpec("vm-7", image, cpus=1), Accelerator("tcg")))
+        qemu = await process_named("vm-7")
+        os.kill(qemu, signal.SIGKILL)
+        with pytest.raises((LostError, EnvironmentError_), match="SIGKILL"):
+            await boot
+
+    asyncio.run(work())
+
+
+async def process_named(name: str) -> int:
+    """Return the process id of the QEMU of a guest, once its monitor answers."""
+    while True:
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            words = entry.read_bytes().split(b"\0") if entry.exists() else []
+            if f"{name},debug-threads=on".encode() in words and words[0].endswith(b"qemu-system-x86_64"):
+                return int(entry.parent.name)
+        await asyncio.sleep(0)
+
+
+def test_broken_initramfs_is_named_at_once(image: Image, tmp_path: Path) -> None:
+    broken = tmp_path / "initramfs"
+    broken.write_bytes(b"this is no archive")
+
+    async def work() -> None:
+        spec = replace(GuestSpec("vm-8", image, cpus=1), initramfs=broken)
+        with pytest.raises(LostError, match=r"panicked \(VFS: Unable to mount root fs .*\) before its boot"):
+            await Guest.boot(spec, Accelerator("tcg"))
+
+    asyncio.run(work())
+
+
+def test_guest_that_never_boots_is_lost_after_its_time_out(image: Image) -> None:
+    async def work() -> None:
+        with pytest.raises(LostError, match=r"did not boot within 0.1 s"):
+            await Guest.boot(GuestSpec("vm-9", image, cpus=1), Accelerator("tcg"), boot_timeout_s=0.1)
+
+    asyncio.run(work())
+
+
+def test_arguments_that_qemu_refuses_are_an_error_with_its_message(image: Image) -> None:
+    async def work() -> None:
+        with pytest.raises(EnvironmentError_, match=r"QEMU does not start: .*Invalid"):
+            await Guest.boot(GuestSpec("vm-10", image, cpus=1000), Accelerator("tcg"))
 
     asyncio.run(work())
 
@@ -80,11 +172,12 @@ def test_guest_powers_off(image: Image) -> None:
 ROOT = Path(__file__).parents[2]
 BOOT_AND_WAIT = """
 import asyncio
-from tests.guests.image import find_image
-from tests.guests.machine import Guest
+from hakaru.guest.image import find_image
+from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.requirements import Accelerator
 async def main():
-    guest = await Guest.boot("vm-4", find_image(), cpus=1, accelerator="tcg")
-    print(guest._process.pid, flush=True)
+    guest = await Guest.boot(GuestSpec("vm-4", find_image(), cpus=1), Accelerator("tcg"))
+    print(guest.emulator.pid, flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
 """
@@ -110,14 +203,14 @@ async def wait_for_end(pidfd: int) -> None:
     await asyncio.wait_for(ended.wait(), 30)
 
 
-def test_requested_accelerator_is_used_or_refused(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Guest, "_kvm_fails", "it was tried")
-    with pytest.raises(EnvironmentError_, match="it was tried"):
-        asyncio.run(Guest.boot("vm-5", image, accelerator="kvm"))
+def test_requested_accelerator_is_used_or_refused(image: Image, tmp_path: Path) -> None:
+    assert asyncio.run(find_accelerator(image, "tcg")).kind == "tcg"
+    with pytest.raises(EnvironmentError_, match="this machine has no "):
+        asyncio.run(find_accelerator(image, "kvm", device=tmp_path / "kvm"))
 
 
 def test_error_about_missing_qemu_names_the_package_to_install(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(EnvironmentError_, match="qemu-system-x86_64 is not installed") as error:
-        asyncio.run(Guest.boot("vm-6", image, accelerator="tcg"))
+        asyncio.run(Guest.boot(GuestSpec("vm-6", image), Accelerator("tcg")))
     assert "apt-get install qemu-system-x86" in error.value.hint

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from hakaru.guest.machine import Guest, GuestCommandError
 
 from tests.guests.conftest import Run
 from tests.guests.disk import CHECK, INITIATOR_NAME, LONG_S, MAKE, disk_of, open_iscsi
-from tests.guests.machine import Guest, GuestCommandError
 from tests.guests.open_iscsi import Chap
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 

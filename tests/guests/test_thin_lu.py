@@ -11,10 +11,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hakaru.guest.machine import Guest, GuestCommandError
 
 from tests.guests.conftest import Run
 from tests.guests.disk import CHECK, LONG_S, MAKE, disk_of
-from tests.guests.machine import Guest, GuestCommandError
 from tests.peers.array import MIB, array, lu
 
 PAGE_BYTES = 64 << 10

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from hakaru.guest.machine import Guest
 from hakaru.tune.advice import Block, Names, blocks
 from hakaru.tune.closed_form import suggest
 from hakaru.tune.conditions import Conditions
@@ -15,7 +16,6 @@ from hakaru.tune.start import TODAY
 
 from tests.guests.conftest import Run
 from tests.guests.disk import open_iscsi
-from tests.guests.machine import Guest
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 
 MACHINE = Machine(("cubic", "reno"))

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from hakaru import system_calls
-from hakaru.doctor import Finding
+from hakaru.doctor import Finding, guests
 from hakaru.doctor import checks as doctor
 from hakaru.errors import EnvironmentError_
+from hakaru.guest.nic import MODELS
+from hakaru.guest.requirements import Accelerator, Facts
 
 from .conftest import User
 
@@ -32,6 +34,29 @@ def test_doctor_finds_this_machine_fit_for_labs(user: User) -> None:
     assert findings["engine"]["status"] in ("ok", "warn"), findings["engine"]
     for finding in findings.values():
         assert bool(finding["hint"]) is (finding["status"] != "ok"), finding
+
+
+def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts(
+        (7, 2, 22), frozenset({"virtio-net-pci", "e1000"}), frozenset({"tap"}), Accelerator("tcg", "there is no KVM")
+    )
+    monkeypatch.setattr(guests, "collect_facts", lambda accelerator: facts)
+    first, *nics = guests.check_guests()
+    assert first == Finding("guests", "ok", "QEMU 7.2.22, accelerator tcg (there is no KVM)")
+    by_model = {finding.name.removeprefix("guest nic "): finding.message for finding in nics}
+    assert list(by_model) == list(MODELS)
+    assert by_model["virtio-net"] == "usable with guest image cloud or generic"
+    assert by_model["e1000"] == "usable with guest image generic"
+    assert by_model["igb"].startswith("not usable: QEMU 7.2.22 has no device `igb`; ")
+    assert "IOMMU" in by_model["vfio"]
+    assert all(finding.status == "ok" and not finding.hint for finding in nics)
+
+
+def test_machine_without_qemu_has_one_finding_about_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Facts(None, frozenset(), frozenset(), Accelerator("tcg"))
+    monkeypatch.setattr(guests, "collect_facts", lambda accelerator: nothing)
+    (finding,) = guests.check_guests()
+    assert finding.status == "ok" and "not installed" in finding.message
 
 
 def test_forbidden_namespaces_fail_with_their_cause(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,14 @@ mod stamps;
 mod tcp;
 mod watch;
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hakaru_contract::EngineConfig;
-use hakaru_runtime::Reactor;
 use hakaru_runtime::process::{self, TerminationSignal};
+use hakaru_runtime::{Reactor, clock};
 
 use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
@@ -76,6 +76,9 @@ enum Verb {
         #[arg(long)]
         progress: bool,
     },
+    /// Read a clock for another machine: answer every line of stdin by the line, a space and
+    /// `CLOCK_MONOTONIC` in nanoseconds.
+    Clock,
     /// Print the JSON Schema of the orders and events.
     Schema,
 }
@@ -93,6 +96,10 @@ fn main() -> ExitCode {
         },
         Verb::Check { directory } => match array::check_pool(&directory) {
             Ok((report, sound)) => print(&report.to_string(), ExitCode::from(u8::from(!sound))),
+            Err(failure) => print_failure(&failure),
+        },
+        Verb::Clock => match answer_with_clock() {
+            Ok(()) => ExitCode::SUCCESS,
             Err(failure) => print_failure(&failure),
         },
         Verb::Run { netns } => match run(netns.as_deref()) {
@@ -122,6 +129,23 @@ fn print_failure(failure: &Failure) -> ExitCode {
     let (message, hint) = (&failure.message, &failure.hint);
     let _ = writeln!(io::stderr(), "error: {message}\nhint: {hint}");
     failure.exit_code()
+}
+
+/// Answers until stdin or its peer ends.
+fn answer_with_clock() -> Result<(), Failure> {
+    process::die_with_parent();
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let line = line.or_environment("read stdin", "send lines of text")?;
+        let now = clock::now().as_ns();
+        if writeln!(out, "{line} {now}")
+            .and_then(|()| out.flush())
+            .is_err()
+        {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn run(netns: Option<&Path>) -> Result<(), Failure> {

@@ -2,6 +2,7 @@
 checks in about three seconds.
 """
 
-from hakaru.doctor.checks import Finding, diagnose
+from hakaru.doctor.checks import diagnose
+from hakaru.doctor.finding import Finding
 
 __all__ = ["Finding", "diagnose"]

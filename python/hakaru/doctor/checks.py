@@ -1,10 +1,4 @@
-"""Checks of this machine, printed by `hakaru doctor`.
-
-    diagnose() -> list[Finding]      all checks, in about three seconds; none changes anything
-
-Each finding describes the state of one item and, unless it is `ok`, a remedy. `fail`: a lab or an
-engine cannot run here. `warn`: it can run, but something is missing or results may be unreliable.
-"""
+"""Checks of this machine, printed by `hakaru doctor`. None changes anything."""
 
 from __future__ import annotations
 
@@ -20,19 +14,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from hakaru import system_calls
+from hakaru.doctor.finding import Finding
+from hakaru.doctor.guests import check_guests
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
 from hakaru.errors import EnvironmentError_
 from hakaru.lab import sandbox
 from hakaru.lab.plan import kernel_finds_losses_by_rack_only
 from hakaru.units import format_size
-
-Status = Literal["ok", "warn", "fail"]
 
 # Memory for 16 VMs of the published sweep, their LUs in sparse memory, and the report.
 _MEMORY_MIN_BYTES = 2 * 1024**3
@@ -46,19 +38,9 @@ _ISCSI_PORT = 3260
 _SOCKET_WANTED_BYTES = 4 * 1024**2
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check. `hint` is empty if `status` is `ok`."""
-
-    name: str
-    status: Status
-    message: str
-    hint: str = ""
-
-
 def diagnose() -> list[Finding]:
     """Run all checks, the most important first."""
-    return [check() for check in _CHECKS]
+    return [*(check() for check in _CHECKS), *check_guests()]
 
 
 def check_sandbox() -> Finding:
@@ -275,16 +257,6 @@ def check_io_uring() -> Finding:
     return Finding("io_uring", "ok", "allowed")
 
 
-def check_kvm() -> Finding:
-    """Report whether KVM is present. Studies of emulated VMs do not use it, and the existence of
-    /dev/kvm does not prove that it works.
-    """
-    if not Path("/dev/kvm").exists():
-        return Finding("kvm", "ok", "absent; no study needs it")
-    usable = os.access("/dev/kvm", os.R_OK | os.W_OK)
-    return Finding("kvm", "ok", f"present{'' if usable else ', but not for this user'}; no study needs it")
-
-
 def check_crc32c() -> Finding:
     """Check for CRC32C in hardware, which digests use."""
     flags = set(re.findall(r"^(?:flags|Features)\s*:\s*(.*)$", _read("/proc/cpuinfo") or "", re.M)[0:1])
@@ -330,7 +302,6 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     check_files,
     check_clock,
     check_io_uring,
-    check_kvm,
     check_crc32c,
     check_pdf,
     check_locale,

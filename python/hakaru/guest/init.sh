@@ -1,6 +1,6 @@
 #!/usr/bin/busybox sh
-# Process 1 of a guest. Mounts the file systems, brings the network up, then runs commands from the
-# host until the host disappears or sends `off`. A line `ID SECONDS SCRIPT` (script in base64) is
+# Process 1 of a guest. Mounts the file systems, loads the drivers, then runs commands from the host
+# until the host disappears or sends `off`. A line `ID SECONDS SCRIPT` (script in base64) is
 # answered by a line `ID STATUS OUTPUT` (output in base64). machine.py is the host's end. Kernel
 # messages use the serial console, commands a virtio port of their own.
 export PATH=/usr/sbin:/usr/bin HOME=/root
@@ -16,12 +16,11 @@ ln -s /proc/self/fd /dev/fd
 ln -s /run /var/run
 echo 1 >/proc/sys/kernel/panic_on_oops
 
-for module in @MODULES@; do modprobe "$module"; done
+# A missing driver of a NIC is reported by the host, which waits for the interface.
+drivers=$(sed -n 's/.*hakaru\.drivers=\([^ ]*\).*/\1/p' /proc/cmdline | tr , ' ')
+for module in @MODULES@ $drivers; do modprobe "$module"; done
 hostname "$(sed -n 's/.*hakaru\.name=\([^ ]*\).*/\1/p' /proc/cmdline)"
 ip link set lo up
-ip link set eth0 up
-# Without a default route only the host can be reached.
-ip address add @ADDRESS@ dev eth0
 
 port=
 # The port appears a moment after its driver.

@@ -1,13 +1,14 @@
 """Image that a guest boots: a stock Debian kernel, and an initramfs of stock Debian programs and
 `init.sh`.
 
-    find_image() -> Image     from the cache, built if it is missing (a minute, most of it for apt's
-                              download)
+    find_image("cloud") -> Image     from the cache, built if it is missing (a minute, most of it
+                                     for apt's download)
 
-The image lies in `$XDG_CACHE_HOME/hakaru/guest` (`~/.cache/…`), in a folder named after its recipe:
-this module, its lists and `init.sh`. Another recipe gives another image. Within one recipe the
-packages stay as downloaded until the folder is deleted. The folder appears atomically, so that
-several processes may build it at the same time. A build deletes images unused for a month.
+An image lies in `$XDG_CACHE_HOME/hakaru/guest` (`~/.cache/…`), in a folder named after its recipe
+(`hakaru.guest.recipe`) and a hash of all that determines it. Another recipe gives another image.
+Within one recipe the packages stay as downloaded until the folder is deleted. The folder appears
+atomically, so that several processes may build it at the same time. A build deletes images unused
+for a month.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterable
@@ -23,51 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakaru.errors import EnvironmentError_
-
-from tests.guests import cpio, packages
-
-PACKAGES = (
-    "linux-image-cloud-amd64",
-    "busybox-static",
-    "dash",
-    "coreutils",
-    "kmod",
-    "open-iscsi",
-    "util-linux",
-    "mount",
-    "e2fsprogs",
-    "xfsprogs",
-    "fio",
-)
-# All other programs, including process 1, are busybox. Scripts run in dash, because busybox's shell
-# would prefer its own programs.
-PROGRAMS = (
-    *("dash", "dd", "head", "seq", "sha256sum"),
-    *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim"),
-    *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname"),
-    *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
-)
-FILES = ("etc/iscsi/iscsid.conf", "etc/mke2fs.conf")
-# Names under which the kernel and programs call others, above all modprobe, which loads crc32c for
-# iscsi_tcp's digests.
-LINKS = {
-    "sh": "dash",
-    "modprobe": "kmod",
-    "lsmod": "kmod",
-    "insmod": "kmod",
-    "fsck.ext4": "e2fsck",
-    "mke2fs": "mkfs.ext4",
-}
-# Loaded when the guest boots, with their dependencies.
-MODULES = ("virtio_pci", "virtio_net", "virtio_console", "sd_mod", "iscsi_tcp", "crc32c_intel")
-# Available for loading on demand.
-MORE_MODULES = ("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c")
-
-ADDRESS = "10.0.2.15/24"
-"""Address of the guest in the network that QEMU creates."""
+from hakaru.guest import cpio, packages
+from hakaru.guest.libraries import find_libraries, run_from
+from hakaru.guest.recipe import FILES, LINKS, MODULES, PROGRAMS, RECIPES, Recipe, RecipeName
 
 _UNUSED_S_MAX = 30 * 24 * 3600.0
-_LOADER = "lib64/ld-linux-x86-64.so.2"
+_SCRIPTS = {"init": "init.sh", "usr/bin/hakaru-port": "port.sh"}
+"""Path in the image → our own script."""
 
 
 @dataclass(frozen=True)
@@ -76,23 +38,29 @@ class Image:
 
     kernel: Path
     initramfs: Path
+    recipe: Recipe
     kernel_version: str
     """Kernel version as reported by `uname -r`."""
     packages: tuple[str, ...]
     """`name_version_architecture` of each package in the image."""
 
 
-def find_image() -> Image:
-    """Return the image of this recipe, from the cache or newly built.
+def cache_folder() -> Path:
+    """Return the folder of all images, which may be missing."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakaru" / "guest"
+
+
+def find_image(name: RecipeName = "cloud") -> Image:
+    """Return the image of a recipe, from the cache or newly built.
 
     Raises EnvironmentError_ if it cannot be built: no Debian, another processor, no package mirror.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakaru" / "guest"
-    folder = cache / _recipe()
+    recipe, cache = RECIPES[name], cache_folder()
+    folder = cache / f"{name}-{_identity(recipe)}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
-            built = _make(Path(scratch))
+            built = _make(recipe, Path(scratch))
             try:
                 built.rename(folder)
             except OSError:
@@ -105,6 +73,7 @@ def find_image() -> Image:
     return Image(
         kernel=folder / "kernel",
         initramfs=folder / "initramfs",
+        recipe=recipe,
         kernel_version=(folder / "version").read_text().strip(),
         packages=tuple((folder / "packages").read_text().split()),
     )
@@ -116,17 +85,19 @@ def _delete_unused(cache: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _recipe() -> str:
+def _identity(recipe: Recipe) -> str:
     """Return a hash of everything that determines an image, except the packages' versions."""
-    sources = [Path(__file__), *(Path(__file__).with_name(name) for name in ("init.sh", "packages.py", "cpio.py"))]
-    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    names = (*_SCRIPTS.values(), "recipe.py", "packages.py", "cpio.py", "libraries.py")
+    sources = [Path(__file__), *(Path(__file__).with_name(name) for name in names)]
+    content = [repr(recipe).encode(), *(source.read_bytes() for source in sources)]
+    return hashlib.sha256(b"\0".join(content)).hexdigest()[:16]
 
 
-def _make(scratch: Path) -> Path:
+def _make(recipe: Recipe, scratch: Path) -> Path:
     if (machine := packages.architecture()) != "amd64":
         raise EnvironmentError_(f"guests need amd64; this machine is {machine}", "use an x86-64 machine")
     root, built = scratch / "root", scratch / "made"
-    downloaded = packages.fetch(PACKAGES, scratch / "apt")
+    downloaded = packages.fetch(recipe.packages, scratch / "apt")
     packages.unpack(downloaded, root)
     built.mkdir()
     kernels = list((root / "boot").glob("vmlinuz-*"))
@@ -137,7 +108,7 @@ def _make(scratch: Path) -> Path:
         archive = cpio.Writer(stream)
         _lay_out(archive)
         _add_programs(archive, root)
-        _add_modules(archive, root, version)
+        _add_modules(archive, root, version, recipe.modules)
         archive.close()
     kernels[0].rename(built / "kernel")
     (built / "version").write_text(version + "\n")
@@ -152,12 +123,12 @@ def _lay_out(archive: cpio.Writer) -> None:
     for name, target in {"bin": "usr/bin", "sbin": "usr/bin", "lib": "usr/lib", "lib64": "usr/lib64"}.items():
         archive.add_link(name, target)
     archive.add_link("usr/sbin", "bin")
-    script = Path(__file__).with_name("init.sh").read_text()
-    script = script.replace("@MODULES@", " ".join(MODULES)).replace("@ADDRESS@", ADDRESS)
+    for name, source in _SCRIPTS.items():
+        script = Path(__file__).with_name(source).read_text().replace("@MODULES@", " ".join(MODULES))
+        archive.add_file(name, script.encode(), executable=True)
     # iscsid looks up the user of its clients and accepts commands from root by name.
     archive.add_file("etc/passwd", b"root:x:0:0:root:/root:/usr/bin/sh\n", executable=False)
     archive.add_file("etc/group", b"root:x:0:\n", executable=False)
-    archive.add_file("init", script.encode(), executable=True)
 
 
 def _add_programs(archive: cpio.Writer, root: Path) -> None:
@@ -169,7 +140,7 @@ def _add_programs(archive: cpio.Writer, root: Path) -> None:
         path = _find(root, (f"usr/sbin/{program}", f"usr/bin/{program}"))
         archive.add_file(f"usr/bin/{program}", path, executable=True)
         if program != "busybox":
-            libraries |= _libraries(root, path)
+            libraries |= find_libraries(root, path)
     for name, target in LINKS.items():
         archive.add_link(f"usr/bin/{name}", target)
     for path in sorted(libraries):
@@ -185,37 +156,14 @@ def _find(root: Path, names: Iterable[str]) -> Path:
     raise EnvironmentError_(f"no package contains {' or '.join(names)}", "")
 
 
-def _libraries(root: Path, program: Path) -> set[Path]:
-    """Return the libraries of a program below `root`, under the names that the guest's loader will
-    request.
-    """
-    loader = _find(root, [f"usr/{_LOADER}"])
-    # The loader would look up the RUNPATH of some libraries on the host, so all folders are listed.
-    folders = sorted({path.parent for path in (root / "usr/lib").rglob("lib*.so.*")}, key=str)
-    command: list[str | Path] = [loader, "--library-path", ":".join(map(str, folders)), "--list", program]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise EnvironmentError_(f"{program.name} lacks a library: {(done.stdout + done.stderr).strip()}", "")
-    libraries = {loader}
-    for line in done.stdout.splitlines():
-        _, arrow, path = line.partition(" => ")
-        if arrow and (library := Path(path.rpartition(" (")[0])) != loader:
-            if not library.is_relative_to(root):
-                if library.name == loader.name:
-                    continue
-                raise EnvironmentError_(f"{program.name} needs {library}, which no package of the guest has", "")
-            libraries.add(library)
-    return libraries
-
-
-def _add_modules(archive: cpio.Writer, root: Path, version: str) -> None:
+def _add_modules(archive: cpio.Writer, root: Path, version: str, names: Iterable[str]) -> None:
     """Add the modules with their dependencies, and the index that modprobe reads."""
     folder = root / "usr/lib/modules" / version
     needs = _dependencies(root, version)
     by_name = {Path(path).name.split(".")[0].replace("-", "_"): path for path in needs}
     builtin = {Path(line).stem.replace("-", "_") for line in (folder / "modules.builtin").read_text().split()}
     required: set[str] = set()
-    for name in (*MODULES, *MORE_MODULES):
+    for name in names:
         if name in by_name:
             path = by_name[name]
             required |= {path, *needs[path]}
@@ -237,9 +185,8 @@ def _dependencies(root: Path, version: str) -> dict[str, list[str]]:
     depmod = kmod.with_name("depmod")
     if not depmod.exists():
         depmod.symlink_to("kmod")
-    folders = f"{root}/usr/lib/x86_64-linux-gnu"
-    command: list[str | Path] = [root / "usr" / _LOADER, "--library-path", folders, depmod, "--basedir", root, version]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    folders = [root / "usr/lib/x86_64-linux-gnu"]
+    done = run_from(root, folders, [depmod, "--basedir", root, version])
     if done.returncode != 0:
         raise EnvironmentError_(f"depmod failed: {done.stderr.strip()}", "")
     lines = (root / "usr/lib/modules" / version / "modules.dep").read_text().splitlines()

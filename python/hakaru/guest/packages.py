@@ -50,6 +50,8 @@ def fetch(names: Sequence[str], folder: Path) -> list[Path]:
         # apt run by root downloads as another user, who may not read a home directory.
         "APT::Sandbox::User": "root",
         "Acquire::Retries": 3,
+        # A mirror that cannot be reached is an error, not a warning followed by unknown packages.
+        "APT::Update::Error-Mode": "any",
         "Acquire::Languages": "none",
     }
     apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in settings.items())]

@@ -1,0 +1,44 @@
+"""Findings about guests, printed by `hakaru doctor`: QEMU, its accelerator, and every model of NIC.
+
+No guest is booted. No study needs guests, so a machine without them is `ok`.
+"""
+
+from __future__ import annotations
+
+from hakaru.doctor.finding import Finding
+from hakaru.guest.accelerator import known_accelerator
+from hakaru.guest.facts import collect_facts
+from hakaru.guest.nic import MODELS, Nic, NicModel
+from hakaru.guest.recipe import RECIPES
+from hakaru.guest.requirements import Facts, Refusal, requirements
+
+# Stands for the socket of any process behind a vhost-user NIC.
+_ANY_SOCKET = "/run/vhost-user"
+
+
+def check_guests() -> list[Finding]:
+    """Check QEMU and its accelerator, and list the models of NICs with the images that have their
+    drivers, or the reason why they cannot be used.
+    """
+    facts = collect_facts(known_accelerator())
+    if facts.qemu is None:
+        return [Finding("guests", "ok", "qemu-system-x86_64 is not installed; no study needs it")]
+    version = ".".join(map(str, facts.qemu))
+    reason = f" ({facts.accelerator.reason})" if facts.accelerator.reason else ""
+    return [
+        Finding("guests", "ok", f"QEMU {version}, accelerator {facts.accelerator.kind}{reason}"),
+        *(Finding(f"guest nic {model}", "ok", describe(model, facts)) for model in MODELS),
+    ]
+
+
+def describe(model: NicModel, facts: Facts) -> str:
+    """Return the images with which a model can be used, or why none can."""
+    nic = Nic(model=model, socket=_ANY_SOCKET if model == "vhost-user" else None)
+    outcomes = {recipe.name: requirements(nic, recipe, facts) for recipe in RECIPES.values()}
+    usable = [name for name, refusal in outcomes.items() if refusal is None]
+    if usable:
+        return f"usable with guest image {' or '.join(usable)}"
+    # The last recipe has the most drivers, so its refusal is the one that matters.
+    refusal: Refusal | None = list(outcomes.values())[-1]
+    assert refusal is not None
+    return f"not usable: {refusal.reason}; {refusal.hint}"

@@ -1,0 +1,282 @@
+"""One guest: its boot, scripts in it, its end.
+
+    accelerator = await find_accelerator(image)
+    async with await Guest.boot(GuestSpec("vm-1", image), accelerator) as guest:
+        print(await guest.run("mkfs.ext4 /dev/sda", timeout_s=120))
+
+Errors: a script that fails is a GuestCommandError with its output. A guest that dies, panics or
+stops responding is a LostError with the cause and the last lines of its console. Missing QEMU, and
+a NIC for which the guest's kernel has no driver, are an EnvironmentError_. No process remains after
+the block, nor after SIGKILL: QEMU asks the kernel to be killed when this process dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hakaru.errors import EnvironmentError_, HakaruError, LostError
+from hakaru.guest import command
+from hakaru.guest.command import GUEST_ADDRESS, HOST_MAC, Channel, Machine, Port
+from hakaru.guest.emulator import Emulator
+from hakaru.guest.image import Image
+from hakaru.guest.nic import settings_script
+from hakaru.guest.pinning import ANYWHERE, Pinning, interrupts_script, pin_threads
+from hakaru.guest.requirements import Accelerator
+
+MEMORY_DEFAULT_BYTES = 768 * 1024**2
+# With working KVM a kernel prints its first line within 1 s. Otherwise it never does, or QEMU ends
+# at once.
+FIRST_LINE = "Linux version"
+FIRST_LINE_TIMEOUT_S = {"kvm": 10.0, "tcg": 60.0}
+# Booting takes 2 s with KVM and 10 s with TCG on an idle machine with 2 cores.
+BOOT_TIMEOUT_S = {"kvm": 60.0, "tcg": 240.0}
+POWER_OFF_TIMEOUT_S = 30.0
+# Time beyond a script's own limit for the guest to stop it and to answer.
+_ANSWER_S = 30.0
+_SETUP_TIMEOUT_S = 60.0
+# Limit of a command or an answer in base64. Scripts and their output are meant for people.
+_LINE_MAX_BYTES = 64 * 1024**2
+_KILLED = 128 + 9
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_INTERFACE = re.compile(r"[a-z0-9][a-z0-9.-]{0,14}")
+_CONTROL = "hakaru"
+"""Name of the port for scripts, which init.sh knows."""
+# Drivers of PCI devices find them within milliseconds of being loaded.
+_INTERFACE_WAITS, _INTERFACE_WAIT_US = 20, 20_000
+
+
+class GuestCommandError(HakaruError):
+    """A script in a guest ended with a status other than 0."""
+
+    def __init__(self, guest: str, script: str, status: int, output: str) -> None:
+        super().__init__(f"{guest}: `{script.strip()}` ended with status {status}\n{output}")
+        self.status = status
+        self.output = output
+
+
+@dataclass(frozen=True)
+class GuestSpec:
+    """Description of a guest."""
+
+    name: str
+    """Host name."""
+    image: Image
+    memory_bytes: int = MEMORY_DEFAULT_BYTES
+    """At least 512 MiB, because the guest's root is in memory."""
+    cpus: int = 2
+    ports: tuple[Port, ...] = ()
+    """NICs in order. The interfaces get the names of the ports, and stay down."""
+    host_network: bool = True
+    """Whether `eth0` reaches this machine's loopback, at `command.HOST_ADDRESS`."""
+    channels: tuple[str, ...] = ()
+    """Names of further virtio ports, for `Guest.channel`."""
+    pinning: Pinning = ANYWHERE
+    number: int = 0
+    """Distinguishes Ethernet addresses of guests, 0 to 255."""
+    initramfs: Path | None = None
+    """None: that of the image."""
+
+    def __post_init__(self) -> None:
+        if _NAME.fullmatch(self.name) is None:
+            raise ValueError(f"{self.name!r} is not a host name")
+        for port in self.ports:
+            if _INTERFACE.fullmatch(port.name) is None or port.name in ("lo", "eth0"):
+                raise ValueError(f"{port.name!r} cannot be the name of a guest's interface")
+
+
+class Guest:
+    """A running guest, created by `boot`."""
+
+    def __init__(self, spec: GuestSpec, accelerator: Accelerator, emulator: Emulator) -> None:
+        self.spec = spec
+        self.accelerator = accelerator
+        self.emulator = emulator
+        self.kernel_version = ""
+        """Kernel version as reported by the guest."""
+        self._channels: dict[str, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+        self._id = 0
+        self._programs = 0
+        self._busy = asyncio.Lock()
+
+    @classmethod
+    async def boot(cls, spec: GuestSpec, accelerator: Accelerator, *, boot_timeout_s: float | None = None) -> Self:
+        """Start a guest, wait until it accepts commands, and configure its interfaces.
+
+        `accelerator`: result of `find_accelerator`. `boot_timeout_s`: None: BOOT_TIMEOUT_S.
+        """
+        with contextlib.ExitStack() as opened:
+            ours: dict[str, socket.socket] = {}
+            theirs: dict[str, socket.socket] = {}
+            for name in (_CONTROL, *spec.channels):
+                ours[name], theirs[name] = socket.socketpair()
+                opened.callback(ours[name].close)
+                opened.callback(theirs[name].close)
+            channels = tuple(Channel(name, end.fileno()) for name, end in theirs.items())
+            arguments = command.qemu_arguments(_machine_of(spec, accelerator, channels))
+            descriptors = [descriptor for port in spec.ports for descriptor in port.descriptors]
+            descriptors += [channel.descriptor for channel in channels]
+            name = f"guest {spec.name} ({accelerator.kind})"
+            emulator = await Emulator.start(name, arguments, descriptors)
+            opened.pop_all()
+        guest = cls(spec, accelerator, emulator)
+        try:
+            for end in theirs.values():
+                end.close()
+            for name, end in ours.items():
+                guest._channels[name] = await asyncio.open_connection(sock=end, limit=_LINE_MAX_BYTES)
+            await emulator.wait_for_line(FIRST_LINE, FIRST_LINE_TIMEOUT_S[accelerator.kind])
+            answer = await guest._answer("boot", boot_timeout_s or BOOT_TIMEOUT_S[accelerator.kind])
+            word, guest.kernel_version = answer.split()
+            assert word == "ready", word
+            await pin_threads(emulator, spec.pinning)
+            await guest._configure()
+        except BaseException:
+            await guest.close()
+            raise
+        return guest
+
+    @property
+    def name(self) -> str:
+        """Host name."""
+        return self.spec.name
+
+    async def run(self, script: str, *, timeout_s: float = 60.0) -> str:
+        """Run a script in the guest's shell, one at a time; return its output of both streams.
+
+        After `timeout_s` the script is killed and counts as failed with status 137. Raises
+        GuestCommandError, LostError.
+        """
+        async with self._busy:
+            self._id += 1
+            await self._send_line(f"{self._id} {timeout_s:.0f} {base64.b64encode(script.encode()).decode()}\n")
+            answer = (await self._answer("answer", timeout_s + _ANSWER_S)).split(" ")
+        identity, status, output = int(answer[0]), int(answer[1]), base64.b64decode(answer[2]).decode(errors="replace")
+        assert identity == self._id, f"{self.name} answered order {identity}, not {self._id}"
+        if status != 0:
+            text = output + (f"(killed after {timeout_s:g} s)\n" if status == _KILLED else "")
+            raise GuestCommandError(self.name, script, status, text)
+        return output
+
+    def next_identity(self) -> int:
+        """Return a number that this guest has not used for a program."""
+        self._programs += 1
+        return self._programs
+
+    def channel(self, name: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the host's end of one of `GuestSpec.channels`."""
+        assert name in self.spec.channels, f"{self.name} has no channel {name}"
+        return self._channels[name]
+
+    async def power_off(self) -> None:
+        """Let the guest write back its data and switch off. Raises LostError if it does not."""
+        await self._send_line("off\n")
+        try:
+            status = await self.emulator.wait(POWER_OFF_TIMEOUT_S)
+        except LostError:
+            raise self.emulator.lost_error(f"did not switch off within {POWER_OFF_TIMEOUT_S:g} s") from None
+        if status != 0:
+            raise self.emulator.lost_error(f"ended with exit status {status}")
+
+    def kill(self) -> None:
+        """Cut the power: data that the guest has not written back are lost."""
+        self.emulator.kill()
+
+    async def close(self) -> None:
+        """End the guest in any state. May be called twice."""
+        try:
+            await self.emulator.close()
+        finally:
+            for _, writer in self._channels.values():
+                writer.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _configure(self) -> None:
+        """Give the interfaces their names, addresses and settings."""
+        if self.spec.host_network:
+            # Without a default route only the host can be reached.
+            await self.run(
+                f"{_rename_script(HOST_MAC, 'eth0')}\nip link set eth0 up\nip address add {GUEST_ADDRESS} dev eth0",
+                timeout_s=_SETUP_TIMEOUT_S,
+            )
+        macs = command.macs_of(self.spec.ports, self.spec.number)
+        for port, mac in zip(self.spec.ports, macs, strict=True):
+            try:
+                await self.run(_rename_script(mac, port.name), timeout_s=_SETUP_TIMEOUT_S)
+            except GuestCommandError as error:
+                driver = port.nic.traits.driver
+                raise EnvironmentError_(
+                    f"guest {self.name} has no interface for {port.name} ({port.nic.model}): kernel "
+                    f"{self.kernel_version} has no working driver {driver}",
+                    f"use another model or another guest image than `{self.spec.image.recipe.name}`; {error.output}",
+                ) from error
+            script = [settings_script(port.nic, port.name), interrupts_script(port.name, self.spec.pinning)]
+            if any(script):
+                await self.run("set -e\n" + "\n".join(script), timeout_s=_SETUP_TIMEOUT_S)
+
+    async def _send_line(self, order: str) -> None:
+        # The caller that waits for the answer reports a guest that is gone.
+        with contextlib.suppress(ConnectionError):
+            writer = self._channels[_CONTROL][1]
+            writer.write(order.encode())
+            await writer.drain()
+
+    async def _answer(self, action: str, timeout_s: float) -> str:
+        try:
+            line = await asyncio.wait_for(self._channels[_CONTROL][0].readline(), timeout_s)
+        except TimeoutError:
+            raise self.emulator.lost_error(f"did not {action} within {timeout_s:g} s") from None
+        except ConnectionError:
+            line = b""
+        if not line.endswith(b"\n"):
+            raise await self.emulator.end_error(f"before its {action}")
+        return line.decode()
+
+
+def _machine_of(spec: GuestSpec, accelerator: Accelerator, channels: Sequence[Channel]) -> Machine:
+    return Machine(
+        name=spec.name,
+        kernel=spec.image.kernel,
+        initramfs=spec.initramfs or spec.image.initramfs,
+        memory_bytes=spec.memory_bytes,
+        cpus=spec.cpus,
+        accelerator=accelerator.kind,
+        channels=tuple(channels),
+        ports=spec.ports,
+        guest_number=spec.number,
+        host_network=spec.host_network,
+    )
+
+
+def _rename_script(mac: str, interface: str) -> str:
+    """Return commands that give the interface of an Ethernet address its name, or fail."""
+    return f"""
+    rename() {{
+        for i in $(seq {_INTERFACE_WAITS}); do
+            for found in /sys/class/net/*; do
+                [ "$(cat "$found/address" 2>/dev/null)" = {mac} ] || continue
+                [ "${{found##*/}}" = {interface} ] || ip link set "${{found##*/}}" name {interface}
+                return
+            done
+            usleep {_INTERFACE_WAIT_US}
+        done
+        echo "no interface has the address {mac}"
+        return 1
+    }}
+    rename || exit 1
+    """

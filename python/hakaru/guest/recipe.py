@@ -1,0 +1,82 @@
+"""Recipes of guest images: the Debian packages of a kernel and its programs, and what an image
+takes from them.
+
+`RECIPES` is the one table. A new recipe is one entry in it. Names of NIC drivers are listed in
+`hakaru.guest.nic`; a recipe states which of them its kernel has. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+RecipeName = Literal["cloud", "generic"]
+
+USERLAND = (
+    *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool"),
+    *("open-iscsi", "e2fsprogs", "xfsprogs", "fio"),
+)
+# All other programs, including process 1, are busybox. Scripts run in dash, because busybox's shell
+# would prefer its own programs.
+PROGRAMS = (
+    *("dash", "dd", "head", "seq", "sha256sum"),
+    *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim", "ethtool"),
+    *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname"),
+    *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
+)
+FILES = ("etc/iscsi/iscsid.conf", "etc/mke2fs.conf")
+# Names under which the kernel and programs call others, above all modprobe, which loads crc32c for
+# iscsi_tcp's digests.
+LINKS = {
+    "sh": "dash",
+    "modprobe": "kmod",
+    "lsmod": "kmod",
+    "insmod": "kmod",
+    "fsck.ext4": "e2fsck",
+    "mke2fs": "mkfs.ext4",
+}
+# Loaded when the guest boots, with their dependencies. Drivers of NICs are loaded only for the NICs
+# that a guest has.
+MODULES = ("virtio_pci", "virtio_console", "pvpanic_pci", "sd_mod", "iscsi_tcp", "crc32c_intel")
+# Available for loading on demand.
+MORE_MODULES = ("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c", "af_packet", "8021q", "bridge")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Content of an image."""
+
+    name: RecipeName
+    kernel: str
+    """Package of the kernel."""
+    drivers: tuple[str, ...]
+    """Modules of the NIC drivers that the kernel has."""
+    extra_modules: tuple[str, ...] = ()
+    """Modules in addition to MORE_MODULES."""
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """Packages to download, without their dependencies."""
+        return (self.kernel, *USERLAND)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """All modules that the image has, without their dependencies."""
+        return (*MODULES, *MORE_MODULES, *self.drivers, *self.extra_modules)
+
+
+RECIPES: Mapping[RecipeName, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        # Debian's kernel for clouds: small, and without drivers of real hardware.
+        Recipe("cloud", "linux-image-cloud-amd64", ("virtio_net", "vmxnet3")),
+        # Debian's kernel for everything else: NICs that QEMU emulates, and ALUA of dm-multipath.
+        Recipe(
+            "generic",
+            "linux-image-amd64",
+            ("virtio_net", "vmxnet3", "e1000", "e1000e", "igb", "igbvf", "8139cp"),
+            ("scsi_dh_alua",),
+        ),
+    )
+}

@@ -1,0 +1,160 @@
+"""Decision whether this machine can run a guest's NIC, before anything is started. Pure.
+
+    requirements(nic, RECIPES["cloud"], facts) -> Refusal | None
+
+`Facts` describes a machine. `hakaru.guest.facts` collects those of this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hakaru.guest.nic import Nic
+from hakaru.guest.recipe import RECIPES, Recipe
+
+AcceleratorKind = Literal["kvm", "tcg"]
+Version = tuple[int, int, int]
+
+_QEMU_PACKAGE = "sudo apt-get install qemu-system-x86"
+# QEMU 7.2 dereferences a missing notifier when a vhost-user device with MSI-X is switched on under
+# TCG. Later versions were not tried.
+_VHOST_USER_FIXED: Version = (10, 0, 0)
+_HARDWARE = {
+    "vfio": "it passes a device of the host to one guest, which needs an IOMMU and root",
+    "sr-iov": "it passes a virtual function of a host's NIC to one guest, which needs such a NIC, an IOMMU and root",
+}
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Execution of a guest's processor: by hardware (`kvm`), or by QEMU, which translates every
+    instruction and is about 20 times slower (`tcg`).
+    """
+
+    kind: AcceleratorKind
+    reason: str = ""
+    """Reason why it is not `kvm`, or why it may not stay `kvm`."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Properties of a machine that decide which guests it can run."""
+
+    qemu: Version | None
+    """Version of qemu-system-x86_64. None: not installed."""
+    devices: frozenset[str]
+    """Names of the devices that QEMU can emulate."""
+    netdevs: frozenset[str]
+    """Names of the network backends that QEMU has."""
+    accelerator: Accelerator
+    tun: str = ""
+    """Reason why TAPs cannot be opened; empty: they can."""
+    vhost_net: str = ""
+    macvtap: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Reason why a NIC cannot be used, and what would change that."""
+
+    reason: str
+    hint: str
+
+
+def vectors_of(nic: Nic, facts: Facts) -> int | None:
+    """Return the number of MSI-X vectors of a NIC: None for QEMU's choice, 0 for INTx.
+
+    A vhost-user device with MSI-X crashes QEMU 7.2 under TCG.
+    """
+    if not nic.traits.virtio:
+        return None
+    if nic.model == "vhost-user" and facts.accelerator.kind == "tcg" and (facts.qemu or (0, 0, 0)) < _VHOST_USER_FIXED:
+        return 0
+    # One vector per direction of a pair, one for the control queue, one for configuration changes.
+    return 2 * nic.queues + 2 if nic.queues > 1 else None
+
+
+def requirements(nic: Nic, recipe: Recipe, facts: Facts, *, cpus: int = 2) -> Refusal | None:
+    """Return the first reason why this machine cannot run `nic` in a guest of `cpus` processors."""
+    if nic.model in _HARDWARE:
+        return Refusal(
+            f"`{nic.model}` is not supported: {_HARDWARE[nic.model]}",
+            "use `vhost-user` or `vhost-net`, the next fastest",
+        )
+    return (
+        _missing_in_qemu(nic, facts)
+        or _missing_here(nic, facts)
+        or _missing_in_kernel(nic, recipe)
+        or (_impossible_sizes(nic, facts, cpus))
+    )
+
+
+def _missing_in_qemu(nic: Nic, facts: Facts) -> Refusal | None:
+    if facts.qemu is None:
+        return Refusal("qemu-system-x86_64 is not installed", _QEMU_PACKAGE)
+    version = ".".join(map(str, facts.qemu))
+    if nic.traits.device not in facts.devices:
+        newer = (
+            "QEMU 8.0 or newer has it (Debian 12: bookworm-backports)" if nic.model == "igb" else "use another model"
+        )
+        return Refusal(f"QEMU {version} has no device `{nic.traits.device}`", newer)
+    backend = "vhost-user" if nic.traits.backend == "vhost-user" else "tap"
+    if backend not in facts.netdevs:
+        return Refusal(f"QEMU {version} was built without the network backend `{backend}`", _QEMU_PACKAGE)
+    return None
+
+
+def _missing_here(nic: Nic, facts: Facts) -> Refusal | None:
+    if nic.traits.backend == "tap" and facts.tun:
+        return Refusal(facts.tun, "`sudo modprobe tun`; every user may open /dev/net/tun if its mode is 0666")
+    if nic.model == "vhost-net" and facts.vhost_net:
+        return Refusal(facts.vhost_net, "`sudo modprobe vhost_net`, and give this user access; or use `virtio-net`")
+    if nic.traits.backend == "macvtap" and facts.macvtap:
+        return Refusal(facts.macvtap, "use `virtio-net`, which works in namespaces without root")
+    return None
+
+
+def _missing_in_kernel(nic: Nic, recipe: Recipe) -> Refusal | None:
+    driver = nic.traits.driver
+    if driver in recipe.drivers:
+        return None
+    others = [other.name for other in RECIPES.values() if driver in other.drivers]
+    return Refusal(
+        f"the kernel of guest image `{recipe.name}` has no driver {driver}",
+        f"use the image {' or '.join(f'`{name}`' for name in others)}" if others else "use another model",
+    )
+
+
+def _impossible_sizes(nic: Nic, facts: Facts, cpus: int) -> Refusal | None:
+    traits = nic.traits
+    if nic.queues > traits.queues_max:
+        return Refusal(f"QEMU's {traits.device} has one pair of queues, not {nic.queues}", "use `virtio-net`")
+    if nic.queues > 1 and vectors_of(nic, facts) == 0:
+        return Refusal(
+            f"`{nic.model}` needs `vectors=0` on this QEMU without KVM, so it has one interrupt and one pair of queues",
+            "use `queues: 1`, or a machine with KVM",
+        )
+    if nic.queues > cpus:
+        return Refusal(
+            f"{nic.queues} pairs of queues need as many processors in the guest, which has {cpus}",
+            f"use at most `queues: {cpus}`, or more processors",
+        )
+    for direction, size, allowed in (("rx", nic.rx_ring, traits.rx_ring), ("tx", nic.tx_ring, traits.tx_ring)):
+        if size is not None and (refusal := _impossible_ring(nic, direction, size, allowed)):
+            return refusal
+    return None
+
+
+def _impossible_ring(nic: Nic, direction: str, size: int, allowed: range) -> Refusal | None:
+    if not allowed:
+        return Refusal(f"the {direction} ring of `{nic.model}` has a fixed size", f"remove `{direction}_ring`")
+    bounds = f"{allowed[0]}" if len(allowed) == 1 else f"{allowed[0]} to {allowed[-1]}"
+    step = "a power of two" if nic.traits.rings_by == "qemu" else "a multiple of 8"
+    possible = size & (size - 1) == 0 if nic.traits.rings_by == "qemu" else size % 8 == 0
+    if size not in allowed or not possible:
+        return Refusal(
+            f"the {direction} ring of `{nic.model}` cannot have {size} descriptors",
+            f"`{direction}_ring` must be {bounds}, and {step}",
+        )
+    return None
