@@ -10,7 +10,9 @@ module of hakaru.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import struct
 
 # linux/sched.h
 CLONE_NEWNS = 0x0002_0000
@@ -20,6 +22,7 @@ CLONE_NEWNET = 0x4000_0000
 # linux/mount.h
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x2, 0x4, 0x8
 MS_REC, MS_PRIVATE = 0x4000, 0x4_0000
+MNT_DETACH = 0x2
 # linux/capability.h
 CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN = 12, 13, 21
 _CAPABILITY_VERSION_3 = 0x2008_0522
@@ -31,6 +34,8 @@ _FALLOC_FL_KEEP_SIZE, _FALLOC_FL_PUNCH_HOLE = 1, 2
 # The same number on x86-64 and on every architecture added to Linux after 2011.
 _SYS_IO_URING_SETUP = 425
 _IO_URING_PARAMS_BYTES = 120
+# By machine, because bpf(2) is older than the common numbers.
+_SYS_BPF = {"x86_64": 321, "aarch64": 280}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -59,6 +64,11 @@ def mount(source: str | None, target: str, file_system: str | None, flags: int) 
     """Mount a file system, or change the propagation of a mount (mount(2))."""
     encoded = [None if text is None else os.fsencode(text) for text in (source, target, file_system)]
     _check(_libc.mount(*encoded, ctypes.c_ulong(flags), None))
+
+
+def umount2(target: str, flags: int) -> None:
+    """Unmount a file system (umount2(2))."""
+    _check(_libc.umount2(os.fsencode(target), ctypes.c_int(flags)))
 
 
 def set_capabilities(capabilities: int) -> None:
@@ -94,6 +104,22 @@ def io_uring_setup(entries: int) -> int:
     descriptor: int = _libc.syscall(ctypes.c_long(_SYS_IO_URING_SETUP), ctypes.c_uint(entries), parameters)
     _check(min(descriptor, 0))
     return descriptor
+
+
+def bpf(command: int, layout: str, *values: int | bytes) -> int:
+    """Call bpf(2) with attributes laid out as by `struct.pack`. The value of a `Q` may be bytes,
+    which are passed by a pointer. Returns a descriptor or 0.
+    """
+    number = _SYS_BPF.get(os.uname().machine)
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    buffers = [ctypes.create_string_buffer(value, len(value)) for value in values if isinstance(value, bytes)]
+    addresses = iter(buffers)
+    packed = struct.pack(layout, *(ctypes.addressof(next(addresses)) if isinstance(v, bytes) else v for v in values))
+    attributes = ctypes.create_string_buffer(packed, len(packed))
+    result: int = _libc.syscall(ctypes.c_long(number), ctypes.c_int(command), attributes, ctypes.c_uint(len(packed)))
+    _check(min(result, 0))
+    return result
 
 
 def _prctl(option: int, second: int, third: int) -> None:

@@ -344,6 +344,71 @@ def diagnose() -> None:
     report(findings=[dataclasses.asdict(finding) for finding in doctor.diagnose()])
 
 
+def forward() -> None:
+    """Build a lab with a device, send one UDP frame into each of its ports, and report what leaves
+    the other port, and whether the device's ports have threads of their own.
+    """
+    asyncio.run(_forward())
+
+
+async def _forward() -> None:
+    from hakaru.lab.build import Lab
+
+    seen = {}
+    async with Lab(plan_of(sys.argv[2])) as lab:
+        for text in sys.argv[2:]:
+            plan = plan_of(text)
+            if plan != lab.plan:
+                await lab.adjust(plan)
+            async with lab.fabric():
+                assert plan.device is not None
+                seen[plan.device.forwards] = [
+                    _send_through(lab, start, end) for start, end in (plan.device.ports, plan.device.ports[::-1])
+                ]
+    report(**seen)
+
+
+def _send_through(lab: Any, start: Any, end: Any) -> dict[str, Any]:
+    """Send a frame from port `start` to port `end`; return its TTL and MAC addresses on arrival."""
+    device = lab.plan.device
+    goal = start.device_mac if device.forwards == "routing" else end.tester_mac
+    frame = _udp_frame(start.tester_mac, goal, start.address, end.address)
+    with lab.namespaces.inside(device.tester):
+        sender, receiver = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW) for _ in range(2))
+        with sender, receiver:
+            receiver.bind((end.name, 0x0003))
+            receiver.settimeout(10)
+            sender.bind((start.name, 0))
+            sender.send(frame)
+            arrived = receiver.recv(2048)
+            while arrived[12:14] != frame[12:14] or arrived[-8:] != frame[-8:]:
+                arrived = receiver.recv(2048)
+    threads = {}
+    with lab.namespaces.inside(device.node):
+        threads = {name: _has_thread(name) for name in (start.name, end.name)}
+    mac = ":".join(f"{byte:02x}" for byte in arrived[:6])
+    return {"to": mac, "ttl": arrived[22], "threads": threads}
+
+
+def _has_thread(interface: str) -> bool:
+    """Whether a kernel thread polls an interface of this namespace. Needs a sysfs of its own."""
+    from hakaru.lab.build.napi import sysfs
+
+    with sysfs() as folder:
+        return (folder / "class/net" / interface / "threaded").read_text().strip() == "1"
+
+
+def _udp_frame(source_mac: str, goal_mac: str, source: str, goal: str) -> bytes:
+    payload = b"hakaru-1"
+    udp = (40000).to_bytes(2, "big") + (9).to_bytes(2, "big") + (8 + len(payload)).to_bytes(2, "big") + bytes(2)
+    length = (20 + len(udp) + len(payload)).to_bytes(2, "big")
+    header = b"\x45\0" + length + bytes(4) + b"\x40\x11" + bytes(2) + socket.inet_aton(source) + socket.inet_aton(goal)
+    total = sum(int.from_bytes(header[i : i + 2], "big") for i in range(0, 20, 2))
+    check = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    header = header[:10] + check.to_bytes(2, "big") + header[12:]
+    return bytes.fromhex(goal_mac.replace(":", "") + source_mac.replace(":", "")) + b"\x08\0" + header + udp + payload
+
+
 SCENARIOS: dict[str, Callable[[], None]] = {
     function.__name__: function
     for function in (
@@ -362,6 +427,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         isolated,
         begin_connection,
         diagnose,
+        forward,
     )
 }
 

@@ -22,6 +22,8 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_
+from hakaru.lab.build.napi import namespace_of_mapped_root, switch_polling_on
+from hakaru.lab.build.xdp import redirect
 from hakaru.lab.plan import LabPlan, actions
 from hakaru.lab.plan.shape import SUPER_FRAME_MAX_BYTES
 from hakaru.system_calls import CLONE_NEWNET, setns, unshare
@@ -31,6 +33,8 @@ _OWN_NAMESPACE = "/proc/thread-self/ns/net"
 _IFA_F_NOPREFIXROUTE = 0x200
 _TC_H_ROOT = 0xFFFF_FFFF
 _RT_TABLE_MAIN = 254
+# linux/neighbour.h
+_NUD_PERMANENT = 0x80
 
 
 class Namespaces:
@@ -45,8 +49,11 @@ class Namespaces:
     def __contains__(self, node: str) -> bool:
         return node in self._descriptors
 
-    def create(self, node: str) -> None:
-        """Create an empty namespace for a node."""
+    def create(self, node: str, *, own_sysfs: bool = False) -> None:
+        """Create an empty namespace for a node. `own_sysfs`: see `actions.CreateNamespace`."""
+        if own_sysfs and os.geteuid() != 0:
+            self._descriptors[node] = namespace_of_mapped_root()
+            return
         with _own_namespace_kept():
             unshare(CLONE_NEWNET)
             self._descriptors[node] = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
@@ -188,6 +195,11 @@ def _refused(action: actions.Action, error: Exception) -> EnvironmentError_:
             f"({place})",
             "`sudo modprobe sch_netem` loads it if it is a module; or use `backend: fabric`",
         )
+    if isinstance(action, actions.Redirect):
+        return EnvironmentError_(
+            f"the lab cannot be built: the kernel loads no XDP program ({place}): {reason}",
+            "run as root, or choose another device: `forwards: bridge`",
+        )
     return EnvironmentError_(
         f"the lab cannot be built: {name} on {place}: {reason}",
         "`hakaru doctor` checks what the kernel offers (veth, bridge, TBF)",
@@ -195,7 +207,7 @@ def _refused(action: actions.Action, error: Exception) -> EnvironmentError_:
 
 
 def _create_namespace(namespaces: Namespaces, sockets: _Sockets, action: actions.CreateNamespace) -> None:
-    namespaces.create(action.node)
+    namespaces.create(action.node, own_sysfs=action.own_sysfs)
     sockets[action.node].link("set", index=1, state="up")
     with namespaces.inside(action.node):
         for name, values in action.sysctls:
@@ -239,12 +251,8 @@ def _create_bridge(_: Namespaces, sockets: _Sockets, action: actions.CreateBridg
 
 
 def _create_veth(namespaces: Namespaces, sockets: _Sockets, action: actions.CreateVeth) -> None:
-    sockets[action.node].link(
-        "add",
-        ifname=action.interface,
-        kind="veth",
-        peer={"ifname": action.peer_interface, "net_ns_fd": namespaces[action.peer]},
-    )
+    peer = {"ifname": action.peer_interface, "net_ns_fd": namespaces[action.peer], **_mac(action.peer_mac)}
+    sockets[action.node].link("add", ifname=action.interface, kind="veth", peer=peer, **_mac(action.mac))
     ends = [
         (action.node, action.interface, action.bridge),
         (action.peer, action.peer_interface, action.peer_bridge),
@@ -252,6 +260,10 @@ def _create_veth(namespaces: Namespaces, sockets: _Sockets, action: actions.Crea
     for node, interface, bridge in ends:
         if bridge is not None:
             sockets[node].link("set", index=sockets.index(node, interface), master=sockets.index(node, bridge))
+
+
+def _mac(address: str | None) -> dict[str, str]:
+    return {} if address is None else {"address": address}
 
 
 def _add_address(_: Namespaces, sockets: _Sockets, action: actions.AddAddress) -> None:
@@ -262,6 +274,28 @@ def _add_address(_: Namespaces, sockets: _Sockets, action: actions.AddAddress) -
         prefixlen=action.prefix_length,
         flags=_IFA_F_NOPREFIXROUTE,
     )
+
+
+def _add_neighbour(_: Namespaces, sockets: _Sockets, action: actions.AddNeighbour) -> None:
+    sockets[action.node].neigh(
+        "add",
+        dst=action.address,
+        lladdr=action.mac,
+        ifindex=sockets.index(action.node, action.interface),
+        state=_NUD_PERMANENT,
+    )
+
+
+def _poll(namespaces: Namespaces, _: _Sockets, action: actions.Poll) -> None:
+    with namespaces.inside(action.node):
+        switch_polling_on(action.interface, own_thread=action.own_thread)
+
+
+def _redirect(namespaces: Namespaces, sockets: _Sockets, action: actions.Redirect) -> None:
+    index, target = (sockets.index(action.node, name) for name in (action.interface, action.target))
+    # The program's map looks up interfaces in the namespace of this thread.
+    with namespaces.inside(action.node):
+        redirect(sockets[action.node], index, target)
 
 
 def _set_up(_: Namespaces, sockets: _Sockets, action: actions.SetUp) -> None:
@@ -353,7 +387,10 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.CreateBridge: _create_bridge,
     actions.CreateVeth: _create_veth,
     actions.AddAddress: _add_address,
+    actions.AddNeighbour: _add_neighbour,
     actions.SetUp: _set_up,
+    actions.Poll: _poll,
+    actions.Redirect: _redirect,
     actions.SetMtu: _set_mtu,
     actions.SetRoute: _set_route,
     actions.UnsetRoute: _unset_route,

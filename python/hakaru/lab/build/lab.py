@@ -20,16 +20,20 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
+from hakaru.errors import DeviceError, EnvironmentError_
 from hakaru.lab import sandbox
 from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
+
+if TYPE_CHECKING:
+    from hakaru.guest.machine import Guest
 
 
 class Lab:
@@ -43,6 +47,7 @@ class Lab:
         self.namespaces = Namespaces()
         """Namespaces of the nodes; empty before the lab is built."""
         self._engines: list[EngineProcess] = []
+        self._guest: Guest | None = None
         self._congestion_control: str | None = None
         # (node, sysctl) → value in the new namespace, for those that a plan has set.
         self._initial: dict[tuple[str, str], str] = {}
@@ -54,6 +59,14 @@ class Lab:
             raise RuntimeError("a lab is built inside the sandbox: call sandbox.enter() first")
         # In a thread, because building temporarily changes the network namespace of its thread.
         await asyncio.to_thread(self._build)
+        try:
+            await self._boot_guest()
+        except DeviceError:
+            # The point that wants this device tries again, and is marked.
+            self._forget_device()
+        except BaseException:
+            self.namespaces.close()
+            raise
         return self
 
     def _build(self) -> None:
@@ -64,7 +77,56 @@ class Lab:
         except BaseException:
             self.namespaces.close()
             raise
-        self._congestion_control = read_sysctl(self.namespaces, plan.array_name, CONGESTION_CONTROL)
+        self._congestion_control = read_sysctl(self.namespaces, _end_of(plan), CONGESTION_CONTROL)
+
+    async def _rebuild(self) -> None:
+        """Replace all nodes, and the guest. Engines in them must have ended. Raises DeviceError;
+        the next change then builds the lab.
+        """
+        await self._close_guest()
+        self.namespaces.close()
+        self._initial.clear()
+        try:
+            await asyncio.to_thread(self._build)
+            await self._boot_guest()
+        except DeviceError:
+            self._forget_device()
+            raise
+        except EnvironmentError_ as error:
+            self._forget_device()
+            raise DeviceError(error.message, error.hint) from error
+
+    async def _boot_guest(self) -> None:
+        device = self.plan.device
+        if device is not None and device.guest is not None:
+            from hakaru.lab.build.guest import boot_device  # loads QEMU's client
+
+            self._guest = await boot_device(device, self.namespaces, self.plan.links[0].mtu)
+
+    async def _close_guest(self) -> None:
+        guest, self._guest = self._guest, None
+        if guest is not None:
+            await guest.close()
+
+    def _forget_device(self) -> None:
+        """Make the current plan differ from every other one, so that the next change builds."""
+        self.plan = replace(self.plan, structure=())
+
+    def check_device(self) -> None:
+        """Raise DeviceError if the guest that forwards has ended; the next change boots another."""
+        if self._guest is not None and not self._guest.emulator.running:
+            self._forget_device()
+            raise DeviceError(f"guest {self._guest.name} has ended", f"its console: {self._guest.emulator.console()}")
+
+    @property
+    def device(self) -> dict[str, Any] | None:
+        """The guest that forwards, as built; None for other devices."""
+        plan = self.plan.device
+        if self._guest is None or plan is None or plan.guest is None:
+            return None
+        from hakaru.lab.build.guest import describe_guest
+
+        return describe_guest(self._guest, plan.guest)
 
     def _change(self, current: LabPlan, wanted: LabPlan) -> None:
         for setting in wanted.settings:
@@ -78,7 +140,7 @@ class Lab:
 
     async def adjust(self, wanted: LabPlan) -> None:
         """Change to another plan with the same nodes, cables and addresses. MTU, TCP, rates and
-        queues may differ.
+        queues may differ. Another device under test is built anew, with its cables.
 
         Engines that load the lab must have ended. The caller starts a new fabric engine with the
         new plan's configuration. Raises ImpossibleLabError for another topology, EnvironmentError_
@@ -86,13 +148,17 @@ class Lab:
         """
         check_adjustable(self.plan, wanted)
         current, self.plan = self.plan, wanted
-        await asyncio.to_thread(self._change, current, wanted)
+        if (current.structure, current.device) != (wanted.structure, wanted.device):
+            await self._rebuild()
+        else:
+            await asyncio.to_thread(self._change, current, wanted)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
             await asyncio.gather(*(engine.close() for engine in self._engines))
+            await self._close_guest()
         finally:
             self.namespaces.close()
 
@@ -157,7 +223,7 @@ class Lab:
         return self._tcp[self.plan.tcp]
 
     def _describe_tcp(self) -> dict[str, Any]:
-        node = self.plan.array_name
+        node = _end_of(self.plan)
         names = sorted({setting.name for setting in self.plan.settings if isinstance(setting, SetSysctl)})
         values = {name: read_sysctl(self.namespaces, node, name) for name in names}
         tcp = self.plan.tcp
@@ -172,6 +238,13 @@ class Lab:
             "routes": read_routes(self.namespaces, node),
             "remains": remains,
         }
+
+
+def _end_of(plan: LabPlan) -> str:
+    """A node whose TCP is that of all nodes: the first array, or in a lab without one the first
+    host.
+    """
+    return (*plan.array_names, *plan.host_names)[0]
 
 
 # Sample interval of a fabric whose samples are not read.

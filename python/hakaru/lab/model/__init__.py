@@ -2,6 +2,7 @@
 `hakaru.lab.plan`.
 """
 
+from hakaru.lab.model.device import DeviceSpec
 from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.lab import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
@@ -11,6 +12,7 @@ from hakaru.lab.model.vlan import VlanSpec
 __all__ = [
     "LINK_FIELDS",
     "STAR_FIELDS",
+    "DeviceSpec",
     "GuestsSpec",
     "LabSpec",
     "LinkSpec",

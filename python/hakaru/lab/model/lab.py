@@ -1,4 +1,4 @@
-"""The `lab:` block of study.yaml, in one of two forms.
+"""The `lab:` block of study.yaml, in one of three forms.
 
 A star: every host and one array on one switch.
 
@@ -31,6 +31,12 @@ The guests of a host have interfaces of their own behind the host's link:
 With VLANs (see `hakaru.lab.model.vlan`), `vlan: storage` on a link makes its switch port an access
 port, and `vlans: [storage, servers]` makes the link a trunk.
 
+A device under test, between two ports of a tester:
+
+    lab:
+      hosts: [tester]
+      device: {name: router, forwards: routing}
+
 Shape and units only; `plan_lab` decides whether such a lab can exist.
 """
 
@@ -40,6 +46,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from hakaru.lab.model.device import DeviceSpec
 from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
 from hakaru.lab.model.tcp import TcpSpec
@@ -90,6 +97,11 @@ class LabSpec(BaseModel):
         description="Link by link: guests, by the name of their host. If given, the load runs in the guests, and not "
         "on the hosts.",
     )
+    device: DeviceSpec | None = Field(
+        default=None,
+        description="The device under test, between two ports of the only host, which is the tester. Such a lab has "
+        "no array, switches or links of its own.",
+    )
     tcp: TcpSpec = Field(default=TcpSpec(), description="TCP settings of every node.")
     spin: Duration = Field(
         default=0,
@@ -103,8 +115,8 @@ class LabSpec(BaseModel):
         default.
         """
         data: dict[str, Any] = dump(self)
-        defaults = {**dict.fromkeys(("backend", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
+        defaults = {**dict.fromkeys(("backend", "device", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
         hidden = {name for name, default in defaults.items() if getattr(self, name) == default}
-        if self.links is not None:
+        if self.links is not None or self.device is not None:
             hidden |= set(STAR_FIELDS)
         return {name: value for name, value in data.items() if name not in hidden}

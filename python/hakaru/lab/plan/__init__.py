@@ -9,6 +9,7 @@ check_adjustable(current, wanted)          raises ImpossibleLabError unless a bu
 fabric_config(plan, seed=…, …)             configuration of the fabric engine of a plan
 """
 
+from hakaru.lab.plan.device import Device, DevicePort
 from hakaru.lab.plan.lab import LabPlan, check_adjustable, checking_plan, fabric_config, plan_lab
 from hakaru.lab.plan.parts import Discipline, Line, Link, Node, Switch, Trunk, Vlan
 from hakaru.lab.plan.refusal import ImpossibleLabError
@@ -18,6 +19,8 @@ from hakaru.lab.plan.topology import Cable, Topology, Way
 
 __all__ = [
     "Cable",
+    "Device",
+    "DevicePort",
     "Discipline",
     "ImpossibleLabError",
     "LabPlan",

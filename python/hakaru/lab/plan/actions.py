@@ -16,10 +16,13 @@ from hakaru.lab.plan.parts import Line
 class CreateNamespace:
     """Creates a namespace, sets `lo` up, and sets each of these sysctls (relative to /proc/sys) to
     the first of its values that the kernel allows.
+
+    `own_sysfs`: files below /sys/class/net can be written, as `OwnThread` does, without root too.
     """
 
     node: str
     sysctls: tuple[tuple[str, tuple[str, ...]], ...]
+    own_sysfs: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class CreateBridge:
 @dataclass(frozen=True)
 class CreateVeth:
     """Creates a cable from `interface` of `node` to `peer_interface` of `peer`. Either end may be
-    plugged into a bridge.
+    plugged into a bridge, and may have a MAC address of its own; None: a random one.
     """
 
     node: str
@@ -42,6 +45,8 @@ class CreateVeth:
     peer: str
     peer_interface: str
     peer_bridge: str | None = None
+    mac: str | None = None
+    peer_mac: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,41 @@ class AddAddress:
 
 
 @dataclass(frozen=True)
+class AddNeighbour:
+    """Adds a neighbour that never expires, so that no ARP is needed for its address."""
+
+    node: str
+    interface: str
+    address: str
+    mac: str
+
+
+@dataclass(frozen=True)
 class SetUp:
     """Sets an interface up."""
 
     node: str
     interface: str
+
+
+@dataclass(frozen=True)
+class Poll:
+    """Makes an interface receive by polling (NAPI), from a queue of 256 frames; with `own_thread`
+    in a kernel thread of its own.
+    """
+
+    node: str
+    interface: str
+    own_thread: bool
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """Makes the driver of an interface send each frame that arrives out of `target` (XDP)."""
+
+    node: str
+    interface: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -142,6 +177,6 @@ class Unqueue:
     interface: str
 
 
-Structure = CreateNamespace | CreateBridge | CreateVeth | AddAddress | SetUp
+Structure = CreateNamespace | CreateBridge | CreateVeth | AddAddress | AddNeighbour | SetUp | Poll | Redirect
 Setting = SetMtu | SetRoute | SetSysctl | Shape | Impair
 Action = Structure | Setting | Unqueue | UnsetRoute

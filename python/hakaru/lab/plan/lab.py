@@ -8,8 +8,8 @@ that build them. Pure.
     check_adjustable(current, wanted)                    refuses a plan that a built lab cannot
                                                          change to
 
-`star` and `linked` turn the two forms into a topology; `kernel` and `fabric` plan its parts on each
-backend; `shape` plans token buckets, and `tcp` the settings of TCP.
+`star`, `linked` and `device` turn the three forms into a topology; `kernel` and `fabric` plan its
+parts on each backend; `shape` plans token buckets, and `tcp` the settings of TCP.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hakaru.lab.model import LINK_FIELDS, LabSpec
 from hakaru.lab.plan import fabric, kernel
 from hakaru.lab.plan.actions import Action, Impair, SetRoute, SetSysctl, Setting, Shape, Structure
 from hakaru.lab.plan.backend import backend_of, check_backend
+from hakaru.lab.plan.device import Device, backend_of_device, device_settings, device_structure, plan_device
 from hakaru.lab.plan.limits import Backend
 from hakaru.lab.plan.linked import linked
 from hakaru.lab.plan.namespaces import mtu_settings, node_settings
@@ -36,6 +37,7 @@ from hakaru.lab.plan.tcp import TCP_TODAY, TcpPlan, plan_tcp
 from hakaru.lab.plan.topology import Topology, Way, ways
 
 _LINKS, _TRUNKS = TypeAdapter(tuple[Link, ...]), TypeAdapter(tuple[Trunk, ...])
+_DEVICE: TypeAdapter[Device | None] = TypeAdapter(Device | None)
 _SWITCHES, _VLANS, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(tuple[Vlan, ...]), TypeAdapter(TcpPlan)
 
 
@@ -54,6 +56,8 @@ class LabPlan:
     structure: tuple[Structure, ...] = ()
     settings: tuple[Setting, ...] = ()
     vlans: tuple[Vlan, ...] = ()
+    device: Device | None = None
+    """The device under test; None in a lab of hosts and arrays."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -150,6 +154,7 @@ class LabPlan:
             "fabric_node": self.fabric_node,
             "tcp_plan": _TCP.dump_python(self.tcp, mode="json"),
             **({"vlans": _VLANS.dump_python(self.vlans, mode="json")} if self.vlans else {}),
+            **({"device": _DEVICE.dump_python(self.device, mode="json")} if self.device else {}),
         }
 
     @classmethod
@@ -169,6 +174,7 @@ class LabPlan:
             _TCP.validate_python(lab.get("tcp_plan", {})),
             lab.get("spin_us", 0),
             vlans=_VLANS.validate_python(lab.get("vlans", ())),
+            device=_DEVICE.validate_python(lab.get("device")),
         )
 
 
@@ -176,6 +182,8 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     """Plan a lab. Raises ImpossibleLabError (a UsageError), which says what to change, if it cannot
     be built.
     """
+    if spec.device is not None:
+        return _plan_device_lab(spec)
     backend = backend_of(spec)
     is_star = spec.links is None
     for field in LINK_FIELDS:
@@ -216,6 +224,22 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         structure,
         settings,
         topology.vlans,
+    )
+
+
+def _plan_device_lab(spec: LabSpec) -> LabPlan:
+    """Plan a lab with a device under test."""
+    device, topology = plan_device(spec)
+    return LabPlan(
+        topology.nodes,
+        topology.links,
+        (),
+        topology.switches,
+        backend_of_device(device.forwards),
+        is_star=False,
+        structure=tuple(device_structure(device)),
+        settings=tuple(device_settings(device, spec.mtu)),
+        device=device,
     )
 
 
@@ -267,8 +291,10 @@ def checking_plan(plan: LabPlan) -> LabPlan:
 
 def check_adjustable(current: LabPlan, wanted: LabPlan) -> None:
     """Check that a lab of the plan `current` can change to `wanted`. Raises ImpossibleLabError for
-    other nodes, cables or addresses.
+    other nodes, cables or addresses. A lab with a device is built anew for another device.
     """
+    if current.device is not None and wanted.device is not None:
+        return
     if current.backend != wanted.backend:
         message = f"it is built on the {current.backend} backend, which cannot change to {wanted.backend} during a run"
     elif current.nodes != wanted.nodes:

@@ -5,7 +5,7 @@
 Hosts are on the left, the switch is in the middle, the array on the right. Each link is a line,
 labelled with its rate at the line and its address at the node. With more than eight hosts, the
 first seven are drawn and the others are counted. `linked` draws labs that are described link by
-link.
+link, and `device` those with a device under test.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from hakaru.lab.plan import LabPlan, Link
 from hakaru.report.lab_drawing import svg
+from hakaru.report.lab_drawing.device import draw_device
 from hakaru.report.lab_drawing.linked import draw_linked
 from hakaru.units import format_rate
 from hakaru.wording import say
@@ -31,6 +32,8 @@ _SWITCH_X, _SWITCH_WIDTH = 372, 96
 
 def draw(plan: LabPlan, language: str = "en") -> str:
     """The lab as an `<svg>` element, in one language."""
+    if plan.device is not None:
+        return draw_device(plan, plan.device, language)
     if not plan.is_star:
         return draw_linked(plan, language)
     hosts = list(plan.host_names)

@@ -38,6 +38,11 @@ def line(x1: float, x2: float, y: float, *, more: bool = False) -> str:
     return f'<path d="M{x1:g} {y:g}H{x2:g}" class="lab-link{_more(more)} {LOOKS["lab-link"]}/>'
 
 
+def vertical(x: float, y1: float, y2: float) -> str:
+    """A link as a vertical line."""
+    return f'<path d="M{x:g} {y1:g}V{y2:g}" class="lab-link" {LOOKS["lab-link"]}/>'
+
+
 def bend(x1: float, y1: float, middle: float, x2: float, y2: float) -> str:
     """A link with a vertical part at `middle`."""
     return f'<path d="M{x1:g} {y1:g}H{middle:g}V{y2:g}H{x2:g}" class="lab-link" {LOOKS["lab-link"]}/>'

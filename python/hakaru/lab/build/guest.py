@@ -1,0 +1,134 @@
+"""The guest that is a lab's device: its TAPs on the bridges of the lab, its boot, its forwarding.
+
+cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from pyroute2 import IPRoute
+
+from hakaru.errors import DeviceError, HakaruError
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.command import Port
+from hakaru.guest.facts import collect_facts
+from hakaru.guest.image import find_image
+from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.pinning import Pinning
+from hakaru.guest.requirements import vectors_of
+from hakaru.guest.tap import Tap, open_tap
+from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.model.device import GuestDeviceSpec
+from hakaru.lab.plan.device import Device, bridge_of
+
+_CARRIER_WAITS, _CARRIER_WAIT_US = 500, 20_000
+
+
+async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> Guest:
+    """Boot the guest of a device, and let it forward. Raises DeviceError with the reason if this
+    machine cannot run it, or if it does not boot.
+    """
+    assert device.guest is not None
+    try:
+        return await _boot(device, device.guest, namespaces, mtu)
+    except HakaruError as error:
+        raise DeviceError(error.message, error.hint) from error
+
+
+async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, mtu: int) -> Guest:
+    image = find_image(spec.recipe)
+    accelerator = await find_accelerator(image)
+    facts = collect_facts(accelerator)
+    refusal = spec.refusal(facts)
+    if refusal is not None:
+        raise DeviceError(f"no guest with {spec.nic.model}: {refusal.reason}", refusal.hint)
+    # In a thread, which changes its network namespace.
+    taps = await asyncio.to_thread(_plug_taps, device, spec.nic.queues, namespaces, mtu)
+    try:
+        ports = []
+        for port, tap in zip(device.ports, taps, strict=True):
+            nic = spec.nic.model_copy(update={"mac": port.device_mac})
+            ports.append(Port(port.name, nic, tap.descriptors, vectors_of(nic, facts)))
+        pinning = Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
+        described = GuestSpec(
+            device.name, image, cpus=spec.cpus, ports=tuple(ports), host_network=False, pinning=pinning
+        )
+        guest = await Guest.boot(described, accelerator)
+    finally:
+        # QEMU has inherited descriptors of its own.
+        for tap in taps:
+            tap.close()
+    try:
+        await guest.run(_SCRIPTS[spec.forwards](device, mtu))
+    except BaseException:
+        await guest.close()
+        raise
+    return guest
+
+
+def _plug_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
+    """A TAP on the bridge of each port."""
+    taps: list[Tap] = []
+    try:
+        with namespaces.inside(device.node), IPRoute() as links:
+            for port in device.ports:
+                name = f"tap-{port.name}"
+                taps.append(open_tap(name, queues=queues))
+                (index,), (bridge,) = (links.link_lookup(ifname=each) for each in (name, bridge_of(port)))
+                links.link("set", index=index, mtu=mtu, master=bridge, state="up")
+    except BaseException:
+        for tap in taps:
+            tap.close()
+        raise
+    return taps
+
+
+def _wait_for_carrier(device: Device) -> str:
+    """Shell commands that wait until both interfaces have a carrier."""
+    files = " ".join(f"/sys/class/net/{port.name}/carrier" for port in device.ports)
+    return f"""
+for i in $(seq {_CARRIER_WAITS}); do
+    [ "$(cat {files} | tr -d '\\n')" = 11 ] && exit 0
+    usleep {_CARRIER_WAIT_US}
+done
+echo "no carrier"
+exit 1
+"""
+
+
+def _route(device: Device, mtu: int) -> str:
+    """Shell commands for a router with static neighbours."""
+    lines = ["set -e"]
+    for port in device.ports:
+        lines += [
+            f"ip link set {port.name} mtu {mtu} up",
+            f"ip address add {port.router_address}/{port.prefix_length} dev {port.name}",
+            f"arp -i {port.name} -s {port.address} {port.tester_mac}",
+        ]
+    return "\n".join([*lines, "echo 1 >/proc/sys/net/ipv4/ip_forward", _wait_for_carrier(device)])
+
+
+def _bridge(device: Device, mtu: int) -> str:
+    """Shell commands for a bridge of both interfaces."""
+    lines = ["set -e", "modprobe bridge", "ip link add br0 type bridge"]
+    for port in device.ports:
+        lines += [f"ip link set {port.name} mtu {mtu} up", f"ip link set {port.name} master br0"]
+    return "\n".join([*lines, "ip link set br0 up", _wait_for_carrier(device)])
+
+
+_SCRIPTS: dict[str, Callable[[Device, int], str]] = {"routing": _route, "bridge": _bridge}
+
+
+def describe_guest(guest: Guest, spec: GuestDeviceSpec) -> dict[str, Any]:
+    """The guest as built, for the repetition's record."""
+    return {
+        "kind": "guest",
+        "nic": spec.nic.model_dump(exclude_none=True),
+        "cpus": spec.cpus,
+        "kernel": guest.kernel_version,
+        "accelerator": guest.accelerator.kind,
+        "accelerator_reason": guest.accelerator.reason,
+    }

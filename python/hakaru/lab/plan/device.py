@@ -1,0 +1,204 @@
+"""A device under test between two ports of a tester. Pure.
+
+    tester left  ───── left  ┐
+                             ├ device: a bridge, a router, or hakaru's switch
+    tester right ───── right ┘
+    tester loop-a ── loop-b tester      the tester without a device, which shows its own limit
+
+The tester's interfaces have no address: its engine builds the frames, and the kernel, which knows
+neither their address nor their UDP port, drops its own copy without an answer. A router reaches the
+addresses of the frames through neighbours that never expire. Cables are as fast as the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from hakaru.lab.model import LINK_FIELDS, STAR_FIELDS, LabSpec
+from hakaru.lab.model.device import Forwards, GuestDeviceSpec
+from hakaru.lab.plan.actions import (
+    AddAddress,
+    AddNeighbour,
+    CreateBridge,
+    CreateNamespace,
+    CreateVeth,
+    Poll,
+    Redirect,
+    SetMtu,
+    SetRoute,
+    Setting,
+    SetUp,
+    Structure,
+)
+from hakaru.lab.plan.addresses import plan_subnets
+from hakaru.lab.plan.fabric import FABRIC
+from hakaru.lab.plan.kernel import BRIDGE
+from hakaru.lab.plan.limits import Backend, check_mtu, check_name, check_unique, host_names
+from hakaru.lab.plan.namespaces import SYSCTLS
+from hakaru.lab.plan.parts import Link, Node, Switch
+from hakaru.lab.plan.refusal import ImpossibleLabError
+from hakaru.lab.plan.topology import Topology
+
+PORTS = ("left", "right")
+LOOP = ("loop-a", "loop-b")
+# Queue of a cable without a rate. It is never used.
+_QUEUE_BYTES = 2 * 1024**2
+
+
+@dataclass(frozen=True)
+class DevicePort:
+    """A port of the device and the tester's port at the other end of its cable. Both interfaces
+    have this name.
+    """
+
+    name: str
+    tester_mac: str
+    device_mac: str
+    address: str
+    """IPv4 address of the tester's frames at this port."""
+    router_address: str
+    """Address of the port of a device that routes."""
+    prefix_length: int
+    network: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device under test of a lab."""
+
+    name: str
+    tester: str
+    forwards: Forwards
+    own_thread: bool
+    ports: tuple[DevicePort, ...]
+    loop: tuple[str, str] = LOOP
+    """Two ports of the tester that are connected to each other."""
+    guest: GuestDeviceSpec | None = None
+    """The guest that forwards; None for other devices."""
+
+    @property
+    def routes(self) -> bool:
+        """Whether frames are sent to the MAC address of the device, and it changes them."""
+        return self.forwards == "routing" or (self.guest is not None and self.guest.forwards == "routing")
+
+    @property
+    def node(self) -> str:
+        """Namespace that the device forwards in."""
+        return FABRIC if self.forwards == "switch" else self.name
+
+
+def backend_of_device(forwards: Forwards) -> Backend:
+    """The backend of a lab with such a device."""
+    return "fabric" if forwards == "switch" else "kernel"
+
+
+def plan_device(spec: LabSpec) -> tuple[Device, Topology]:
+    """The device of a lab, and its topology. Raises ImpossibleLabError."""
+    assert spec.device is not None
+    others = {*STAR_FIELDS, *LINK_FIELDS, "backend"}
+    for field in sorted(spec.model_fields_set & others):
+        raise ImpossibleLabError(
+            f"`{field}` is given, and so is `device`", "a device has only two cables to the tester", (field,)
+        )
+    hosts = host_names(spec.hosts)
+    if len(hosts) != 1:
+        raise ImpossibleLabError(
+            f"{len(hosts)} hosts; a device has one tester", "name one host: `hosts: [tester]`", ("hosts",)
+        )
+    for name in (*hosts, spec.device.name):
+        check_name(name, "a node")
+    check_unique([*hosts, spec.device.name], "give the tester and the device names of their own")
+    check_mtu(spec.mtu)
+    subnets = plan_subnets(spec.network, len(PORTS), 2)
+    ports = tuple(_port(name, place, subnet) for place, (name, subnet) in enumerate(zip(PORTS, subnets, strict=True)))
+    guest = spec.device.guest if spec.device.forwards == "guest" else None
+    if guest is not None and (guest.nic.mac or guest.nic.socket):
+        raise ImpossibleLabError(
+            "`mac` and `socket` of the NIC are given",
+            "leave them out; the lab chooses them",
+            ("device", "guest", "nic"),
+        )
+    device = Device(spec.device.name, hosts[0], spec.device.forwards, spec.device.own_thread, ports, guest=guest)
+    links = tuple(_link(device, port, path, spec.mtu) for path, port in enumerate(ports))
+    nodes = (Node(device.tester, "host"), Node(device.name, "switch"))
+    return device, Topology(nodes, links, (), (Switch(device.name),))
+
+
+def _port(name: str, place: int, subnet: IPv4Network) -> DevicePort:
+    # Locally administered addresses; those of one lab cannot be seen by another.
+    macs = [f"02:00:00:00:{place:02x}:{end:02x}" for end in (1, 2)]
+    return DevicePort(name, macs[0], macs[1], str(subnet[2]), str(subnet[1]), subnet.prefixlen, str(subnet))
+
+
+def _link(device: Device, port: DevicePort, path: int, mtu: int) -> Link:
+    return Link(
+        name=port.name,
+        node=device.tester,
+        interface=port.name,
+        switch=device.name,
+        port=port.name,
+        path=path,
+        address=port.address,
+        prefix_length=port.prefix_length,
+        rate_bits_per_s=None,
+        queue_bytes=_QUEUE_BYTES,
+        mtu=mtu,
+    )
+
+
+def bridge_of(port: DevicePort) -> str:
+    """Name of the bridge between a cable and the TAP of a guest."""
+    return f"br-{port.name}"
+
+
+def device_structure(device: Device) -> Iterator[Structure]:
+    """Namespaces, cables, addresses, and the way in which the device forwards."""
+    forwarding = (("net/ipv4/ip_forward", ("1",)),) if device.forwards == "routing" else ()
+    yield CreateNamespace(device.tester, SYSCTLS)
+    has_threads = device.own_thread and device.forwards != "switch"
+    yield CreateNamespace(device.node, (*SYSCTLS, *forwarding), own_sysfs=has_threads)
+    bridge = BRIDGE if device.forwards == "bridge" else None
+    if bridge is not None:
+        yield CreateBridge(device.node, bridge)
+    for port in device.ports:
+        # The MAC address of a guest's port is that of its NIC.
+        mac = port.device_mac if device.guest is None else None
+        if device.guest is not None:
+            bridge = bridge_of(port)
+            yield CreateBridge(device.node, bridge)
+        yield CreateVeth(device.node, port.name, bridge, device.tester, port.name, mac=mac, peer_mac=port.tester_mac)
+        yield SetUp(device.tester, port.name)
+        yield SetUp(device.node, port.name)
+        if device.forwards == "routing":
+            yield AddAddress(device.node, port.name, port.router_address, port.prefix_length)
+            yield AddNeighbour(device.node, port.name, port.address, port.tester_mac)
+        if has_threads or device.forwards == "xdp":
+            yield Poll(device.node, port.name, has_threads)
+        if device.forwards == "xdp":
+            # An interface accepts redirected frames only if the other end of its cable polls.
+            yield Poll(device.tester, port.name, own_thread=False)
+    if device.forwards == "xdp":
+        first, second = (port.name for port in device.ports)
+        yield Redirect(device.node, first, second)
+        yield Redirect(device.node, second, first)
+    first, second = device.loop
+    yield CreateVeth(device.tester, first, None, device.tester, second)
+    yield SetUp(device.tester, first)
+    yield SetUp(device.tester, second)
+
+
+def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
+    """MTU of every interface, and the routes of a device that routes."""
+    if device.forwards == "bridge":
+        yield SetMtu(device.node, BRIDGE, mtu)
+    for port in device.ports:
+        if device.guest is not None:
+            yield SetMtu(device.node, bridge_of(port), mtu)
+        yield SetMtu(device.tester, port.name, mtu)
+        yield SetMtu(device.node, port.name, mtu)
+        if device.forwards == "routing":
+            yield SetRoute(device.node, port.name, port.network, port.router_address)
+    for name in device.loop:
+        yield SetMtu(device.tester, name, mtu)

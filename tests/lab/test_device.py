@@ -1,0 +1,86 @@
+"""Labs with a device under test: their plans, and frames through the built devices."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.lab.plan import actions as planned
+
+from .conftest import User
+
+
+def lab(forwards: str, **more: Any) -> dict[str, Any]:
+    return {"hosts": ["generator"], "device": {"name": "device", "forwards": forwards}, **more}
+
+
+def plan(fields: dict[str, Any]) -> LabPlan:
+    return plan_lab(LabSpec.model_validate(fields))
+
+
+def test_router_reaches_the_generator_without_arp() -> None:
+    built = plan(lab("routing"))
+    assert built.device is not None
+    neighbours = [a for a in built.actions if isinstance(a, planned.AddNeighbour)]
+    assert [(n.node, n.interface, n.address, n.mac) for n in neighbours] == [
+        ("device", port.name, port.address, port.tester_mac) for port in built.device.ports
+    ]
+    own = [a.address for a in built.actions if isinstance(a, planned.AddAddress)]
+    assert own == ["10.77.0.1", "10.77.16.1"], "the generator has no address that its kernel could answer from"
+
+
+def test_description_restores_the_device() -> None:
+    for forwards in ("bridge", "routing", "switch", "xdp"):
+        built = plan(lab(forwards))
+        restored = LabPlan.from_description(json.loads(json.dumps(built.describe())))
+        assert restored.device == built.device and restored.links == built.links
+
+
+def test_own_switch_runs_in_the_fabric_and_needs_no_kernel_thread() -> None:
+    built = plan(lab("switch"))
+    assert built.fabric_node == "fabric" and built.namespaces == ("generator", "fabric")
+    assert not any(isinstance(action, planned.Poll) for action in built.actions)
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ({"hosts": ["a", "b"]}, "2 hosts; a device has one tester"),
+        ({"paths": 2}, "`paths` is given, and so is `device`"),
+        ({"backend": "kernel"}, "`backend` is given"),
+        ({"hosts": ["device"]}, "'device' is given twice"),
+        ({"mtu": 100}, "an MTU of 100 bytes"),
+        ({"network": "8.8.8.0/24"}, "not a private network"),
+    ],
+)
+def test_impossible_labs_are_refused(more: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        plan(lab("bridge", **more))
+
+
+def test_every_device_forwards_in_both_directions(user: User) -> None:
+    kinds = ["bridge", "routing", "switch"]
+    if user.name == "root":
+        kinds.append("xdp")
+    done = user.run("forward", *(json.dumps(lab(forwards)) for forwards in kinds))
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert list(seen) == kinds
+    ports = plan(lab("bridge")).device
+    assert ports is not None
+    for forwards, (there, back) in seen.items():
+        assert [there["to"], back["to"]] == [port.tester_mac for port in reversed(ports.ports)]
+        assert there["ttl"] == back["ttl"] == (63 if forwards == "routing" else 64)
+        assert set(there["threads"].values()) == {forwards != "switch"}
+
+
+def test_xdp_program_is_refused_to_an_ordinary_user_with_the_reason(user: User) -> None:
+    if user.name == "root":
+        pytest.skip("root may load programs")
+    done = user.run("forward", json.dumps(lab("xdp")))
+    assert done.returncode == 3
+    assert "the kernel loads no XDP program" in done.stderr and "run as root" in done.stderr
