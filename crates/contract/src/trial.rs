@@ -16,8 +16,9 @@ pub struct TrialOrder {
     /// 0.001. With 0 the stream sends nothing. `None`: as fast as possible; then every other stream
     /// of the same sending port has 0 or `None`. At most 10^9 frames per stream and trial.
     pub rates: Vec<Option<f64>>,
-    /// Time for frames under way after the last one was sent, nanoseconds, 0 to 6 × 10^10. Default
-    /// 10^8.
+    /// Time without any frame of the trial, after the last one was sent, after which the trial
+    /// ends, nanoseconds, 0 to 6 × 10^10. Default 10^8. It ends in any case after 10 s, or this
+    /// time if it is longer.
     #[serde(default = "default_settle_ns")]
     pub settle_ns: u64,
     /// Longest delay of a frame behind its due instant, nanoseconds, 10^5 to 10^9. A frame that
@@ -34,7 +35,7 @@ pub struct TrialOutcome {
     pub id: u64,
     /// Due instant of the first frames, nanoseconds of `CLOCK_MONOTONIC`.
     pub start_ns: u64,
-    /// End of the settling time, nanoseconds of `CLOCK_MONOTONIC`.
+    /// End of the trial, nanoseconds of `CLOCK_MONOTONIC`.
     pub end_ns: u64,
     /// Faults of the tester. If there are any, the trial is invalid, and no loss in it may be
     /// charged to the device.

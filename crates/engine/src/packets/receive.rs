@@ -17,6 +17,8 @@ use crate::failure::{Failure, OrEnvironment};
 
 /// Longest wait for frames, after which the thread looks for an order.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Longest wait for frames under way. No queue between two ports is as long.
+const SETTLE_MAX: Duration = Duration::from_secs(10);
 const HINT: &str = "see whether the interface is still there and up (ip link)";
 
 /// Cumulative counts of a receiving port, shared with the main thread.
@@ -35,8 +37,8 @@ pub(super) struct ReceiveCounters {
 pub(super) enum ReceiveOrder {
     /// Begin a trial.
     Begin(Trial),
-    /// End the trial, with the frames that have arrived by this instant.
-    Finish(Time),
+    /// End the trial as soon as no frame of it has arrived for this time.
+    Finish(Duration),
 }
 
 /// Handle of the thread.
@@ -64,6 +66,8 @@ impl Reception {
             reporter,
             counters: Arc::clone(&counters),
             ring_dropped: 0,
+            arrived: 0,
+            last_arrival: Time::ZERO,
             before: Before::default(),
         };
         let work = move || {
@@ -107,7 +111,18 @@ struct Reading {
     reporter: Reporter,
     counters: Arc<ReceiveCounters>,
     ring_dropped: u64,
+    /// Number of frames of trials so far, and the instant of the newest.
+    arrived: u64,
+    last_arrival: Time,
     before: Before,
+}
+
+/// Condition for the end of a trial.
+#[derive(Clone, Copy)]
+struct Ending {
+    quiet: Duration,
+    /// Instant of the order.
+    since: Time,
 }
 
 /// Figures at the start of a trial.
@@ -120,25 +135,34 @@ struct Before {
 impl Reading {
     /// Reads frames until the engine ends.
     fn run(&mut self, orders: &mpsc::Receiver<ReceiveOrder>) -> Result<(), Failure> {
-        let mut finish_at: Option<Time> = None;
+        let mut ending: Option<Ending> = None;
         loop {
             self.ring
                 .wait(LOOK_EVERY)
                 .or_environment("receive frames", HINT)?;
             self.take()?;
-            // The kernel hands over blocks that are not full only after some time.
-            let is_over = |at: Time| clock::now() >= at + CaptureRing::SETTLE_TIME;
-            if finish_at.is_some_and(is_over) {
-                finish_at = None;
+            if ending.is_some_and(|ending| self.is_over(ending)) {
+                ending = None;
                 self.finish()?;
             }
             match orders.try_recv() {
                 Ok(ReceiveOrder::Begin(trial)) => self.begin(&trial)?,
-                Ok(ReceiveOrder::Finish(at)) => finish_at = Some(at),
+                Ok(ReceiveOrder::Finish(quiet)) => {
+                    let since = clock::now();
+                    ending = Some(Ending { quiet, since });
+                }
                 Err(TryRecvError::Empty) => {}
                 Err(TryRecvError::Disconnected) => return Ok(()),
             }
         }
+    }
+
+    /// Returns whether no frame has arrived for long enough.
+    fn is_over(&self, ending: Ending) -> bool {
+        let quiet_at = self.last_arrival.max(ending.since) + ending.quiet;
+        // The kernel hands over blocks that are not full only after some time.
+        let at = quiet_at.min(ending.since + SETTLE_MAX.max(ending.quiet));
+        clock::now() >= at + CaptureRing::SETTLE_TIME
     }
 
     /// Counts the frames that are ready.
@@ -156,6 +180,10 @@ impl Reading {
             .or_environment("read the counts of the receive ring", HINT)?;
         self.ring_dropped = dropped;
         let totals = self.receiver.totals();
+        let arrived = totals.frames + totals.duplicated + totals.corrupted;
+        if arrived != self.arrived {
+            (self.arrived, self.last_arrival) = (arrived, clock::now());
+        }
         let counters = &self.counters;
         for (counter, value) in [
             (&counters.frames, totals.frames),

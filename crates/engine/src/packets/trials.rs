@@ -205,9 +205,9 @@ impl Trials {
             return;
         };
         running.stage = Stage::Settle;
-        running.end = clock::now() + Duration::from_nanos(running.trial.settle_ns());
+        let quiet = Duration::from_nanos(running.trial.settle_ns());
         for reception in self.ports.iter().filter_map(|port| port.reception.as_ref()) {
-            reception.order(ReceiveOrder::Finish(running.end));
+            reception.order(ReceiveOrder::Finish(quiet));
             running.awaited += 1;
         }
     }
@@ -217,6 +217,7 @@ impl Trials {
             return;
         };
         self.finished += 1;
+        running.end = clock::now();
         let drops = drops_by_interface();
         let of = |drops: &BTreeMap<String, Drops>, port: &Port| {
             drops.get(&port.interface).copied().unwrap_or_default()
