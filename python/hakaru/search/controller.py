@@ -1,4 +1,4 @@
-"""Runs a procedure: time budget, trials that the tester could not send, and the log.
+"""Runs a procedure: time budget, trials that the tester could not send or count, and the log.
 
 The controller has no clock. Its user passes the time and runs the trials that it asks for.
 """
@@ -12,6 +12,9 @@ from hakaru.search.goal import GoalResult
 from hakaru.search.grid import Grid
 from hakaru.search.procedure import LoadRange, Procedure, Request, Requests
 from hakaru.search.trial import Trial, TrialResult
+
+LOWER_LEAST = 0.02
+"""Least share by which the highest load falls when the tester cannot offer it."""
 
 
 class Ended(Enum):
@@ -31,7 +34,7 @@ class LoggedTrial:
 
     result: TrialResult
     is_valid: bool
-    """False: the tester could not send the trial, so it says nothing about the device."""
+    """False: the tester could not send or count the trial, so it says nothing about the device."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Controller:
     - `budget_s`: no trial is started that would end later than this after the first call of
       `next_trial`, in seconds. None: no limit.
     - `shortfall_max`: share of the intended work that the tester may leave unsent, from 0 to 1. A
-      trial with a larger share is invalid: the procedure does not learn its result.
+      trial with a larger share is invalid, and so is one whose tester cannot account for all work:
+      the procedure does not learn its result.
     - `attempts`: an invalid trial is repeated until it was run this often, at least once. If all
       are invalid, the tester cannot offer this load, and the search continues below it.
 
@@ -85,6 +89,7 @@ class Controller:
         self._requests: Requests = procedure.requests(self._loads)
         self._request: Request | None = None
         self._sent_ratios: list[float] = []
+        self._lowered = 0
         self._advance(None)
 
     def next_trial(self, now_s: float) -> Trial | None:
@@ -107,13 +112,13 @@ class Controller:
         request = self._request
         assert request is not None and self._ended is None, "a result follows a trial"
         assert result.trial == Trial(self._loads.grid.load(request.step), request.duration_s)
-        is_valid = result.sent_ratio >= 1.0 - self._shortfall_max
+        is_valid = result.sent_ratio >= 1.0 - self._shortfall_max and result.tester_ratio == 1.0
         self._log.append(LoggedTrial(result, is_valid))
         if is_valid:
             self._sent_ratios.clear()
             self._advance(result)
             return
-        self._sent_ratios.append(result.sent_ratio)
+        self._sent_ratios.append(result.sent_ratio * result.tester_ratio)
         if len(self._sent_ratios) >= self._attempts_max:
             self._lower_top(request.step, max(self._sent_ratios))
             self._sent_ratios.clear()
@@ -130,9 +135,15 @@ class Controller:
             self._request, self._ended = None, Ended.DONE
 
     def _lower_top(self, step: int, sent_ratio: float) -> None:
-        """Continue below a step at which the tester sent at most `sent_ratio` of the work."""
+        """Continue below a step at which the tester sent at most `sent_ratio` of the work.
+
+        A tester at its limit often sends nearly all of it. The load therefore falls by at least 2 %
+        the first time, and by twice as much each further time.
+        """
         grid = self._loads.grid
-        top = min(step - 1, grid.step_at_or_below(grid.load(step) * sent_ratio))
+        least = LOWER_LEAST * 2**self._lowered
+        self._lowered += 1
+        top = min(step - 1, grid.step_at_or_below(grid.load(step) * min(sent_ratio, max(0.0, 1.0 - least))))
         if top < 0:
             self._ended = Ended.TESTER
             return

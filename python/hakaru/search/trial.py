@@ -33,12 +33,17 @@ class TrialResult:
     """Pieces of work that the load and the duration demand; None: as many as were offered."""
     effective_s: float | None = None
     """Time that the trial took with its overhead, in seconds; None: its duration."""
+    tester_ratio: float = 1.0
+    """Share of the offered work that the tester itself could account for, from 0 to 1. Below 1,
+    losses may be the tester's, so the trial says nothing about the device."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.lost <= self.offered:
             raise ValueError(f"lost must be from 0 to offered: {self.lost} of {self.offered}")
         if self.intended is not None and self.intended < 0:
             raise ValueError(f"intended must not be negative: {self.intended}")
+        if not 0 <= self.tester_ratio <= 1:
+            raise ValueError(f"the tester's share must be from 0 to 1: {self.tester_ratio}")
         if self.cost_s <= 0:
             raise ValueError(f"a trial takes time: {self.cost_s} s")
 
