@@ -33,6 +33,8 @@ CAVEATS: dict[str, Severity] = {
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
     "answers_gathered": "note",  # the initiator waited up to {longest} ({percent} % of a latency) for more responses
+    "cpu_emulated": "warning",  # the guest's processor is emulated: {reason}
+    "device_failed": "warning",  # the device of the point could not be built or was lost: {error}
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real network would not lose
     "fabric_lost": "warning",  # {lost} packets lost outside the model, {dropped} frames dropped by the model
@@ -59,6 +61,10 @@ CAVEATS: dict[str, Severity] = {
     "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
     "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
     "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames were late
+    "tester_limited": "warning",  # the device forwards all that the tester can send and count
+    "search_unfinished": "warning",  # the search ended before its bounds were as close as the goal demands
+    "search_below_range": "warning",  # the device loses frames even at the lowest rate that was tried
+    "trials_invalid": "note",  # {trials} trials that the tester could not send or count were left out
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment
 }

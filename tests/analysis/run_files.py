@@ -61,9 +61,11 @@ def complete(study: dict[str, Any]) -> dict[str, Any]:
     lab = study.get("lab", STAR)
     arrays = lab["arrays"] if isinstance(lab.get("arrays"), list) else ["array"]
     storage = {"array": ARRAY} if len(arrays) == 1 else {"arrays": dict.fromkeys(arrays, ARRAY)}
+    if "device" in lab:
+        storage = {}
     text = {"title": study["id"], "question": "Which?", "expectation": "This."}
     common = {"format": 1, "origin": "emulated", "reference": [], "expect": [], "lab": lab, "factors": [{"vms": [1]}]}
-    load = LOADS[study["load"]["kind"]] | study["load"]
+    load = LOADS.get(study["load"]["kind"], {}) | study["load"]
     return common | {"measure": {"repetitions": 1}} | storage | text | study | {"load": load}
 
 

@@ -7,7 +7,7 @@ a time, so a long run does not have to fit into memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ class Repetition:
     caveats: tuple[Caveat, ...]
     counters: Counters
     histograms: pa.Table
+    trials: Mapping[str, Any] = field(default_factory=dict)
+    """Description of a dialogue with the loads; empty without one."""
     engines: tuple[dict[str, Any], ...] = ()
     """Reports of each engine at its start (`found`) and at its end (`values`): `{node, engine,
     found, values}`.
@@ -147,5 +149,6 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         caveats=tuple(c for c in caveats if c is not None),
         counters=Counters.of_table(reader.samples(point, number)) if done else Counters({}),
         histograms=reader.histograms(point, number) if done else pa.table({}),
+        trials=raw.get("trials") or {},
         engines=tuple(e for e in raw.get("engines") or [] if isinstance(e, dict)),
     )

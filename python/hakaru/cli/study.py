@@ -48,15 +48,16 @@ def plan(
     """Show the plan of a run: points, order, minutes, disk, memory. Changes nothing."""
     from hakaru.lab.plan import plan_lab
     from hakaru.run import plan as planned
+    from hakaru.run.devices import refusals
     from hakaru.run.options import Options, expand_options
     from hakaru.study import load
 
     expanded = expand_options(load(study), Options(quick, seed, repetitions, only))
     lab = plan_lab(expanded.study.lab)
     if json_:
-        print_json(planned.describe(expanded, lab))
+        print_json(planned.describe(expanded, lab, refusals(expanded)))
     else:
-        print("\n".join(planned.lines(expanded, lab)))
+        print("\n".join(planned.lines(expanded, lab, refusals(expanded))))
     return 0
 
 
@@ -88,7 +89,11 @@ def run(
     loaded = load(study)
     if site is None:
         from hakaru.lab import sandbox
+        from hakaru.run.devices import fetch_images
+        from hakaru.run.options import Options, expand_options
 
+        if sandbox.current() is None:
+            fetch_images(expand_options(loaded, Options(quick, seed, repetitions, only)))
         sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
     from hakaru.run import runner
     from hakaru.run.options import Options

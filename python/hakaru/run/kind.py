@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from hakaru import kind
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.lab.plan import LabPlan
+from hakaru.run.dialogue import Dialogue
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import Site
 from hakaru.store import Histograms, Samples
@@ -62,6 +63,8 @@ class Finished:
     histograms: Histograms
     results: Sequence[Mapping[str, float]]
     """Final values of each load."""
+    trials: Mapping[str, Any] | None = None
+    """Description of the dialogue with the loads at its end; None without one."""
 
 
 class RunKind(ABC):
@@ -98,6 +101,10 @@ class RunKind(ABC):
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """Engines that load a site's equipment from this host. Default: none."""
         return {}
+
+    def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue | None:
+        """The controller of the loads while they run. Default: None, loads end by themselves."""
+        return None
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """TCP ports that a load connects to, for watch engines. Default: none."""

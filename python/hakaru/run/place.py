@@ -15,6 +15,7 @@ from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, Reaches, seed_of
+from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition
 
@@ -24,8 +25,13 @@ class Place(Protocol):
 
     origin: str
     """Origin of every number measured here: `emulated` or `measured`."""
-    nodes: Sequence[str]
-    """Nodes with a watch engine. The last one's watch also reads the counters of the machine."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """Nodes with a watch engine. The last one's watch also reads the counters of the
+        machine.
+        """
+        ...
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
         """Whether the links have been checked in the point's state; if not, `adjust` does it."""
@@ -53,6 +59,19 @@ class Place(Protocol):
         """Host → the engine that generates load there. Hosts without load are left out."""
         ...
 
+    def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
+        """The controller of the loads while they run; None if they end by themselves."""
+        ...
+
+    @property
+    def device(self) -> dict[str, Any] | None:
+        """The guest under test, as built; None without one."""
+        ...
+
+    def check_device(self) -> None:
+        """Raise DeviceError if the device under test has ended."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """Return the contents of lab.json."""
         ...
@@ -64,7 +83,11 @@ class LabPlace:
     def __init__(self, checked: CheckedLab, origin: str) -> None:
         self._checked, self.lab = checked, checked.lab
         self.origin = origin
-        self.nodes: Sequence[str] = self.lab.plan.namespaces
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """The namespaces of the lab in its current state."""
+        return self.lab.plan.namespaces
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
         """Whether the links have been measured in the state that the point asks for."""
@@ -72,7 +95,10 @@ class LabPlace:
 
     async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
         """Apply the point's links, TCP and MTU; links in a new state are measured."""
-        return await self._checked.adjust(plan_lab(expanded.at(turn.point).lab), turn.point.id)
+        caveats = await self._checked.adjust(plan_lab(expanded.at(turn.point).lab), turn.point.id)
+        if self.device is not None and self.device["accelerator"] == "tcg":
+            caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
+        return caveats
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """Start and configure an engine in a node's namespace."""
@@ -94,6 +120,19 @@ class LabPlace:
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The study's load, distributed over the lab's hosts."""
         return kind.of(expanded.study).loads(expanded, turn, self.lab.plan)
+
+    def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
+        """The controller that the study's kind provides."""
+        return kind.of(expanded.study).dialogue(expanded, turn, self.lab.plan)
+
+    @property
+    def device(self) -> dict[str, Any] | None:
+        """The guest under test, as built; None without one."""
+        return self.lab.device
+
+    def check_device(self) -> None:
+        """Raise DeviceError if the guest under test has ended."""
+        self.lab.check_device()
 
     def describe(self) -> dict[str, Any]:
         """The lab as built and measured."""

@@ -6,10 +6,11 @@ Estimates of memory and disk are upper bounds; those of time are expected values
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hakaru.guest.requirements import Refusal
 from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import kind
@@ -107,8 +108,10 @@ def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:
     return plan_lab(study.lab) if lab else None
 
 
-def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
-    """The plan as `hakaru plan --json` prints it."""
+def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal]) -> dict[str, Any]:
+    """The plan as `hakaru plan --json` prints it. `refused`: point → the reason why this machine
+    cannot measure it.
+    """
     needed = estimate(expanded, lab)
     return {
         "study": expanded.study.id,
@@ -116,6 +119,7 @@ def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
         "seed": expanded.seed,
         "measure": expanded.measure.model_dump(mode="json"),
         "points": [{"point": p.id, "factors": p.factors} for p in expanded.points],
+        "impossible_here": [{"point": name, "reason": r.reason, "hint": r.hint} for name, r in refused.items()],
         "order": [r.name for r in expanded.repetitions],
         "lab": lab.describe() if lab else None,
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
@@ -128,8 +132,8 @@ def describe(expanded: Expanded, lab: LabPlan | None) -> dict[str, Any]:
     }
 
 
-def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
-    """The plan as lines of text."""
+def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal]) -> list[str]:
+    """The plan as lines of text. `refused`: as in `describe`."""
     needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
@@ -141,15 +145,23 @@ def lines(expanded: Expanded, lab: LabPlan | None) -> list[str]:
     ]
     if lab:
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
-        text.append(f"lab: {lab_parts(lab)}: {arrays}; {lab.backend} backend; {needed.engines} engines")
+        at = f": {arrays}" if arrays else ""
+        text.append(f"lab: {lab_parts(lab)}{at}; {lab.backend} backend; {needed.engines} engines")
     text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
     text.append("points:")
     text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, refusal in refused.items():
+        reasons.setdefault((refusal.reason, refusal.hint), []).append(name)
+    for (reason, hint), names in reasons.items():
+        text.append(f"not possible here: {' '.join(names)}: {reason} ({hint})")
     return text
 
 
 def lab_parts(lab: LabPlan) -> str:
-    """`4 hosts, 1 switch, 1 array`."""
+    """`4 hosts, 1 switch, 1 array`; `generator and device (bridge)`."""
+    if lab.device is not None:
+        return f"{lab.device.tester} and {lab.device.name} ({lab.device.forwards})"
     counts = {
         "host": len(lab.host_names),
         "switch": sum(not switch.is_nic for switch in lab.switches) or 1,

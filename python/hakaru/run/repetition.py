@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
 from hakaru.run import kind
 from hakaru.run.configure import watch_config
+from hakaru.run.dialogue import Dialogue, converse
 from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
@@ -39,6 +40,10 @@ DRAIN_S = 45.0
 # Time to wait for the cause when one engine may have failed because of another (a killed array
 # makes every initiator fail).
 CAUSE_S = 0.5
+
+
+TRIALS = "trials"
+"""Name in the place of an engine for histograms of trials."""
 
 
 class LateStartError(EnvironmentError_):
@@ -111,18 +116,21 @@ async def run_repetition(
         except EnvironmentError_ as e:
             raise LateStartError(e.message, e.hint) from e
         listeners = [asyncio.create_task(_listen(e, messages, on_sample, loads=e in gang.loads)) for e in gang.all()]
+        dialogue = place.dialogue(expanded, turn)
+        talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.check_device))]
         try:
-            await _until_loaded(gang, listeners, cost_of(expanded, turn.point, None).seconds_max)
+            seconds_max = cost_of(expanded, turn.point, None).seconds_max
+            await _until_loaded(gang, listeners, seconds_max, talk)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
         finally:
-            for listener in listeners:
-                listener.cancel()
-            await asyncio.gather(*listeners, return_exceptions=True)
-        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats)
+            for task in (*listeners, *talk):
+                task.cancel()
+            await asyncio.gather(*listeners, *talk, return_exceptions=True)
+        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue)
 
 
 @contextlib.asynccontextmanager
@@ -186,19 +194,23 @@ async def _listen(engine: EngineProcess, messages: _Messages, on_sample: OnSampl
                     on_sample(engine.node, event)
 
 
-async def _until_loaded(gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float) -> None:
-    """Wait for the results of all loads. If any engine fails, raise the error of the cause."""
+async def _until_loaded(
+    gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float, talk: list[asyncio.Task[None]]
+) -> None:
+    """Wait for the results of all loads. If any engine or the dialogue fails, raise the error of
+    the cause.
+    """
     patience = limit_s + DRAIN_S
     before = len(gang.fabrics) + len(gang.servers)
     loads = listeners[before : before + len(gang.loads)]
-    waiting = set(listeners)
+    waiting = {*listeners, *talk}
     deadline = asyncio.get_running_loop().time() + patience
     while not all(load.done() for load in loads):
         left = deadline - asyncio.get_running_loop().time()
         done, waiting = await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
         failed = [task for task in done if task.exception() is not None]
         if failed:
-            raise await _cause(listeners)
+            raise await _cause([*listeners, *talk])
         if not done:
             late = next(e for e, load in zip(gang.loads, loads, strict=True) if not load.done())
             raise LostError(
@@ -213,6 +225,24 @@ async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
 
 
+def failed_outcome(place: Place, turn: Repetition, error: HakaruError, caveats: Sequence[Caveat] = ()) -> Outcome:
+    """The outcome of a repetition that gave no result, for a run that continues."""
+    record = {
+        "point": turn.point.id,
+        "repetition": turn.repetition,
+        "order": turn.order,
+        "factors": turn.point.factors,
+        "status": "failed",
+        "error": error.message,
+        "measure": {"start_ns": 0, "end_ns": 0},
+        "origin": place.origin,
+        "caveats": [caveat.to_json() for caveat in caveats],
+        "engines": [],
+    }
+    shown = Rates(f"failed: {error.message} ({error.hint})", {"error": error.message})
+    return Outcome(record, Samples(), Histograms(), {}, rates=shown)
+
+
 def _outcome(
     place: Place,
     expanded: Expanded,
@@ -221,13 +251,18 @@ def _outcome(
     messages: _Messages,
     start_ns: int,
     link_caveats: list[Caveat],
+    dialogue: Dialogue | None,
 ) -> Outcome:
     for engine in gang.all():
         result = messages.results[engine.name]
         messages.histograms.add(engine.node, engine.kind, None, [h.model_dump() for h in result.histograms])
+    trials = dialogue.describe() if dialogue is not None else None
+    for node, histograms in (dialogue.histograms() if dialogue is not None else {}).items():
+        messages.histograms.add(node, TRIALS, None, [h.model_dump() for h in histograms])
     study = expanded.at(turn.point)
     phases = Phases(start_ns, messages.measure_ns, messages.drain_ns)
-    measure_start, measure_end = kind.of(study).window(expanded, turn, phases)
+    window = dialogue.window() if dialogue is not None else None
+    measure_start, measure_end = window or kind.of(study).window(expanded, turn, phases)
     caveats = [caveat.to_json() for caveat in (*link_caveats, *_caveats(study, gang, messages))]
     engines = [
         {
@@ -251,9 +286,11 @@ def _outcome(
         "origin": place.origin,
         "caveats": caveats,
         "engines": engines,
+        **({} if trials is None else {"trials": trials}),
+        **({} if place.device is None else {"device": place.device}),
     }
     results = [messages.results[engine.name].values for engine in gang.loads]
-    finished = Finished((measure_start, measure_end), messages.samples, messages.histograms, results)
+    finished = Finished((measure_start, measure_end), messages.samples, messages.histograms, results, trials)
     rates = kind.of(study).result(study, finished)
     return Outcome(record, messages.samples, messages.histograms, gang.tcp, gang.captures, rates)
 
@@ -268,9 +305,11 @@ def _caveats(study: Study, gang: _Gang, messages: _Messages) -> list[Caveat]:
     if errors := total(gang.loads, "errors"):
         caveats.append(Caveat("io_errors", {"errors": errors}))
     caveats += kind.of(study).caveats(study, [messages.results[e.name].values for e in gang.loads])
-    caveats += lost_packets.of_totals(
-        total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED)
-    )
+    if study.lab.device is None:
+        # A switch under test may lose frames; a network between hosts and arrays may not.
+        caveats += lost_packets.of_totals(
+            total(gang.fabrics, *lost_packets.LOST), total(gang.fabrics, *lost_packets.DROPPED)
+        )
     events, records = total(gang.watches, "tcp_events_lost"), total(gang.watches, "tcp_records_dropped")
     if events or records:
         caveats.append(Caveat("tcp_series_incomplete", {"events": events, "records": records}))

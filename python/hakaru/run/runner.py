@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from hakaru import __version__
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
-from hakaru.errors import HakaruError, Interrupted, UsageError
+from hakaru.errors import DeviceError, HakaruError, Interrupted, UsageError
 from hakaru.lab.build import Lab
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -38,7 +38,7 @@ from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
-from hakaru.run.repetition import LateStartError, Outcome, run_repetition
+from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, find_run
@@ -330,14 +330,18 @@ class Run:
                 self._watch.phase("check", label, self._clock.left_s(self._left))
             self._watch.turn(turn, len(self._done), self._total, self._clock.left_s(self._left))
             began = time.monotonic()
-            outcome = await self._repetition(place, turn, writer.series_folder(self._expanded.study.watch is not None))
+            folder = writer.series_folder(self._expanded.study.watch is not None)
+            try:
+                outcome = await self._repetition(place, turn, folder)
+            except DeviceError as error:
+                outcome = failed_outcome(place, turn, error, [Caveat("device_failed", {"error": error.message})])
             writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp, outcome.captures)
             self._done.add(turn.name)
             if outcome.rates is not None:
                 self._watch.result(turn, outcome.rates)
             self._clock.took(turn, time.monotonic() - began)
-            version = next((e["version"] for e in outcome.record["engines"]), None)
-            self._meta["versions"]["hakaru_engine"] = version
+            if outcome.record["engines"]:
+                self._meta["versions"]["hakaru_engine"] = outcome.record["engines"][0]["version"]
             self._watch.event(
                 "repetition", **{k: outcome.record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
             )

@@ -15,6 +15,7 @@ from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import UsageError
 from hakaru.run import kind
+from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition
@@ -82,6 +83,16 @@ class SitePlace:
         capacity.
         """
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
+
+    def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
+        """None: loads of a site end by themselves."""
+        return None
+
+    device = None
+    """Equipment of a site is not under hakaru's control."""
+
+    def check_device(self) -> None:
+        """Nothing to check."""
 
     def describe(self) -> dict[str, Any]:
         """Return the equipment for lab.json. hakaru has built and checked none of it."""

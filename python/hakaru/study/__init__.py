@@ -2,7 +2,7 @@
 
     load(name)                      id or path → Loaded (study, source, tables); UsageError says
                                     file:line:column
-    expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions in order of the run)
+    expand(study, quick=…, seed=…)  pure: Study → Expanded (points × repetitions, in order)
     of_described(study.json)        pure: the study of a run
     study_schema()                  JSON Schema (draft-07) for editors
 

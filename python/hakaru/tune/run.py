@@ -26,11 +26,11 @@ from hakaru.run.place import Place
 from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
-from hakaru.run.repetition import Outcome
+from hakaru.run.repetition import Outcome, failed_outcome
 from hakaru.run.runner import Prepared, Run, drive
 from hakaru.run.site import check_writes
 from hakaru.run.site_file import Site
-from hakaru.store import Histograms, RunReader, RunWriter, Samples, find_run
+from hakaru.store import RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Point, Repetition
 from hakaru.tune.knobs import changed, defaults_of
 from hakaru.tune.measure import RECORD, trial_of, trials_of, with_measured
@@ -143,24 +143,10 @@ class TuningRun(Run):
         try:
             outcome = await self._repetition(place, turn, folder)
         except LostError as e:
-            return Outcome(self._failed(place, turn, e), Samples(), Histograms(), {})
+            return failed_outcome(place, turn, e)
         version = next((e["version"] for e in outcome.record["engines"]), None)
         self._meta["versions"]["hakaru_engine"] = version
         return outcome
-
-    def _failed(self, place: Place, turn: Repetition, error: LostError) -> dict[str, Any]:
-        return {
-            "point": turn.point.id,
-            "repetition": turn.repetition,
-            "order": turn.order,
-            "factors": turn.point.factors,
-            "status": "failed",
-            "error": error.message,
-            "measure": {"start_ns": 0, "end_ns": 0},
-            "origin": place.origin,
-            "caveats": [],
-            "engines": [],
-        }
 
     def _keep(self, writer: RunWriter, record: dict[str, Any]) -> None:
         run = RunData.read(writer.directory)

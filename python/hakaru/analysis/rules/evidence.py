@@ -124,6 +124,22 @@ class Copying:
 
 
 @dataclass(frozen=True)
+class Forwarding:
+    """Evidence that only a search for the highest rate of frames has."""
+
+    verdict: str
+    """How far the search came, a `hakaru.search.Verdict`."""
+    tester_percent: float | None
+    """The rate found, in percent of what the tester sends and counts without a device."""
+    busiest_cpu: str | None
+    busiest_cpu_percent: float | None
+    """The busiest processor in the trials next to the result, and its use."""
+    machine_percent: float | None
+    at_input_percent: float | None
+    """Share of the lost frames that the device did not accept from the cable."""
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The evidence of one point. `used`: resource → percent, without the resources that only sum up
     others.
@@ -161,6 +177,7 @@ class Evidence:
     cache: Cache | None = None
     load: ClosedLoad | None = None
     copying: Copying | None = None
+    forwarding: Forwarding | None = None
     guest_queue_percent: float | None = None
     """Share of the requests outstanding that wait for the ring of their guest's disk."""
     host_queue_percent: float | None = None
@@ -239,6 +256,7 @@ class Evidence:
             "cache": asdict(self.cache) if self.cache else None,
             "load": asdict(self.load) if self.load else None,
             "copying": asdict(self.copying) if self.copying else None,
+            **({"forwarding": asdict(self.forwarding)} if self.forwarding else {}),
             "guest_queue_percent": self.guest_queue_percent,
             "host_queue_percent": self.host_queue_percent,
             "cpu_wait_percent": self.cpu_wait_percent,

@@ -45,7 +45,7 @@ class Verdict:
         """Whether the bottleneck is the load generator, the emulated network or this machine, so
         that the result reflects the test setup and not the system under test.
         """
-        return self.limiter in ("generator_cpu", "machine_cpu", "fabric")
+        return self.limiter in ("generator_cpu", "machine_cpu", "fabric", "tester")
 
 
 Words = Callable[[str, Verdict, Evidence], list[str]]

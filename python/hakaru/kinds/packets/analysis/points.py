@@ -1,0 +1,198 @@
+"""One point of a study of packet forwarding: estimates over its repetitions, and its bottleneck."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hakaru.analysis import checks, rules
+from hakaru.analysis.estimate import finite
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.latency import Latencies, merge
+from hakaru.analysis.points import Point
+from hakaru.analysis.rules.evidence import Evidence, Forwarding
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import Use, of_repetition
+from hakaru.caveats import Caveat
+from hakaru.kinds.packets import names
+from hakaru.kinds.packets.analysis import trials
+from hakaru.kinds.packets.analysis.trials import Trial
+from hakaru.kinds.packets.load import PacketsLoad, load_at
+from hakaru.kinds.packets.rules import STAGES, TESTER_VERDICTS
+from hakaru.search import Verdict
+
+NEAR = 0.02
+"""Distance from the result, as a share of it, of the trials whose CPU use is reported."""
+VERDICT_ORDER = (
+    Verdict.BELOW_RANGE.value,
+    Verdict.UNFINISHED.value,
+    Verdict.TESTER_LIMIT.value,
+    Verdict.AT_LEAST.value,
+    Verdict.BRACKETED.value,
+)
+"""Verdicts of a search, the one that limits the result most first."""
+
+
+@dataclass
+class PacketsPoint(Point):
+    """Results of one combination of levels: a `Point` with its trials and the verdict of its
+    searches.
+    """
+
+    trials: list[Trial] = field(default_factory=list)
+    searched: str = Verdict.UNFINISHED.value
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        described = super().to_json()
+        described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
+        return described | {
+            "search": self.searched,
+            "trials": [trial.to_json() for trial in self.trials],
+        }
+
+
+def analyse(run: RunData, raw: dict[str, Any]) -> PacketsPoint:
+    """Analyse one point of the run."""
+    load = load_at(run.study_at(raw["point"], raw["factors"]))
+    units = names.metrics_of(load)
+    gathered = _Searches(str(run.run.get("origin")), units)
+    for repetition in run.repetitions(str(raw["point"])):
+        if gathered.accept(repetition):
+            gathered.add(repetition, load)
+    fields = gathered.point_fields(raw, units, names.RATE)
+    evidence = _evidence(gathered, fields, load)
+    return PacketsPoint(
+        **fields,
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
+        trials=gathered.trials,
+        searched=gathered.verdict,
+    )
+
+
+class _Searches(Gathered):
+    """Values gathered over the repetitions of a point."""
+
+    def __init__(self, origin: str, metrics: Iterable[str]) -> None:
+        super().__init__(origin, metrics)
+        self.trials: list[Trial] = []
+        self._verdicts: list[str] = []
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of all repetitions that limits the result most."""
+        return min(self._verdicts, key=VERDICT_ORDER.index, default=Verdict.UNFINISHED.value)
+
+    def add(self, repetition: Repetition, load: PacketsLoad) -> None:
+        """Add one repetition that gave a result."""
+        own = trials.of_log(repetition.trials.get("log") or [], repetition.counters)
+        goals = repetition.trials.get("goals") or []
+        self.trials += own
+        self._verdicts.append(str(goals[0]["verdict"]) if goals else Verdict.UNFINISHED.value)
+        use = of_repetition(repetition.counters, repetition.window, [])
+        values = {**_rates(goals, load), **_counts(own), **_latencies(repetition, load)}
+        values["tester_frames_per_s"] = _float(repetition.trials.get("tester_frames_per_s"))
+        values["share_of_tester_percent"] = 100 * values[names.RATE] / values["tester_frames_per_s"]
+        values.update(_cpu_near(own, values[names.RATE]))
+        self.add_values(repetition, values, _used(use, values), Latencies.none())
+        self.caveats += _checks(own, self._verdicts[-1])
+        self.caveats += checks.machine(repetition.counters, repetition.window, {})
+
+
+def _used(use: dict[str, Use], values: Mapping[str, float]) -> dict[str, Use]:
+    """Use of the processors in the trials next to the result instead of the whole repetition."""
+    near = {"cpu/machine": Use(values["machine_percent"])} if math.isfinite(values["machine_percent"]) else {}
+    return {name: used for name, used in use.items() if not name.startswith("cpu/")} | near
+
+
+def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
+    found = {names.goal_rate(place): _float(goal["throughput"]) for place, goal in enumerate(goals, start=1)}
+    rate = found.get(names.goal_rate(1), math.nan)
+    sizes = sum(size * weight for size, weight in load.sizes) / sum(weight for _, weight in load.sizes)
+    return {names.RATE: rate, "mbit_per_s": rate * sizes * 8 / 1e6, **found}
+
+
+def _counts(own: list[Trial]) -> dict[str, float]:
+    searched = [trial for trial in own if trial.purpose == "search"]
+    lost = [trial for trial in searched if trial.is_valid and trial.lost]
+    total = sum(trial.lost for trial in lost)
+
+    def share(count: int) -> float:
+        return 100.0 * count / total if total else math.nan
+
+    return {
+        "trials": float(len(searched)),
+        "search_s": sum(trial.seconds for trial in searched),
+        "lost_at_device_input_percent": share(sum(trial.at_input for trial in lost)),
+        "lost_in_device_percent": share(sum(trial.in_device for trial in lost)),
+        "lost_at_tester_percent": share(sum(trial.at_tester for trial in lost)),
+    }
+
+
+def _cpu_near(own: list[Trial], rate: float) -> dict[str, float]:
+    near = [t for t in own if t.purpose == "search" and t.is_valid and abs(t.frames_per_s - rate) <= NEAR * rate]
+    machine = [t.machine_percent for t in near if t.machine_percent is not None]
+    busiest = [t.busiest[1] for t in near if t.busiest is not None]
+    mean = {name: float(np.mean(found)) if found else math.nan for name, found in (("m", machine), ("b", busiest))}
+    return {"machine_percent": mean["m"], "busiest_cpu_percent": mean["b"]}
+
+
+def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
+    values = {}
+    for share in load.latency.percent if load.latency else ():
+        rows = [
+            row for row in repetition.histograms.to_pylist() if row["entity"] == f"latency/{share:g}" and row["hdr"]
+        ]
+        merged = merge(str(row["hdr"]) for row in rows)
+        for name, percentile in names.PERCENTILES.items():
+            found = merged.get_value_at_percentile(percentile) / 1e3 if rows else math.nan
+            values[names.latency(share, name)] = found
+    return values
+
+
+def _checks(own: list[Trial], verdict: str) -> list[Caveat]:
+    unaccounted = sum(abs(trial.unaccounted) for trial in own)
+    caveats = [Caveat("frames_not_conserved", {"frames": unaccounted, "link": "tester"})] if unaccounted else []
+    invalid = sum(not trial.is_valid for trial in own if trial.purpose == "search")
+    if invalid:
+        caveats.append(Caveat("trials_invalid", {"trials": invalid}))
+    if verdict in TESTER_VERDICTS:
+        caveats.append(Caveat("tester_limited"))
+    elif verdict == Verdict.UNFINISHED.value:
+        caveats.append(Caveat("search_unfinished"))
+    elif verdict == Verdict.BELOW_RANGE.value:
+        caveats.append(Caveat("search_below_range"))
+    return caveats
+
+
+def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) -> Evidence:
+    def mean(name: str) -> float | None:
+        estimate = fields["metrics"].get(name)
+        return estimate.mean if estimate else None
+
+    rate = mean(names.RATE)
+    near = [t for t in gathered.trials if rate and t.purpose == "search" and abs(t.frames_per_s - rate) <= NEAR * rate]
+    busiest = max((t.busiest for t in near if t.busiest is not None), key=lambda item: item[1], default=None)
+    mbit = mean("mbit_per_s")
+    used = {name: estimate.mean for name, estimate in fields["utilisation"].items() if estimate.mean is not None}
+    return Evidence(
+        None if mbit is None else mbit / 8,
+        used,
+        forwarding=Forwarding(
+            verdict=gathered.verdict,
+            tester_percent=mean("share_of_tester_percent"),
+            busiest_cpu=busiest[0] if busiest else None,
+            busiest_cpu_percent=mean("busiest_cpu_percent"),
+            machine_percent=mean("machine_percent"),
+            at_input_percent=mean("lost_at_device_input_percent"),
+        ),
+    )
+
+
+def _float(value: Any) -> float:
+    return math.nan if value is None else float(value)

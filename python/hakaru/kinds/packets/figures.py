@@ -1,0 +1,99 @@
+"""Figures of a study of packet forwarding.
+
+rates     frames per second of each point
+curve     loss and CPU use of the slowest point against the rate offered
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.kinds.packets import names
+from hakaru.report import charts
+from hakaru.report.charts import Axes, Bar, Chart, Line, Size
+from hakaru.report.figures import Figure, note
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+GROUPS_MAX = 24
+"""Groups that the trials of a curve are gathered in, by rate."""
+
+
+def of_run(summary: Json, language: str) -> list[Figure]:
+    """All figures of the run; none if no rate was found."""
+    measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
+    if not measured:
+        return []
+    slow = min(measured, key=lambda p: p["metrics"][names.RATE]["mean"])
+    return [_rates(measured, language), *_curve(slow, language)]
+
+
+def label(point: Json, language: str) -> str:
+    """A point's levels in words."""
+    return sentences.series(point["factors"], language) or str(point["point"])
+
+
+def _rates(points: list[Json], language: str) -> Figure:
+    rows = []
+    for point in points:
+        rate = point["metrics"][names.RATE]
+        text = say(language, "figure.packets.rate", {"rate": number(rate["mean"], language)})
+        rows.append(Bar(label(point, language), rate["mean"], rate["low"], rate["high"], text))
+    title = say(language, "figure.packets")
+    axis = say(language, "axis.frames")
+
+    def draw(size: Size) -> Chart:
+        return charts.bars(rows, axis, size)
+
+    return Figure("rates", title, note(points, language, names.RATE), draw)
+
+
+def _curve(point: Json, language: str) -> list[Figure]:
+    """Loss, and use of the busiest processor and of all, against the rate offered."""
+    trials = [t for t in point["trials"] if t["purpose"] == "search" and t["valid"] and t["sent"]]
+    if len(trials) < 3:
+        return []
+    groups = _groups(trials)
+    offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
+    loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
+    upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
+    lower = []
+    for name, message, colour in (
+        ("busiest_cpu_percent", "label.busiest_cpu", charts.OURS),
+        ("machine_percent", "label.all_cpus", charts.PALETTE[2]),
+    ):
+        values = [_mean([t[name] for t in group]) for group in groups]
+        lower.append(Line(say(language, message), _points(offered, values), colour))
+
+    def draw(size: Size) -> Chart:
+        part = Size(size.width, size.height * 3 // 5, size.labels)
+        rate = say(language, "axis.offered")
+        return charts.panels(
+            charts.lines(upper, Axes("", say(language, "axis.frame_loss")), part),
+            charts.lines(lower, Axes(rate, say(language, "axis.cpu"), y_max=100.0), part),
+        )
+
+    title = say(language, "figure.packets.curve", {"series": label(point, language)})
+    origin = say(language, f"origin.{point['origin']}")
+    text = say(language, "figure.note.packets", {"origin": origin, "trials": len(trials)})
+    return [Figure("curve", title, text, draw)]
+
+
+def _groups(trials: list[Json]) -> list[list[Json]]:
+    """Trials in groups of neighbouring rates, of equal width on a linear axis."""
+    low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))
+    width = (high - low) / GROUPS_MAX or 1.0
+    groups: dict[int, list[Json]] = {}
+    for trial in trials:
+        groups.setdefault(min(GROUPS_MAX - 1, int((trial["frames_per_s"] - low) / width)), []).append(trial)
+    return [groups[place] for place in sorted(groups)]
+
+
+def _points(xs: list[float], ys: list[float | None]) -> list[tuple[float, float, None, None]]:
+    return [(x, y, None, None) for x, y in zip(xs, ys, strict=True) if y is not None]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,43 @@
+"""Names of the metrics of a point, and their units."""
+
+from __future__ import annotations
+
+from hakaru.kinds.packets.load import PacketsLoad
+
+RATE = "frames_per_s"
+"""The result of a point: rate for the first goal, all directions together."""
+
+COMMON = {
+    RATE: "1/s",
+    "mbit_per_s": "Mbit/s",
+    "tester_frames_per_s": "1/s",
+    "share_of_tester_percent": "percent",
+    "trials": "1",
+    "search_s": "s",
+    "lost_at_device_input_percent": "percent",
+    "lost_in_device_percent": "percent",
+    "lost_at_tester_percent": "percent",
+    "machine_percent": "percent",
+    "busiest_cpu_percent": "percent",
+}
+"""Metrics of every point. The last two are CPU use in the trials within 2 % of the result."""
+
+
+def goal_rate(place: int) -> str:
+    """Name of the rate for a goal, counted from 1."""
+    return f"{RATE}/goal-{place}"
+
+
+def latency(percent: float, percentile: str) -> str:
+    """Name of a percentile of the latency at a share of the rate found."""
+    return f"latency_us_{percentile}/{percent:g}"
+
+
+PERCENTILES = {"p50": 50.0, "p99": 99.0}
+
+
+def metrics_of(load: PacketsLoad) -> dict[str, str]:
+    """Metrics of a study's points → unit."""
+    goals = {goal_rate(place): "1/s" for place in range(1, len(load.search.goals) + 1)}
+    shares = load.latency.percent if load.latency else ()
+    return COMMON | goals | {latency(share, name): "us" for share in shares for name in PERCENTILES}

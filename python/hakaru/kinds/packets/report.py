@@ -1,0 +1,104 @@
+"""The report of packet forwarding: table for the terminal, figures, tables, method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.kinds.packets import figures, names, tables
+from hakaru.kinds.packets.load import load_at
+from hakaru.lab.plan import LabPlan
+from hakaru.report.blocks import Group, Table
+from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.study import Study
+from hakaru.units import format_duration
+from hakaru.wording import number, percent, say, tenths
+
+Json = dict[str, Any]
+COLUMNS = ("frames/s", "±", "Mbit/s", "of generator", "p99 µs at half", "busiest CPU", "trials", "search")
+
+
+class PacketsReport(ReportKind):
+    """The part of the kind `packets` that reports use."""
+
+    def table(self, summary: Json) -> TerminalTable:
+        """Rate found, share of what the generator reaches, delay at half of it, busiest CPU."""
+        return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
+
+    def tiles(self, summary: Json, language: str) -> list[Json]:
+        """The highest and the lowest rate, and the bottleneck of the lowest."""
+        return tiles(summary, language)
+
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
+        """The search, the generator, and the device."""
+        load = load_at(study)
+        goal = load.search.goals[0]
+        values = {
+            "loss": tenths(goal.loss_percent, language) if goal.loss_percent >= 0.1 else f"{goal.loss_percent:g}",
+            "exceed": f"{goal.exceed_percent:g}",
+            "width": f"{goal.width_percent:g}",
+            "trial": format_duration(goal.trial),
+        }
+        texts = [say(language, "method.packets"), say(language, f"method.packets.{load.search.procedure}", values)]
+        if plan is not None and plan.device is not None:
+            texts.append(say(language, f"method.device.{plan.device.forwards}"))
+            if plan.device.own_thread and plan.device.forwards != "switch":
+                texts.append(say(language, "method.device.thread"))
+        return texts
+
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
+        """Rates of all points, and loss and CPU of the slowest one against the rate."""
+        return [Group(figures.of_run(summary, language))]
+
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Tables of rates, of delays, and of the places of losses."""
+        return tables.of_run(summary, letters, language)
+
+    def about_tables(self, summary: Json, language: str) -> str:
+        """Meaning of the columns."""
+        return say(language, "table.packets")
+
+
+def _cells(point: Json) -> list[str]:
+    metrics = point["metrics"]
+
+    def mean(name: str) -> float | None:
+        value: float | None = (metrics.get(name) or {}).get("mean")
+        return value
+
+    rate = metrics.get(names.RATE) or {}
+    half = None if rate.get("high") is None else (rate["high"] - rate["low"]) / 2
+    return [
+        number(rate.get("mean")),
+        number(half),
+        number(mean("mbit_per_s")),
+        percent(mean("share_of_tester_percent")),
+        number(mean(names.latency(50.0, "p99"))),
+        percent(mean("busiest_cpu_percent")),
+        number(mean("trials")),
+        point["search"],
+    ]
+
+
+def tiles(summary: Json, language: str) -> list[Json]:
+    """The chief numbers: fastest and slowest point, and the bottleneck of the slowest."""
+    measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
+    if not measured:
+        return []
+    slow, fast = (choose(measured, key=lambda p: p["metrics"][names.RATE]["mean"]) for choose in (min, max))
+    shown = [("fast", fast), ("slow", slow)] if fast is not slow else [("fast", fast)]
+    rates = [
+        {
+            "title": say(language, f"tile.packets.{name}"),
+            "value": say(
+                language, "tile.packets.rate", {"rate": number(point["metrics"][names.RATE]["mean"], language)}
+            ),
+            "small": figures.label(point, language),
+        }
+        for name, point in shown
+    ]
+    limit = {"title": say(language, "tile.limits"), "value": say(language, f"limiter.{slow['limiter']}"), "small": ""}
+    return [*rates, limit]
+
+
+REPORT = PacketsReport()

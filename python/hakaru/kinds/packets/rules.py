@@ -1,0 +1,67 @@
+"""The possible bottlenecks of packet forwarding, in the order in which they are evaluated."""
+
+from __future__ import annotations
+
+from hakaru.analysis.rules.evidence import Evidence
+from hakaru.analysis.rules.judge import Stages
+from hakaru.analysis.rules.processor import MACHINE_CPU
+from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.search import Verdict as SearchVerdict
+from hakaru.wording import say, tenths
+
+CPU_FULL_PERCENT = 95.0
+INPUT_PERCENT = 50.0
+TESTER_VERDICTS = frozenset({SearchVerdict.AT_LEAST.value, SearchVerdict.TESTER_LIMIT.value})
+
+
+def _tester(evidence: Evidence) -> Verdict | None:
+    found = evidence.forwarding
+    if found is None or found.verdict not in TESTER_VERDICTS:
+        return None
+    return Verdict("tester", values={"share": found.tester_percent})
+
+
+def _one_cpu(evidence: Evidence) -> Verdict | None:
+    found = evidence.forwarding
+    if found is None or found.busiest_cpu_percent is None or found.busiest_cpu_percent < CPU_FULL_PERCENT:
+        return None
+    idle = 100.0 - (found.machine_percent or 0.0)
+    return Verdict("one_cpu", percent=found.busiest_cpu_percent, values={"cpu": found.busiest_cpu, "idle": round(idle)})
+
+
+def _input_queue(evidence: Evidence) -> Verdict | None:
+    found = evidence.forwarding
+    if found is None or found.at_input_percent is None or found.at_input_percent < INPUT_PERCENT:
+        return None
+    return Verdict("input_queue", percent=found.at_input_percent)
+
+
+def _input_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    found = evidence.forwarding
+    parts = [sentence(language, verdict)]
+    if found is not None and found.busiest_cpu_percent is not None:
+        busiest = {"cpu": found.busiest_cpu, "percent": tenths(found.busiest_cpu_percent, language)}
+        parts.append(say(language, "because.input_queue.cpu", busiest))
+    return parts
+
+
+TESTER = Rule(
+    "tester",
+    "test setup",
+    "The device forwards the highest rate that the tester can send and count.",
+    _tester,
+)
+ONE_CPU = Rule(
+    "one_cpu",
+    "device",
+    "One processor is at least 95 % busy in the trials next to the result, while the machine is not.",
+    _one_cpu,
+)
+INPUT_QUEUE = Rule(
+    "input_queue",
+    "device",
+    "At least half of the lost frames found the device's input queue full, and no processor is full.",
+    _input_queue,
+    _input_words,
+)
+STAGES: Stages = ((TESTER,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,))

@@ -1,0 +1,75 @@
+"""Repetitions of a search for the highest rate that a device forwards."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hakaru.kinds.packets.dialogue import TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
+from hakaru.kinds.packets.load import load_at
+from hakaru.kinds.packets.meter import PacketsMeter, rates_of
+from hakaru.kinds.packets.streams import packets_config
+from hakaru.lab.plan import Device, LabPlan
+from hakaru.run.dialogue import Dialogue
+from hakaru.run.kind import Cost, Engines, Finished, RunKind
+from hakaru.run.meter import Meter, Rates
+from hakaru.study import Expanded, Point, Repetition, Study
+from hakaru.units import format_duration
+
+MS_NS = 1_000_000
+UNLIMITED_S = 600.0
+"""Expected time of a search without a budget."""
+TRIAL_OVERHEAD_S = 0.3
+
+
+class PacketsRun(RunKind):
+    """The part of the kind `packets` that runs use."""
+
+    def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
+        """None: the device is a part of the lab."""
+        return {}
+
+    def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
+        """The tester."""
+        device = device_of(lab)
+        interval_ms = expanded.measure.sample_interval // MS_NS
+        return {device.tester: packets_config(load_at(expanded.at(turn.point)), device, interval_ms)}
+
+    def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue:
+        """The trials of a repetition."""
+        return PacketsDialogue(load_at(expanded.at(turn.point)), device_of(lab).tester)
+
+    def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
+        """The budget of the search, and the trials before and after it."""
+        load = load_at(expanded.at(point))
+        shares = load.latency.percent if load.latency else ()
+        latency_s = len(shares) * (load.latency.time / 1e9 + TRIAL_OVERHEAD_S) if load.latency else 0.0
+        other = (TESTER_TRIALS + 1) * (TESTER_TRIAL_S + TRIAL_OVERHEAD_S) + latency_s
+        budget = load.search.budget / 1e9 if load.search.budget else UNLIMITED_S
+        most = 10 * budget if load.search.budget is None else budget
+        return Cost(other + budget, 2 * (other + most), held_bytes=0, actors=4, sockets=8)
+
+    def each(self, expanded: Expanded) -> str:
+        """The budget of a search, in words."""
+        search = load_at(expanded.study).search
+        if search.budget is None:
+            return "one search each, without a time limit"
+        return f"one search each, at most {format_duration(search.budget)}"
+
+    def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
+        """Frames sent and received per second."""
+        return PacketsMeter()
+
+    def result(self, study: Study, finished: Finished) -> Rates:
+        """The rate found, and how far the search came."""
+        goals = (finished.trials or {}).get("goals") or []
+        first = goals[0] if goals else {"throughput": None, "verdict": "tester limit"}
+        return rates_of(cast("float | None", first["throughput"]), str(first["verdict"]))
+
+
+def device_of(lab: LabPlan) -> Device:
+    """The device of a lab, which every study of this kind has."""
+    assert lab.device is not None, "checked when the study was loaded"
+    return lab.device
+
+
+RUN = PacketsRun()

@@ -1,0 +1,80 @@
+"""The tester's engine: its ports, and one stream of frames for each direction.
+
+The streams of the loop go over the cable that connects two ports of the tester without a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hakaru.engine import contract
+from hakaru.kinds.packets.load import PacketsLoad
+from hakaru.lab.plan import Device
+
+FORWARD, BACKWARD, LOOP_FORWARD, LOOP_BACKWARD = "forward", "backward", "loop-forward", "loop-backward"
+LOOP_ADDRESSES = ("198.18.0.1", "198.18.0.2")
+"""Addresses of frames on the loop, from the network that RFC 2544 reserves for tests."""
+
+
+def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -> contract.PacketsConfig:
+    """The configuration of the tester's engine."""
+    ports = [contract.PacketPort(name=name, interface=name) for name in port_names(device)]
+    return contract.PacketsConfig(
+        ports=ports,
+        streams=[_through(load, device, backward=False), _through(load, device, backward=True), *_loop(load, device)],
+        transmit=load.transmit,
+        sample_interval_ms=sample_interval_ms,
+    )
+
+
+def port_names(device: Device) -> tuple[str, ...]:
+    """Names of the tester's ports, which are those of its interfaces."""
+    return (*(port.name for port in device.ports), *device.loop)
+
+
+def _through(load: PacketsLoad, device: Device, *, backward: bool) -> contract.PacketStream:
+    source, destination = device.ports[::-1] if backward else device.ports
+    # A router is addressed by its MAC address, a bridge by that of the destination.
+    mac = source.device_mac if device.routes else destination.tester_mac
+    addresses = (source.address, destination.address)
+    return _stream(load, BACKWARD if backward else FORWARD, (source.name, destination.name), addresses, mac)
+
+
+def _loop(load: PacketsLoad, device: Device) -> list[contract.PacketStream]:
+    return [
+        _stream(load, LOOP_FORWARD, device.loop, LOOP_ADDRESSES),
+        _stream(load, LOOP_BACKWARD, device.loop[::-1], LOOP_ADDRESSES[::-1]),
+    ]
+
+
+def _stream(
+    load: PacketsLoad, name: str, ports: tuple[str, str], addresses: tuple[str, str], mac: str | None = None
+) -> contract.PacketStream:
+    """A stream between two ports of the tester. `mac`: None for that of the destination port."""
+    return contract.PacketStream.model_validate(
+        {
+            "name": name,
+            "from": ports[0],
+            "to": ports[1],
+            "destination_mac": mac,
+            "source_address": addresses[0],
+            "destination_address": addresses[1],
+            "flows": load.flows,
+            "sizes": [contract.FrameSize(bytes=size, weight=weight) for size, weight in load.sizes],
+        }
+    )
+
+
+def rates_through(load: PacketsLoad, rate: float) -> Sequence[float | None]:
+    """Rate of each stream for frames through the device; `rate` is that of all directions."""
+    return [rate, 0.0, 0.0, 0.0] if load.directions == 1 else [rate / 2, rate / 2, 0.0, 0.0]
+
+
+def rates_of_loop(load: PacketsLoad) -> Sequence[float | None]:
+    """Rate of each stream for frames over the loop, as fast as possible."""
+    return [0.0, 0.0, None, 0.0] if load.directions == 1 else [0.0, 0.0, None, None]
+
+
+def flooding(load: PacketsLoad) -> Sequence[float | None]:
+    """Rate of each stream for frames through the device, as fast as possible."""
+    return [None, 0.0, 0.0, 0.0] if load.directions == 1 else [None, None, 0.0, 0.0]

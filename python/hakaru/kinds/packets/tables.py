@@ -1,0 +1,80 @@
+"""Tables of packet forwarding: rates, delays, and where frames were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.kinds.packets import names
+from hakaru.report import common
+from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.wording import number, say, tenths
+
+Json = dict[str, Any]
+RATE_COLUMNS = ("n", "frames", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
+LOST = ("lost_at_device_input_percent", "lost_in_device_percent", "lost_at_tester_percent")
+DELAY = "latency_us_"
+
+
+def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+    """The tables of the run."""
+    points = summary["points"]
+    return [_rates(points, letters, language), *_delays(points, letters, language), _losses(points, letters, language)]
+
+
+def _table(
+    points: list[Json], letters: Mapping[str, str], language: str, title: str, columns: list[Column], cells: Any
+) -> Table:
+    varied, caption = common.factors(points, language, names.RATE)
+    heads = [Column(factor, "level", header=True) for factor in varied]
+    rows: list[Row] = []
+    for point in points:
+        levels: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
+        rows.append(common.row(point, [*levels, *cells(point)], letters))
+    caption = say(language, "table.packets.caption", {"title": say(language, title), "about": caption})
+    return Table(caption, [*heads, *columns], rows, "numbers", caveats=True)
+
+
+def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    columns = [Column(say(language, f"table.packets.{name}")) for name in RATE_COLUMNS]
+    columns.append(Column(say(language, "table.limiter"), "words"))
+
+    def cells(point: Json) -> list[Cell | str]:
+        metrics = point["metrics"]
+        return [
+            str(metrics[names.RATE]["n"]),
+            common.with_interval(metrics[names.RATE], language),
+            number(metrics["mbit_per_s"]["mean"], language),
+            tenths(metrics["share_of_tester_percent"]["mean"], language),
+            number(metrics["trials"]["mean"], language),
+            say(language, f"search.{point['search'].replace(' ', '_')}"),
+            tenths(metrics["busiest_cpu_percent"]["mean"], language),
+            tenths(metrics["machine_percent"]["mean"], language),
+            say(language, f"limiter.{point['limiter']}"),
+        ]
+
+    return _table(points, letters, language, "table.packets.rates", columns, cells)
+
+
+def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> list[Table]:
+    shown = [name for name in points[0]["metrics"] if name.startswith(DELAY)] if points else []
+    if not shown:
+        return []
+    columns = []
+    for name in shown:
+        percentile, share = name.removeprefix(DELAY).split("/")
+        columns.append(Column(say(language, "table.packets.delay", {"percentile": percentile, "share": share})))
+
+    def cells(point: Json) -> list[Cell | str]:
+        return [common.with_interval(point["metrics"][name], language) for name in shown]
+
+    return [_table(points, letters, language, "table.packets.delays", columns, cells)]
+
+
+def _losses(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
+    columns = [Column(say(language, f"table.packets.{name}")) for name in LOST]
+
+    def cells(point: Json) -> list[Cell | str]:
+        return [tenths(point["metrics"][name]["mean"], language) for name in LOST]
+
+    return _table(points, letters, language, "table.packets.losses", columns, cells)

@@ -1,0 +1,103 @@
+"""A guest as the device of a study: frames through it, its end, and what this machine lacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.guest.facts import collect_facts
+from hakaru.guest.image import Image
+from hakaru.guest.nic import Nic
+from hakaru.guest.requirements import Accelerator, requirements
+from hakaru.store import RunReader
+
+from tests.kinds.packets.study import written
+from tests.run.conftest import Hakaru
+
+SLOW = {
+    "frame": 512,
+    "search": {"lowest": 100.0, "highest": 1000.0, "budget": "4 s", "goals": [{"trial": "500 ms", "time": "1 s"}]},
+    "latency": None,
+}
+"""Rates that an emulated guest reaches."""
+
+
+@pytest.fixture
+def hakaru(tmp_path: Path) -> Hakaru:
+    return Hakaru(tmp_path / "runs")
+
+
+def study(folder: Path, nics: list[str]) -> Path:
+    device = {"name": "router", "forwards": "guest"}
+    variables = {"nic": {"sets": ["lab.device.guest.nic.model"]}}
+    lab = {"hosts": ["generator"], "device": device}
+    return written(folder, lab=lab, load=SLOW, variables=variables, factors=[{"nic": nics}])
+
+
+def needs_taps(image: Image) -> None:
+    refusal = requirements(Nic(), image.recipe, collect_facts(Accelerator("tcg")))
+    if refusal is not None:
+        pytest.skip(refusal.reason)
+
+
+def test_guest_forwards_and_a_missing_nic_is_marked(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+    needs_taps(image)
+    result = hakaru.run("run", str(study(tmp_path / "study", ["virtio-net", "sr-iov"])), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    records = {r["factors"]["nic"]: r for r in RunReader(hakaru.only_run()).repetitions()}
+    assert records["sr-iov"]["status"] == "failed" and "not supported" in records["sr-iov"]["error"]
+    forwarded = records["virtio-net"]
+    assert forwarded["status"] == "done" and forwarded["device"]["nic"]["model"] == "virtio-net"
+    if forwarded["device"]["accelerator"] == "tcg":
+        assert "cpu_emulated" in {c["caveat"] for c in forwarded["caveats"]}
+    searched = [t for t in forwarded["trials"]["log"] if t["purpose"] == "search"]
+    assert sum(s["received"] for t in searched for s in t["streams"]) > 0
+    for trial in forwarded["trials"]["log"]:
+        for stream in trial["streams"]:
+            assert stream["sent"] == stream["received"] + stream["lost"]
+
+
+def test_guest_that_is_killed_is_marked_and_leaves_nothing(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+    needs_taps(image)
+    with hakaru.start("run", str(study(tmp_path / "study", ["virtio-net"])), "--json", "--report", "none") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["event"] == "repetition_started":
+                break
+        killed = False
+        for line in process.stdout:
+            event: dict[str, Any] = json.loads(line)
+            if event["event"] == "sample" and not killed:
+                for emulator in guests_below(process.pid):
+                    os.kill(emulator, signal.SIGKILL)
+                    killed = True
+        process.wait(60)
+    assert killed, "the guest ran while frames were sent"
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "failed" and "guest router has ended" in record["error"]
+    assert guests_below(process.pid) == []
+
+
+def guests_below(ancestor: int) -> list[int]:
+    """Processes of QEMU that descend from a process."""
+    parents, names = {}, {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = status.read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        number = int(status.parent.name)
+        parents[number], names[number] = int(rest.split()[1]), name
+
+    def descends(number: int) -> bool:
+        while number in parents:
+            if number == ancestor:
+                return True
+            number = parents[number]
+        return False
+
+    return [number for number, name in names.items() if name.startswith("qemu-system") and descends(number)]

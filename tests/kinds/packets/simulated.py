@@ -1,0 +1,113 @@
+"""A device and a tester in virtual time, which answer the orders of a dialogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hakaru.engine import contract
+from hakaru.engine.contract import packets
+from hakaru.kinds.packets.dialogue import PacketsDialogue
+from hakaru.kinds.packets.load import PacketsLoad
+from hakaru.kinds.packets.streams import BACKWARD, FORWARD, LOOP_BACKWARD, LOOP_FORWARD
+from hakaru.run.dialogue import Order
+from hdrh.histogram import HdrHistogram
+
+STREAMS = (FORWARD, BACKWARD, LOOP_FORWARD, LOOP_BACKWARD)
+PORTS = ("left", "right", "loop-a", "loop-b")
+NODE = "generator"
+DELAY_NS = 40_000
+OVERHEAD_NS = 200_000_000
+
+
+@dataclass
+class Bench:
+    """`capacity`: frames per second that the device forwards in all directions together. `tester`:
+    what the tester sends and counts in one direction.
+
+    The device's input queue drops the excess. `ring_drops`: frames that the receiver's own ring
+    drops in each trial through the device.
+    """
+
+    capacity: float
+    tester: float = 500_000.0
+    ring_drops: int = 0
+    now_ns: int = 10**9
+    orders: list[contract.Trial] = field(default_factory=list)
+
+    def answer(self, order: Order) -> contract.TrialOutcome:
+        """The result of a trial; the time passes."""
+        trial = order.trial
+        self.orders.append(trial)
+        start_ns = self.now_ns
+        self.now_ns += trial.duration_ns + OVERHEAD_NS
+        seconds = trial.duration_ns / 1e9
+        through = sum(self.tester if rate is None else rate for rate in trial.rates[:2])
+        share = min(1.0, self.capacity / through) if through else 1.0
+        streams = list(self._streams(trial, seconds, share))
+        dropped = sum(s.lost for s in streams[:2])
+        faults = []
+        if self.ring_drops and through:
+            message = f"{self.ring_drops} frames found the ring full"
+            faults = [packets.TesterFault(kind="receive_ring", entity="port/right", message=message)]
+        return contract.TrialOutcome(
+            id=trial.id,
+            start_ns=start_ns,
+            end_ns=start_ns + trial.duration_ns + trial.settle_ns,
+            tester_faults=faults,
+            streams=streams,
+            ports=[self._port(name, dropped if name == "left" else 0, through) for name in PORTS],
+            histograms=[_latencies(s.name, s.received) for s in streams if s.received],
+        )
+
+    def _streams(self, trial: contract.Trial, seconds: float, share: float) -> Iterator[packets.StreamOutcome]:
+        for name, rate in zip(STREAMS, trial.rates, strict=True):
+            intended = None if rate is None else int(rate * seconds)
+            possible = int(self.tester * seconds)
+            sent = possible if intended is None else min(intended, possible)
+            received = int(sent * share) if name in (FORWARD, BACKWARD) else sent
+            yield packets.StreamOutcome(
+                name=name,
+                intended=intended,
+                sent=sent,
+                unsent=0 if intended is None else intended - sent,
+                received=received,
+                lost=sent - received,
+                duplicated=0,
+                reordered=0,
+                corrupted=0,
+                sent_bytes=64 * sent,
+                received_bytes=64 * received,
+                first_sent_ns=None,
+                last_sent_ns=None,
+                first_received_ns=None,
+                last_received_ns=None,
+                lateness_ns_max=0,
+            )
+
+    def _port(self, name: str, dropped: int, through: float) -> packets.PortOutcome:
+        return packets.PortOutcome(
+            name=name,
+            tx_dropped=dropped,
+            refused=0,
+            rx_dropped=0,
+            ring_dropped=self.ring_drops if name == "right" and through else 0,
+            foreign=0,
+            late=0,
+            transmit_cpu_ns=0,
+            receive_cpu_ns=0,
+        )
+
+
+def _latencies(stream: str, count: int) -> contract.NamedHistogram:
+    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+    histogram.record_value(DELAY_NS, count)
+    return contract.NamedHistogram(entity=f"stream/{stream}", name="latency_ns", hdr=histogram.encode().decode())
+
+
+def run(bench: Bench, load: PacketsLoad) -> PacketsDialogue:
+    """Run a dialogue to its end."""
+    dialogue = PacketsDialogue(load, NODE)
+    while (order := dialogue.next_order(bench.now_ns / 1e9)) is not None:
+        dialogue.record(order, bench.answer(order))
+    return dialogue
