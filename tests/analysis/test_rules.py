@@ -12,6 +12,7 @@ from hakaru import kind
 from hakaru.analysis.rules.evidence import Cache, ClosedLoad, Evidence, Flow, Port
 from hakaru.analysis.rules.judge import judge, words
 from hakaru.kinds.copy import rules as copy_rules
+from hakaru.kinds.packets import rules as packets_rules
 from hakaru.kinds.vms import rules as vms_rules
 from hakaru.study import load
 from hakaru.wording import LANGUAGES, catalogue
@@ -103,7 +104,9 @@ def test_limiter_is_the_device_or_link_closest_to_full() -> None:
     assert verdict(replace(QUIET, used={"drives": 100.0, "controller": 95.5})) == "drives"
 
 
-ALL = [rule for stages in (vms_rules.STAGES, copy_rules.STAGES) for stage in stages for rule in stage]
+ALL = [
+    rule for stages in (vms_rules.STAGES, copy_rules.STAGES, packets_rules.STAGES) for stage in stages for rule in stage
+]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -114,7 +117,7 @@ def test_every_verdict_has_its_noun_and_sentence(name: str, language: str) -> No
 
 
 def test_kinds_list_their_rules() -> None:
-    for name, stages in (("vms", vms_rules.STAGES), ("copy", copy_rules.STAGES)):
+    for name, stages in (("vms", vms_rules.STAGES), ("copy", copy_rules.STAGES), ("packets", packets_rules.STAGES)):
         assert kind.named(name).analysis.rules == stages
 
 
@@ -122,7 +125,7 @@ def test_kinds_list_their_rules() -> None:
 def test_study_may_expect_only_the_verdicts_of_its_kind(name: str) -> None:
     study_kind = kind.named(name)
     names = {rule.name for stage in study_kind.analysis.rules for rule in stage}
-    study = load({"vms": "vm-sweep", "copy": "backup-mismatch"}[name]).study
+    study = load({"vms": "vm-sweep", "copy": "backup-mismatch", "packets": "forwarding"}[name]).study
     assert study_kind.study.verdicts(study) == names | {"undetermined"}
 
 

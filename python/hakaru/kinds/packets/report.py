@@ -97,7 +97,11 @@ def tiles(summary: Json, language: str) -> list[Json]:
         }
         for name, point in shown
     ]
-    limit = {"title": say(language, "tile.limits"), "value": say(language, f"limiter.{slow['limiter']}"), "small": ""}
+    limit = {
+        "title": say(language, "tile.packets.limits"),
+        "value": say(language, f"limiter.{slow['limiter']}"),
+        "small": "",
+    }
     return [*rates, limit]
 
 
