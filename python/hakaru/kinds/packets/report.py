@@ -25,6 +25,11 @@ class PacketsReport(ReportKind):
         """Rate found, share of what the generator reaches, delay at half of it, busiest CPU."""
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
+    def chief_findings(self, summary: Json) -> list[Json]:
+        """Findings about the fastest and the slowest point."""
+        shown = [point["factors"] for _, point in extremes(summary)]
+        return [f for f in summary["findings"] if f["where"] in shown] or list(summary["findings"])
+
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """The highest and the lowest rate, and the bottleneck of the lowest."""
         return tiles(summary, language)
@@ -80,13 +85,21 @@ def _cells(point: Json) -> list[str]:
     ]
 
 
-def tiles(summary: Json, language: str) -> list[Json]:
-    """The chief numbers: fastest and slowest point, and the bottleneck of the slowest."""
+def extremes(summary: Json) -> list[tuple[str, Json]]:
+    """The fastest point as `fast` and the slowest as `slow`; one or none if there are no others."""
     measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
     if not measured:
         return []
     slow, fast = (choose(measured, key=lambda p: p["metrics"][names.RATE]["mean"]) for choose in (min, max))
-    shown = [("fast", fast), ("slow", slow)] if fast is not slow else [("fast", fast)]
+    return [("fast", fast), ("slow", slow)] if fast is not slow else [("fast", fast)]
+
+
+def tiles(summary: Json, language: str) -> list[Json]:
+    """The chief numbers: fastest and slowest point, and the bottleneck of the slowest."""
+    shown = extremes(summary)
+    if not shown:
+        return []
+    slow = shown[-1][1]
     rates = [
         {
             "title": say(language, f"tile.packets.{name}"),
