@@ -36,6 +36,13 @@ def _input_queue(evidence: Evidence) -> Verdict | None:
     return Verdict("input_queue", percent=found.at_input_percent)
 
 
+def _in_device(evidence: Evidence) -> Verdict | None:
+    found = evidence.forwarding
+    if found is None or found.in_device_percent is None or found.in_device_percent < INPUT_PERCENT:
+        return None
+    return Verdict("in_device", percent=found.in_device_percent)
+
+
 def _input_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
     found = evidence.forwarding
     parts = [sentence(language, verdict)]
@@ -64,4 +71,11 @@ INPUT_QUEUE = Rule(
     _input_queue,
     _input_words,
 )
-STAGES: Stages = ((TESTER,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,))
+IN_DEVICE = Rule(
+    "in_device",
+    "device",
+    "At least half of the lost frames were accepted by the device and not forwarded, and no processor is full.",
+    _in_device,
+    _input_words,
+)
+STAGES: Stages = ((TESTER,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,), (IN_DEVICE,))

@@ -190,6 +190,7 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
             busiest_cpu_percent=mean("busiest_cpu_percent"),
             machine_percent=mean("machine_percent"),
             at_input_percent=mean("lost_at_device_input_percent"),
+            in_device_percent=mean("lost_in_device_percent"),
         ),
     )
 
