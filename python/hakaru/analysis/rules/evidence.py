@@ -137,6 +137,8 @@ class Forwarding:
     machine_percent: float | None
     at_input_percent: float | None
     """Share of the lost frames that the device did not accept from the cable."""
+    generator_percent: float | None = None
+    """CPU use of the busiest thread of the tester in these trials."""
     in_device_percent: float | None = None
     """Share of the lost frames that the device accepted and did not forward."""
 

@@ -131,6 +131,9 @@ class PacketsDialogue(Dialogue):
         yield self._order(rates_through(self._load, load), seconds)
         result = self._answer()
         self._log("latency", load, seconds, result, percent=percent)
+        if result.tester_faults:
+            # Its latencies may be those of the tester.
+            return
         for histogram in result.histograms:
             if histogram.name == "latency_ns":
                 self._histograms.append(histogram.model_copy(update={"entity": f"latency/{percent:g}"}))

@@ -135,7 +135,8 @@ class PacketsLoad(Load):
     settle: Duration = Field(
         default=SECOND_NS // 10,
         le=60 * SECOND_NS,
-        description="time without a frame after which a trial ends; 10 s at most",
+        description="time without a frame after which a trial ends; 10 s after its last frame at the latest, or this "
+        "time if it is longer",
     )
     search: SearchSpec = Field(default_factory=SearchSpec)
     latency: LatencySpec | None = Field(default_factory=LatencySpec, description="null: not measured")

@@ -10,6 +10,8 @@ from hakaru.search import Verdict as SearchVerdict
 from hakaru.wording import say, tenths
 
 CPU_FULL_PERCENT = 95.0
+GENERATOR_PERCENT = 50.0
+"""CPU use of a thread of the tester from which on the full processor may be its own."""
 INPUT_PERCENT = 50.0
 TESTER_VERDICTS = frozenset({SearchVerdict.AT_LEAST.value, SearchVerdict.TESTER_LIMIT.value})
 
@@ -24,6 +26,8 @@ def _tester(evidence: Evidence) -> Verdict | None:
 def _one_cpu(evidence: Evidence) -> Verdict | None:
     found = evidence.forwarding
     if found is None or found.busiest_cpu_percent is None or found.busiest_cpu_percent < CPU_FULL_PERCENT:
+        return None
+    if found.generator_percent is None or found.generator_percent >= GENERATOR_PERCENT:
         return None
     idle = 100.0 - (found.machine_percent or 0.0)
     return Verdict("one_cpu", percent=found.busiest_cpu_percent, values={"cpu": found.busiest_cpu, "idle": round(idle)})
@@ -61,7 +65,8 @@ TESTER = Rule(
 ONE_CPU = Rule(
     "one_cpu",
     "device",
-    "One processor is at least 95 % busy in the trials next to the result, while the machine is not.",
+    "One processor is at least 95 % busy in the trials next to the result, while the machine is not, and no thread of "
+    "the generator uses 50 % of a processor.",
     _one_cpu,
 )
 INPUT_QUEUE = Rule(

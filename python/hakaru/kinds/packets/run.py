@@ -41,9 +41,10 @@ class PacketsRun(RunKind):
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """The budget of the search, and the trials before and after it."""
         load = load_at(expanded.at(point))
+        overhead_s = TRIAL_OVERHEAD_S + load.settle / 1e9
         shares = load.latency.percent if load.latency else ()
-        latency_s = len(shares) * (load.latency.time / 1e9 + TRIAL_OVERHEAD_S) if load.latency else 0.0
-        other = (TESTER_TRIALS + 1) * (TESTER_TRIAL_S + TRIAL_OVERHEAD_S) + latency_s
+        latency_s = len(shares) * (load.latency.time / 1e9 + overhead_s) if load.latency else 0.0
+        other = (TESTER_TRIALS + 1) * (TESTER_TRIAL_S + overhead_s) + latency_s
         budget = load.search.budget / 1e9 if load.search.budget else UNLIMITED_S
         most = 10 * budget if load.search.budget is None else budget
         return Cost(other + budget, 2 * (other + most), held_bytes=0, actors=4, sockets=8)

@@ -148,7 +148,11 @@ class Lab:
         """
         check_adjustable(self.plan, wanted)
         current, self.plan = self.plan, wanted
-        if (current.structure, current.device) != (wanted.structure, wanted.device):
+        # A guest gets the MTU of its interfaces when it boots.
+        has_guest = wanted.device is not None and wanted.device.guest is not None
+        if (current.structure, current.device) != (wanted.structure, wanted.device) or (
+            has_guest and current.links[0].mtu != wanted.links[0].mtu
+        ):
             await self._rebuild()
         else:
             await asyncio.to_thread(self._change, current, wanted)

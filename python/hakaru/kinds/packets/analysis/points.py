@@ -97,7 +97,8 @@ class _Searches(Gathered):
         use = of_repetition(repetition.counters, repetition.window, [])
         values = {**_rates(goals, load), **_counts(own), **_latencies(repetition, load)}
         values["tester_frames_per_s"] = _float(repetition.trials.get("tester_frames_per_s"))
-        values["share_of_tester_percent"] = 100 * values[names.RATE] / values["tester_frames_per_s"]
+        tester_rate = values["tester_frames_per_s"]
+        values["share_of_tester_percent"] = 100 * values[names.RATE] / tester_rate if tester_rate else math.nan
         values.update(_cpu_near(own, values[names.RATE]))
         self.add_values(repetition, values, _used(use, values), Latencies.none())
         self.caveats += _checks(own, self._verdicts[-1])
@@ -176,8 +177,13 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
         return estimate.mean if estimate else None
 
     rate = mean(names.RATE)
-    near = [t for t in gathered.trials if rate and t.purpose == "search" and abs(t.frames_per_s - rate) <= NEAR * rate]
-    busiest = max((t.busiest for t in near if t.busiest is not None), key=lambda item: item[1], default=None)
+    near = [t for t in gathered.trials if t.purpose == "search" and t.is_valid]
+    near = [t for t in near if rate and abs(t.frames_per_s - rate) <= NEAR * rate]
+    used_by_cpu = {
+        cpu: float(np.mean([t.cpu_percent[cpu] for t in near if cpu in t.cpu_percent]))
+        for cpu in sorted({cpu for t in near for cpu in t.cpu_percent})
+    }
+    busiest = max(used_by_cpu.items(), key=lambda item: item[1], default=None)
     mbit = mean("mbit_per_s")
     used = {name: estimate.mean for name, estimate in fields["utilisation"].items() if estimate.mean is not None}
     return Evidence(
@@ -187,7 +193,8 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
             verdict=gathered.verdict,
             tester_percent=mean("share_of_tester_percent"),
             busiest_cpu=busiest[0] if busiest else None,
-            busiest_cpu_percent=mean("busiest_cpu_percent"),
+            busiest_cpu_percent=busiest[1] if busiest else None,
+            generator_percent=float(np.mean([t.generator_percent for t in near])) if near else None,
             machine_percent=mean("machine_percent"),
             at_input_percent=mean("lost_at_device_input_percent"),
             in_device_percent=mean("lost_in_device_percent"),

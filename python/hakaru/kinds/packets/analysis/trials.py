@@ -30,7 +30,9 @@ class Trial:
     corrupted: int
     is_valid: bool
     cpu_percent: Mapping[str, float]
-    """Processor → use while the trial ran; empty if no sample lies within it."""
+    """Processor → use while the trial ran, interpolated between samples; empty without any."""
+    generator_percent: float
+    """CPU use of the busiest thread of the tester, including time in which it polls."""
 
     @property
     def in_device(self) -> int:
@@ -99,7 +101,13 @@ def _trial(entry: Mapping[str, Any], counters: Counters) -> Trial:
         corrupted=total("streams", "corrupted"),
         is_valid=bool(entry.get("is_valid", not entry["faults"])),
         cpu_percent=_cpu(counters, window),
+        generator_percent=_generator_percent(entry),
     )
+
+
+def _generator_percent(entry: Mapping[str, Any]) -> float:
+    threads = [int(port[name]) for port in entry["ports"] for name in ("transmit_cpu_ns", "receive_cpu_ns")]
+    return max(threads, default=0) / (float(entry["seconds"]) * 1e7)
 
 
 def _cpu(counters: Counters, window: tuple[int, int]) -> dict[str, float]:
