@@ -147,3 +147,16 @@ def test_no_simulated_load_beats_its_bound(case: dict[str, Any], rtt_ms: int) ->
         assert simulated >= bound * 0.999
     elif spec.unsolicited or spec.op == "read":
         assert simulated >= bound * 0.95
+
+
+def test_each_command_waits_for_the_devices_as_well() -> None:
+    """Eight commands, two at a time: four in a row, each with 3 ms in the devices."""
+    two = replace(DEFAULTS_2009, commands=2)
+    idle, busy = bounds.turns(PATH, two), bounds.turns(PATH, two, device_s=0.003)
+    assert idle is not None and busy is not None
+    assert busy.numbers["seconds"] - idle.numbers["seconds"] == pytest.approx(4 * 0.003)
+    deep = bounds.turns(PATH, replace(two, queue_depth=4), device_s=0.003)
+    assert deep is not None
+    assert deep.bytes_per_s == pytest.approx(
+        2 * 512 * KIB / (deep.numbers["turns"] * RTT_S + deep.numbers["transfer_s"] + 0.003)
+    )

@@ -200,9 +200,11 @@ def window(path: Path, window_bytes: float | None) -> Bound | None:
     return Bound("window", window_bytes / path.rtt_s, numbers)
 
 
-def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
+def turns(path: Path, exchange: Exchange, vms: int = 1, device_s: float = 0.0) -> Bound | None:
     """Rate of `vms` equal VMs whose commands wait for their round trips; None if commands take no
     time.
+
+    `device_s`: time of a command in the array's devices. It is 0 in a bound from the path alone.
     """
     lengths, outstanding = exchange.command_lengths, exchange.outstanding
     turn_of = {length: command(path, exchange, length) for length in set(lengths)}
@@ -210,10 +212,11 @@ def turns(path: Path, exchange: Exchange, vms: int = 1) -> Bound | None:
     sent = sum(exchange.on_stream(length) for length in lengths)
     if exchange.queue_depth == 1:
         # The next request waits for the last command of this one.
-        seconds = max(_lanes([turn_of[n].seconds for n in lengths], outstanding), path.rtt_s + _seconds(path, sent))
+        in_lanes_s = _lanes([turn_of[n].seconds + device_s for n in lengths], outstanding)
+        seconds = max(in_lanes_s, path.rtt_s + _seconds(path, sent) + device_s)
         rate = exchange.request_bytes / seconds if seconds > 0 else None
     else:
-        seconds_each = sum(turn_of[n].seconds for n in lengths) / len(lengths)
+        seconds_each = sum(turn_of[n].seconds for n in lengths) / len(lengths) + device_s
         seconds = seconds_each
         rate = outstanding * exchange.request_bytes / len(lengths) / seconds_each if seconds_each > 0 else None
     if rate is None:

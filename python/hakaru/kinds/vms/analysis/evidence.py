@@ -79,13 +79,12 @@ def evidence_of(
         cache=cache,
         guest_queue_percent=mean("guest_queue_percent"),
         host_queue_percent=mean("host_queue_percent"),
-        load=None if setup.outstanding is None else _load(setup, bounds, outstanding, device_s, mean),
+        load=None if setup.outstanding is None else _load(setup, outstanding, device_s, mean),
     )
 
 
 def _load(
     setup: Setup,
-    bounds: Sequence[Bound],
     outstanding: float | None,
     device_s: float,
     mean: Callable[[str], float | None],
@@ -96,10 +95,9 @@ def _load(
     depth = setup.outstanding or 0.0
     if setup.rtt_s <= 0 and device_s <= 0:
         return ClosedLoad(depth, outstanding)
-    turns = next((b for b in bounds if b.name == "turns"), None)
+    turns = setup.turns(device_s)
     if turns is not None:
-        idle_s = float(turns.numbers["seconds"])
-        return ClosedLoad(depth, outstanding, turns.bytes_per_s * idle_s / (idle_s + device_s))
+        return ClosedLoad(depth, outstanding, turns.bytes_per_s)
     iops, rate = mean("iops") or 0.0, (mean("mb_per_s") or 0.0) * 1e6
     if not iops:
         return ClosedLoad(depth, outstanding)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds
+from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds, turns
 from hakaru.analysis.network import Hop, hops_of, settings_of
 from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
@@ -111,6 +111,14 @@ class Setup:
         if path is None or self.exchange is None:
             return []
         return bounds(path, self.exchange, self.window_bytes(self.exchange.op), self.vms)
+
+    def turns(self, device_s: float) -> Bound | None:
+        """The closed form `turns`, if a request spends `device_s` in the array's devices in all of
+        its commands together. None if the path is unknown or the load has no closed form.
+        """
+        if self.path is None or self.exchange is None:
+            return None
+        return turns(self.path, self.exchange, self.vms, device_s / len(self.exchange.command_lengths))
 
 
 def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
