@@ -18,12 +18,20 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
 from hakaru.engine.contract import PresetModel
-from hakaru.report import calibrated, capture_files, charts, environment, kind, lab_variants, link_checks, scorecard
+from hakaru.report import (
+    calibrated,
+    capture_files,
+    charts,
+    environment,
+    findings,
+    kind,
+    lab_variants,
+    link_checks,
+    scorecard,
+)
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
-from hakaru.report.kind import ReportKind
 from hakaru.report.lab import describe_lab, plan_of
-from hakaru.report.sweep import Sweep
 from hakaru.study import Study
 from hakaru.units import format_duration
 from hakaru.wording import say, tenths
@@ -78,7 +86,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "sections": [*scorecard.section(summary, language), *report_kind.sections(summary, language)],
         "lab": _lab(lab, study, language),
         "method": _method(inputs.run, summary, language),
-        "findings": [_finding(f, language) for f in summary["findings"]],
+        "findings": findings.rows(summary, language),
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
         "links": link_checks.groups(summary["links"], factors, language),
@@ -210,17 +218,6 @@ def _figure(figure: Figure) -> Json:
     }
 
 
-def _finding(finding: Json, language: str) -> Json:
-    evidence, shown = finding["evidence"], []
-    if finding["kind"] == "limiter":
-        at_peak = evidence.get("at_peak") or {}
-        ranked = sorted(at_peak.items(), key=lambda item: -item[1])[:6]
-        shown = [f"{sentences.resource(language, r)} {tenths(u, language)} %" for r, u in ranked]
-    heading = "evidence.at_point" if "port" in evidence or "jobs" in evidence else "evidence.at_limit"
-    text = finding[_localised_key("text", language)]
-    return {"kind": finding["kind"], "text": text, "evidence": shown, "evidence_of": say(language, heading)}
-
-
 def _expectation(expectation: Json, language: str) -> Json:
     verdict = {True: "held", False: "breached", None: "unknown"}[expectation["held"]]
     texts = {
@@ -241,11 +238,11 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
     """
     caveats = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
     report_kind = kind.of(summary["run"]["kind"])
-    by_point = {i: (Sweep(summary, s), i) for s, raw in enumerate(summary["sweeps"]) for i in raw["points"]}
     for name, letter in letters.items():
         affected = [(p, c) for p in summary["points"] for c in p["caveats"] if c["caveat"] == name]
-        places = [_place(point, by_point, report_kind, language) for point, _ in affected]
-        if len(places) == len(summary["points"]) > 3:
+        points = list({point["point"]: point for point, _ in affected}.values())
+        places = report_kind.point_names(points, language)
+        if len(points) == len(summary["points"]) > 3:
             places = [say(language, "caveats.all")]
         caveats.append(_caveat([c for _, c in affected], letter, places, language))
     order = ("invalid", "warning", "note")
@@ -266,14 +263,6 @@ def _caveat(instances: list[Json], letter: str, places: list[str], language: str
         "more": say(language, "caveats.largest") if len({c[text] for c in instances}) > 1 else "",
         "places": places,
     }
-
-
-def _place(point: Json, by_point: dict[str, tuple[Sweep, str]], report_kind: ReportKind, language: str) -> str:
-    if point["point"] not in by_point:
-        return report_kind.point_name(point, language)
-    sweep = by_point[point["point"]][0]
-    level = sentences.level(language, sweep.over, sweep.level(point))
-    return " ".join(part for part in (sentences.series(sweep.where, language), level) if part)
 
 
 def _redo(kind_name: str, run: Json) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, cast
 from hakaru import kind
 from hakaru.analysis import sentences
 from hakaru.lab.plan import LabPlan
+from hakaru.report import point_names
 from hakaru.report.blocks import Group, Section, Table
 from hakaru.study import Study
 
@@ -77,6 +78,14 @@ class ReportKind(ABC):
     def point_name(self, point: Json, language: str) -> str:
         """Name of a point that is in no sweep. Default: its factors."""
         return sentences.series(point["factors"], language) or str(point["point"])
+
+    def point_names(self, points: Sequence[Json], language: str) -> list[str]:
+        """Names of points for a list. Default: their factors; points that differ in one share a
+        name.
+        """
+        if not any(point["factors"] for point in points):
+            return [str(point["point"]) for point in points]
+        return point_names.names((point["factors"] for point in points), language)
 
     def redo(self, run: Json) -> str:
         """The command that repeats the measurement in the same order. `run` is the content of

@@ -5,7 +5,7 @@ baselines.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hakaru.lab.plan import LabPlan
@@ -41,7 +41,7 @@ def describe_lab(lab: Json, clean: Callable[[object], str], language: str) -> Js
         "links": links,
         "vlans": [[clean(cell) for cell in row] for row in _vlans(lab)],
         "about": about,
-        "tcp": [_tcp(setting, clean, language) for setting in lab.get("tcp") or []],
+        "tcp": _tcp_settings(lab.get("tcp") or [], clean, language),
         "baselines": [_baseline(baseline, clean, language) for baseline in lab.get("baselines") or []],
     }
 
@@ -139,6 +139,17 @@ def _translated(language: str, message: str, name: object) -> str:
     wrote it).
     """
     return say(language, message) if has(message) else str(name or "")
+
+
+def _tcp_settings(settings: Sequence[Json], clean: Callable[[object], str], language: str) -> list[Json]:
+    """The TCP configurations of the lab. What remains of today's TCP is stated with the first
+    configuration for which it is the same.
+    """
+    rows, stated = [], set()
+    for row in (_tcp(setting, clean, language) for setting in settings):
+        rows.append(row | {"remains": "" if row["remains"] in stated else row["remains"]})
+        stated.add(row["remains"])
+    return rows
 
 
 def _tcp(setting: Json, clean: Callable[[object], str], language: str) -> Json:

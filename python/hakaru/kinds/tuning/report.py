@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.kinds.tuning import parts
@@ -50,6 +50,10 @@ class TuningReport(ReportKind):
     def point_name(self, point: Json, language: str) -> str:
         """The id of the point, because points differ in many knobs."""
         return str(point["point"])
+
+    def point_names(self, points: Sequence[Json], language: str) -> list[str]:
+        """The ids of the points."""
+        return [self.point_name(point, language) for point in points]
 
     def redo(self, run: Json) -> str:
         """The command that started the tuning."""
