@@ -8,6 +8,7 @@ hakaru and ends with exit code 1.
     ├── UsageError         2  bad command line or study file; names the place (file:line:column)
     ├── EnvironmentError_  3  not possible on this machine or network; see `hakaru doctor`
     │   └── DeviceError    3  … for the device of one point; a run continues with the other points
+    │       └── GuestError 3  … for the guest that the load of one point runs in
     ├── ExpectationBreach  4  the run finished, but an expectation of the study does not hold
     ├── InvalidPoints      5  the run finished, but some points are invalid
     ├── VerificationError  6  wrong, stale or torn data was read
@@ -44,6 +45,12 @@ class EnvironmentError_(HakaruError):
 class DeviceError(EnvironmentError_):
     """The device under test of one point cannot be built here or was lost. The points of other
     devices can still be measured.
+    """
+
+
+class GuestError(DeviceError):
+    """The guest that the load of one point runs in cannot be booted here, or was lost, or cannot
+    log in. Other points can still be measured.
     """
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.image import find_image
 from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.open_iscsi import OpenIscsi
 
-from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.tgt import LUN, TARGET_NAME, tgt
 
 CAPTURE = Path(__file__).parent / "data" / "open-iscsi-tgt.pcapng"
@@ -44,10 +44,10 @@ async def work(portal: str) -> None:
     async with await Guest.boot(GuestSpec("recorded", image), await find_accelerator(image)) as guest:
         initiator = OpenIscsi(guest, "iqn.2026-01.org.hakaru:recorded")
         await initiator.begin()
-        await initiator.log_in(portal, TARGET_NAME)
-        disk = await initiator.disk(LUN)
+        session = await initiator.log_in(portal, TARGET_NAME)
+        disk = await session.disk(LUN)
         await guest.run(WORK.format(disk=disk, name=disk.removeprefix("/dev/")), timeout_s=240)
-        await initiator.log_out()
+        await session.log_out()
 
 
 def main(file: Path) -> None:

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 from hakaru.guest.machine import Guest
+from hakaru.guest.open_iscsi import OpenIscsi
 
-from tests.guests.open_iscsi import OpenIscsi
 from tests.peers.array import TARGET_NAME
 
 INITIATOR_NAME = "iqn.2026-01.org.hakaru:vm-1"
@@ -27,17 +27,18 @@ async def open_iscsi(guest: Guest) -> AsyncIterator[OpenIscsi]:
         yield initiator
     finally:
         await guest.run(
-            "if mountpoint -q /mnt; then umount /mnt || umount -l /mnt; fi; iscsiadm -m session >/dev/null 2>&1 &&"
-            " iscsiadm -m node -u; iscsiadm -m node -o delete >/dev/null 2>&1; iscsiadm -k 0",
+            "if mountpoint -q /mnt; then umount /mnt || umount -l /mnt; fi",
             timeout_s=LONG_S,
         )
+        await initiator.log_out_all()
+        await initiator.end()
 
 
 @asynccontextmanager
 async def disk_of(guest: Guest, storage: SimpleNamespace) -> AsyncIterator[str]:
     """Attach the array's LUN 0 to the guest as a disk."""
     async with open_iscsi(guest) as initiator:
-        await initiator.log_in(storage.portal, TARGET_NAME)
-        yield await initiator.disk(0)
+        session = await initiator.log_in(storage.portal, TARGET_NAME)
+        yield await session.disk(0)
         await guest.run("cd /; if mountpoint -q /mnt; then umount /mnt; fi", timeout_s=LONG_S)
-        await initiator.log_out()
+        await session.log_out()

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from hakaru.guest.machine import Guest, GuestCommandError
+from hakaru.guest.open_iscsi import Chap
 
 from tests.guests.conftest import Run
 from tests.guests.disk import CHECK, INITIATOR_NAME, LONG_S, MAKE, disk_of, open_iscsi
-from tests.guests.open_iscsi import Chap
 from tests.peers.array import MIB, TARGET_NAME, array, lu
 
 # Random writes of several sizes, each block with its checksum, read back from the array past the
@@ -28,17 +28,17 @@ def test_discovery_returns_the_target_and_login_creates_a_session(guest: Guest, 
             async with open_iscsi(guest) as initiator:
                 assert await initiator.discover(storage.portal) == [(storage.portal, TARGET_NAME)]
                 crc = {"node.conn[0].iscsi.HeaderDigest": "CRC32C", "node.conn[0].iscsi.DataDigest": "CRC32C"}
-                await initiator.log_in(storage.portal, TARGET_NAME, settings=crc)
-                session = await guest.run("iscsiadm -m session -P 2")
-                assert "HeaderDigest: CRC32C" in session and "DataDigest: CRC32C" in session, session
-                disk = await initiator.disk(0)
+                session = await initiator.log_in(storage.portal, TARGET_NAME, settings=crc)
+                listed = await guest.run("iscsiadm -m session -P 2")
+                assert "HeaderDigest: CRC32C" in listed and "DataDigest: CRC32C" in listed, listed
+                disk = await session.disk(0)
                 assert (await guest.run(f"blockdev --getsize64 {disk}")).strip() == str(64 * MIB)
                 await guest.run(
                     "dd if=/dev/urandom of=/tmp/a bs=64k count=16 2>/dev/null &&"
                     f" dd if=/tmp/a of={disk} bs=64k oflag=direct 2>/dev/null &&"
                     f" dd if={disk} bs=64k count=16 iflag=direct 2>/dev/null | cmp - /tmp/a"
                 )
-                await initiator.log_out()
+                await session.log_out()
             values = storage.engine.stop()
             assert (values["logins"], values["protocol_errors"], values["rejects"]) == (2, 0, 0)
 
@@ -78,10 +78,10 @@ def test_mutual_chap_with_the_right_secrets_logs_in(guest: Guest, run: Run, algo
         with array(lu(0, 64 * MIB), access=CHAP) as storage:
             async with open_iscsi(guest) as initiator:
                 both = Chap("vm-1", SECRET, "array", TARGET_SECRET, algorithm)
-                await initiator.log_in(storage.portal, TARGET_NAME, both)
-                disk = await initiator.disk(0)
+                session = await initiator.log_in(storage.portal, TARGET_NAME, both)
+                disk = await session.disk(0)
                 await guest.run(f"dd if={disk} of=/dev/null bs=64k count=4 iflag=direct")
-                await initiator.log_out()
+                await session.log_out()
             assert storage.engine.stop()["logins_refused"] == 0
 
     run(work())

@@ -72,17 +72,17 @@ def test_open_iscsi_accepts_its_lines_and_logs_in_with_them(guest: Guest, run: R
                     await guest.run(f"{node} -o new >/dev/null")
                     assert expected.items() <= (await record_of(guest, node)).items()
                     await guest.run(f"{node} -o delete")
-                    await initiator.log_in(storage.portal, TARGET_NAME)
+                    logged_in = await initiator.log_in(storage.portal, TARGET_NAME)
                     session = await guest.run("iscsiadm -m session -P 2")
                     assert "InitialR2T: No" in session, session
-                    disk = (await initiator.disk(0)).removeprefix("/dev/")
+                    disk = (await logged_in.disk(0)).removeprefix("/dev/")
                     (line,) = [comment for comment in text_blocks["queue"].lines if comment.startswith("#")]
                     command = re.search(r"echo \d+ > \S+", line)
                     assert command is not None
                     await guest.run(command[0].replace("sda", disk))
                     max_sectors = await guest.run(f"cat /sys/block/{disk}/queue/max_sectors_kb")
                     assert max_sectors.strip() == "1024"
-                    await initiator.log_out()
+                    await logged_in.log_out()
                 finally:
                     await guest.run(f"cp /tmp/iscsid.conf {conf}")
 

@@ -167,8 +167,9 @@ async def gang_start(engines: Iterable[EngineSession]) -> int:
 
     Raises EnvironmentError_ if this machine was too busy to reach all of them in time.
     """
-    at_ns = clock.gang_start_ns()
-    await asyncio.gather(*(engine.start(at_ns) for engine in engines))
+    gang = list(engines)
+    at_ns = clock.gang_start_ns(max(engine.start_lead_ns for engine in gang))
+    await asyncio.gather(*(engine.start(at_ns) for engine in gang))
     late_ns = clock.now_ns() - at_ns
     if late_ns > 0:
         raise EnvironmentError_(

@@ -26,7 +26,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from hakaru.engine import contract
+from hakaru.engine import clock, contract
 from hakaru.errors import EnvironmentError_, HakaruError, LostError, UsageError, VerificationError
 
 # 10 000 sessions log in within seconds. An engine that needs longer than this is stuck.
@@ -53,6 +53,9 @@ _EXCEPTIONS: dict[contract.ErrorClass, type[HakaruError]] = {
 
 class EngineSession(abc.ABC):
     """A running engine."""
+
+    start_lead_ns = clock.GANG_LEAD_NS
+    """Time that the order to start needs to reach the engine, in nanoseconds."""
 
     def __init__(self, node: str, kind: str, program: str) -> None:
         self.node = node

@@ -132,6 +132,9 @@ class EngineHost:
 class GuestEngine(EngineSession):
     """A running engine in a guest. Created by `EngineHost.spawn`."""
 
+    # Through a virtio port to an emulated processor on a busy machine.
+    start_lead_ns = 2_000_000_000
+
     def __init__(self, node: str, kind: str, program: PortProgram, offset_ns: int, free: list[str]) -> None:
         super().__init__(node, kind, f"{PROGRAM} in guest {program.guest.name}")
         self._port = program

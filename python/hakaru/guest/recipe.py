@@ -14,14 +14,14 @@ from typing import Literal
 RecipeName = Literal["cloud", "generic"]
 
 USERLAND = (
-    *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool"),
+    *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool", "iproute2"),
     *("open-iscsi", "e2fsprogs", "xfsprogs", "fio"),
 )
 # All other programs, including process 1, are busybox. Scripts run in dash, because busybox's shell
 # would prefer its own programs.
 PROGRAMS = (
     *("dash", "dd", "head", "seq", "sha256sum"),
-    *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim", "ethtool"),
+    *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim", "ethtool", "ip"),
     *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname"),
     *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
 )
@@ -40,7 +40,10 @@ LINKS = {
 # that a guest has.
 MODULES = ("virtio_pci", "virtio_console", "pvpanic_pci", "sd_mod", "iscsi_tcp", "crc32c_intel")
 # Available for loading on demand.
-MORE_MODULES = ("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c", "af_packet", "8021q", "bridge")
+MORE_MODULES = (
+    *("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c", "af_packet", "8021q", "bridge"),
+    "tcp_bbr",
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Guests that a run needs as devices: their images, and what this machine lacks for them."""
+"""Guests that a run needs, as devices or for its load: their images, and what this machine lacks
+for them.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,17 @@ from collections.abc import Iterator
 
 from hakaru.guest.recipe import RecipeName
 from hakaru.guest.requirements import Facts, Refusal
-from hakaru.lab.model.device import GuestDeviceSpec
+from hakaru.lab.model.machine import MachineSpec
 from hakaru.study import Expanded, Point
 
 
-def _guests(expanded: Expanded) -> Iterator[tuple[Point, GuestDeviceSpec]]:
+def _guests(expanded: Expanded) -> Iterator[tuple[Point, MachineSpec]]:
     for point in expanded.points:
-        device = expanded.at(point).lab.device
-        if device is not None and device.forwards == "guest":
-            yield point, device.guest
+        lab = expanded.at(point).lab
+        if lab.device is not None and lab.device.forwards == "guest":
+            yield point, lab.device.guest
+        if lab.load_guest is not None:
+            yield point, lab.load_guest
 
 
 def images_of(expanded: Expanded) -> list[RecipeName]:

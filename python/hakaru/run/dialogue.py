@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.engine import clock, contract
-from hakaru.engine.process import EngineProcess
+from hakaru.engine.session import EngineSession
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Dialogue(ABC):
         """Node → histograms to store with the repetition."""
 
 
-async def converse(dialogue: Dialogue, loads: Sequence[EngineProcess], check: Callable[[], None]) -> None:
-    """Run the trials that a dialogue orders, then stop the loads. Raises as `EngineProcess.trial`
+async def converse(dialogue: Dialogue, loads: Sequence[EngineSession], check: Callable[[], None]) -> None:
+    """Run the trials that a dialogue orders, then stop the loads. Raises as `EngineSession.trial`
     does, and the error of `check`, which is called after each trial.
     """
     by_node = {engine.node: engine for engine in loads}

@@ -15,6 +15,7 @@ from hakaru import kind
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.guest.login import KernelDisk
 from hakaru.lab.plan import LabPlan
 from hakaru.run.dialogue import Dialogue
 from hakaru.run.meter import Meter, Rates
@@ -105,6 +106,20 @@ class RunKind(ABC):
     def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue | None:
         """The controller of the loads while they run. Default: None, loads end by themselves."""
         return None
+
+    def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
+        """Disks that the kernel of the load's guest provides by logins of its own, at one point.
+        Default: none, the engine logs in itself.
+        """
+        return ()
+
+    def on_disks(
+        self, study: Study, load: contract.EngineConfig, paths: Mapping[KernelDisk, str]
+    ) -> contract.EngineConfig:
+        """The load on the disks that the guest's kernel found, by their paths in the guest. Called
+        only if there are any.
+        """
+        raise NotImplementedError
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """TCP ports that a load connects to, for watch engines. Default: none."""

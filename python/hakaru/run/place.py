@@ -11,13 +11,14 @@ from typing import Any, Protocol
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
+from hakaru.engine.session import EngineSession
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, Reaches, seed_of
 from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Engines
-from hakaru.study import Expanded, Repetition
+from hakaru.study import Expanded, Repetition, Study
 
 
 class Place(Protocol):
@@ -47,6 +48,20 @@ class Place(Protocol):
         """Start and configure an engine on a node."""
         ...
 
+    async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
+        """Start and configure a load of a point: on its node, or in the guest that takes the place
+        of the node. Raises DeviceError if the guest fails.
+        """
+        ...
+
+    async def finish_loads(self) -> None:
+        """End what loads need besides their engines, after their results. Raises DeviceError."""
+        ...
+
+    async def release(self) -> None:
+        """Return nodes from their guests after a repetition, in whatever state it ended."""
+        ...
+
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
         """Node → the emulated network that runs there; empty if there is none."""
         ...
@@ -68,8 +83,13 @@ class Place(Protocol):
         """The guest under test, as built; None without one."""
         ...
 
+    @property
+    def guests(self) -> dict[str, Any]:
+        """Node → the guest that takes its place in the current repetition; empty without any."""
+        ...
+
     def check_device(self) -> None:
-        """Raise DeviceError if the device under test has ended."""
+        """Raise DeviceError if the device under test or the guest of a load has ended."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -94,8 +114,13 @@ class LabPlace:
         return self._checked.is_known(plan_lab(expanded.at(turn.point).lab))
 
     async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Apply the point's links, TCP and MTU; links in a new state are measured."""
-        caveats = await self._checked.adjust(plan_lab(expanded.at(turn.point).lab), turn.point.id)
+        """Apply the point's links, TCP and MTU; links in a new state are measured. Then guests take
+        the place of the nodes with load, if the point has any.
+        """
+        plan = plan_lab(expanded.at(turn.point).lab)
+        caveats = await self._checked.adjust(plan, turn.point.id)
+        if plan.load_guest is not None:
+            await self.lab.load_guests.plug(plan, self.lab.namespaces, tuple(self.loads(expanded, turn)))
         if self.device is not None and self.device["accelerator"] == "tcg":
             caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
         return caveats
@@ -103,6 +128,28 @@ class LabPlace:
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """Start and configure an engine in a node's namespace."""
         return await self.lab.start_engine(node, config)
+
+    async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
+        """Start a load in the namespace of its node, or in the guest in its place: on the disks of
+        the guest's kernel, if the study wants it as initiator.
+        """
+        if self.lab.plan.load_guest is None:
+            return await self.start(node, config)
+        part = kind.of(study)
+        disks = part.disks(study, config)
+        if disks:
+            config = part.on_disks(study, config, await self.lab.load_guests.attach(node, disks))
+        return await self.lab.load_guests.start(node, config)
+
+    async def finish_loads(self) -> None:
+        """Log the kernels of guests out, and measure their clocks again."""
+        if self.lab.has_load_guests:
+            await self.lab.load_guests.finish()
+
+    async def release(self) -> None:
+        """Unplug the guests."""
+        if self.lab.has_load_guests:
+            await self.lab.load_guests.unplug()
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
         """The lab's switches and links in the state of the point."""
@@ -130,9 +177,16 @@ class LabPlace:
         """The guest under test, as built; None without one."""
         return self.lab.device
 
+    @property
+    def guests(self) -> dict[str, Any]:
+        """The guests of the current repetition."""
+        return self.lab.load_guests.describe() if self.lab.has_load_guests else {}
+
     def check_device(self) -> None:
-        """Raise DeviceError if the guest under test has ended."""
+        """Raise DeviceError if the guest under test or that of a load has ended."""
         self.lab.check_device()
+        if self.lab.has_load_guests:
+            self.lab.load_guests.check()
 
     def describe(self) -> dict[str, Any]:
         """The lab as built and measured."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from typing import Any
 from hakaru import lost_packets
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
-from hakaru.engine.process import EngineProcess, gang_start
-from hakaru.errors import EnvironmentError_, HakaruError, LostError
+from hakaru.engine.process import gang_start
+from hakaru.engine.session import EngineSession
+from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
 from hakaru.run import kind
 from hakaru.run.configure import watch_config
 from hakaru.run.dialogue import Dialogue, converse
@@ -73,14 +74,14 @@ class Outcome:
 class _Gang:
     """The engines of one repetition, by kind."""
 
-    fabrics: list[EngineProcess] = field(default_factory=list)
-    servers: list[EngineProcess] = field(default_factory=list)
-    watches: list[EngineProcess] = field(default_factory=list)
-    loads: list[EngineProcess] = field(default_factory=list)
+    fabrics: list[EngineSession] = field(default_factory=list)
+    servers: list[EngineSession] = field(default_factory=list)
+    watches: list[EngineSession] = field(default_factory=list)
+    loads: list[EngineSession] = field(default_factory=list)
     tcp: dict[str, Path] = field(default_factory=dict)
     captures: dict[str, Path] = field(default_factory=dict)
 
-    def all(self) -> list[EngineProcess]:
+    def all(self) -> list[EngineSession]:
         """All engines; those whose failure makes others fail come first."""
         return [*self.fabrics, *self.servers, *self.loads, *self.watches]
 
@@ -108,6 +109,22 @@ async def run_repetition(
     Watches write their files to `folder`. Raises the error of the engine that caused a failure. No
     engine is left when this returns or raises.
     """
+    try:
+        return await _run(place, expanded, turn, on_sample, folder)
+    except HakaruError as error:
+        if isinstance(error, DeviceError):
+            raise
+        # A guest that ends is the cause of errors of the engine in it, and of its peers.
+        try:
+            place.check_device()
+        except DeviceError as cause:
+            raise cause from error
+        raise
+    finally:
+        await place.release()
+
+
+async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path) -> Outcome:
     messages = _Messages()
     link_caveats = await place.adjust(expanded, turn)
     async with _gang(place, expanded, turn, messages, folder) as gang:
@@ -126,6 +143,7 @@ async def run_repetition(
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
+            await place.finish_loads()
         finally:
             for task in (*listeners, *talk):
                 task.cancel()
@@ -150,7 +168,9 @@ async def _gang(
         watch = expanded.study.watch
         if watch is not None and watch.tcp_interval is not None:
             # Switches have no connections of their own.
-            gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in (*servers, *loads)}
+            # The connections of a guest are in its own kernel.
+            here = [node for node in (*servers, *loads) if node not in place.guests]
+            gang.tcp = {node: folder / f"{turn.name}-{node}.series" for node in here}
         if watch is not None and watch.capture is not None:
             nodes = {"hosts": (*loads,), "arrays": (*servers,), "both": (*servers, *loads)}[watch.capture.at]
             gang.captures = {node: folder / f"{turn.name}-{node}.pcapng" for node in nodes}
@@ -165,19 +185,19 @@ async def _gang(
             gang.watches.append(await place.start(node, config))
         await _ready([*gang.servers, *gang.watches], messages)
         for host, load in loads.items():
-            gang.loads.append(await place.start(host, load))
+            gang.loads.append(await place.start_load(expanded.at(turn.point), host, load))
         await _ready(gang.loads, messages)
         yield gang
     finally:
         await asyncio.gather(*(engine.close() for engine in gang.all()))
 
 
-async def _ready(engines: list[EngineProcess], messages: _Messages) -> None:
+async def _ready(engines: list[EngineSession], messages: _Messages) -> None:
     for engine, ready in zip(engines, await asyncio.gather(*(e.ready() for e in engines)), strict=True):
         messages.ready[engine.name] = ready.found
 
 
-async def _listen(engine: EngineProcess, messages: _Messages, on_sample: OnSample, *, loads: bool) -> None:
+async def _listen(engine: EngineSession, messages: _Messages, on_sample: OnSample, *, loads: bool) -> None:
     """Store the messages of one engine until its result. Raises if the engine is lost."""
     async for event in engine.events():
         match event:
@@ -263,7 +283,10 @@ def _outcome(
     phases = Phases(start_ns, messages.measure_ns, messages.drain_ns)
     window = dialogue.window() if dialogue is not None else None
     measure_start, measure_end = window or kind.of(study).window(expanded, turn, phases)
-    caveats = [caveat.to_json() for caveat in (*link_caveats, *_caveats(study, gang, messages))]
+    guests = place.guests
+    caveats = [
+        caveat.to_json() for caveat in (*link_caveats, *_guest_caveats(guests), *_caveats(study, gang, messages))
+    ]
     engines = [
         {
             "node": engine.node,
@@ -288,6 +311,7 @@ def _outcome(
         "engines": engines,
         **({} if trials is None else {"trials": trials}),
         **({} if place.device is None else {"device": place.device}),
+        **({"guests": guests} if guests else {}),
     }
     results = [messages.results[engine.name].values for engine in gang.loads]
     finished = Finished((measure_start, measure_end), messages.samples, messages.histograms, results, trials)
@@ -295,10 +319,21 @@ def _outcome(
     return Outcome(record, messages.samples, messages.histograms, gang.tcp, gang.captures, rates)
 
 
+def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
+    """Caveats about processors and clocks of the guests that the load ran in."""
+    emulated = [guest["accelerator_reason"] for guest in guests.values() if guest["accelerator"] == "tcg"]
+    if emulated:
+        yield Caveat("cpu_emulated", {"reason": emulated[0]})
+    clocks = [guest["clock"] for guest in guests.values() if guest["clock"]]
+    if clocks:
+        bound_ns = max(each["bound_ns"] for clock in clocks for each in (clock["start"], clock["end"]) if each)
+        yield Caveat("guest_clock", {"bound_us": round(bound_ns / 1000)})
+
+
 def _caveats(study: Study, gang: _Gang, messages: _Messages) -> list[Caveat]:
     """Reasons why the repetition is invalid, from the final messages of the engines."""
 
-    def total(engines: list[EngineProcess], *names: str) -> int:
+    def total(engines: list[EngineSession], *names: str) -> int:
         return int(sum(messages.results[e.name].values.get(name, 0) for e in engines for name in names))
 
     caveats = []

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from hakaru import __version__
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
-from hakaru.errors import DeviceError, HakaruError, Interrupted, UsageError
+from hakaru.errors import DeviceError, GuestError, HakaruError, Interrupted, UsageError
 from hakaru.lab.build import Lab
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -334,7 +334,8 @@ class Run:
             try:
                 outcome = await self._repetition(place, turn, folder)
             except DeviceError as error:
-                outcome = failed_outcome(place, turn, error, [Caveat("device_failed", {"error": error.message})])
+                name = "guest_failed" if isinstance(error, GuestError) else "device_failed"
+                outcome = failed_outcome(place, turn, error, [Caveat(name, {"error": error.message})])
             writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp, outcome.captures)
             self._done.add(turn.name)
             if outcome.rates is not None:

@@ -13,12 +13,13 @@ from typing import Any
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
+from hakaru.engine.session import EngineSession
 from hakaru.errors import UsageError
 from hakaru.run import kind
 from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
-from hakaru.study import Expanded, Repetition
+from hakaru.study import Expanded, Repetition, Study
 
 HOST = "this-host"
 
@@ -70,6 +71,16 @@ class SitePlace:
         """Start an engine on this host, in the host's network."""
         return await EngineProcess.spawn(node, config)
 
+    async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
+        """Start a load on this host."""
+        return await self.start(node, config)
+
+    async def finish_loads(self) -> None:
+        """Do nothing: loads of a site are engines alone."""
+
+    async def release(self) -> None:
+        """Do nothing, because a site has no guests."""
+
     def fabrics(self, expanded: Expanded, turn: Repetition) -> dict[str, contract.FabricEngineConfig]:
         """Return nothing, because a site's network is not emulated."""
         return {}
@@ -90,6 +101,11 @@ class SitePlace:
 
     device = None
     """Equipment of a site is not under hakaru's control."""
+
+    @property
+    def guests(self) -> dict[str, Any]:
+        """None: loads of a site run on this host."""
+        return {}
 
     def check_device(self) -> None:
         """Nothing to check."""

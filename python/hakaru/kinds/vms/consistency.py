@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms import hypervisor
+from hakaru.kinds.vms import hypervisor, kernel
 from hakaru.kinds.vms.load import Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -31,6 +31,7 @@ def problems(study: Study) -> Iterator[Problem]:
         load.hypervisor, sessions=end.sessions, commands=end.commands, command_max=end.command_max
     ):
         yield ("load", *place), message, hint
+    yield from kernel.problems(study, load)
     yield from _places(load, array)
     yield from _patterns(load, array)
 

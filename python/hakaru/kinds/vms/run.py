@@ -8,7 +8,8 @@ from typing import cast
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.kinds.vms import stream
+from hakaru.guest.login import KernelDisk
+from hakaru.kinds.vms import kernel, stream
 from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
@@ -41,6 +42,18 @@ class VmsRun(RunKind):
             return stream.senders(expanded, turn, lab, reaches(lab))
         units = lab_units(expanded.at(turn.point), lab.portals())
         return initiator_configs(expanded, turn, lab.host_names, units, reaches=reaches(lab))
+
+    def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
+        """One disk per session and LU, if the guests' kernels are the initiators."""
+        if load_at(study).initiator == "ours":
+            return ()
+        return kernel.disks(load_at(study), cast(contract.InitiatorConfig, load))
+
+    def on_disks(
+        self, study: Study, load: contract.EngineConfig, paths: Mapping[KernelDisk, str]
+    ) -> contract.EngineConfig:
+        """The VMs on the disks of their guest."""
+        return kernel.on_disks(load_at(study), cast(contract.InitiatorConfig, load), paths)
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Whether writes are allowed: every LU of the site must be expendable. Raises UsageError if
@@ -108,6 +121,12 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
                 f"nothing was written: the point {shown(point)} sets `load.iscsi.target`, "
                 "and hakaru cannot configure the arrays of a site",
                 "configure it on the array and remove it here, or choose other points with --only",
+            )
+        if load_at(expanded.at(point)).initiator == "kernel":
+            raise UsageError(
+                f"nothing was written: at the point {shown(point)}, the initiator is the kernel of a guest, and only "
+                "labs have guests",
+                "choose other points with --only",
             )
         if (load_at(expanded.at(point)).paths or 1) > 1:
             raise UsageError(

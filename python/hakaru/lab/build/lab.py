@@ -34,6 +34,7 @@ from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_find
 
 if TYPE_CHECKING:
     from hakaru.guest.machine import Guest
+    from hakaru.lab.build.load_guests import LoadGuests
 
 
 class Lab:
@@ -48,6 +49,7 @@ class Lab:
         """Namespaces of the nodes; empty before the lab is built."""
         self._engines: list[EngineProcess] = []
         self._guest: Guest | None = None
+        self._load_guests: LoadGuests | None = None
         self._congestion_control: str | None = None
         # (node, sysctl) → value in the new namespace, for those that a plan has set.
         self._initial: dict[tuple[str, str], str] = {}
@@ -128,6 +130,20 @@ class Lab:
 
         return describe_guest(self._guest, plan.guest)
 
+    @property
+    def load_guests(self) -> LoadGuests:
+        """The guests that take the place of nodes with load."""
+        if self._load_guests is None:
+            from hakaru.lab.build.load_guests import LoadGuests  # loads QEMU's client
+
+            self._load_guests = LoadGuests()
+        return self._load_guests
+
+    @property
+    def has_load_guests(self) -> bool:
+        """Whether nodes had guests in their place so far."""
+        return self._load_guests is not None
+
     def _change(self, current: LabPlan, wanted: LabPlan) -> None:
         for setting in wanted.settings:
             if isinstance(setting, SetSysctl) and (setting.node, setting.name) not in self._initial:
@@ -163,6 +179,8 @@ class Lab:
         try:
             await asyncio.gather(*(engine.close() for engine in self._engines))
             await self._close_guest()
+            if self._load_guests is not None:
+                await self._load_guests.close()
         finally:
             self.namespaces.close()
 

@@ -6,6 +6,7 @@ from hakaru.lab.model.device import DeviceSpec
 from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.lab import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
+from hakaru.lab.model.machine import LoadGuestSpec
 from hakaru.lab.model.tcp import TcpSpec
 from hakaru.lab.model.vlan import VlanSpec
 
@@ -16,6 +17,7 @@ __all__ = [
     "GuestsSpec",
     "LabSpec",
     "LinkSpec",
+    "LoadGuestSpec",
     "StarLinkSpec",
     "SwitchSpec",
     "TcpSpec",

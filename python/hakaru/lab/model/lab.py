@@ -31,6 +31,10 @@ The guests of a host have interfaces of their own behind the host's link:
 With VLANs (see `hakaru.lab.model.vlan`), `vlan: storage` on a link makes its switch port an access
 port, and `vlans: [storage, servers]` makes the link a trunk.
 
+Guests in the place of the hosts, or of the nodes under `guests`: the load runs on their kernel.
+
+    load_guest: {nic: {model: virtio-net}, cpus: 2}
+
 A device under test, between two ports of a tester:
 
     lab:
@@ -49,6 +53,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from hakaru.lab.model.device import DeviceSpec
 from hakaru.lab.model.guest import GuestsSpec
 from hakaru.lab.model.link import LinkSpec, StarLinkSpec, SwitchSpec
+from hakaru.lab.model.machine import LoadGuestSpec
 from hakaru.lab.model.tcp import TcpSpec
 from hakaru.lab.model.vlan import VlanSpec
 from hakaru.units import Duration
@@ -102,6 +107,11 @@ class LabSpec(BaseModel):
         description="The device under test, between two ports of the only host, which is the tester. Such a lab has "
         "no array, switches or links of its own.",
     )
+    load_guest: LoadGuestSpec | None = Field(
+        default=None,
+        description="A virtual machine with a stock Linux kernel that takes the place of each node with load: it has "
+        "the node's links and addresses, and the load runs in it. Default: the load runs in the node itself.",
+    )
     tcp: TcpSpec = Field(default=TcpSpec(), description="TCP settings of every node.")
     spin: Duration = Field(
         default=0,
@@ -115,7 +125,7 @@ class LabSpec(BaseModel):
         default.
         """
         data: dict[str, Any] = dump(self)
-        defaults = {**dict.fromkeys(("backend", "device", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
+        defaults = {**dict.fromkeys(("backend", "device", "load_guest", *LINK_FIELDS)), "tcp": TcpSpec(), "spin": 0}
         hidden = {name for name, default in defaults.items() if getattr(self, name) == default}
         if self.links is not None or self.device is not None:
             hidden |= set(STAR_FIELDS)

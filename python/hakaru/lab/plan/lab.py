@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from hakaru.engine import contract
-from hakaru.lab.model import LINK_FIELDS, LabSpec
+from hakaru.lab.model import LINK_FIELDS, LabSpec, LoadGuestSpec
 from hakaru.lab.plan import fabric, kernel
 from hakaru.lab.plan.actions import Action, Impair, SetRoute, SetSysctl, Setting, Shape, Structure
 from hakaru.lab.plan.backend import backend_of, check_backend
@@ -38,6 +38,7 @@ from hakaru.lab.plan.topology import Topology, Way, ways
 
 _LINKS, _TRUNKS = TypeAdapter(tuple[Link, ...]), TypeAdapter(tuple[Trunk, ...])
 _DEVICE: TypeAdapter[Device | None] = TypeAdapter(Device | None)
+_LOAD_GUEST: TypeAdapter[LoadGuestSpec | None] = TypeAdapter(LoadGuestSpec | None)
 _SWITCHES, _VLANS, _TCP = TypeAdapter(tuple[Switch, ...]), TypeAdapter(tuple[Vlan, ...]), TypeAdapter(TcpPlan)
 
 
@@ -58,6 +59,8 @@ class LabPlan:
     vlans: tuple[Vlan, ...] = ()
     device: Device | None = None
     """The device under test; None in a lab of hosts and arrays."""
+    load_guest: LoadGuestSpec | None = None
+    """The guest that takes the place of each node with load; None: the load runs in the node."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -143,6 +146,7 @@ class LabPlan:
         described: dict[str, Any] = {
             "nodes": [asdict(node) for node in self.nodes],
             "links": [_described(link, _LINKS) for link in self.links],
+            **({"load_guest": self.load_guest.model_dump(mode="json")} if self.load_guest else {}),
         }
         if self.is_star and self.backend == "kernel" and self.tcp == TCP_TODAY:
             return described
@@ -175,6 +179,7 @@ class LabPlan:
             lab.get("spin_us", 0),
             vlans=_VLANS.validate_python(lab.get("vlans", ())),
             device=_DEVICE.validate_python(lab.get("device")),
+            load_guest=_LOAD_GUEST.validate_python(lab.get("load_guest")),
         )
 
 
@@ -183,6 +188,10 @@ def plan_lab(spec: LabSpec) -> LabPlan:
     be built.
     """
     if spec.device is not None:
+        if spec.load_guest is not None:
+            raise ImpossibleLabError(
+                "a lab with a device under test has no load in guests", "leave out `load_guest`", ("load_guest",)
+            )
         return _plan_device_lab(spec)
     backend = backend_of(spec)
     is_star = spec.links is None
@@ -224,6 +233,7 @@ def plan_lab(spec: LabSpec) -> LabPlan:
         structure,
         settings,
         topology.vlans,
+        load_guest=spec.load_guest,
     )
 
 

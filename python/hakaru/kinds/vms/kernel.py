@@ -1,0 +1,102 @@
+"""VMs whose initiator is the kernel of the guest that they run in: logins of open-iscsi, and the
+same patterns on its disks. Pure.
+
+The settings of the study apply as far as open-iscsi has them; `problems` refuses the others. Where
+the hosts own the sessions (`hypervisor: host:`), the VMs of a host share one session per path, as
+they share those of our initiator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hakaru.engine import contract
+from hakaru.guest.login import KernelDisk, KernelLogin, open_iscsi_settings
+from hakaru.kinds.vms.hypervisor import limits_of
+from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket
+from hakaru.kinds.vms.load import VmsLoad
+from hakaru.study.model import Study
+from hakaru.study.variables import Problem
+
+
+def disks(load: VmsLoad, config: contract.InitiatorConfig) -> list[KernelDisk]:
+    """Return the disks that the VMs of one host use, each once."""
+    return list(dict.fromkeys(_disk(load, config, vm.destination) for vm in config.vms))
+
+
+def on_disks(
+    load: VmsLoad, config: contract.InitiatorConfig, paths: Mapping[KernelDisk, str]
+) -> contract.InitiatorConfig:
+    """Return the configuration with the VMs on disks instead of LUs. The limits of sessions are
+    those of the kernel.
+    """
+    vms = [
+        vm.model_copy(
+            update={
+                "destination": contract.FileDestination(path=paths[_disk(load, config, vm.destination)], direct=True)
+            }
+        )
+        for vm in config.vms
+    ]
+    return contract.InitiatorConfig(
+        vms=vms,
+        warmup_s=config.warmup_s,
+        measure_s=config.measure_s,
+        sample_interval_ms=config.sample_interval_ms,
+        verify=config.verify,
+        allow_writes=config.allow_writes,
+    )
+
+
+def _disk(load: VmsLoad, config: contract.InitiatorConfig, destination: contract.Destination) -> KernelDisk:
+    assert isinstance(destination, contract.IscsiDestination), "configured by `initiator_configs`"
+    host, end = limits_of(load.hypervisor).host, load.iscsi.initiator
+    settings = open_iscsi_settings(
+        config.login,
+        lu_commands=config.commands_max,
+        session_commands=host.session_commands if host else config.commands_max,
+        window_bytes=end.socket.send_buffer,
+    )
+    login = KernelLogin(
+        destination.portal, destination.target_name, destination.initiator_name, tuple(settings.items())
+    )
+    return KernelDisk(login, destination.lun, end.command_max, round(end.command_timeout / 1e9))
+
+
+def problems(study: Study, load: VmsLoad) -> Iterator[Problem]:
+    """Return the settings that the kernel's initiator does not have, and what it needs."""
+    if load.initiator == "ours":
+        return
+    if study.lab.load_guest is None:
+        message = "the kernel of a guest is the initiator, and the lab has no guests for the load"
+        yield ("load", "initiator"), message, "add `load_guest: {}` to the lab, or to the level of the variable"
+    if load.transport == "stream":
+        yield ("load", "transport"), "plain streams have no initiator", "use `initiator: ours`"
+    if limits_of(load.hypervisor).guest is not None:
+        message = "the queue of a guest's disk is part of our initiator"
+        hint = "use `hypervisor: {kind: custom, host: {lu_commands: 32, session_commands: 128}}` at this point"
+        yield ("load", "hypervisor"), message, hint
+    yield from _end_problems(load.iscsi.initiator)
+
+
+def _end_problems(end: InitiatorEnd) -> Iterator[Problem]:
+    place = ("load", "iscsi", "initiator")
+    hint = "leave it out at this point, or use `initiator: ours`"
+    defaults = InitiatorEnd()
+    for field in ("sessions", "coalesce"):
+        if getattr(end, field) != getattr(defaults, field):
+            yield (*place, field), "open-iscsi has no such setting", hint
+    if end.command_timeout < 1_000_000_000 or end.command_timeout % 1_000_000_000:
+        yield (*place, "command_timeout"), "Linux counts it in whole seconds", "use whole seconds"
+    yield from _socket_problems((*place, "socket"), end.socket, hint)
+
+
+def _socket_problems(place: tuple[str, ...], socket: Socket, hint: str) -> Iterator[Problem]:
+    if socket.send_buffer != socket.receive_buffer:
+        message = "open-iscsi has one size for both buffers of a socket"
+        yield place, message, "give `send_buffer` and `receive_buffer` the same size, or leave both out"
+    for field in ("congestion_control", "not_sent_low_water"):
+        if getattr(socket, field) is not None:
+            yield (*place, field), "open-iscsi has no such setting", f"{hint}; `lab.tcp` applies to guests as well"
+    if not socket.no_delay:
+        yield (*place, "no_delay"), "open-iscsi always sends at once", hint

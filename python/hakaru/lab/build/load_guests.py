@@ -1,0 +1,307 @@
+"""The guests in which the load of a lab runs: their boot, their cables, their disks, their engines.
+
+    guests = LoadGuests()
+    await guests.plug(plan, namespaces, ["host-1"])     boots those that are missing
+    paths = await guests.attach("host-1", disks)        logs in with open-iscsi
+    engine = await guests.start("host-1", config)
+    …
+    await guests.finish()                               logs out, measures the clocks again
+    await guests.unplug()                               the nodes have their links again
+    await guests.close()
+
+A guest stays for later points with the same machine, links and TCP; between its points its
+processors are stopped. Every failure of a guest is a GuestError, after which the guest is gone; the
+next `plug` boots another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from pyroute2 import IPRoute
+
+from hakaru.engine import contract
+from hakaru.engine.session import EngineSession
+from hakaru.errors import GuestError, HakaruError
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.command import Port
+from hakaru.guest.engine import EngineHost, engine_options
+from hakaru.guest.facts import collect_facts
+from hakaru.guest.image import find_image
+from hakaru.guest.login import KernelDisk, KernelLogin
+from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
+from hakaru.guest.pinning import Pinning
+from hakaru.guest.requirements import vectors_of
+from hakaru.guest.tap import Tap, open_tap
+from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.plan import LabPlan
+from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
+
+_INITIATOR_NAME = "iqn.2011-10.example.hakaru"
+_NETWORK_TIMEOUT_S = 60.0
+_NUD_PERMANENT = 0x80  # linux/neighbour.h
+
+
+class _Running:
+    """A guest, and what it does in the current repetition."""
+
+    def __init__(self, planned: LoadGuest, guest: Guest, unknown_sysctls: Sequence[str]) -> None:
+        self.planned = planned
+        self.guest = guest
+        self.unknown_sysctls = unknown_sysctls
+        self.engines: EngineHost | None = None
+        self.spawned: list[EngineSession] = []
+        self.initiator: OpenIscsi | None = None
+        self.uses_kernel_initiator = False
+        self.is_stopped = False
+
+    def describe(self) -> dict[str, Any]:
+        """The guest for the record of a repetition."""
+        spec, accelerator = self.planned.spec, self.guest.accelerator
+        return {
+            "initiator": "open-iscsi" if self.uses_kernel_initiator else "hakaru",
+            "kernel": self.guest.kernel_version,
+            "nic": spec.nic.model_dump(exclude_none=True),
+            "cpus": spec.cpus,
+            "memory_bytes": spec.memory,
+            "accelerator": accelerator.kind,
+            "accelerator_reason": accelerator.reason,
+            "unknown_sysctls": list(self.unknown_sysctls),
+            "clock": self.engines.clock.describe() if self.engines else None,
+        }
+
+
+class LoadGuests:
+    """The guests of a lab, by node."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+        self._plugged: dict[str, LoadGuest] = {}
+        self._namespaces = Namespaces()
+        self._ends: tuple[str, ...] = ()
+
+    @property
+    def plugged(self) -> tuple[str, ...]:
+        """Nodes whose guests have their links."""
+        return tuple(self._plugged)
+
+    async def plug(self, plan: LabPlan, namespaces: Namespaces, nodes: Sequence[str]) -> None:
+        """Give the links of `nodes` to their guests, which are booted if there are none, or others.
+
+        Does nothing if the load of the plan runs in the nodes themselves. Raises GuestError.
+        """
+        self._namespaces = namespaces
+        self._ends = (*plan.loading_names, *plan.array_names)
+        for wanted in load_guests(plan, nodes):
+            async with self._failing(wanted.node):
+                await self._plug(wanted)
+        # Addresses have moved to other interfaces.
+        if self._plugged:
+            await asyncio.to_thread(self._forget_neighbours)
+
+    async def _plug(self, wanted: LoadGuest) -> None:
+        running = self._running.get(wanted.node)
+        if running is not None and (running.planned != wanted or not running.guest.emulator.running):
+            await self._discard(wanted.node)
+            running = None
+        if running is None:
+            running = await self._boot(wanted)
+            self._running[wanted.node] = running
+        if running.is_stopped:
+            await running.guest.emulator.execute("cont")
+            running.is_stopped = False
+        await asyncio.to_thread(self._set_bridged, wanted, bridged=True)
+        self._plugged[wanted.node] = wanted
+
+    async def _boot(self, wanted: LoadGuest) -> _Running:
+        spec = wanted.spec
+        image = find_image(spec.recipe)
+        accelerator = await find_accelerator(image)
+        facts = await asyncio.to_thread(collect_facts, accelerator)
+        refusal = spec.refusal(facts)
+        if refusal is not None:
+            raise GuestError(f"no guest with {spec.nic.model}: {refusal.reason}", refusal.hint)
+        # In a thread, which changes its network namespace.
+        taps = await asyncio.to_thread(self._open_taps, wanted)
+        try:
+            ports = tuple(
+                Port(link.port, spec.nic, tap.descriptors, vectors_of(spec.nic, facts))
+                for link, tap in zip(wanted.links, taps, strict=True)
+            )
+            described = GuestSpec(
+                wanted.node,
+                image,
+                memory_bytes=spec.memory,
+                cpus=spec.cpus,
+                ports=ports,
+                host_network=False,
+                pinning=Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts),
+                number=wanted.number % 256,
+                **engine_options(image, 1),
+            )
+            guest = await Guest.boot(described, accelerator)
+        finally:
+            # QEMU has inherited descriptors of its own.
+            for tap in taps:
+                tap.close()
+        try:
+            unknown = (await guest.run(network_script(wanted), timeout_s=_NETWORK_TIMEOUT_S)).split()
+        except BaseException:
+            await guest.close()
+            raise
+        return _Running(wanted, guest, unknown)
+
+    def _open_taps(self, wanted: LoadGuest) -> list[Tap]:
+        """Open a TAP on a bridge for each link. Bridges may be left from an earlier guest."""
+        taps: list[Tap] = []
+        try:
+            with self._namespaces.inside(wanted.node), IPRoute() as links:
+                for link in wanted.links:
+                    taps.append(open_tap(link.tap, queues=wanted.spec.nic.queues))
+                    if not links.link_lookup(ifname=link.bridge):
+                        links.link("add", ifname=link.bridge, kind="bridge", br_stp_state=0, br_mcast_snooping=0)
+                    (bridge,) = links.link_lookup(ifname=link.bridge)
+                    (tap,) = links.link_lookup(ifname=link.tap)
+                    links.link("set", index=tap, mtu=link.mtu, master=bridge, state="up")
+                    links.link("set", index=bridge, mtu=link.mtu, state="up")
+        except BaseException:
+            for tap_ in taps:
+                tap_.close()
+            raise
+        return taps
+
+    def _set_bridged(self, guest: LoadGuest, *, bridged: bool) -> None:
+        with self._namespaces.inside(guest.node), IPRoute() as links:
+            for link in guest.links:
+                (end,) = links.link_lookup(ifname=link.interface)
+                bridge = links.link_lookup(ifname=link.bridge)[0] if bridged else 0
+                links.link("set", index=end, master=bridge)
+
+    def _forget_neighbours(self) -> None:
+        for node in self._ends:
+            with self._namespaces.inside(node), IPRoute() as links:
+                for known in list(links.get_neighbours()):
+                    if known.get("dst") and not known["state"] & _NUD_PERMANENT:
+                        links.neigh("del", dst=known.get("dst"), ifindex=known["ifindex"])
+
+    async def attach(self, node: str, disks: Sequence[KernelDisk]) -> dict[KernelDisk, str]:
+        """Log in to the targets of `disks` and return the path of each. Raises GuestError."""
+        running = self._running[node]
+        async with self._failing(node):
+            initiator = OpenIscsi(running.guest, f"{_INITIATOR_NAME}:{node}")
+            await initiator.begin()
+            running.initiator, running.uses_kernel_initiator = initiator, True
+            sessions: dict[KernelLogin, IscsiSession] = {}
+            paths = {}
+            for disk in disks:
+                login = disk.login
+                if login not in sessions:
+                    sessions[login] = await initiator.log_in(
+                        login.portal,
+                        login.target_name,
+                        settings=dict(login.settings),
+                        initiator_name=login.initiator_name,
+                    )
+                paths[disk] = await sessions[login].disk(disk.lun)
+                await running.guest.run(_limits_script(disk, paths[disk].removeprefix("/dev/")))
+            return paths
+        raise AssertionError("unreachable")
+
+    async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
+        """Start and configure an engine in a guest. Raises GuestError."""
+        running = self._running[node]
+        async with self._failing(node):
+            running.engines = await EngineHost.open(running.guest)
+            engine = await running.engines.spawn(node, config)
+            running.spawned.append(engine)
+            return engine
+        raise AssertionError("unreachable")
+
+    async def finish(self) -> None:
+        """End the engines of a repetition and its sessions, and measure the clocks again. Raises
+        GuestError.
+        """
+        for node in self.plugged:
+            async with self._failing(node):
+                await self._finish(self._running[node])
+
+    async def _finish(self, running: _Running) -> None:
+        for engine in running.spawned:
+            await engine.close()
+        running.spawned.clear()
+        if running.engines is not None:
+            await running.engines.close()
+        if running.initiator is not None:
+            await running.initiator.log_out_all()
+            await running.initiator.end()
+            running.initiator = None
+
+    def describe(self) -> dict[str, Any]:
+        """Node → its guest in the current repetition."""
+        return {node: self._running[node].describe() for node in self.plugged}
+
+    def check(self) -> None:
+        """Raise GuestError if a guest with load has ended."""
+        for node in self.plugged:
+            emulator = self._running[node].guest.emulator
+            if not emulator.running:
+                raise GuestError(f"guest {node} has ended", f"its console: {emulator.console()}")
+
+    async def unplug(self) -> None:
+        """Return the links to the nodes, and stop the processors of the guests. A guest that is in
+        use, because its repetition failed, or that has ended, is discarded.
+        """
+        plugged, self._plugged = self._plugged, {}
+        for node, guest in plugged.items():
+            await asyncio.to_thread(self._set_bridged, guest, bridged=False)
+            running = self._running[node]
+            if running.spawned or running.initiator is not None or not running.guest.emulator.running:
+                await self._discard(node)
+                continue
+            running.engines, running.uses_kernel_initiator = None, False
+            try:
+                await running.guest.emulator.execute("stop")
+                running.is_stopped = True
+            except HakaruError:
+                await self._discard(node)
+        if plugged:
+            await asyncio.to_thread(self._forget_neighbours)
+
+    async def _discard(self, node: str) -> None:
+        running = self._running.pop(node)
+        await running.guest.close()
+        for engine in running.spawned:
+            await engine.close()
+
+    async def close(self) -> None:
+        """End all guests. Their links are not returned: the lab is closed next, or built anew."""
+        self._plugged.clear()
+        for node in list(self._running):
+            await self._discard(node)
+
+    @contextlib.asynccontextmanager
+    async def _failing(self, node: str) -> AsyncIterator[None]:
+        """Convert failures of a guest to GuestError."""
+        try:
+            yield
+        except GuestError:
+            raise
+        except HakaruError as error:
+            raise GuestError(f"guest {node}: {error.message.strip()}", error.hint) from error
+
+
+def _limits_script(disk: KernelDisk, name: str) -> str:
+    lines = ["set -e"]
+    if disk.command_bytes_max is not None:
+        # No more than the hardware limit, which the target may have announced.
+        lines.append(
+            f"most=$(cat /sys/block/{name}/queue/max_hw_sectors_kb); want={disk.command_bytes_max // 1024}; "
+            f"[ $want -le $most ] || want=$most; echo $want >/sys/block/{name}/queue/max_sectors_kb"
+        )
+    if disk.command_timeout_s is not None:
+        lines.append(f"echo {disk.command_timeout_s} >/sys/block/{name}/device/timeout")
+    return "\n".join(lines)

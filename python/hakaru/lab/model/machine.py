@@ -1,0 +1,78 @@
+"""A guest as part of a lab: the virtual machine, apart from its task. Shape and units; `plan_lab`
+decides whether it can exist.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hakaru.guest.nic import Nic
+from hakaru.guest.recipe import RECIPES, RecipeName
+from hakaru.guest.requirements import Facts, Refusal, requirements
+from hakaru.units import Size
+
+MEMORY_DEFAULT_BYTES, MEMORY_MIN_BYTES = 768 << 20, 512 << 20
+"""The root of a guest is in memory: a third of the default."""
+
+
+class PinningSpec(BaseModel):
+    """Processors for the parts of a guest. Empty: wherever the scheduler places them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vcpus: tuple[int, ...] = Field(
+        default=(), description="Processor of this machine for each virtual processor, in turns."
+    )
+    others: tuple[int, ...] = Field(default=(), description="Processors of this machine for QEMU's other threads.")
+    interrupts: tuple[int, ...] = Field(
+        default=(), description="Processors of the guest for the interrupts of each NIC, in turns."
+    )
+
+
+class MachineSpec(BaseModel):
+    """The virtual machine of a guest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    nic: Nic = Field(default=Nic(), description="Each NIC of the guest.")
+    cpus: int = Field(default=2, ge=1, le=64, description="Virtual processors.")
+    image: Literal["auto", "cloud", "generic"] = Field(
+        default="auto", description="Image of the guest. `auto`: the smallest one whose kernel has the NIC's driver."
+    )
+    pinning: PinningSpec = Field(default=PinningSpec(), description="Placement of the guest's work on processors.")
+
+    def refusal(self, facts: Facts) -> Refusal | None:
+        """The reason why a machine cannot run this guest in a lab; None if it can."""
+        if self.nic.traits.backend == "macvtap":
+            return Refusal(
+                "the lab has no macvtap: its device in /dev is named by a number that is not unique across namespaces",
+                "use `virtio-net`",
+            )
+        return requirements(self.nic, RECIPES[self.recipe], facts, cpus=self.cpus)
+
+    @property
+    def recipe(self) -> RecipeName:
+        """The image of the guest: that of the study, or the smallest one with the NIC's driver."""
+        if self.image != "auto":
+            return self.image
+        driver = self.nic.traits.driver
+        return next((name for name, recipe in RECIPES.items() if driver in recipe.drivers), "generic")
+
+
+class LoadGuestSpec(MachineSpec):
+    """The guest that takes the place of each node with load."""
+
+    memory: Size = Field(
+        default=MEMORY_DEFAULT_BYTES,
+        ge=MEMORY_MIN_BYTES,
+        le=1 << 40,
+        description="Memory of the guest, at least 512 MiB: its root is in memory.",
+    )
+
+    def refusal(self, facts: Facts) -> Refusal | None:
+        """The reason why a machine cannot run this guest; None if it can."""
+        if self.nic.traits.backend == "vhost-user":
+            return Refusal("no process of a lab moves the frames of `vhost-user`", "use `virtio-net` or `vhost-net`")
+        return super().refusal(facts)
