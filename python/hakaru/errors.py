@@ -13,6 +13,7 @@ hakaru and ends with exit code 1.
     ├── InvalidPoints      5  the run finished, but some points are invalid
     ├── VerificationError  6  wrong, stale or torn data was read
     ├── LostError          7  an engine, guest or machine was lost
+    ├── UnjudgedError      8  an expectation or a difference cannot be judged
     └── Interrupted      130  stopped by the user (143 for SIGTERM); finished results are saved
 """
 
@@ -78,6 +79,12 @@ class LostError(HakaruError):
     exit_code = 7
 
 
+class UnjudgedError(HakaruError):
+    """An expectation or a difference that the command should judge cannot be judged."""
+
+    exit_code = 8
+
+
 class Interrupted(HakaruError):
     """The user stopped the command; finished results are saved."""
 
@@ -90,7 +97,15 @@ def error_of_exit_code(exit_code: int, message: str, hint: str) -> HakaruError:
     """Return the error that corresponds to the exit code of another hakaru process. An unknown code
     gives a plain `HakaruError`, which denotes a defect.
     """
-    classes = (UsageError, EnvironmentError_, ExpectationBreach, InvalidPoints, VerificationError, LostError)
+    classes = (
+        UsageError,
+        EnvironmentError_,
+        ExpectationBreach,
+        InvalidPoints,
+        VerificationError,
+        LostError,
+        UnjudgedError,
+    )
     for error_class in classes:
         if error_class.exit_code == exit_code:
             return error_class(message, hint)

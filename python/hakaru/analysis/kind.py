@@ -6,9 +6,10 @@ Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from hakaru import kind
+from hakaru.analysis import direction
 from hakaru.analysis.rules.judge import Stages, verdicts_of
 from hakaru.analysis.run_data import RunData
 
@@ -30,6 +31,12 @@ class AnalysisKind(ABC):
     def verdicts(self) -> frozenset[str]:
         """Names of the verdicts that these rules can give. Follows from `rules`."""
         return verdicts_of(self.rules)
+
+    def better(self, metric: str) -> Literal["higher", "lower"] | None:
+        """Whether higher or lower values of a metric are better; None if neither. Default: by the
+        words of its name (`hakaru.analysis.direction`).
+        """
+        return direction.better(metric)
 
     @abstractmethod
     def analyse(self, run: RunData) -> dict[str, Any]:

@@ -71,11 +71,7 @@ class Point:
             "metrics": {name: e.to_json() for name, e in self.metrics.items()},
             "utilisation": used,
             "caveats": [c.to_json() for c in self.caveats],
-            "repetitions": {
-                n: [finite(v) for v in self.per_repetition[n]]
-                for n in ("iops", "mb_per_s", "mib_per_s", "latency_ms_mean", "path_percent")
-                if n in self.per_repetition
-            },
+            "repetitions": {name: [finite(v) for v in values] for name, values in self.per_repetition.items()},
             "limiter": self.verdict.limiter,
             "resource": self.verdict.resource,
             "drive_service_ms": finite(self.service_ms),

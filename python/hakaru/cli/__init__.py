@@ -9,7 +9,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
-    tune, array, scorecard  the commands of the same names
+    tune, array, scorecard, compare  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
 
@@ -25,6 +25,8 @@ from cyclopts import App, CycloptsError, Group
 from hakaru import __version__
 from hakaru.cli import results, study, tools
 from hakaru.cli.array import app as array_app
+from hakaru.cli.compare import EXAMPLES as COMPARE_EXAMPLES
+from hakaru.cli.compare import compare
 from hakaru.cli.options import DEFAULTS
 from hakaru.cli.scorecard import EXAMPLES as SCORECARD_EXAMPLES
 from hakaru.cli.scorecard import scorecard
@@ -38,7 +40,8 @@ app = App(
     version=__version__,
     help="Build a lab of VMs, networks and iSCSI storage, load it, find the bottleneck, and write the report.",
     help_epilogue="Exit codes: 0 done; 1 internal error; 2 usage or study file; 3 this machine; 4 an expectation is "
-    "not met; 5 some points are invalid; 6 wrong data was read; 7 an engine was lost; 130/143 interrupted.",
+    "not met; 5 some points are invalid; 6 wrong data was read; 7 an engine was lost; 8 not judged "
+    "(--strict); 130/143 interrupted.",
     help_flags=["--help", "-h"],
     version_flags=["--version", "-V"],
     result_action="return_value",
@@ -51,6 +54,7 @@ app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
 app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
 app.command(results.query, help_epilogue=results.QUERY_EXAMPLES)
+app.command(compare, help_epilogue=COMPARE_EXAMPLES)
 app.command(scorecard, help_epilogue=SCORECARD_EXAMPLES)
 app.command(tune, help_epilogue=TUNE_EXAMPLES)
 app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
