@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hakaru.analysis.newest import card
 from hakaru.cli import main
-from hakaru.report.scorecard_page import HEADER, cells, columns, is_large, markdown
+from hakaru.errors import UsageError
+from hakaru.report.scorecard_keep import MARK
+from hakaru.report.scorecard_page import EXPLAINED_PERCENT, HEADER, cells, columns, is_large, markdown
 from hakaru.study import load, study_paths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,3 +138,48 @@ def test_every_large_error_is_listed(invented_run: Path) -> None:
     large = [row for row in invented.scorecard["rows"] if is_large(row)]
     listed = [part for heading, part in parts(markdown([invented])).items() if heading.startswith("Errors above")]
     assert len(listed[0]) == len(large)
+
+
+# --- Parts kept from an earlier page
+
+
+def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) -> None:
+    """The page as it is has a run of every study. Here, only vm-sweep has one."""
+    earlier = PAGE.read_text()
+    cards = [card(load(name), invented_run if name == "vm-sweep" else None) for name in NAMES]
+    page = markdown(cards, earlier)
+    before, after = parts(earlier), parts(page)
+    for name in set(NAMES) - {"vm-sweep"}:
+        assert after[name] == before[name]
+        (run,) = (row for row in after["Runs"] if row[0] == name)
+        (run_before,) = (row for row in before["Runs"] if row[0] == name)
+        assert run[1] == run_before[1].removesuffix(MARK) + MARK
+        for heading in ("Overview", f"Errors above {EXPLAINED_PERCENT:g} %"):
+            assert [row for row in after[heading] if row[0] == name] == [
+                row for row in before[heading] if row[0] == name
+            ]
+    assert [row[0] for row in after["Overview"]] == NAMES
+    assert after["vm-sweep"] == parts(markdown([card(load("vm-sweep"), invented_run)]))["vm-sweep"]
+    assert markdown(cards, page) == page
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "vm-sweep"])
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda page: re.sub(r"\| (calibrated|predicted) \|$", "| by definition |", page, flags=re.M), "have changed"),
+        (lambda page: page.replace("## Runs", "## Others"), "no run of {name} that can be kept"),
+    ],
+)
+def test_part_that_does_not_show_the_study_as_it_is_now_is_not_kept(
+    name: str, damage: Callable[[str], str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message.format(name=name)) as raised:
+        markdown([card(load(name), None)], damage(PAGE.read_text()))
+    assert raised.value.hint == f"run it: `hakaru run {name}`"
+
+
+def test_study_that_was_never_run_is_not_kept() -> None:
+    page = markdown([card(load(name), None) for name in NAMES])
+    with pytest.raises(UsageError, match="shows no run of"):
+        markdown([card(load(NAMES[0]), None)], page)

@@ -4,13 +4,14 @@ English.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
 from hakaru.analysis import scorecard
 from hakaru.analysis.newest import Card, Run
 from hakaru.report.scorecard import full_name
+from hakaru.report.scorecard_keep import Kept, keep
 from hakaru.wording import MISSING, tenths
 
 Json = dict[str, Any]
@@ -56,9 +57,19 @@ def cells(row: Json) -> list[str]:
     ]
 
 
-def markdown(cards: Sequence[Card]) -> str:
-    """The page docs/scorecard.md."""
-    return "\n".join([HEADER, ABOUT, *_runs(cards), *_overview(cards), *_explained(cards), *_rows(cards)]) + "\n"
+def markdown(cards: Sequence[Card], earlier: str | None = None) -> str:
+    """The page docs/scorecard.md. With an earlier page, studies without a run keep their parts of
+    it.
+
+    Raises UsageError if the earlier page has no parts that a study without a run can keep.
+    """
+    kept: dict[str, Kept] = {}
+    if earlier is not None:
+        for card in cards:
+            if card.run is None:
+                kept[card.study.id] = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)])
+    parts = (_runs, _overview, _explained, _rows)
+    return "\n".join([HEADER, ABOUT, *(line for part in parts for line in part(cards, kept))]) + "\n"
 
 
 def _run(card: Card) -> str:
@@ -97,9 +108,9 @@ def _duration(seconds: float) -> str:
 # --- The page
 
 
-def _runs(cards: Sequence[Card]) -> Iterator[str]:
+def _runs(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "\n## Runs"
-    if any(card.run is None or card.run.quick or card.run.points < card.points for card in cards):
+    if any(_is_incomplete(card, kept.get(card.study.id)) for card in cards):
         yield "**These runs are incomplete.** The quick form measures fewer points, for a shorter time."
     total = sum(card.full_seconds for card in cards)
     times = ", ".join(f"{_duration(card.full_seconds)} for {card.study.id}" for card in cards)
@@ -108,14 +119,24 @@ def _runs(cards: Sequence[Card]) -> Iterator[str]:
     yield "| study | run |"
     yield "|---|---|"
     for card in cards:
-        yield f"| {card.study.id} | {_escaped(_run(card))} |"
+        parts = kept.get(card.study.id)
+        yield parts.run if parts else f"| {card.study.id} | {_escaped(_run(card))} |"
 
 
-def _overview(cards: Sequence[Card]) -> Iterator[str]:
+def _is_incomplete(card: Card, kept: Kept | None) -> bool:
+    if kept is not None:
+        return kept.is_incomplete
+    return card.run is None or card.run.quick or card.run.points < card.points
+
+
+def _overview(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "\n## Overview"
     yield "| study | numbers | calibrated | predicted | of these measured | by definition | median | worst |"
     yield "|---|---|---|---|---|---|---|---|"
     for card in cards:
+        if parts := kept.get(card.study.id):
+            yield parts.overview
+            continue
         figures = card.scorecard
         worst = figures["worst"]
         median = MISSING if worst is None else f"{tenths(figures['median_error_percent'])} %"
@@ -125,15 +146,22 @@ def _overview(cards: Sequence[Card]) -> Iterator[str]:
         yield _line(line)
 
 
-def _explained(cards: Sequence[Card]) -> Iterator[str]:
+def _explained(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     yield f"\n## Errors above {EXPLAINED_PERCENT:g} %"
-    large = [(card, row) for card in cards for row in card.scorecard["rows"] if is_large(row)]
-    if not large:
+    lines = [line for card in cards for line in _explanations(card, kept.get(card.study.id))]
+    if not lines:
         yield "None."
         return
     yield "| study | published number | published | measured | error | mark | explanation |"
     yield "|---|---|---|---|---|---|---|"
-    for card, row in large:
+    yield from lines
+
+
+def _explanations(card: Card, kept: Kept | None) -> Iterator[str]:
+    if kept is not None:
+        yield from kept.explained
+        return
+    for row in filter(is_large, card.scorecard["rows"]):
         note = row["note"]["en"] if row["note"] else "none yet"
         shown = [scorecard.published("en", row), scorecard.measured("en", row), scorecard.error("en", row)]
         yield _line([card.study.id, full_name(row, "en"), *shown, scorecard.mark("en", row), note])
@@ -144,19 +172,30 @@ def is_large(row: Json) -> bool:
     return bool(row["counted"]) and abs(row["error_percent"]) > EXPLAINED_PERCENT
 
 
-def _rows(cards: Sequence[Card]) -> Iterator[str]:
+def _rows(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     for card in cards:
         yield f"\n## {card.study.id}"
+        if parts := kept.get(card.study.id):
+            yield from parts.section
+            continue
         for publication in card.scorecard["publications"]:
             yield fill(f"{publication['title']['en']}: {publication['source']}.", WIDTH) + "\n"
         yield _line(columns())
         yield "|---|---|---|---|---|---|"
-        for row in card.scorecard["rows"]:
-            yield _line(cells(row))
+        yield from map(_line, _table(card))
+
+
+def _table(card: Card) -> list[list[str]]:
+    """The cells of all rows of a study."""
+    return [cells(row) for row in card.scorecard["rows"]]
 
 
 def _line(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_escaped, texts))} |"
+    return f"| {' | '.join(_escaped_cells(texts))} |"
+
+
+def _escaped_cells(texts: Sequence[str]) -> list[str]:
+    return [_escaped(text) for text in texts]
 
 
 def _escaped(cell: str) -> str:
