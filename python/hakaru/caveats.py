@@ -34,7 +34,7 @@ CAVEATS: dict[str, Severity] = {
     "not_expendable": "note",  # nothing was written: the site does not allow it
     "answers_gathered": "note",  # the initiator waited up to {longest} ({percent} % of a latency) for more responses
     "cpu_emulated": "warning",  # the guest's processor is emulated: {reason}
-    "guest_clock": "note",  # instants of the guest with the load are off by at most {bound_us} µs
+    "load_in_guest": "note",  # the load ran in a guest with Linux {kernel} on {nic}; initiator: {initiator}
     "guest_failed": "warning",  # the guest with the load could not be used or was lost: {error}
     "device_failed": "warning",  # the device of the point could not be built or was lost: {error}
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}

@@ -43,6 +43,8 @@ class Repetition:
     """Reports of each engine at its start (`found`) and at its end (`values`): `{node, engine,
     found, values}`.
     """
+    kernel_initiators: tuple[str, ...] = ()
+    """Nodes whose load used the initiator of a guest's kernel."""
 
     @property
     def done(self) -> bool:
@@ -151,4 +153,7 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         histograms=reader.histograms(point, number) if done else pa.table({}),
         trials=raw.get("trials") or {},
         engines=tuple(e for e in raw.get("engines") or [] if isinstance(e, dict)),
+        kernel_initiators=tuple(
+            node for node, guest in (raw.get("guests") or {}).items() if guest.get("initiator") == "open-iscsi"
+        ),
     )

@@ -89,7 +89,8 @@ class GuestSpec:
         if _NAME.fullmatch(self.name) is None:
             raise ValueError(f"{self.name!r} is not a host name")
         for port in self.ports:
-            if _INTERFACE.fullmatch(port.name) is None or port.name in ("lo", "eth0"):
+            reserved = ("lo", "eth0") if self.host_network else ("lo",)
+            if _INTERFACE.fullmatch(port.name) is None or port.name in reserved:
                 raise ValueError(f"{port.name!r} cannot be the name of a guest's interface")
 
 

@@ -48,6 +48,12 @@ class Place(Protocol):
         """Start and configure an engine on a node."""
         ...
 
+    async def start_watch(self, node: str, config: contract.WatchConfig) -> EngineSession:
+        """Start and configure a watch of a node: where the connections of its load are, or where
+        its frames can be captured, if it captures any. Raises DeviceError if its guest fails.
+        """
+        ...
+
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start and configure a load of a point: on its node, or in the guest that takes the place
         of the node. Raises DeviceError if the guest fails.
@@ -128,6 +134,14 @@ class LabPlace:
     async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """Start and configure an engine in a node's namespace."""
         return await self.lab.start_engine(node, config)
+
+    async def start_watch(self, node: str, config: contract.WatchConfig) -> EngineSession:
+        """Start a watch in the guest in the place of the node, or in the node's namespace, which
+        all of the guest's frames pass.
+        """
+        if config.capture is None and self.lab.has_load_guests and node in self.lab.load_guests.plugged:
+            return await self.lab.load_guests.start(node, config)
+        return await self.start(node, config)
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start a load in the namespace of its node, or in the guest in its place: on the disks of

@@ -37,6 +37,8 @@ ENGINE_BYTES = 24 << 20
 # Kernel memory for each interface of a fabric: the ring of frames
 # (crates/runtime/src/packet/ring.rs).
 FABRIC_RING_BYTES = 16 << 20
+# Booting a guest on an emulated processor and logging in; with KVM it takes a few seconds.
+GUEST_BOOT_S, GUEST_LOGIN_S = 15.0, 8.0
 LOOPBACK_BYTES_PER_S = 4_000_000_000
 
 
@@ -72,6 +74,10 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * len(lab.array_names) * LINK_CHECK_S)
         seconds += 0 if lab.is_star else len(pairs_of(lab)) * BASELINE_S
         seconds += VARIANT_S * len(_variants(studies, lab))
+    guests = [_guest_memory(expanded.at(point), lab, by_point[point.id]) for point in expanded.points]
+    by_guests = {point.id: len(memory) for point, memory in zip(expanded.points, guests, strict=True)}
+    seconds += sum(by_guests[turn.point.id] for turn in expanded.repetitions) * GUEST_LOGIN_S
+    seconds += max(by_guests.values(), default=0) * GUEST_BOOT_S
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.
@@ -85,7 +91,15 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
     held = max((cost.held_bytes for cost in by_point.values()), default=0) if lab else 0
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
+    held += max((sum(memory) for memory in guests), default=0)
     return Estimate(seconds, int(disk), engines * ENGINE_BYTES + rings + held, engines)
+
+
+def _guest_memory(study: Study, lab: LabPlan | None, cost: Cost) -> list[int]:
+    """Memory of each guest that takes the place of a node with load at a point, bytes."""
+    if lab is None or study.lab.load_guest is None:
+        return []
+    return [study.lab.load_guest.memory] * min(len(lab.loading_names), cost.actors)
 
 
 def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:

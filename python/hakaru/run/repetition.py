@@ -182,7 +182,7 @@ async def _gang(
                 capture_file=gang.captures.get(node),
                 ports=ports,
             )
-            gang.watches.append(await place.start(node, config))
+            gang.watches.append(await place.start_watch(node, config))
         await _ready([*gang.servers, *gang.watches], messages)
         for host, load in loads.items():
             gang.loads.append(await place.start_load(expanded.at(turn.point), host, load))
@@ -320,14 +320,17 @@ def _outcome(
 
 
 def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
-    """Caveats about processors and clocks of the guests that the load ran in."""
+    """Caveats about initiator, processor and clock of the guests that the load ran in."""
+    if not guests:
+        return
+    (first, *_) = guests.values()
+    clocks = [guest["clock"] for guest in guests.values() if guest["clock"]]
+    bounds_ns = [each["bound_ns"] for clock in clocks for each in (clock["start"], clock["end"]) if each]
+    named = {name: first[name] for name in ("initiator", "kernel")} | {"nic": first["nic"]["model"]}
+    yield Caveat("load_in_guest", named | {"bound_us": round(max(bounds_ns, default=0) / 1000)})
     emulated = [guest["accelerator_reason"] for guest in guests.values() if guest["accelerator"] == "tcg"]
     if emulated:
         yield Caveat("cpu_emulated", {"reason": emulated[0]})
-    clocks = [guest["clock"] for guest in guests.values() if guest["clock"]]
-    if clocks:
-        bound_ns = max(each["bound_ns"] for clock in clocks for each in (clock["start"], clock["end"]) if each)
-        yield Caveat("guest_clock", {"bound_us": round(bound_ns / 1000)})
 
 
 def _caveats(study: Study, gang: _Gang, messages: _Messages) -> list[Caveat]:

@@ -71,6 +71,10 @@ class SitePlace:
         """Start an engine on this host, in the host's network."""
         return await EngineProcess.spawn(node, config)
 
+    async def start_watch(self, node: str, config: contract.WatchConfig) -> EngineSession:
+        """Start the watch of this host."""
+        return await self.start(node, config)
+
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start a load on this host."""
         return await self.start(node, config)

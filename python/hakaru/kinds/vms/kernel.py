@@ -65,13 +65,13 @@ def _disk(load: VmsLoad, config: contract.InitiatorConfig, destination: contract
 
 def problems(study: Study, load: VmsLoad) -> Iterator[Problem]:
     """Return the settings that the kernel's initiator does not have, and what it needs."""
-    if load.initiator == "ours":
+    if load.initiator == "hakaru":
         return
     if study.lab.load_guest is None:
         message = "the kernel of a guest is the initiator, and the lab has no guests for the load"
         yield ("load", "initiator"), message, "add `load_guest: {}` to the lab, or to the level of the variable"
     if load.transport == "stream":
-        yield ("load", "transport"), "plain streams have no initiator", "use `initiator: ours`"
+        yield ("load", "transport"), "plain streams have no initiator", "use `initiator: hakaru`"
     if limits_of(load.hypervisor).guest is not None:
         message = "the queue of a guest's disk is part of our initiator"
         hint = "use `hypervisor: {kind: custom, host: {lu_commands: 32, session_commands: 128}}` at this point"
@@ -81,7 +81,7 @@ def problems(study: Study, load: VmsLoad) -> Iterator[Problem]:
 
 def _end_problems(end: InitiatorEnd) -> Iterator[Problem]:
     place = ("load", "iscsi", "initiator")
-    hint = "leave it out at this point, or use `initiator: ours`"
+    hint = "leave it out at this point, or use `initiator: hakaru`"
     defaults = InitiatorEnd()
     for field in ("sessions", "coalesce"):
         if getattr(end, field) != getattr(defaults, field):

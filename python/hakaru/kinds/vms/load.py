@@ -88,9 +88,9 @@ class VmsLoad(Load):
         default=NoHypervisor(), description="queues of the VMs' disks, and sessions that the hosts own; default: none"
     )
     iscsi: Iscsi = Field(default=Iscsi(), description="login keys, commands and sockets at both ends")
-    initiator: Literal["ours", "kernel"] = Field(
-        default="ours",
-        description="`ours`: the initiator of hakaru. `kernel`: that of Linux, open-iscsi, in the guest of "
+    initiator: Literal["hakaru", "kernel"] = Field(
+        default="hakaru",
+        description="`hakaru`: the initiator of hakaru. `kernel`: that of Linux, open-iscsi, in the guest of "
         "`lab.load_guest`; VMs then load its disks past the page cache",
     )
     transport: Literal["iscsi", "stream"] = Field(

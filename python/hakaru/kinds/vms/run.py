@@ -45,7 +45,7 @@ class VmsRun(RunKind):
 
     def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
         """One disk per session and LU, if the guests' kernels are the initiators."""
-        if load_at(study).initiator == "ours":
+        if load_at(study).initiator == "hakaru":
             return ()
         return kernel.disks(load_at(study), cast(contract.InitiatorConfig, load))
 

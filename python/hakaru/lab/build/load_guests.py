@@ -42,6 +42,7 @@ from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
 
 _INITIATOR_NAME = "iqn.2011-10.example.hakaru"
+_ENGINES = 2  # load and watch
 _NETWORK_TIMEOUT_S = 60.0
 _NUD_PERMANENT = 0x80  # linux/neighbour.h
 
@@ -129,7 +130,7 @@ class LoadGuests:
         taps = await asyncio.to_thread(self._open_taps, wanted)
         try:
             ports = tuple(
-                Port(link.port, spec.nic, tap.descriptors, vectors_of(spec.nic, facts))
+                Port(link.interface, spec.nic, tap.descriptors, vectors_of(spec.nic, facts))
                 for link, tap in zip(wanted.links, taps, strict=True)
             )
             described = GuestSpec(
@@ -141,7 +142,7 @@ class LoadGuests:
                 host_network=False,
                 pinning=Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts),
                 number=wanted.number % 256,
-                **engine_options(image, 1),
+                **engine_options(image, _ENGINES),
             )
             guest = await Guest.boot(described, accelerator)
         finally:
@@ -215,7 +216,8 @@ class LoadGuests:
         """Start and configure an engine in a guest. Raises GuestError."""
         running = self._running[node]
         async with self._failing(node):
-            running.engines = await EngineHost.open(running.guest)
+            if running.engines is None:
+                running.engines = await EngineHost.open(running.guest)
             engine = await running.engines.spawn(node, config)
             running.spawned.append(engine)
             return engine

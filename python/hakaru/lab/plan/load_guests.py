@@ -25,9 +25,7 @@ class GuestLink:
     """A link of a node that its guest takes over."""
 
     interface: str
-    """Interface of the node, at the end of the cable."""
-    port: str
-    """Name of the interface in the guest."""
+    """Interface of the node, at the end of the cable, and its name in the guest."""
     address: str
     prefix_length: int
     mtu: int
@@ -35,12 +33,12 @@ class GuestLink:
     @property
     def bridge(self) -> str:
         """Bridge between cable and TAP, in the node."""
-        return f"br-{self.port}"
+        return f"br-{self.interface}"
 
     @property
     def tap(self) -> str:
         """The TAP, in the node."""
-        return f"tap-{self.port}"
+        return f"tap-{self.interface}"
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,7 @@ class LoadGuest:
     links: tuple[GuestLink, ...]
     sysctls: tuple[tuple[str, str], ...]
     """Name below /proc/sys, and value. Those that the guest's kernel lacks are skipped."""
-    routes: tuple[tuple[str, SetRoute], ...]
-    """Interface of the guest, and route."""
+    routes: tuple[SetRoute, ...]
 
 
 def load_guests(plan: LabPlan, nodes: Sequence[str]) -> tuple[LoadGuest, ...]:
@@ -68,20 +65,16 @@ def load_guests(plan: LabPlan, nodes: Sequence[str]) -> tuple[LoadGuest, ...]:
 
 def _load_guest(plan: LabPlan, spec: LoadGuestSpec, node: str) -> LoadGuest:
     links = tuple(
-        GuestLink(link.interface, f"port-{position}", link.address, link.prefix_length, link.mtu)
-        for position, link in enumerate(link for link in plan.links if link.node == node)
+        GuestLink(link.interface, link.address, link.prefix_length, link.mtu)
+        for link in plan.links
+        if link.node == node
     )
-    ports = {link.interface: link.port for link in links}
     sysctls = tuple((name, values[0]) for name, values in SYSCTLS) + tuple(
         (setting.name, setting.value)
         for setting in plan.settings
         if isinstance(setting, SetSysctl) and setting.node == node
     )
-    routes = tuple(
-        (ports[setting.interface], setting)
-        for setting in plan.settings
-        if isinstance(setting, SetRoute) and setting.node == node
-    )
+    routes = tuple(setting for setting in plan.settings if isinstance(setting, SetRoute) and setting.node == node)
     return LoadGuest(node, plan.loading_names.index(node), spec, links, sysctls, routes)
 
 
@@ -97,11 +90,11 @@ def _lines(guest: LoadGuest) -> Iterator[str]:
         file = f"/proc/sys/{name}"
         yield f"if [ -e {file} ]; then echo '{value}' >{file}; else echo {name}; fi"
     for link in guest.links:
-        yield f"ip link set {link.port} mtu {link.mtu} up"
-        yield f"ip address add {link.address}/{link.prefix_length} dev {link.port} noprefixroute"
-    for port, route in sorted(guest.routes, key=lambda each: each[1].via is not None):
-        yield f"ip route replace {' '.join(_route(port, route))}"
-    files = " ".join(f"/sys/class/net/{link.port}/carrier" for link in guest.links)
+        yield f"ip link set {link.interface} mtu {link.mtu} up"
+        yield f"ip address add {link.address}/{link.prefix_length} dev {link.interface} noprefixroute"
+    for route in sorted(guest.routes, key=lambda each: each.via is not None):
+        yield f"ip route replace {' '.join(_route(route))}"
+    files = " ".join(f"/sys/class/net/{link.interface}/carrier" for link in guest.links)
     carriers = "1" * len(guest.links)
     yield f"""
 for i in $(seq {_CARRIER_WAITS}); do
@@ -112,11 +105,11 @@ echo "no carrier"
 exit 1"""
 
 
-def _route(port: str, route: SetRoute) -> Iterator[str]:
+def _route(route: SetRoute) -> Iterator[str]:
     yield route.network
     if route.via is not None:
         yield f"via {route.via}"
-    yield f"dev {port} src {route.address}"
+    yield f"dev {route.interface} src {route.address}"
     if route.via is None:
         yield "scope link"
     if route.congestion_control:

@@ -1,0 +1,110 @@
+"""The kernel of a guest as initiator: its logins, VMs on its disks, and settings that it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hakaru.engine import contract
+from hakaru.guest.login import open_iscsi_settings
+from hakaru.kinds.vms import study as vms_study
+from hakaru.kinds.vms.load import load_at
+from hakaru.kinds.vms.run import RUN
+from hakaru.lab.plan import plan_lab
+from hakaru.study import load
+from hakaru.study.expand import Expanded, expand
+from hakaru.study.model import Study
+
+from tests.run.conftest import ROOT
+
+STUDY = str(ROOT / "studies" / "initiators" / "study.yaml")
+LEVEL = {"lab.load_guest": {}, "load.initiator": "kernel"}
+
+
+def points(vms: int, changes: dict[str, Any] | None = None) -> Expanded:
+    """One point with the kernel as initiator, and with changes of the study."""
+    written = dict(load(STUDY).study.written)
+    written["variables"] = {"initiator": {"open-iscsi": LEVEL | (changes or {})}}
+    written["factors"] = [{"pattern": ["random-32k"], "initiator": ["open-iscsi"], "vms": [vms]}]
+    return expand(Study.model_validate(written | {"quick": None}))
+
+
+def configured(vms: int, changes: dict[str, Any] | None = None) -> tuple[Study, dict[str, contract.InitiatorConfig]]:
+    expanded = points(vms, changes)
+    (point,) = expanded.points
+    study = expanded.at(point)
+    loads = RUN.loads(expanded, expanded.repetitions[0], plan_lab(study.lab))
+    return study, {node: config for node, config in loads.items() if isinstance(config, contract.InitiatorConfig)}
+
+
+def test_vms_of_a_host_share_one_session_and_have_a_disk_for_each_lu() -> None:
+    study, loads = configured(4)
+    assert list(loads) == ["host-1", "host-2"]
+    disks = RUN.disks(study, loads["host-1"])
+    # VMs 1 and 3 run on the first host, and both use LU 0.
+    (disk,) = disks
+    assert (disk.lun, disk.command_bytes_max, disk.command_timeout_s) == (0, 512 << 10, 30)
+    assert disk.login.initiator_name.endswith(":host-1") and disk.login.portal == "10.77.0.1:3260"
+    settings = dict(disk.login.settings)
+    assert (settings["node.session.queue_depth"], settings["node.session.cmds_max"]) == ("32", "128")
+
+
+def test_vms_load_the_disks_with_their_own_patterns_and_regions() -> None:
+    study, loads = configured(4)
+    config = loads["host-1"]
+    disks = RUN.disks(study, config)
+    on_disks = RUN.on_disks(study, config, dict.fromkeys(disks, "/dev/sda"))
+    assert isinstance(on_disks, contract.InitiatorConfig)
+    for before, after in zip(config.vms, on_disks.vms, strict=True):
+        assert after.destination == contract.FileDestination(path="/dev/sda", direct=True)
+        assert after.model_copy(update={"destination": before.destination}) == before
+    assert (on_disks.measure_s, on_disks.warmup_s) == (config.measure_s, config.warmup_s)
+    # The engine refuses limits of sessions for files.
+    assert not on_disks.share_sessions and on_disks.guest_queue is None
+
+
+def test_vms_without_a_hypervisor_log_in_with_their_own_names() -> None:
+    study, loads = configured(4, {"load.hypervisor": {"kind": "none"}})
+    names = [disk.login.initiator_name.rpartition(":")[2] for disk in RUN.disks(study, loads["host-1"])]
+    assert names == ["vm01", "vm03"]
+
+
+def test_hakarus_initiator_needs_no_disks() -> None:
+    expanded = expand(load(STUDY).study, only={"initiator": {"hakaru-in-guest"}})
+    study = expanded.at(expanded.points[0])
+    config = RUN.loads(expanded, expanded.repetitions[0], plan_lab(study.lab))
+    assert study.lab.load_guest is not None
+    assert [disk for each in config.values() for disk in RUN.disks(study, each)] == []
+
+
+def test_records_of_open_iscsi_have_the_values_of_the_study() -> None:
+    keys = contract.LoginKeys(initial_r2t=True, header_digest=True, max_burst_length=1 << 20)
+    settings = open_iscsi_settings(keys, lu_commands=4096, session_commands=129, window_bytes=4 << 20)
+    assert settings["node.session.iscsi.InitialR2T"] == "Yes"
+    assert settings["node.conn[0].iscsi.HeaderDigest"] == "CRC32C,None"
+    assert settings["node.session.iscsi.MaxBurstLength"] == str(1 << 20)
+    assert settings["node.conn[0].tcp.window_size"] == str(4 << 20)
+    # Its own limits: 1024 commands per LU, and a power of two per session.
+    assert (settings["node.session.queue_depth"], settings["node.session.cmds_max"]) == ("1024", "256")
+    assert "node.session.queue_depth" not in open_iscsi_settings(keys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"lab.load_guest": None}, "initiator"),
+        ({"load.hypervisor": {"kind": "preset", "name": "kvm-83"}}, "hypervisor"),
+        ({"load.transport": "stream"}, "transport"),
+        ({"load.iscsi.initiator.coalesce": "64 us"}, "coalesce"),
+        ({"load.iscsi.initiator.command_timeout": "1500 ms"}, "command_timeout"),
+        ({"load.iscsi.initiator.socket": {"send_buffer": "1 MiB"}}, "socket"),
+        ({"load.iscsi.initiator.socket": {"congestion_control": "bbr"}}, "congestion_control"),
+        ({"load.iscsi.initiator.socket": {"no_delay": False}}, "no_delay"),
+    ],
+)
+def test_settings_that_the_kernel_lacks_are_refused(changes: dict[str, Any], place: str) -> None:
+    expanded = points(1, changes)
+    changed = expanded.at(expanded.points[0])
+    problems = list(vms_study.STUDY.point_problems(changed))
+    assert place in {str(path[-1]) for path, _, _ in problems}, problems
+    assert load_at(changed).initiator == "kernel"
