@@ -26,7 +26,10 @@ TARGET = "iqn.2011-10.example.hakaru:array"
 HOST = "host-1"
 ACCESS = {
     "users": [{"name": "vm-1", "secret": {"kind": "text", "text": "what the guest knows"}}],
-    "rules": [{"initiator_name": "iqn.2011-10.example.hakaru:stranger", "user": "vm-1"}],
+    "rules": [
+        {"initiator_name": "iqn.2011-10.example.hakaru:stranger", "user": "vm-1"},
+        {"initiator_name": "iqn.2011-10.example.hakaru:host-1"},
+    ],
 }
 
 

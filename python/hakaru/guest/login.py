@@ -24,6 +24,10 @@ class KernelLogin:
     initiator_name: str
     settings: tuple[tuple[str, str], ...] = ()
     """Records of the node (`node.session.queue_depth`), and their values."""
+    window_bytes: int | None = None
+    """Buffers of its socket that the kernel must allow. None: the default of open-iscsi, as far as
+    a stock kernel allows it.
+    """
 
 
 @dataclass(frozen=True)

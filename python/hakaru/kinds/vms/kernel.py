@@ -58,7 +58,11 @@ def _disk(load: VmsLoad, config: contract.InitiatorConfig, destination: contract
         window_bytes=end.socket.send_buffer,
     )
     login = KernelLogin(
-        destination.portal, destination.target_name, destination.initiator_name, tuple(settings.items())
+        destination.portal,
+        destination.target_name,
+        destination.initiator_name,
+        tuple(settings.items()),
+        end.socket.send_buffer,
     )
     return KernelDisk(login, destination.lun, end.command_max, round(end.command_timeout / 1e9))
 

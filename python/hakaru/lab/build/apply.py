@@ -123,6 +123,11 @@ def apply_plan(plan: LabPlan) -> Namespaces:
     return namespaces
 
 
+def apply_actions(namespaces: Namespaces, steps: Iterable[actions.Action]) -> None:
+    """Apply actions to a built lab. Raises EnvironmentError_ as `apply_plan`."""
+    _apply(namespaces, steps)
+
+
 def apply_settings(
     namespaces: Namespaces, current: LabPlan, wanted: LabPlan, initial: Mapping[tuple[str, str], str]
 ) -> None:

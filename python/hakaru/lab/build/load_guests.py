@@ -32,12 +32,12 @@ from hakaru.guest.engine import EngineHost, engine_options
 from hakaru.guest.facts import collect_facts
 from hakaru.guest.image import find_image
 from hakaru.guest.login import KernelDisk, KernelLogin
-from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
 from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
 from hakaru.guest.pinning import Pinning
 from hakaru.guest.requirements import vectors_of
 from hakaru.guest.tap import Tap, open_tap
-from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.build.apply import Namespaces, apply_actions
 from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
 
@@ -181,6 +181,11 @@ class LoadGuests:
                 (end,) = links.link_lookup(ifname=link.interface)
                 bridge = links.link_lookup(ifname=link.bridge)[0] if bridged else 0
                 links.link("set", index=end, master=bridge)
+                if bridged:
+                    # Takes the routes along.
+                    links.addr("del", index=end, address=link.address, prefixlen=link.prefix_length)
+        if not bridged:
+            apply_actions(self._namespaces, guest.node_steps)
 
     def _forget_neighbours(self) -> None:
         for node in self._ends:
@@ -193,6 +198,9 @@ class LoadGuests:
         """Log in to the targets of `disks` and return the path of each. Raises GuestError."""
         running = self._running[node]
         async with self._failing(node):
+            windows = [disk.login.window_bytes for disk in disks if disk.login.window_bytes is not None]
+            if windows:
+                await running.guest.run(_buffers_script(max(windows)))
             initiator = OpenIscsi(running.guest, f"{_INITIATOR_NAME}:{node}")
             await initiator.begin()
             running.initiator, running.uses_kernel_initiator = initiator, True
@@ -292,8 +300,23 @@ class LoadGuests:
             yield
         except GuestError:
             raise
+        except GuestCommandError as error:
+            # The script is no news to a reader; the words of the program that failed are.
+            words = "; ".join(line.strip() for line in error.output.splitlines() if line.strip())
+            console = running.guest.emulator.console() if (running := self._running.get(node)) else ""
+            raise GuestError(f"guest {node}: status {error.status}: {words}", f"its console: {console}") from error
         except HakaruError as error:
-            raise GuestError(f"guest {node}: {error.message.strip()}", error.hint) from error
+            raise GuestError(f"guest {node}: {error.message}", error.hint) from error
+
+
+def _buffers_script(window_bytes: int) -> str:
+    """Return commands that raise the largest buffers that a program may ask for, where they are
+    smaller.
+    """
+    return "\n".join(
+        f"[ $(cat /proc/sys/net/core/{name}) -ge {window_bytes} ] || echo {window_bytes} >/proc/sys/net/core/{name}"
+        for name in ("wmem_max", "rmem_max")
+    )
 
 
 def _limits_script(disk: KernelDisk, name: str) -> str:

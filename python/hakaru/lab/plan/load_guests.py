@@ -4,7 +4,8 @@
                                  └────── node ──────┘
 
 The guest has the addresses, the routes and the TCP settings that the plan gives to the node. While
-it is plugged in, the bridge takes all frames of the cable, so the node itself hears none.
+it is plugged in, the bridge takes all frames of the cable, and the node has no address: a
+connection that an earlier point left would let it announce the address as its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hakaru.lab.model import LoadGuestSpec
-from hakaru.lab.plan.actions import SetRoute, SetSysctl
+from hakaru.lab.plan.actions import Action, AddAddress, SetRoute, SetSysctl
 from hakaru.lab.plan.lab import LabPlan
 from hakaru.lab.plan.namespaces import SYSCTLS
 
@@ -53,6 +54,12 @@ class LoadGuest:
     sysctls: tuple[tuple[str, str], ...]
     """Name below /proc/sys, and value. Those that the guest's kernel lacks are skipped."""
     routes: tuple[SetRoute, ...]
+
+    @property
+    def node_steps(self) -> tuple[Action, ...]:
+        """Actions that give the node its addresses and routes back."""
+        addresses = (AddAddress(self.node, link.interface, link.address, link.prefix_length) for link in self.links)
+        return (*addresses, *self.routes)
 
 
 def load_guests(plan: LabPlan, nodes: Sequence[str]) -> tuple[LoadGuest, ...]:
