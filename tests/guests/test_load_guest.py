@@ -66,10 +66,10 @@ def test_guest_takes_the_place_of_a_host(image: Image, nic: str) -> None:
     assert found["guest"]["initiator"] == "open-iscsi" and found["guest"]["nic"]["model"] == nic
     assert found["guest"]["clock"]["end"] is not None
     assert found["path"] == "/dev/sda" and found["values"]["errors"] == 0
-    # The array served the same requests, and those of the kernel itself.
-    assert found["array"]["write_bytes"] == found["values"]["write_bytes"] > 0
-    surplus = found["array"]["read_bytes"] - found["values"]["read_bytes"]
-    assert 0 <= surplus < 1 << 20
+    # The values are those of the measuring phase, the array's those of the whole load.
+    for kind in ("read_bytes", "write_bytes"):
+        assert found["array"][kind] >= found["values"][kind] > 0
+    assert (found["array"]["logins"], found["array"]["logins_refused"]) == (1, 1)
     # The result is on this machine's clock: after the load of 1.5 s, and before anybody could wait.
     assert 1_500 <= found["late_ms"] < 60_000
     assert found["paused"] == "paused" and found["again"] == ["running", True]

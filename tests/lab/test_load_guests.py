@@ -12,6 +12,7 @@ from hakaru.errors import UsageError
 from hakaru.guest.requirements import Accelerator, Facts
 from hakaru.lab.model import LabSpec, LoadGuestSpec
 from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
+from hakaru.lab.plan.actions import AddAddress, SetRoute
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
 from pydantic import ValidationError
 
@@ -95,6 +96,18 @@ def test_device_under_test_excludes_guests_for_the_load() -> None:
 def test_too_little_memory_is_refused() -> None:
     with pytest.raises(ValidationError, match="memory"):
         plan(hosts=1, load_guest={"memory": "256 MiB"})
+
+
+def test_one_ethernet_address_for_all_guests_is_refused() -> None:
+    with pytest.raises(ValidationError, match="each gets its own"):
+        plan(hosts=2, load_guest={"nic": {"mac": "52:54:00:68:00:01"}})
+
+
+def test_node_gets_its_addresses_and_routes_back() -> None:
+    built = plan(**LINKED)
+    guest = guest_of(built, "vm01")
+    own = [action for action in built.actions if action.node == "vm01"]
+    assert list(guest.node_steps) == [a for a in own if isinstance(a, AddAddress | SetRoute)]
 
 
 @pytest.mark.parametrize(

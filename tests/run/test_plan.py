@@ -17,3 +17,15 @@ def test_plan_counts_memory_for_a_frame_ring_per_fabric_interface() -> None:
     engines = (estimates["fabric"].engines - estimates["kernel"].engines) * 24 * MIB
     extra_bytes = estimates["fabric"].memory_bytes - estimates["kernel"].memory_bytes
     assert extra_bytes - engines == len(labs["fabric"].links) * 16 * MIB
+
+
+def test_plan_counts_memory_and_time_of_guests() -> None:
+    study = load("initiators").study
+    lab = plan_lab(study.lab)
+    estimates = {
+        name: estimate(expand(study, only={"initiator": {name}, "vms": {"4"}}), lab)
+        for name in ("hakaru", "open-iscsi")
+    }
+    extra_bytes = estimates["open-iscsi"].memory_bytes - estimates["hakaru"].memory_bytes
+    assert extra_bytes == 2 * 768 * MIB, "one guest per host"
+    assert estimates["open-iscsi"].seconds > estimates["hakaru"].seconds

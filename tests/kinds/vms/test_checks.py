@@ -89,6 +89,26 @@ def test_one_byte_too_many_is_a_caveat(tmp_path: Path) -> None:
     assert values["bytes_not_conserved"]["kind"] == "read"
 
 
+@pytest.mark.parametrize(
+    ("guests", "more", "conserved"),
+    [
+        ({}, 8192, False),
+        ({"host-1": {"initiator": "hakaru"}}, 8192, False),
+        ({"host-1": {"initiator": "open-iscsi"}}, 8192, True),
+        ({"host-1": {"initiator": "open-iscsi"}}, -8192, False),
+        ({"host-1": {"initiator": "open-iscsi"}}, 2 << 20, False),
+    ],
+)
+def test_kernel_as_initiator_may_read_a_little_on_its_own(
+    tmp_path: Path, guests: dict[str, Any], more: int, conserved: bool
+) -> None:
+    run = write_run(tmp_path, [Pt({"vms": 2}, [Rep(array_bytes_more=more)] * 3)])
+    for file in (run / "repetitions").iterdir():
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"guests": guests}))
+    found = {c["caveat"] for c in summarise(run)["points"][0]["caveats"]}
+    assert ("bytes_not_conserved" not in found) == conserved
+
+
 def test_one_request_too_many_in_the_total_is_a_caveat(tmp_path: Path) -> None:
     values = caveats(tmp_path, Rep(vms_more=1), Rep(), Rep())
     assert values["total_not_sum"]["total"] - values["total_not_sum"]["sum"] == 1

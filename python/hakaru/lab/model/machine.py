@@ -4,9 +4,9 @@ decides whether it can exist.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hakaru.guest.nic import Nic
 from hakaru.guest.recipe import RECIPES, RecipeName
@@ -70,6 +70,12 @@ class LoadGuestSpec(MachineSpec):
         le=1 << 40,
         description="Memory of the guest, at least 512 MiB: its root is in memory.",
     )
+
+    @model_validator(mode="after")
+    def _check_nic(self) -> Self:
+        if self.nic.mac is not None:
+            raise ValueError("`nic.mac` would be the address of every guest; leave it out: each gets its own")
+        return self
 
     def refusal(self, facts: Facts) -> Refusal | None:
         """The reason why a machine cannot run this guest; None if it can."""
