@@ -1,4 +1,13 @@
 //! Frames through a packet socket, many per call (sendmmsg(2)).
+//!
+//! **A full queue.** The kernel has no frame left after it answered ENOBUFS: the driver dropped it.
+//! For a network card this means that its transmit queue was full. The frame never left, no counter
+//! of the interface has it, and it is sent again. A veth pair or a TAP answers the same after it has
+//! accepted the frame and found the queue of the other end full. It has counted the frame as dropped
+//! (`tx_dropped`), so the frame is sent, and lost. `sendmmsg` returns an error only if it concerns
+//! the first message; a later one only ends the call. Those interfaces therefore get one message per
+//! call, so that the fate of every frame is known.
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -15,8 +24,10 @@ pub struct SendmmsgFrames {
     memory: Box<[u8]>,
     slot_bytes: usize,
     /// Slot and length of each queued frame.
-    queued: Vec<(usize, usize)>,
+    queued: VecDeque<(usize, usize)>,
     next_slot: usize,
+    /// Whether ENOBUFS means that the interface accepted the frame and dropped it.
+    hands_over: bool,
 }
 
 impl SendmmsgFrames {
@@ -35,8 +46,9 @@ impl SendmmsgFrames {
             socket,
             memory: vec![0; FRAMES_MAX * frame_bytes].into_boxed_slice(),
             slot_bytes: frame_bytes,
-            queued: Vec::with_capacity(FRAMES_MAX),
+            queued: VecDeque::with_capacity(FRAMES_MAX),
             next_slot: 0,
+            hands_over: interface.hands_over,
         })
     }
 }
@@ -51,18 +63,50 @@ impl FrameSender for SendmmsgFrames {
         let start = self.next_slot * self.slot_bytes;
         let length = emit(&mut self.memory[start..start + self.slot_bytes]);
         assert!(length <= self.slot_bytes);
-        self.queued.push((self.next_slot, length));
+        self.queued.push_back((self.next_slot, length));
         self.next_slot = (self.next_slot + 1) % FRAMES_MAX;
     }
 
     fn flush(&mut self) -> io::Result<usize> {
-        if self.queued.is_empty() {
+        if !self.hands_over {
+            return match self.send_first::<FRAMES_MAX>() {
+                Ok(sent) => Ok(sent),
+                Err(error) if is_full(&error) => Ok(0),
+                Err(error) => Err(error),
+            };
+        }
+        let mut accepted = 0;
+        while !self.queued.is_empty() {
+            match self.send_first::<1>() {
+                Ok(sent) => accepted += sent,
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    self.queued.pop_front();
+                    accepted += 1;
+                }
+                Err(error) if is_full(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(accepted)
+    }
+
+    fn discard(&mut self) {
+        self.queued.clear();
+    }
+}
+
+impl SendmmsgFrames {
+    /// Hands the first queued frames, at most `N`, to the kernel. Returns the number that it
+    /// accepted; an error is that of the first frame.
+    fn send_first<const N: usize>(&mut self) -> io::Result<usize> {
+        let count = self.queued.len().min(N);
+        if count == 0 {
             return Ok(0);
         }
         // SAFETY: zero is a valid `iovec` and a valid `mmsghdr`.
-        let (mut slices, mut messages): ([libc::iovec; FRAMES_MAX], [libc::mmsghdr; FRAMES_MAX]) =
+        let (mut slices, mut messages): ([libc::iovec; N], [libc::mmsghdr; N]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-        for (index, (slot, length)) in self.queued.iter().enumerate() {
+        for (index, (slot, length)) in self.queued.iter().take(count).enumerate() {
             let frame = &mut self.memory[slot * self.slot_bytes..][..*length];
             slices[index] = libc::iovec {
                 iov_base: frame.as_mut_ptr().cast(),
@@ -71,26 +115,18 @@ impl FrameSender for SendmmsgFrames {
             messages[index].msg_hdr.msg_iov = &raw mut slices[index];
             messages[index].msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: every message points to an element of `slices`, which points to a part of
+        // SAFETY: the first `count` messages point to elements of `slices`, which point to parts of
         // `self.memory`. All of them live until the call returns.
         let sent = unsafe {
             libc::sendmmsg(
                 self.socket.as_raw_fd(),
                 messages.as_mut_ptr(),
-                self.queued.len() as libc::c_uint,
+                count as libc::c_uint,
                 libc::MSG_DONTWAIT,
             )
         };
-        // The call fails only if the first frame is refused.
-        let Ok(sent) = usize::try_from(sent) else {
-            let error = io::Error::last_os_error();
-            return if is_full(&error) { Ok(0) } else { Err(error) };
-        };
+        let sent = usize::try_from(sent).map_err(|_| io::Error::last_os_error())?;
         self.queued.drain(..sent);
         Ok(sent)
-    }
-
-    fn discard(&mut self) {
-        self.queued.clear();
     }
 }
