@@ -66,7 +66,8 @@ pub struct TesterFault {
 pub enum TesterFaultKind {
     /// Frames were not sent, because the tester was too slow.
     Unsent,
-    /// A frame was sent later than the limit.
+    /// A frame was sent later than the limit, because the interface refused it for so long. The
+    /// frames after it left in a burst, so losses of the trial may be the tester's.
     Late,
     /// The receive ring had no room.
     ReceiveRing,
@@ -135,7 +136,7 @@ pub struct PortOutcome {
     /// Frames with the mark of this engine that belong to no stream towards this port: flooded by a
     /// switch, or with a damaged tag.
     pub foreign: u64,
-    /// Frames of an earlier trial.
+    /// Frames of earlier trials that arrived after the end of the previous one.
     pub late: u64,
     /// CPU time of the transmit thread in this trial, nanoseconds.
     pub transmit_cpu_ns: u64,

@@ -16,7 +16,7 @@ pub struct Receiver {
     /// Number of the current trial. `None` between trials.
     trial: Option<u16>,
     totals: Totals,
-    /// Totals at the start of the trial.
+    /// Totals at the start of the trial; of late frames, those at the end of the one before.
     before: Totals,
 }
 
@@ -75,7 +75,7 @@ pub struct ReceivedByPort {
     pub streams: Vec<Received>,
     /// Frames that belong to no stream towards the port.
     pub foreign: u64,
-    /// Frames of an earlier trial.
+    /// Frames of earlier trials that arrived after the end of the previous one.
     pub late: u64,
 }
 
@@ -107,7 +107,11 @@ impl Receiver {
     /// Begins a trial. From now on frames of all other trials are late.
     pub fn begin(&mut self, trial: &Trial) {
         self.trial = Some(trial.number());
-        self.before = self.totals;
+        // Frames that arrive between two trials are late, and the second trial reports them.
+        self.before = Totals {
+            late: self.before.late,
+            ..self.totals
+        };
         for receiving in self.streams.iter_mut().flatten() {
             let stream = receiving.received.stream;
             receiving.seen = Seen::new(trial.frames_max(stream));
@@ -163,11 +167,13 @@ impl Receiver {
             };
             std::mem::replace(&mut receiving.received, empty)
         });
-        ReceivedByPort {
+        let counts = ReceivedByPort {
             streams: streams.collect(),
             foreign: self.totals.foreign - self.before.foreign,
             late: self.totals.late - self.before.late,
-        }
+        };
+        self.before = self.totals;
+        counts
     }
 }
 

@@ -220,7 +220,7 @@ fn frames_of_earlier_trials_and_of_other_ports_are_told_apart() {
         receiver.handle_frame(*at, frame);
     }
     let counts = receiver.finish();
-    assert_eq!((counts.streams[0].frames, counts.late), (10, 1));
+    assert_eq!((counts.streams[0].frames, counts.late), (10, 3));
     assert_eq!(receiver.totals().late, 3);
     assert_eq!(elsewhere.totals().foreign, 7);
     assert_eq!(elsewhere.totals().frames, 0);
