@@ -22,7 +22,10 @@ def level(language: str, factor: str, value: float | str) -> str:
         return value
     if has(f"level.{factor}"):
         return say(language, f"level.{factor}", {"count": value})
-    return say(language, "level.other", {"factor": factor, "count": value})
+    # As written in the study: a frame size of 1518, not 1,518.
+    return say(
+        language, "level.other", {"factor": factor, "count": f"{value:g}" if isinstance(value, float) else str(value)}
+    )
 
 
 def series(where: Mapping[str, Any], language: str = "en") -> str:

@@ -6,6 +6,7 @@ curve     loss and CPU use of the slowest point against the rate offered
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -18,6 +19,8 @@ from hakaru.wording import number, say
 Json = dict[str, Any]
 GROUPS_MAX = 24
 """Groups that the trials of a curve are gathered in, by rate."""
+WIDE = 3.0
+"""Ratio of the highest to the lowest rate from which on the axis of rates is logarithmic."""
 
 
 def of_run(summary: Json, language: str) -> list[Figure]:
@@ -54,7 +57,10 @@ def _curve(point: Json, language: str) -> list[Figure]:
     trials = [t for t in point["trials"] if t["purpose"] == "search" and t["valid"] and t["sent"]]
     if len(trials) < 3:
         return []
-    groups = _groups(trials)
+    low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))
+    # A search may begin far above its result. On a linear axis all other trials would be one point.
+    is_wide = high > WIDE * low
+    groups = _groups(trials, is_wide)
     offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
     loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
     upper = [Line(say(language, "label.loss"), _points(offered, loss), charts.PALETTE[1])]
@@ -66,12 +72,14 @@ def _curve(point: Json, language: str) -> list[Figure]:
         values = [_mean([t[name] for t in group]) for group in groups]
         lower.append(Line(say(language, message), _points(offered, values), colour))
 
+    scale: Json = {"x_log": True, "x_ticks": charts.log_ticks(offered[0], offered[-1])} if is_wide else {}
+
     def draw(size: Size) -> Chart:
         part = Size(size.width, size.height * 3 // 5, size.labels)
         rate = say(language, "axis.offered")
         return charts.panels(
-            charts.lines(upper, Axes("", say(language, "axis.frame_loss")), part),
-            charts.lines(lower, Axes(rate, say(language, "axis.cpu"), y_max=100.0), part),
+            charts.lines(upper, Axes("", say(language, "axis.frame_loss"), **scale), part),
+            charts.lines(lower, Axes(rate, say(language, "axis.cpu"), y_max=100.0, **scale), part),
         )
 
     title = say(language, "figure.packets.curve", {"series": label(point, language)})
@@ -80,13 +88,16 @@ def _curve(point: Json, language: str) -> list[Figure]:
     return [Figure("curve", title, text, draw)]
 
 
-def _groups(trials: list[Json]) -> list[list[Json]]:
-    """Trials in groups of neighbouring rates, of equal width on a linear axis."""
-    low, high = (choose(t["frames_per_s"] for t in trials) for choose in (min, max))
-    width = (high - low) / GROUPS_MAX or 1.0
+def _groups(trials: list[Json], is_wide: bool) -> list[list[Json]]:
+    """Trials in groups of neighbouring rates, of equal width on the axis, which is logarithmic if
+    `is_wide`. In the order of their rates.
+    """
+    places = [math.log(t["frames_per_s"]) if is_wide else float(t["frames_per_s"]) for t in trials]
+    low = min(places)
+    width = (max(places) - low) / GROUPS_MAX or 1.0
     groups: dict[int, list[Json]] = {}
-    for trial in trials:
-        groups.setdefault(min(GROUPS_MAX - 1, int((trial["frames_per_s"] - low) / width)), []).append(trial)
+    for trial, place in zip(trials, places, strict=True):
+        groups.setdefault(min(GROUPS_MAX - 1, int((place - low) / width)), []).append(trial)
     return [groups[place] for place in sorted(groups)]
 
 

@@ -10,7 +10,7 @@ the theme `hakaru` and the bundled fonts. Each kind of chart is one module of th
 from hakaru.report.charts.bar import Bar, bars
 from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
-from hakaru.report.charts.line import Axes, Line, lines, panels
+from hakaru.report.charts.line import Axes, Line, lines, log_ticks, panels
 from hakaru.report.charts.render import Chart, png, spec, svg
 from hakaru.report.charts.stack import Stack, stacks
 from hakaru.report.charts.theme import (
@@ -48,6 +48,7 @@ __all__ = [
     "dots",
     "heat",
     "lines",
+    "log_ticks",
     "look",
     "panels",
     "png",

@@ -47,13 +47,14 @@ class Axes:
     y_log: bool = False
     x_labels: dict[float, str] = field(default_factory=dict)
     x_whole: bool = False
+    x_log: bool = False
 
 
 def lines(series: Sequence[Line], axes: Axes, size: Size) -> alt.LayerChart:
     """Chart of all lines that have points."""
     shown = [line for line in series if line.points]
     low, high = _range(shown, axes)
-    x = alt.X("x:Q", axis=_x_axis(axes), scale=alt.Scale(nice=False, zero=False, padding=8))
+    x = alt.X("x:Q", axis=_x_axis(axes), scale=_x_scale(axes))
     y = alt.Y(
         "y:Q",
         axis=_y_axis(axes, low, high),
@@ -69,10 +70,10 @@ def _range(series: Sequence[Line], axes: Axes) -> tuple[float, float]:
     if not axes.y_log:
         return 0.0, top
     least = min((p[1] for line in series for p in line.points if p[1] > 0), default=1.0)
-    return max(tick for tick in _log_ticks(least / 10, least)), top
+    return max(tick for tick in log_ticks(least / 10, least)), top
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def log_ticks(low: float, high: float) -> list[float]:
     """Ticks at 1, 2 and 5 times powers of ten, from `low` to `high`."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     ticks = [step * 10.0**power for power in powers for step in (1, 2, 5)]
@@ -90,7 +91,13 @@ def nice(value: float) -> float:
 def _y_axis(axes: Axes, low: float, high: float) -> alt.Axis:
     form = PLAIN if high < 10 else f",{PLAIN}" if axes.y_log else ",.0f"
     options: dict[str, Any] = {"title": axes.y, "minExtent": AXIS_PX, "format": form}
-    return alt.Axis(**options, **({"values": _log_ticks(low, high)} if axes.y_log else {"tickCount": 5}))
+    return alt.Axis(**options, **({"values": log_ticks(low, high)} if axes.y_log else {"tickCount": 5}))
+
+
+def _x_scale(axes: Axes) -> alt.Scale:
+    if axes.x_log:
+        return alt.Scale(type="log", nice=False, padding=8)
+    return alt.Scale(nice=False, zero=False, padding=8)
 
 
 def _x_axis(axes: Axes) -> alt.Axis:
