@@ -66,6 +66,9 @@ CAVEATS: dict[str, Severity] = {
     "tester_limited": "warning",  # the device forwards all that the tester can send and count
     "search_unfinished": "warning",  # the search ended before its bounds were as close as the goal demands
     "search_below_range": "warning",  # the device loses frames even at the lowest rate that was tried
+    "search_capped": "warning",  # the device forwards the highest rate that was tried, {rate} frames/s
+    "losses_unlocated": "note",  # of {lost} lost frames, {frames} are in no counter
+    "cpu_not_sampled": "note",  # {trials} trials have fewer than {samples} samples of the CPU within them
     "trials_invalid": "note",  # {trials} trials that the tester could not send or count were left out
     "frames_lost": "warning",  # {frames} frames were dropped on {link}
     "published_differs": "note",  # the published table was made on other equipment

@@ -110,6 +110,10 @@ class Counters:
             if fits and key.name == name and engine in (None, key.engine) and node in (None, key.node):
                 yield key, series
 
+    def keys(self, *, engine: str) -> Iterator[Key]:
+        """Identities of all counters of an engine."""
+        return (key for key in self._series if key.engine == engine)
+
     def nodes(self, engine: str) -> list[str]:
         """Nodes on which an engine of this kind sampled."""
         return sorted({k.node for k in self._series if k.engine == engine})

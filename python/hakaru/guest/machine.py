@@ -30,9 +30,8 @@ from hakaru.guest.emulator import Emulator
 from hakaru.guest.image import Image
 from hakaru.guest.nic import settings_script
 from hakaru.guest.pinning import ANYWHERE, Pinning, interrupts_script, pin_threads
-from hakaru.guest.requirements import Accelerator
+from hakaru.guest.requirements import MEMORY_DEFAULT_BYTES, Accelerator
 
-MEMORY_DEFAULT_BYTES = 768 * 1024**2
 # With working KVM a kernel prints its first line within 1 s. Otherwise it never does, or QEMU ends
 # at once.
 FIRST_LINE = "Linux version"

@@ -14,6 +14,8 @@ from hakaru.guest.nic import Nic
 from hakaru.guest.recipe import RECIPES, Recipe
 
 AcceleratorKind = Literal["kvm", "tcg"]
+MEMORY_DEFAULT_BYTES = 768 * 1024**2
+"""Memory of a guest. Its root file system is in memory too."""
 Version = tuple[int, int, int]
 
 _QEMU_PACKAGE = "sudo apt-get install qemu-system-x86"

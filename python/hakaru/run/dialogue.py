@@ -7,12 +7,15 @@ passed in, and `converse` sends its orders to the engines.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hakaru.engine import clock, contract
 from hakaru.engine.session import EngineSession
+
+Losses = Mapping[str, int]
+"""Place in the device or around it → frames lost there (`hakaru.lab.build.losses`)."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,10 @@ class Dialogue(ABC):
         """The next trial, or None at the end. `now_s`: seconds on a clock that does not step."""
 
     @abstractmethod
-    def record(self, order: Order, result: contract.TrialOutcome) -> None:
-        """Learn the result of the trial that `next_order` returned."""
+    def record(self, order: Order, result: contract.TrialOutcome, losses: Losses) -> None:
+        """Learn the result of the trial that `next_order` returned, and the frames that the device
+        lost in it by its own counters.
+        """
 
     @abstractmethod
     def window(self) -> tuple[int, int] | None:
@@ -47,14 +52,20 @@ class Dialogue(ABC):
         """Node → histograms to store with the repetition."""
 
 
-async def converse(dialogue: Dialogue, loads: Sequence[EngineSession], check: Callable[[], None]) -> None:
-    """Run the trials that a dialogue orders, then stop the loads. Raises as `EngineSession.trial`
-    does, and the error of `check`, which is called after each trial.
+async def converse(
+    dialogue: Dialogue, loads: Sequence[EngineSession], count_losses: Callable[[], Awaitable[Losses]]
+) -> None:
+    """Run the trials that a dialogue orders, then stop the loads.
+
+    `count_losses` returns cumulative counts. It is called before the first trial and after each
+    one, while no frame is under way. Raises as it and `EngineSession.trial` do.
     """
     by_node = {engine.node: engine for engine in loads}
+    before = await count_losses()
     while (order := dialogue.next_order(clock.now_ns() / 1e9)) is not None:
         result = await by_node[order.node].trial(order.trial)
-        check()
-        dialogue.record(order, result)
+        after = await count_losses()
+        dialogue.record(order, result, {place: lost - before.get(place, 0) for place, lost in after.items()})
+        before = after
     for engine in loads:
         await engine.stop()

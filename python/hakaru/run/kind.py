@@ -36,7 +36,7 @@ class Cost:
     seconds_max: float
     """Time after which the load has ended, apart from its drain."""
     held_bytes: int
-    """Largest number of bytes in memory LUs: data written, and data read from filled LUs."""
+    """Largest memory besides that of the engines: data in memory LUs, rings of testers, guests."""
     actors: int
     """Number of VMs, jobs or other entities with counters of their own."""
     sockets: int
@@ -70,6 +70,11 @@ class Finished:
 
 class RunKind(ABC):
     """The part of a kind that runs its repetitions."""
+
+    notes_shared_cpus = True
+    """Whether a run in which engines share processors gets the caveat `cpu_shared`. False if the
+    kind measures what its generator takes from the system under test.
+    """
 
     @abstractmethod
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:

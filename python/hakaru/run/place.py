@@ -16,7 +16,7 @@ from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, Reaches, seed_of
-from hakaru.run.dialogue import Dialogue
+from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition, Study
 
@@ -94,8 +94,14 @@ class Place(Protocol):
         """Node → the guest that takes its place in the current repetition; empty without any."""
         ...
 
-    def check_device(self) -> None:
-        """Raise DeviceError if the device under test or the guest of a load has ended."""
+    def check_guests(self) -> None:
+        """Raise DeviceError if the guest of a load has ended."""
+        ...
+
+    async def count_losses(self) -> Losses:
+        """Frames that the device under test has lost so far, by its own counters. Raises
+        DeviceError if the device has ended or does not respond.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -196,11 +202,14 @@ class LabPlace:
         """The guests of the current repetition."""
         return self.lab.load_guests.describe() if self.lab.has_load_guests else {}
 
-    def check_device(self) -> None:
-        """Raise DeviceError if the guest under test or that of a load has ended."""
-        self.lab.check_device()
+    def check_guests(self) -> None:
+        """Raise DeviceError if the guest of a load has ended."""
         if self.lab.has_load_guests:
             self.lab.load_guests.check()
+
+    async def count_losses(self) -> Losses:
+        """As `Lab.count_losses`."""
+        return await self.lab.count_losses()
 
     def describe(self) -> dict[str, Any]:
         """The lab as built and measured."""

@@ -46,8 +46,7 @@ LOOPBACK_BYTES_PER_S = 4_000_000_000
 class Estimate:
     """Time, disk and memory that a run needs.
 
-    `memory_bytes`: engines, a fabric's rings, and the data that one repetition can write to LUs in
-    memory.
+    `memory_bytes`: engines, a fabric's rings, and what one repetition holds (`Cost.held_bytes`).
     """
 
     seconds: float

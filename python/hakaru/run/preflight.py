@@ -31,8 +31,8 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
     available = memory_available_bytes()
     if available is not None and needed.memory_bytes > available:
         raise EnvironmentError_(
-            f"the run may need {_mib(needed.memory_bytes)} of memory (including all data written to LUs in memory), "
-            f"but only {_mib(available)} are available",
+            f"the run may need {_mib(needed.memory_bytes)} of memory (including data written to LUs in memory, rings "
+            f"and guests), but only {_mib(available)} are available",
             "choose --quick, fewer points with --only, or a machine with more memory",
         )
     sockets = max(cost_of(expanded, point, lab).sockets for point in expanded.points)

@@ -116,7 +116,7 @@ async def run_repetition(
             raise
         # A guest that ends is the cause of errors of the engine in it, and of its peers.
         try:
-            place.check_device()
+            place.check_guests()
         except DeviceError as cause:
             raise cause from error
         raise
@@ -134,7 +134,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             raise LateStartError(e.message, e.hint) from e
         listeners = [asyncio.create_task(_listen(e, messages, on_sample, loads=e in gang.loads)) for e in gang.all()]
         dialogue = place.dialogue(expanded, turn)
-        talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.check_device))]
+        talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
         try:
             seconds_max = cost_of(expanded, turn.point, None).seconds_max
             await _until_loaded(gang, listeners, seconds_max, talk)
@@ -254,6 +254,7 @@ def failed_outcome(place: Place, turn: Repetition, error: HakaruError, caveats: 
         "factors": turn.point.factors,
         "status": "failed",
         "error": error.message,
+        "hint": error.hint,
         "measure": {"start_ns": 0, "end_ns": 0},
         "origin": place.origin,
         "caveats": [caveat.to_json() for caveat in caveats],

@@ -5,8 +5,9 @@ that is consistent at all times.
                                 anything is changed
     execute(…)  → Path          the finished run directory
 
-A repetition that is interrupted or fails leaves nothing behind. Earlier repetitions are kept, and
-`--resume` runs the missing ones. On the first Ctrl-C the current repetition is discarded and the
+A repetition that is interrupted or fails leaves nothing behind, except for the record of a failed
+device. Earlier repetitions are kept, and `--resume` runs the missing ones and those of failed
+devices. On the first Ctrl-C the current repetition is discarded and the
 run directory gets its name with status `interrupted`. The second Ctrl-C exits at once.
 """
 
@@ -104,7 +105,8 @@ def _options_of(run: dict[str, Any], given: Options) -> Options:
 
 
 def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> None:
-    if run["status"] == "done":
+    failed = any(record["status"] == "failed" for record in RunReader(directory).repetitions())
+    if run["status"] == "done" and not failed:
         raise UsageError(f"{directory.name} is finished", f"`hakaru report {directory.name}` writes its report again")
     if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
         raise UsageError(
@@ -229,7 +231,9 @@ class Run:
             reader = RunReader(writer.directory)
             self._meta = reader.read("run.json") | {"status": "running", "ended": None}
             for record in reader.repetitions():
-                self._done.add(f"{record['point']}-{record['repetition']}")
+                # A device that could not be built is tried again; the new record replaces this one.
+                if record["status"] == "done":
+                    self._done.add(f"{record['point']}-{record['repetition']}")
         else:
             now = dt.datetime.now(dt.UTC)
             writer = RunWriter.create(prepared.folder, study.id, now)
@@ -296,7 +300,7 @@ class Run:
                 await checked.measure_baselines(seed=self._expanded.seed)
             engines = planned.estimate(self._expanded, prepared.lab).engines
             cpus = len(os.sched_getaffinity(0))
-            if engines > cpus:
+            if engines > cpus and kind.of(self._expanded.study).notes_shared_cpus:
                 self._caveat(Caveat("cpu_shared", {"engines": engines, "cpus": cpus}))
             writer.write("lab.json", checked.describe())
             writer.write("run.json", self._meta)

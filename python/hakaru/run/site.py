@@ -16,7 +16,7 @@ from hakaru.engine.process import EngineProcess
 from hakaru.engine.session import EngineSession
 from hakaru.errors import UsageError
 from hakaru.run import kind
-from hakaru.run.dialogue import Dialogue
+from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition, Study
@@ -111,8 +111,12 @@ class SitePlace:
         """None: loads of a site run on this host."""
         return {}
 
-    def check_device(self) -> None:
+    def check_guests(self) -> None:
         """Nothing to check."""
+
+    async def count_losses(self) -> Losses:
+        """None: this host cannot read the counters of a site's equipment."""
+        return {}
 
     def describe(self) -> dict[str, Any]:
         """Return the equipment for lab.json. hakaru has built and checked none of it."""

@@ -26,12 +26,19 @@ class Bench:
     what the tester sends and counts in one direction.
 
     The device's input queue drops the excess. `ring_drops`: frames that the receiver's own ring
-    drops in each trial through the device.
+    drops in each trial through the device. `unseen`: share of the lost frames that no counter has.
+    `late`: frames of each trial through the device that arrive in the next one.
     """
 
     capacity: float
     tester: float = 500_000.0
     ring_drops: int = 0
+    unseen: float = 0.0
+    late: int = 0
+    flood_capacity: float | None = None
+    """Capacity for frames without a rate; None: the same."""
+    losses: dict[str, int] = field(default_factory=dict)
+    """Frames that the counters of the device have in each trial."""
     now_ns: int = 10**9
     orders: list[contract.Trial] = field(default_factory=list)
 
@@ -43,7 +50,9 @@ class Bench:
         self.now_ns += trial.duration_ns + OVERHEAD_NS
         seconds = trial.duration_ns / 1e9
         through = sum(self.tester if rate is None else rate for rate in trial.rates[:2])
-        share = min(1.0, self.capacity / through) if through else 1.0
+        is_flood = self.flood_capacity is not None and None in trial.rates[:2]
+        capacity = self.flood_capacity if is_flood and self.flood_capacity else self.capacity
+        share = min(1.0, capacity / through) if through else 1.0
         streams = list(self._streams(trial, seconds, share))
         dropped = sum(s.lost for s in streams[:2])
         faults = []
@@ -56,9 +65,12 @@ class Bench:
             end_ns=start_ns + trial.duration_ns + trial.settle_ns,
             tester_faults=faults,
             streams=streams,
-            ports=[self._port(name, dropped if name == "left" else 0, through) for name in PORTS],
+            ports=[self._port(name, self._counted(dropped) if name == "left" else 0, through) for name in PORTS],
             histograms=[_latencies(s.name, s.received) for s in streams if s.received],
         )
+
+    def _counted(self, dropped: int) -> int:
+        return dropped - round(dropped * self.unseen)
 
     def _streams(self, trial: contract.Trial, seconds: float, share: float) -> Iterator[packets.StreamOutcome]:
         for name, rate in zip(STREAMS, trial.rates, strict=True):
@@ -93,7 +105,7 @@ class Bench:
             rx_dropped=0,
             ring_dropped=self.ring_drops if name == "right" and through else 0,
             foreign=0,
-            late=0,
+            late=self.late if name == "right" and self.orders[:-1] and any(self.orders[-2].rates[:2]) else 0,
             transmit_cpu_ns=0,
             receive_cpu_ns=0,
         )
@@ -109,5 +121,5 @@ def run(bench: Bench, load: PacketsLoad) -> PacketsDialogue:
     """Run a dialogue to its end."""
     dialogue = PacketsDialogue(load, NODE)
     while (order := dialogue.next_order(bench.now_ns / 1e9)) is not None:
-        dialogue.record(order, bench.answer(order))
+        dialogue.record(order, bench.answer(order), bench.losses)
     return dialogue

@@ -32,6 +32,10 @@ class Rep:
 
     bench: Bench
     busy: Mapping[str, float] = field(default_factory=lambda: {"0": 40.0, "1": 99.0})
+    search: Mapping[str, Any] = field(default_factory=dict)
+    sample_ns: int = SAMPLE_NS
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Frames that hakaru's switch drops in each trial, by counter."""
 
 
 @dataclass
@@ -41,11 +45,15 @@ class Pt:
 
 
 def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
-    load = PacketsLoad.model_validate({"kind": "packets", "frame": factors["frame"]})
+    load = PacketsLoad.model_validate({"kind": "packets", "frame": factors["frame"], "search": rep.search})
     start_ns = rep.bench.now_ns
     dialogue = run(rep.bench, load)
     samples, histograms = Samples(), Histograms()
-    for at_ns in range(start_ns - SAMPLE_NS, rep.bench.now_ns + SAMPLE_NS, SAMPLE_NS):
+    starts = [entry["start_ns"] for entry in dialogue.describe()["log"]]
+    for at_ns in range(start_ns - rep.sample_ns, rep.bench.now_ns + rep.sample_ns, rep.sample_ns):
+        begun = sum(start < at_ns for start in starts)
+        if rep.dropped:
+            samples.add(NODE, "fabric", at_ns, {"link/left/a-b": {n: float(v * begun) for n, v in rep.dropped.items()}})
         counters = {}
         for name, percent in rep.busy.items():
             names = dict.fromkeys(("user_ns", "irq_ns", "softirq_ns", "steal_ns", "iowait_ns"), 0.0)
@@ -77,8 +85,8 @@ def test_rate_losses_delay_and_cpu_of_a_point(tmp_path: Path) -> None:
     assert metrics["frames_per_s"] == pytest.approx(100_000, rel=0.006)
     assert metrics["mbit_per_s"] == pytest.approx(metrics["frames_per_s"] * 64 * 8 / 1e6)
     assert metrics["share_of_tester_percent"] == pytest.approx(20, rel=0.01)
-    assert metrics["lost_at_device_input_percent"] == pytest.approx(100)
-    assert metrics["lost_in_device_percent"] == metrics["lost_at_tester_percent"] == 0
+    assert metrics["lost_percent/input"] == pytest.approx(100)
+    assert metrics["lost_percent/unlocated"] == metrics["lost_percent/receiver"] == 0
     assert metrics["latency_us_p50/50"] == pytest.approx(40, rel=0.001)
     assert metrics["busiest_cpu_percent"] == pytest.approx(99, rel=0.001)
     assert metrics["machine_percent"] == pytest.approx(69.5, rel=0.001)
@@ -100,6 +108,77 @@ def test_bottleneck_follows_from_the_evidence(tmp_path: Path, rep: Rep, limiter:
     assert point["limiter"] == limiter
     names = {c["caveat"] for c in point["caveats"]} - {"few_repetitions", "no_data"}
     assert names == ({caveat} if caveat else set())
+
+
+def shares_of(folder: Path, rep: Rep) -> dict[str, float]:
+    """Place → share of the lost frames in the only point, in percent, if there are any."""
+    (point,) = summary_of(folder, Pt({"frame": 64}, [rep]))["points"]
+    found = {name.partition("lost_percent/")[2]: estimate["mean"] for name, estimate in point["metrics"].items()}
+    return {place: share for place, share in found.items() if place and share}
+
+
+@pytest.mark.parametrize(
+    ("bench", "place"),
+    [
+        (Bench(100_000.0, losses={"host/tap-left/tx": 50}), "host"),
+        (Bench(100_000.0, losses={"device/right/tx": 50}), "device"),
+        (Bench(100_000.0, losses={"output/right": 50}), "output"),
+        (Bench(100_000.0, ring_drops=50), "receiver"),
+        (Bench(100_000.0, late=50), "late"),
+    ],
+)
+def test_each_place_of_losses_has_a_counter_of_its_own(tmp_path: Path, bench: Bench, place: str) -> None:
+    shares = shares_of(tmp_path, Rep(bench))
+    # The input queue of the simulated device has all losses, so the others are counted too often.
+    assert set(shares) == {"input", place, "unlocated"}
+    assert shares[place] == pytest.approx(-shares["unlocated"]) and shares[place] > 0
+
+
+def test_losses_of_the_own_switch_are_those_of_its_counters(tmp_path: Path) -> None:
+    shares = shares_of(tmp_path, Rep(Bench(100_000.0), dropped={"dropped_buffer": 30, "lost_after": 500}))
+    assert set(shares) == {"input", "device", "unlocated"} and shares["device"] > 0
+
+
+def test_losses_that_no_counter_has_are_the_rest_and_are_charged_to_the_device(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0, unseen=0.75), {"0": 30.0})]))["points"]
+    assert point["metrics"]["lost_percent/unlocated"]["mean"] == pytest.approx(75, abs=0.1)
+    assert point["limiter"] == "in_device"
+    assert "losses_unlocated" in {c["caveat"] for c in point["caveats"]}
+    assert any(trial["lost_unlocated"] for trial in point["trials"])
+
+
+def test_cpu_of_a_trial_needs_samples_within_it(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0), sample_ns=400_000_000)]))["points"]
+    searched = [trial for trial in point["trials"] if trial["purpose"] == "search"]
+    assert {trial["machine_percent"] for trial in searched} == {None}
+    assert all("4 are needed" in trial["cpu_missing"] for trial in searched)
+    assert point["metrics"]["busiest_cpu_percent"]["mean"] is None
+    assert "cpu_not_sampled" in {c["caveat"] for c in point["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("bench", "search", "reason", "limiter", "words"),
+    [
+        (Bench(1e7), {}, "tester", "tester", "frame generator"),
+        (Bench(1e7), {"highest": 50_000.0}, "study", "search_range", "(`load.search.highest`)"),
+        (Bench(400_000.0, flood_capacity=50_000.0), {}, "flood_losses", "search_range", "when it was flooded"),
+    ],
+)
+def test_reason_of_the_highest_rate_decides_who_is_blamed(
+    tmp_path: Path, bench: Bench, search: dict[str, Any], reason: str, limiter: str, words: str
+) -> None:
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [Rep(bench, {"0": 10.0}, search)]))
+    (point,) = summary["points"]
+    assert (point["cap"]["reason"], point["limiter"], point["search"]) == (reason, limiter, "at least")
+    assert words in summary["findings"][0]["text"]
+    caveats = {c["caveat"] for c in point["caveats"]}
+    assert ("tester_limited" in caveats, "search_capped" in caveats) == (limiter == "tester", limiter != "tester")
+
+
+def test_point_without_a_search_is_limited_by_the_tester(tmp_path: Path) -> None:
+    (point,) = summary_of(tmp_path, Pt({"frame": 64}, [Rep(Bench(100_000.0, tester=0.0))]))["points"]
+    assert point["search"] == "tester limit"
+    assert "tester_limited" in {c["caveat"] for c in point["caveats"]}
 
 
 def test_report_has_rates_a_curve_and_tables_in_both_languages(tmp_path: Path) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hakaru.engine import contract
+from hakaru.engine.contract import packets
+from hakaru.kinds.packets.dialogue import late_limit_ns, search_result
 from hakaru.kinds.packets.load import PacketsLoad
+from hakaru.run.dialogue import Order
+from hakaru.search import Trial as SearchTrial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +59,28 @@ def test_drops_of_the_receiver_are_not_charged_to_the_device() -> None:
     assert found["goals"][0]["throughput"] is None, "no trial says anything about the device"
 
 
+@pytest.mark.parametrize(("rate", "limit_ns"), [(1_000, 5_000_000), (100_000, 1_280_000), (10_000_000, 100_000)])
+def test_late_limit_follows_the_rate_so_that_no_burst_fills_the_input_queue(rate: float, limit_ns: int) -> None:
+    assert late_limit_ns([rate, 0.0, None]) == limit_ns
+    bench = Bench(100_000.0)
+    run(bench, load())
+    for order in bench.orders:
+        paced = [rate for rate in order.rates if rate]
+        # Rates from 25,600 frames per second on could fill the queue within the engine's default.
+        assert all(rate * order.late_limit_ns / 1e9 <= 128.001 or order.late_limit_ns == 100_000 for rate in paced)
+
+
+@pytest.mark.parametrize(("lost", "is_valid"), [(0, True), (3, False)])
+def test_trial_with_a_late_frame_is_invalid_if_it_lost_frames(lost: int, is_valid: bool) -> None:
+    bench = Bench(10_000_000.0)
+    trial = SearchTrial(50_000.0, 1.0)
+    result = bench.answer(Order(NODE, contract.Trial(id=1, duration_ns=10**9, rates=[50_000.0, 0.0, 0.0, 0.0])))
+    late = packets.TesterFault(kind="late", entity="stream/forward", message="a frame was sent 9 ms late")
+    forward = result.streams[0].model_copy(update={"received": 50_000 - lost, "lost": lost})
+    result = result.model_copy(update={"tester_faults": [late], "streams": [forward, *result.streams[1:]]})
+    assert (search_result(trial, result).tester_ratio == 1.0) == is_valid
+
+
 def test_first_goal_is_the_one_whose_rate_latencies_are_measured_at() -> None:
     bench = Bench(100_000.0)
     dialogue = run(bench, load(latency={"percent": [50, 90], "time": "2 s"}))
@@ -73,3 +100,4 @@ def test_search_ends_within_its_budget() -> None:
 def test_tester_without_frames_ends_the_dialogue() -> None:
     found = run(Bench(100_000.0, tester=0.0), load()).describe()
     assert found["goals"] == [] and found["tester_frames_per_s"] == 0
+    assert found["verdict"] == "tester limit" and found["cap"]["reason"] == "tester"

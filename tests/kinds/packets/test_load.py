@@ -31,6 +31,10 @@ def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
         ({"load": {"search": {"goals": [{}, {}]}}}, "two goals are equal"),
         ({"load": {"search": {"lowest": 1000.0, "highest": 10.0}}}, "not above `lowest`"),
         ({"load": {"search": {"goals": [{"trial": "2 s", "time": "1 s"}]}}}, "shorter than one `trial`"),
+        (
+            {"measure": {"repetitions": 1, "sample_interval": "250 ms"}},
+            "250 ms is too long for the CPU use of trials of 1 s",
+        ),
         ({"load": {"latency": {"percent": [0.0]}}}, "above 0 and at most 100"),
         ({"lab": {"hosts": 1}}, "a study of packets needs a device"),
     ],

@@ -136,11 +136,17 @@ class Forwarding:
     """The busiest processor in the trials next to the result, and its use."""
     machine_percent: float | None
     at_input_percent: float | None
-    """Share of the lost frames that the device did not accept from the cable."""
+    """Share of the lost frames that found the queue in front of the device full: the device's end
+    of the cable, or the TAPs and bridges in front of a guest.
+    """
     generator_percent: float | None = None
     """CPU use of the busiest thread of the tester in these trials."""
     in_device_percent: float | None = None
     """Share of the lost frames that the device accepted and did not forward."""
+    cap: str | None = None
+    """Origin of the highest rate that was tried; None if the search did not reach it."""
+    cap_frames_per_s: float | None = None
+    """That rate."""
 
 
 @dataclass(frozen=True)

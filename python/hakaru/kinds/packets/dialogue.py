@@ -1,7 +1,7 @@
 """The trials of one repetition: the tester's own limit, the search, then latencies.
 
     tester     frames over the loop, as fast as possible: twice, the second trial counts
-    flood      frames through the device, as fast as possible: the highest rate that can be tried
+    flood      frames through the device, as fast as possible: bounds the rates of the search
     search     trials through the device, chosen by `hakaru.search`
     latency    trials at shares of the rate found
 
@@ -11,24 +11,65 @@ Pure: `hakaru.run.dialogue.converse` runs the trials.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from enum import Enum
 from typing import Any
 
 from hakaru.engine import contract
 from hakaru.kinds.packets.load import PacketsLoad, SearchSpec
 from hakaru.kinds.packets.streams import flooding, rates_of_loop, rates_through
-from hakaru.run.dialogue import Dialogue, Order
-from hakaru.search import Bisection, Controller, MlrSearch, Procedure, PublishedProcedure, RateGrid, TrialResult
+from hakaru.run.dialogue import Dialogue, Losses, Order
+from hakaru.search import (
+    Bisection,
+    Controller,
+    MlrSearch,
+    Procedure,
+    PublishedProcedure,
+    RateGrid,
+    TrialResult,
+    Verdict,
+)
 from hakaru.search import Trial as SearchTrial
 
 TESTER_TRIAL_S = 0.5
 TESTER_TRIALS = 2
 ATTEMPTS = 2
 """Times that a trial is tried which the tester cannot send or count."""
-OWN_FAULTS = frozenset({"unsent", "late"})
-"""Faults of a tester that sends late; a search judges them by the number of frames not sent."""
+LATE_FRAMES = 128
+"""Frames that a late tester may send in one burst: half of the queue of 256 frames in front of a
+device on a veth cable, so that the burst alone does not fill it.
+"""
+LATE_LIMIT_MIN_NS, LATE_LIMIT_MAX_NS = 100_000, 5_000_000
+"""Bounds of the longest delay of a frame: a wake-up of the kernel, and the engine's default."""
 
 Json = dict[str, Any]
+
+
+class CapReason(Enum):
+    """Origin of the highest rate that a search tries."""
+
+    TESTER = "tester"
+    """What the tester sends and counts without a device."""
+    FLOOD = "flood"
+    """What the tester sends while the device works on the same machine."""
+    FLOOD_LOSSES = "flood_losses"
+    """Twice of what the device forwarded of a flood of which it lost more than half, or half of
+    that flood.
+    """
+    STUDY = "study"
+    """`load.search.highest`."""
+
+
+TESTER_CAPS = frozenset({CapReason.TESTER.value, CapReason.FLOOD.value})
+"""Highest rates that are limits of the tester."""
+
+
+@dataclass(frozen=True)
+class Cap:
+    """The highest rate that a search tries, in frames per second, and its origin."""
+
+    frames_per_s: float
+    reason: CapReason
 
 
 class PacketsDialogue(Dialogue):
@@ -38,8 +79,9 @@ class PacketsDialogue(Dialogue):
         self._load, self._node = load, node
         self._now_s = 0.0
         self._trials: list[Json] = []
+        self._losses: Losses = {}
         self._tester_rate: float | None = None
-        self._flood_rate: float | None = None
+        self._cap: Cap | None = None
         self._controller: Controller | None = None
         self._histograms: list[contract.NamedHistogram] = []
         self._last: contract.TrialOutcome | None = None
@@ -50,17 +92,21 @@ class PacketsDialogue(Dialogue):
         self._now_s = now_s
         return next(self._orders, None)
 
-    def record(self, order: Order, result: contract.TrialOutcome) -> None:
+    def record(self, order: Order, result: contract.TrialOutcome, losses: Losses) -> None:
         """As `Dialogue.record`."""
-        self._last = result
+        self._last, self._losses = result, losses
 
     def window(self) -> tuple[int, int] | None:
         """As `Dialogue.window`."""
         return (self._trials[0]["start_ns"], self._trials[-1]["end_ns"]) if self._trials else None
 
     def describe(self) -> Json:
-        """`tester_frames_per_s`, `goals`, `ended` and the `log` of all trials, in their order."""
+        """`tester_frames_per_s`, `cap`, `verdict` for the first goal, `goals`, `ended`, and the
+        `log` of all trials, in their order.
+        """
+        verdict = Verdict.TESTER_LIMIT
         if self._controller is None:
+            # The tester cannot even send the lowest rate, so no search has begun.
             goals, ended = [], None
         else:
             outcome = self._controller.outcome()
@@ -68,9 +114,11 @@ class PacketsDialogue(Dialogue):
                 {**asdict(goal), "goal": asdict(goal.goal), "verdict": goal.verdict.value} for goal in outcome.goals
             ]
             ended = outcome.ended.value if outcome.ended else None
+            verdict = outcome.goals[0].verdict
         return {
             "tester_frames_per_s": self._tester_rate,
-            "flood_frames_per_s": self._flood_rate,
+            "cap": self._cap and {"frames_per_s": self._cap.frames_per_s, "reason": self._cap.reason.value},
+            "verdict": verdict.value,
             "goals": goals,
             "ended": ended,
             "log": self._trials,
@@ -82,12 +130,10 @@ class PacketsDialogue(Dialogue):
 
     def _all_orders(self) -> Iterator[Order]:
         yield from self._measure_tester()
-        if not self._tester_rate or not self._flood_rate:
-            return
         search = self._load.search
-        highest = min(self._tester_rate, self._flood_rate, search.highest or self._tester_rate)
-        if highest <= search.lowest:
+        if self._cap is None or self._cap.frames_per_s <= search.lowest:
             return
+        highest = self._cap.frames_per_s
         widths = [goal.width_percent / 100 for goal in search.goals]
         grid = RateGrid.for_widths(search.lowest, highest, widths)
         budget_s = search.budget / 1e9 if search.budget else None
@@ -99,7 +145,9 @@ class PacketsDialogue(Dialogue):
                 yield from self._measure_latency(percent, rate)
 
     def _measure_tester(self) -> Iterator[Order]:
-        """Frames that the tester sends and counts without a device."""
+        """Frames that the tester sends and counts without a device, then a flood through the
+        device. Both bound the rates of the search.
+        """
         for _ in range(TESTER_TRIALS):
             order = self._order(rates_of_loop(self._load), TESTER_TRIAL_S)
             yield order
@@ -112,8 +160,8 @@ class PacketsDialogue(Dialogue):
         result = self._answer()
         sent, received = (sum(getattr(s, name) for s in result.streams) for name in ("sent", "received"))
         self._log("flood", sent / TESTER_TRIAL_S, TESTER_TRIAL_S, result)
-        # A device that loses many frames forwards less than twice of what it forwards now.
-        self._flood_rate = min(sent, max(2 * received, sent // 2)) / TESTER_TRIAL_S
+        rates = (self._tester_rate or 0.0, sent / TESTER_TRIAL_S, received / TESTER_TRIAL_S)
+        self._cap = cap_of(*rates, self._load.search)
 
     def _search(self, controller: Controller) -> Iterator[Order]:
         while (trial := controller.next_trial(self._now_s)) is not None:
@@ -144,6 +192,7 @@ class PacketsDialogue(Dialogue):
             duration_ns=round(seconds * 1e9),
             rates=list(rates),
             settle_ns=self._load.settle,
+            late_limit_ns=late_limit_ns(rates),
         )
         return Order(self._node, trial)
 
@@ -159,9 +208,11 @@ class PacketsDialogue(Dialogue):
                 "seconds": seconds,
                 "start_ns": result.start_ns,
                 "end_ns": result.start_ns + round(seconds * 1e9),
+                "settled_ns": result.end_ns,
                 "streams": [s.model_dump() for s in result.streams if s.sent],
                 "ports": [p.model_dump() for p in result.ports],
                 "faults": [fault.model_dump() for fault in result.tester_faults],
+                "device_losses": {place: lost for place, lost in self._losses.items() if lost},
                 **more,
             }
         )
@@ -179,19 +230,50 @@ def procedure_of(search: SearchSpec) -> Procedure:
             return Bisection(goals[0])
 
 
+def cap_of(tester: float, flood_sent: float, flood_received: float, search: SearchSpec) -> Cap:
+    """The highest rate to try, from rates in frames per second.
+
+    A device that loses more than half of a flood forwards less than twice of what it forwards then:
+    the search does not begin far above. Half of the flood is tried in any case.
+    """
+    caps = [Cap(tester, CapReason.TESTER), Cap(flood_sent, CapReason.FLOOD)]
+    if search.highest is not None:
+        caps.append(Cap(search.highest, CapReason.STUDY))
+    caps.append(Cap(max(2 * flood_received, flood_sent / 2), CapReason.FLOOD_LOSSES))
+    # The first of equal rates counts.
+    return min(caps, key=lambda cap: cap.frames_per_s)
+
+
+def late_limit_ns(rates: Sequence[float | None]) -> int:
+    """The longest delay of a frame behind its due instant for these rates per stream: the time of
+    `LATE_FRAMES` frames of the fastest stream, within bounds.
+    """
+    fastest = max((rate for rate in rates if rate), default=0.0)
+    frames_ns = LATE_FRAMES * 1e9 / fastest if fastest else float(LATE_LIMIT_MAX_NS)
+    return round(min(max(frames_ns, LATE_LIMIT_MIN_NS), LATE_LIMIT_MAX_NS))
+
+
 def search_result(trial: SearchTrial, result: contract.TrialOutcome) -> TrialResult:
-    """The counts of a trial, all directions together. Frames that the tester's own receiver dropped
-    make it invalid, because they are no loss of the device.
+    """The counts of a trial, all directions together.
+
+    - `unsent`: the search judges the number of frames that were not sent.
+    - `late`: an interface refused frames, and those behind them left in a burst. If frames were
+      lost, the burst may be the reason, and the trial is invalid. Without a loss it is valid,
+      because a burst is harder for a device than the rate.
+    - Other faults: the tester dropped frames itself. They are no loss of the device, and the trial
+      is invalid.
     """
     sent = sum(stream.sent for stream in result.streams)
+    lost = sum(stream.lost for stream in result.streams)
     intended = sum(stream.intended or 0 for stream in result.streams)
     own = sum(port.ring_dropped + port.rx_dropped for port in result.ports)
-    has_fault = any(fault.kind not in OWN_FAULTS for fault in result.tester_faults)
+    kinds = {fault.kind for fault in result.tester_faults}
+    has_fault = bool(kinds - {"unsent", "late"}) or ("late" in kinds and lost > 0)
     tester_ratio = min(1.0 - 1.0 / max(sent, 1), max(0.0, 1.0 - own / max(sent, 1))) if has_fault else 1.0
     return TrialResult(
         trial,
         offered=sent,
-        lost=sum(stream.lost for stream in result.streams),
+        lost=lost,
         intended=intended,
         tester_ratio=tester_ratio,
         effective_s=max(trial.duration_s, (result.end_ns - result.start_ns) / 1e9),

@@ -58,7 +58,11 @@ class GoalSpec(Part):
     width_percent: float = Field(
         default=0.5, gt=0, lt=100, description="the search ends when its bounds are this close, in percent of the upper"
     )
-    trial: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, description="time of one full trial")
+    trial: Duration = Field(
+        default=SECOND_NS,
+        ge=SECOND_NS // 2,
+        description="time of one full trial, at least 500 ms; its CPU use needs five sample intervals",
+    )
     time: Duration = Field(
         default=15 * SECOND_NS, ge=SECOND_NS // 10, description="trial time that decides whether a rate meets the goal"
     )

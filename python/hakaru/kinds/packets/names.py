@@ -7,6 +7,15 @@ from hakaru.kinds.packets.load import PacketsLoad
 RATE = "frames_per_s"
 """The result of a point: rate for the first goal, all directions together."""
 
+LOSS_PLACES = ("input", "host", "device", "output", "receiver", "damaged", "late", "unlocated")
+"""Places of losses (`analysis.trials`), and the rest, in the order of a frame's way."""
+
+
+def lost_at(place: str) -> str:
+    """Name of the share of lost frames that were lost at a place."""
+    return f"lost_percent/{place}"
+
+
 COMMON = {
     RATE: "1/s",
     "mbit_per_s": "Mbit/s",
@@ -14,9 +23,7 @@ COMMON = {
     "share_of_tester_percent": "percent",
     "trials": "1",
     "search_s": "s",
-    "lost_at_device_input_percent": "percent",
-    "lost_in_device_percent": "percent",
-    "lost_at_tester_percent": "percent",
+    **{lost_at(place): "percent" for place in LOSS_PLACES},
     "machine_percent": "percent",
     "busiest_cpu_percent": "percent",
 }

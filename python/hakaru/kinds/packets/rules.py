@@ -6,6 +6,7 @@ from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.rules.processor import MACHINE_CPU
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
+from hakaru.kinds.packets.dialogue import TESTER_CAPS, CapReason
 from hakaru.search import Verdict as SearchVerdict
 from hakaru.wording import say, tenths
 
@@ -13,14 +14,31 @@ CPU_FULL_PERCENT = 95.0
 GENERATOR_PERCENT = 50.0
 """CPU use of a thread of the tester from which on the full processor may be its own."""
 INPUT_PERCENT = 50.0
-TESTER_VERDICTS = frozenset({SearchVerdict.AT_LEAST.value, SearchVerdict.TESTER_LIMIT.value})
+
+
+def is_of_tester(verdict: str, cap: str | None) -> bool:
+    """Whether the tester limits a result. `cap`: origin of the highest rate that was tried."""
+    at_cap = verdict == SearchVerdict.AT_LEAST.value and cap in TESTER_CAPS
+    return at_cap or verdict == SearchVerdict.TESTER_LIMIT.value
 
 
 def _tester(evidence: Evidence) -> Verdict | None:
     found = evidence.forwarding
-    if found is None or found.verdict not in TESTER_VERDICTS:
+    if found is None or not is_of_tester(found.verdict, found.cap):
         return None
     return Verdict("tester", values={"share": found.tester_percent})
+
+
+def _search_range(evidence: Evidence) -> Verdict | None:
+    found = evidence.forwarding
+    if found is None or found.verdict != SearchVerdict.AT_LEAST.value:
+        return None
+    return Verdict("search_range", values={"rate": found.cap_frames_per_s, "cap": found.cap})
+
+
+def _range_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    name = "search_range.flood" if verdict.values["cap"] == CapReason.FLOOD_LOSSES.value else "search_range"
+    return [say(language, f"because.{name}", {"rate": verdict.values["rate"]})]
 
 
 def _one_cpu(evidence: Evidence) -> Verdict | None:
@@ -62,6 +80,14 @@ TESTER = Rule(
     "The device forwards the highest rate that the tester can send and count.",
     _tester,
 )
+SEARCH_RANGE = Rule(
+    "search_range",
+    "test setup",
+    "The device forwards the highest rate that was tried: `load.search.highest`, or the limit set after it lost more "
+    "than half of a flood.",
+    _search_range,
+    _range_words,
+)
 ONE_CPU = Rule(
     "one_cpu",
     "device",
@@ -72,15 +98,16 @@ ONE_CPU = Rule(
 INPUT_QUEUE = Rule(
     "input_queue",
     "device",
-    "At least half of the lost frames found the device's input queue full, and no processor is full.",
+    "At least half of the lost frames found a queue in front of the device full, and no processor is full.",
     _input_queue,
     _input_words,
 )
 IN_DEVICE = Rule(
     "in_device",
     "device",
-    "At least half of the lost frames were accepted by the device and not forwarded, and no processor is full.",
+    "At least half of the lost frames were dropped by the device, or no other counter has them, and no processor is "
+    "full.",
     _in_device,
     _input_words,
 )
-STAGES: Stages = ((TESTER,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,), (IN_DEVICE,))
+STAGES: Stages = ((TESTER,), (SEARCH_RANGE,), (MACHINE_CPU,), (ONE_CPU,), (INPUT_QUEUE,), (IN_DEVICE,))

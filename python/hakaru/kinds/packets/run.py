@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from hakaru.guest.requirements import MEMORY_DEFAULT_BYTES
 from hakaru.kinds.packets.dialogue import TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.meter import PacketsMeter, rates_of
@@ -19,10 +20,21 @@ MS_NS = 1_000_000
 UNLIMITED_S = 600.0
 """Expected time of a search without a budget."""
 TRIAL_OVERHEAD_S = 0.3
+PORTS = 4
+"""Ports of the tester, each of which sends and receives: two at the device, two of the loop."""
+RECEIVE_RING_BYTES = 64 << 20
+"""Receive ring of a port (crates/engine/src/packets/ports.rs)."""
+TRANSMIT_BYTES = 4 << 20
+"""Frames and rings of AF_XDP of a port (docs/reference/packets.md)."""
+EMULATOR_BYTES = 128 << 20
+"""Memory of QEMU besides that of its guest, with the translated code of TCG."""
 
 
 class PacketsRun(RunKind):
     """The part of the kind `packets` that runs use."""
+
+    notes_shared_cpus = False
+    """A search begins with the tester's own limit, with and without the device at work."""
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """None: the device is a part of the lab."""
@@ -47,7 +59,11 @@ class PacketsRun(RunKind):
         other = (TESTER_TRIALS + 1) * (TESTER_TRIAL_S + overhead_s) + latency_s
         budget = load.search.budget / 1e9 if load.search.budget else UNLIMITED_S
         most = 10 * budget if load.search.budget is None else budget
-        return Cost(other + budget, 2 * (other + most), held_bytes=0, actors=4, sockets=8)
+        held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
+        device = lab.device if lab is not None else None
+        if device is not None and device.guest is not None:
+            held += MEMORY_DEFAULT_BYTES + EMULATOR_BYTES
+        return Cost(other + budget, 2 * (other + most), held_bytes=held, actors=4, sockets=8)
 
     def each(self, expanded: Expanded) -> str:
         """The budget of a search, in words."""
@@ -62,9 +78,9 @@ class PacketsRun(RunKind):
 
     def result(self, study: Study, finished: Finished) -> Rates:
         """The rate found, and how far the search came."""
-        goals = (finished.trials or {}).get("goals") or []
-        first = goals[0] if goals else {"throughput": None, "verdict": "tester limit"}
-        return rates_of(cast("float | None", first["throughput"]), str(first["verdict"]))
+        trials = finished.trials or {}
+        goals = trials.get("goals") or [{"throughput": None}]
+        return rates_of(cast("float | None", goals[0]["throughput"]), str(trials.get("verdict")))
 
 
 def device_of(lab: LabPlan) -> Device:

@@ -9,6 +9,11 @@ from hakaru.kinds.packets.names import metrics_of
 from hakaru.study.kind import StudyKind
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
+from hakaru.units import format_duration
+
+MS_NS = 1_000_000
+SAMPLES_PER_TRIAL = 5
+"""Least number of sample intervals in a trial, so that enough samples fall into it."""
 
 
 class PacketsStudy(StudyKind):
@@ -28,6 +33,14 @@ class PacketsStudy(StudyKind):
         for field in ("warmup", "time"):
             if getattr(study.measure, field) is not None:
                 yield ("measure", field), "a search chooses its trials", "leave it out; `load.search` has the times"
+        shortest = min(goal.trial for goal in load.search.goals)
+        if study.measure.sample_interval * SAMPLES_PER_TRIAL > shortest:
+            interval, most = (
+                format_duration(study.measure.sample_interval),
+                shortest // SAMPLES_PER_TRIAL // MS_NS * MS_NS,
+            )
+            message = f"{interval} is too long for the CPU use of trials of {format_duration(shortest)}"
+            yield ("measure", "sample_interval"), message, f"use {format_duration(most)} or less, or longer trials"
         largest = max(size for size, _ in load.sizes)
         if largest > study.lab.mtu + FRAME_HEADER_BYTES:
             message = f"frames of {largest} bytes do not fit the MTU of {study.lab.mtu}"

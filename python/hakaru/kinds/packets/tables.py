@@ -12,7 +12,6 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 RATE_COLUMNS = ("n", "frames", "mbit", "generator", "trials", "search", "cpu_busiest", "cpu_all")
-LOST = ("lost_at_device_input_percent", "lost_in_device_percent", "lost_at_tester_percent")
 DELAY = "latency_us_"
 
 
@@ -72,9 +71,10 @@ def _delays(points: list[Json], letters: Mapping[str, str], language: str) -> li
 
 
 def _losses(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
-    columns = [Column(say(language, f"table.packets.{name}")) for name in LOST]
+    shown = [names.lost_at(place) for place in names.LOSS_PLACES]
+    columns = [Column(say(language, f"table.packets.lost.{place}")) for place in names.LOSS_PLACES]
 
     def cells(point: Json) -> list[Cell | str]:
-        return [tenths(point["metrics"][name]["mean"], language) for name in LOST]
+        return [tenths(point["metrics"][name]["mean"], language) for name in shown]
 
     return _table(points, letters, language, "table.packets.losses", columns, cells)

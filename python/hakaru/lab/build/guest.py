@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from pyroute2 import IPRoute
+from pyroute2 import IPRoute, NetlinkError
 
-from hakaru.errors import DeviceError, HakaruError
+from hakaru.errors import DeviceError, EnvironmentError_, HakaruError
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import Port
 from hakaru.guest.facts import collect_facts
@@ -70,7 +70,20 @@ async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, m
 
 
 def _plug_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
-    """A TAP on the bridge of each port."""
+    """A TAP on the bridge of each port. Raises EnvironmentError_ for anything that the kernel
+    refuses.
+    """
+    try:
+        return _open_taps(device, queues, namespaces, mtu)
+    except (NetlinkError, OSError, ValueError) as error:
+        reason = error.args[-1] if isinstance(error, NetlinkError) else error
+        raise EnvironmentError_(
+            f"the TAPs of guest {device.name} cannot be connected: {reason}",
+            "`hakaru doctor` checks the kernel; use fewer queues, or another name of the device",
+        ) from error
+
+
+def _open_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
     taps: list[Tap] = []
     try:
         with namespaces.inside(device.node), IPRoute() as links:

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
-from hakaru.errors import DeviceError, EnvironmentError_
+from hakaru.errors import DeviceError, EnvironmentError_, HakaruError
 from hakaru.lab import sandbox
 from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
+from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
@@ -59,11 +60,14 @@ class Lab:
     async def __aenter__(self) -> Self:
         if sandbox.current() is None:
             raise RuntimeError("a lab is built inside the sandbox: call sandbox.enter() first")
-        # In a thread, because building temporarily changes the network namespace of its thread.
-        await asyncio.to_thread(self._build)
         try:
+            # In a thread, because building temporarily changes the network namespace of its thread.
+            await asyncio.to_thread(self._build)
             await self._boot_guest()
-        except DeviceError:
+        except EnvironmentError_:
+            self.namespaces.close()
+            if self.plan.device is None:
+                raise
             # The point that wants this device tries again, and is marked.
             self._forget_device()
         except BaseException:
@@ -114,11 +118,24 @@ class Lab:
         """Make the current plan differ from every other one, so that the next change builds."""
         self.plan = replace(self.plan, structure=())
 
-    def check_device(self) -> None:
-        """Raise DeviceError if the guest that forwards has ended; the next change boots another."""
-        if self._guest is not None and not self._guest.emulator.running:
-            self._forget_device()
-            raise DeviceError(f"guest {self._guest.name} has ended", f"its console: {self._guest.emulator.console()}")
+    async def count_losses(self) -> dict[str, int]:
+        """Frames that the device has lost so far, by the counters of its interfaces
+        (`hakaru.lab.build.losses`); empty in a lab without a device.
+
+        Raises DeviceError if the guest that forwards has ended or does not respond; the next change
+        boots another.
+        """
+        device = self.plan.device
+        if device is None:
+            return {}
+        losses = await asyncio.to_thread(count_here, self.namespaces, device)
+        if self._guest is not None:
+            try:
+                losses |= await count_in_guest(self._guest)
+            except HakaruError as error:
+                self._forget_device()
+                raise DeviceError(error.message, error.hint) from error
+        return losses
 
     @property
     def device(self) -> dict[str, Any] | None:
@@ -219,7 +236,7 @@ class Lab:
         """
         inside = sandbox.current()
         assert inside is not None, "a Lab exists only inside the sandbox"
-        by_route = (route.get("congestion_control") for route in self.tcp["routes"])
+        by_route = (route.get("congestion_control") for route in (self.tcp or {"routes": []})["routes"])
         described = {
             **self._built.describe(),
             "sandbox": inside.describe(),
@@ -240,9 +257,9 @@ class Lab:
     @property
     def tcp(self) -> dict[str, Any]:
         """The current TCP: the settings made, the values that the kernel then reports, and the
-        later features that remain.
+        later features that remain. Empty if the lab of a device could not be built.
         """
-        return self._tcp[self.plan.tcp]
+        return self._tcp.get(self.plan.tcp, {})
 
     def _describe_tcp(self) -> dict[str, Any]:
         node = _end_of(self.plan)

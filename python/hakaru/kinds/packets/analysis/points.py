@@ -22,11 +22,13 @@ from hakaru.kinds.packets import names
 from hakaru.kinds.packets.analysis import trials
 from hakaru.kinds.packets.analysis.trials import Trial
 from hakaru.kinds.packets.load import PacketsLoad, load_at
-from hakaru.kinds.packets.rules import STAGES, TESTER_VERDICTS
+from hakaru.kinds.packets.rules import STAGES, is_of_tester
 from hakaru.search import Verdict
 
 NEAR = 0.02
 """Distance from the result, as a share of it, of the trials whose CPU use is reported."""
+UNLOCATED_SHARE = 0.01
+"""Share of the lost frames whose place may be unknown without a caveat."""
 VERDICT_ORDER = (
     Verdict.BELOW_RANGE.value,
     Verdict.UNFINISHED.value,
@@ -45,6 +47,10 @@ class PacketsPoint(Point):
 
     trials: list[Trial] = field(default_factory=list)
     searched: str = Verdict.UNFINISHED.value
+    cap: dict[str, Any] | None = None
+    """Highest rate that a search tried and its origin, of the repetition whose verdict limits the
+    result most.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
@@ -52,6 +58,7 @@ class PacketsPoint(Point):
         described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
         return described | {
             "search": self.searched,
+            "cap": self.cap,
             "trials": [trial.to_json() for trial in self.trials],
         }
 
@@ -72,6 +79,7 @@ def analyse(run: RunData, raw: dict[str, Any]) -> PacketsPoint:
         verdict=rules.judge(STAGES, evidence),
         trials=gathered.trials,
         searched=gathered.verdict,
+        cap=gathered.cap,
     )
 
 
@@ -81,19 +89,31 @@ class _Searches(Gathered):
     def __init__(self, origin: str, metrics: Iterable[str]) -> None:
         super().__init__(origin, metrics)
         self.trials: list[Trial] = []
-        self._verdicts: list[str] = []
+        self._ends: list[tuple[str, dict[str, Any] | None]] = []
 
     @property
     def verdict(self) -> str:
         """The verdict of all repetitions that limits the result most."""
-        return min(self._verdicts, key=VERDICT_ORDER.index, default=Verdict.UNFINISHED.value)
+        return self._limiting[0]
+
+    @property
+    def cap(self) -> dict[str, Any] | None:
+        """The highest rate tried in that repetition, with its origin."""
+        return self._limiting[1]
+
+    @property
+    def _limiting(self) -> tuple[str, dict[str, Any] | None]:
+        none = (Verdict.UNFINISHED.value, None)
+        return min(self._ends, key=lambda end: VERDICT_ORDER.index(end[0]), default=none)
 
     def add(self, repetition: Repetition, load: PacketsLoad) -> None:
         """Add one repetition that gave a result."""
         own = trials.of_log(repetition.trials.get("log") or [], repetition.counters)
         goals = repetition.trials.get("goals") or []
         self.trials += own
-        self._verdicts.append(str(goals[0]["verdict"]) if goals else Verdict.UNFINISHED.value)
+        verdict = str(repetition.trials.get("verdict") or Verdict.UNFINISHED.value)
+        cap = repetition.trials.get("cap")
+        self._ends.append((verdict, cap))
         use = of_repetition(repetition.counters, repetition.window, [])
         values = {**_rates(goals, load), **_counts(own), **_latencies(repetition, load)}
         values["tester_frames_per_s"] = _float(repetition.trials.get("tester_frames_per_s"))
@@ -101,7 +121,7 @@ class _Searches(Gathered):
         values["share_of_tester_percent"] = 100 * values[names.RATE] / tester_rate if tester_rate else math.nan
         values.update(_cpu_near(own, values[names.RATE]))
         self.add_values(repetition, values, _used(use, values), Latencies.none())
-        self.caveats += _checks(own, self._verdicts[-1])
+        self.caveats += _checks(own, verdict, cap)
         self.caveats += checks.machine(repetition.counters, repetition.window, {})
 
 
@@ -120,18 +140,14 @@ def _rates(goals: list[dict[str, Any]], load: PacketsLoad) -> dict[str, float]:
 
 def _counts(own: list[Trial]) -> dict[str, float]:
     searched = [trial for trial in own if trial.purpose == "search"]
-    lost = [trial for trial in searched if trial.is_valid and trial.lost]
-    total = sum(trial.lost for trial in lost)
-
-    def share(count: int) -> float:
-        return 100.0 * count / total if total else math.nan
-
+    # Trials in which the receiver lost frames are not valid, but they show where frames are lost.
+    lost = sum(trial.lost for trial in searched)
+    places = {place: sum(trial.lost_at[place] for trial in searched) for place in trials.PLACES}
+    places["unlocated"] = sum(trial.unlocated for trial in searched)
     return {
         "trials": float(len(searched)),
         "search_s": sum(trial.seconds for trial in searched),
-        "lost_at_device_input_percent": share(sum(trial.at_input for trial in lost)),
-        "lost_in_device_percent": share(sum(trial.in_device for trial in lost)),
-        "lost_at_tester_percent": share(sum(trial.at_tester for trial in lost)),
+        **{names.lost_at(place): 100.0 * count / lost if lost else math.nan for place, count in places.items()},
     }
 
 
@@ -156,14 +172,22 @@ def _latencies(repetition: Repetition, load: PacketsLoad) -> dict[str, float]:
     return values
 
 
-def _checks(own: list[Trial], verdict: str) -> list[Caveat]:
-    unaccounted = sum(abs(trial.unaccounted) for trial in own)
-    caveats = [Caveat("frames_not_conserved", {"frames": unaccounted, "link": "tester"})] if unaccounted else []
-    invalid = sum(not trial.is_valid for trial in own if trial.purpose == "search")
+def _checks(own: list[Trial], verdict: str, cap: Mapping[str, Any] | None) -> list[Caveat]:
+    searched = [trial for trial in own if trial.purpose == "search"]
+    caveats = []
+    lost, unlocated = sum(t.lost for t in searched), sum(abs(t.unlocated) for t in searched)
+    if unlocated > UNLOCATED_SHARE * lost:
+        caveats.append(Caveat("losses_unlocated", {"frames": unlocated, "lost": lost}))
+    invalid = sum(not trial.is_valid for trial in searched)
     if invalid:
         caveats.append(Caveat("trials_invalid", {"trials": invalid}))
-    if verdict in TESTER_VERDICTS:
+    without_cpu = sum(trial.cpu_missing is not None for trial in searched)
+    if without_cpu:
+        caveats.append(Caveat("cpu_not_sampled", {"trials": without_cpu, "samples": trials.SAMPLES_MIN}))
+    if is_of_tester(verdict, cap["reason"] if cap else None):
         caveats.append(Caveat("tester_limited"))
+    elif verdict == Verdict.AT_LEAST.value:
+        caveats.append(Caveat("search_capped", {"rate": cap["frames_per_s"] if cap else None}))
     elif verdict == Verdict.UNFINISHED.value:
         caveats.append(Caveat("search_unfinished"))
     elif verdict == Verdict.BELOW_RANGE.value:
@@ -175,6 +199,11 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
     def mean(name: str) -> float | None:
         estimate = fields["metrics"].get(name)
         return estimate.mean if estimate else None
+
+    def together(*places: str) -> float | None:
+        shares = [mean(names.lost_at(place)) for place in places]
+        known = [share for share in shares if share is not None]
+        return sum(known) if known else None
 
     rate = mean(names.RATE)
     near = [t for t in gathered.trials if t.purpose == "search" and t.is_valid]
@@ -196,8 +225,11 @@ def _evidence(gathered: _Searches, fields: dict[str, Any], load: PacketsLoad) ->
             busiest_cpu_percent=busiest[1] if busiest else None,
             generator_percent=float(np.mean([t.generator_percent for t in near])) if near else None,
             machine_percent=mean("machine_percent"),
-            at_input_percent=mean("lost_at_device_input_percent"),
-            in_device_percent=mean("lost_in_device_percent"),
+            at_input_percent=together("input", "host"),
+            # Neither the tester nor the path to the device counted the rest.
+            in_device_percent=together("device", "unlocated"),
+            cap=str(gathered.cap["reason"]) if gathered.cap else None,
+            cap_frames_per_s=gathered.cap["frames_per_s"] if gathered.cap else None,
         ),
     )
 

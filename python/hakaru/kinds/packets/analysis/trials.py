@@ -1,4 +1,18 @@
-"""The trials of one repetition: counts, places of the losses, and CPU use while each ran."""
+"""The trials of one repetition: counts, places of the losses, and CPU use while each ran.
+
+Each place of losses has a counter of its own, which no other place is derived from:
+
+    input      the tester's interface: the device's end of the cable did not accept the frame
+    host       TAPs, bridges and cables in front of a guest
+    device     interfaces of the device: of its namespace, of the guest, or of hakaru's switch
+    output     the device's interface: the tester's end of the cable did not accept the frame
+    receiver   receive ring of the tester (PACKET_STATISTICS), drops of its interface
+    damaged    frames that arrived with a wrong checksum, length or pattern
+    late       frames that arrived after the end of their trial
+
+`unlocated` is the rest of the lost frames. It is negative if the counters have more: they count
+frames of any kind, also such as the trial did not send.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +21,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.analysis.counters import Counters
+import numpy as np
+
+from hakaru import lost_packets
+from hakaru.analysis.counters import Counters, Series
+from hakaru.kinds.packets import names
 
 BUSY = ("user_ns", "system_ns", "irq_ns", "softirq_ns", "steal_ns")
 IDLE = ("idle_ns", "iowait_ns")
+SAMPLES_MIN = 4
+"""Samples within a trial from which on its CPU use is computed: three intervals."""
+PLACES = names.LOSS_PLACES[:-1]
+"""Places with counters, in the order of a frame's way."""
+SWITCH_DROPPED = "dropped_"
+"""Beginning of the names of counters of frames that a channel or switch of the fabric dropped."""
 
 
 @dataclass(frozen=True)
@@ -23,31 +47,32 @@ class Trial:
     sent: int
     received: int
     lost: int
-    at_input: int
-    """Lost frames that the device's end of the cable did not accept."""
-    at_tester: int
-    """Lost frames that the tester's own receiver dropped."""
-    corrupted: int
+    lost_at: Mapping[str, int]
+    """Place of `PLACES` → frames lost there, by the counters of that place."""
     is_valid: bool
     cpu_percent: Mapping[str, float]
-    """Processor → use while the trial ran, interpolated between samples; empty without any."""
+    """Processor → use while the trial ran, from samples within it; empty if it has too few."""
+    samples: int
+    """Samples of the processors within the trial."""
     generator_percent: float
     """CPU use of the busiest thread of the tester, including time in which it polls."""
 
     @property
-    def in_device(self) -> int:
-        """Lost frames that the device accepted, and that never reached the receiver."""
-        return max(0, self.lost - self.at_input - self.at_tester)
+    def unlocated(self) -> int:
+        """Lost frames that no counter has; negative if the counters have more than were lost."""
+        return self.lost - sum(self.lost_at.values())
+
+    @property
+    def cpu_missing(self) -> str | None:
+        """Reason why there is no CPU use; None if there is."""
+        if self.cpu_percent:
+            return None
+        return f"{self.samples} samples within the trial; {SAMPLES_MIN} are needed"
 
     @property
     def loss_percent(self) -> float:
         """Share of the sent frames that were lost."""
         return 100.0 * self.lost / self.sent if self.sent else 0.0
-
-    @property
-    def unaccounted(self) -> int:
-        """Sent frames that are neither received nor lost: 0, because the engine counts exactly."""
-        return self.sent - self.received - self.lost
 
     @property
     def machine_percent(self) -> float | None:
@@ -69,26 +94,36 @@ class Trial:
             "sent": self.sent,
             "received": self.received,
             "lost": self.lost,
-            "lost_at_device_input": self.at_input,
-            "lost_in_device": self.in_device,
-            "lost_at_tester": self.at_tester,
+            "lost_at": dict(self.lost_at),
+            "lost_unlocated": self.unlocated,
             "valid": self.is_valid,
             "machine_percent": self.machine_percent,
             "busiest_cpu": busiest[0] if busiest else None,
             "busiest_cpu_percent": busiest[1] if busiest else None,
+            "cpu_missing": self.cpu_missing,
         }
 
 
 def of_log(log: Sequence[Mapping[str, Any]], counters: Counters) -> list[Trial]:
     """All trials of a repetition, in their order."""
-    return [_trial(entry, counters) for entry in log]
+    # Frames that come too late are counted in the trial after theirs.
+    late = [sum(int(port["late"]) for port in entry["ports"]) for entry in log[1:]]
+    switch = _switch_losses(log, counters)
+    return [_trial(*each, counters) for each in zip(log, [*late, 0], switch, strict=True)]
 
 
-def _trial(entry: Mapping[str, Any], counters: Counters) -> Trial:
-    def total(part: str, *names: str) -> int:
-        return sum(int(item[name] or 0) for item in entry[part] for name in names)
+def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counters) -> Trial:
+    def total(part: str, *counts: str) -> int:
+        return sum(int(item[name] or 0) for item in entry[part] for name in counts)
+
+    def by_counters(place: str) -> int:
+        losses = entry.get("device_losses", {})
+        return sum(int(lost) for name, lost in losses.items() if name.startswith(f"{place}/"))
 
     window = (int(entry["start_ns"]), int(entry["end_ns"]))
+    # A frame that the tester's end of a cable refuses may be counted at both ends.
+    refused_twice = min(by_counters("output"), total("ports", "rx_dropped"))
+    cpu_percent, samples = _cpu(counters, window)
     return Trial(
         purpose=str(entry["purpose"]),
         frames_per_s=float(entry["frames_per_s"]),
@@ -96,13 +131,48 @@ def _trial(entry: Mapping[str, Any], counters: Counters) -> Trial:
         sent=total("streams", "sent"),
         received=total("streams", "received"),
         lost=total("streams", "lost"),
-        at_input=total("ports", "tx_dropped"),
-        at_tester=total("ports", "rx_dropped", "ring_dropped"),
-        corrupted=total("streams", "corrupted"),
+        lost_at={
+            "input": total("ports", "tx_dropped"),
+            "host": by_counters("host"),
+            "device": by_counters("device") + in_switch,
+            "output": by_counters("output") - refused_twice,
+            "receiver": total("ports", "rx_dropped", "ring_dropped"),
+            "damaged": total("streams", "corrupted"),
+            "late": late,
+        },
         is_valid=bool(entry.get("is_valid", not entry["faults"])),
-        cpu_percent=_cpu(counters, window),
+        cpu_percent=cpu_percent,
+        samples=samples,
         generator_percent=_generator_percent(entry),
     )
+
+
+def _switch_losses(log: Sequence[Mapping[str, Any]], counters: Counters) -> list[int]:
+    """Frames that hakaru's switch lost in each trial.
+
+    The switch reports samples. The last one before the next trial begins counts as the end of a
+    trial, since no frame is under way then. Only the end of the last trial has a sample after it.
+    """
+    all_names = {key.name for key in counters.keys(engine="fabric")}
+    # The kernel's counter of the same interface, `output`, has the frames of `lost_after`.
+    own = set(lost_packets.LOST) - {"lost_after"}
+    lost = [name for name in all_names if name.startswith(SWITCH_DROPPED) or name in own]
+    series = [
+        found
+        for name in lost
+        for entity in ("link/", "switch/", "interface/")
+        for _, found in counters.select(engine="fabric", entity=entity, name=name)
+    ]
+    starts = [int(entry["start_ns"]) for entry in log]
+
+    def at(series: Series, instant_ns: int) -> float:
+        place = int(np.searchsorted(series.at_ns, instant_ns, side="right")) - 1
+        return float(series.value[max(0, place)])
+
+    losses = []
+    for start_ns, next_ns in zip(starts, [*starts[1:], 1 << 62], strict=True):
+        losses.append(round(sum(at(each, next_ns) - at(each, start_ns) for each in series)))
+    return losses
 
 
 def _generator_percent(entry: Mapping[str, Any]) -> float:
@@ -110,17 +180,27 @@ def _generator_percent(entry: Mapping[str, Any]) -> float:
     return max(threads, default=0) / (float(entry["seconds"]) * 1e7)
 
 
-def _cpu(counters: Counters, window: tuple[int, int]) -> dict[str, float]:
-    """Use of each processor in percent. Only one watch of a machine reports them."""
-    processors = sorted({key.entity for key, _ in counters.select(engine="watch", entity="cpu/", name=BUSY[0])})
-    used = {}
-    for processor in processors:
-        busy, idle = (_rate(counters, window, processor, names) for names in (BUSY, IDLE))
+def _cpu(counters: Counters, window: tuple[int, int]) -> tuple[dict[str, float], int]:
+    """Use of each processor in percent, from the first to the last sample within the window, and
+    the number of these samples. Only one watch of a machine reports processors.
+
+    Nothing is interpolated: a sample of before the trial would mix its use with that of a pause.
+    """
+    processors = list(counters.select(engine="watch", entity="cpu/", name=BUSY[0]))
+    used: dict[str, float] = {}
+    within: list[int] = []
+    for key, series in processors:
+        instants = series.at_ns[(series.at_ns >= window[0]) & (series.at_ns <= window[1])]
+        within.append(len(instants))
+        if len(instants) < SAMPLES_MIN:
+            continue
+        inner = (int(instants[0]), int(instants[-1]))
+        busy, idle = (_rate(counters, inner, key.entity, parts) for parts in (BUSY, IDLE))
         if math.isfinite(busy + idle) and busy + idle > 0:
-            used[processor.removeprefix("cpu/")] = 100.0 * busy / (busy + idle)
-    return used
+            used[key.entity.removeprefix("cpu/")] = 100.0 * busy / (busy + idle)
+    return dict(sorted(used.items())), min(within, default=0)
 
 
-def _rate(counters: Counters, window: tuple[int, int], processor: str, names: Sequence[str]) -> float:
-    rates = [counters.total_rate(window, engine="watch", entity=processor, name=name) for name in names]
+def _rate(counters: Counters, window: tuple[int, int], processor: str, parts: Sequence[str]) -> float:
+    rates = [counters.total_rate(window, engine="watch", entity=processor, name=name) for name in parts]
     return sum(rate for rate in rates if math.isfinite(rate)) if any(map(math.isfinite, rates)) else math.nan

@@ -1,0 +1,79 @@
+"""Frames that a device under test has lost, by counters of interfaces. All counts are cumulative.
+
+    host/INTERFACE/rx, host/INTERFACE/tx     in front of a guest: TAPs, bridges, ends of the cables
+    device/INTERFACE/rx, device/…/tx         the device itself: its namespace, or inside the guest
+    output/INTERFACE                         frames that the tester's end of a cable did not accept
+
+Counts are read while no frame is under way, so the difference of two readings belongs to the trials
+between them. A loss that none of these counters has is found as the difference to the frames that
+the tester misses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.plan.device import Device
+
+if TYPE_CHECKING:
+    from hakaru.guest.machine import Guest
+
+ANSWER_TIMEOUT_S = 20.0
+"""A guest without a load answers within milliseconds, on an emulated processor within 1 s."""
+_NET_DEV = "/proc/thread-self/net/dev"
+_HEADER_LINES = 2
+# Columns of /proc/net/dev behind the name (net/core/net-procfs.c). `drop` includes missed frames.
+_RX_ERRS, _RX_DROP, _TX_ERRS, _TX_DROP = 2, 3, 10, 11
+
+
+def parse_net_dev(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield each interface with the frames that it lost in reception and in transmission: errors
+    and drops of /proc/net/dev.
+    """
+    for line in text.splitlines()[_HEADER_LINES:]:
+        name, _, rest = line.partition(":")
+        columns = rest.split()
+        if len(columns) > _TX_DROP:
+            counts = [int(column) for column in columns]
+            yield name.strip(), counts[_RX_ERRS] + counts[_RX_DROP], counts[_TX_ERRS] + counts[_TX_DROP]
+
+
+def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> dict[str, int]:
+    """Losses by the interfaces in a text of /proc/net/dev. `cables`: interfaces whose transmission
+    ends at the tester.
+
+    An interface of a cable drops what the tester's end does not accept. That end counts some of
+    these frames as well, so they are a place of their own.
+    """
+    losses = {}
+    for name, received, sent in parse_net_dev(text):
+        if name == "lo":
+            continue
+        losses[f"{place}/{name}/rx"] = received
+        losses[f"output/{name}" if name in cables else f"{place}/{name}/tx"] = sent
+    return losses
+
+
+def count_here(namespaces: Namespaces, device: Device) -> dict[str, int]:
+    """Losses in the namespace of a device. Changes the network namespace of this thread for the
+    time of the call.
+    """
+    with namespaces.inside(device.node):
+        text = Path(_NET_DEV).read_text()
+    return losses_of(text, "device" if device.guest is None else "host", frozenset(port.name for port in device.ports))
+
+
+async def count_in_guest(guest: Guest) -> dict[str, int]:
+    """Losses of the interfaces inside a guest. Raises LostError if it does not answer in time."""
+    try:
+        text = await asyncio.wait_for(guest.run("cat /proc/net/dev"), ANSWER_TIMEOUT_S)
+    except TimeoutError:
+        # Its virtual processors may stand still while QEMU itself responds.
+        state = await guest.emulator.status()
+        problem = f"did not respond within {ANSWER_TIMEOUT_S:g} s; QEMU reports the state `{state}`"
+        raise guest.emulator.lost_error(problem) from None
+    return losses_of(text, "device")
