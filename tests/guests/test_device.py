@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.errors import LostError
 from hakaru.guest.facts import collect_facts
 from hakaru.guest.image import Image
+from hakaru.guest.machine import Guest, GuestSpec
 from hakaru.guest.nic import Nic
 from hakaru.guest.requirements import Accelerator, requirements
+from hakaru.lab.build import losses
 from hakaru.store import RunReader
 
+from tests.guests.conftest import Run
 from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
 
@@ -78,8 +82,24 @@ def test_guest_that_is_killed_is_marked_and_leaves_nothing(hakaru: Hakaru, tmp_p
         process.wait(60)
     assert killed, "the guest ran while frames were sent"
     (record,) = RunReader(hakaru.only_run()).repetitions()
-    assert record["status"] == "failed" and "guest router has ended" in record["error"]
+    assert record["status"] == "failed" and "was lost: QEMU was ended by SIGKILL" in record["error"]
     assert guests_below(process.pid) == []
+
+
+def test_guest_whose_processors_stand_still_is_noticed(
+    run: Run, image: Image, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(losses, "ANSWER_TIMEOUT_S", 2.0)
+
+    async def stop_and_count() -> None:
+        async with await Guest.boot(GuestSpec("still", image), accelerator) as guest:
+            counted = await losses.count_in_guest(guest)
+            assert set(counted) == {"device/eth0/rx", "device/eth0/tx"}
+            await guest.emulator.execute("stop")
+            with pytest.raises(LostError, match="did not respond within 2 s; QEMU reports the state `paused`"):
+                await losses.count_in_guest(guest)
+
+    run(stop_and_count())
 
 
 def guests_below(ancestor: int) -> list[int]:

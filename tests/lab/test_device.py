@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
-from hakaru.errors import UsageError
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.lab import sandbox
+from hakaru.lab.build import Lab
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan import actions as planned
@@ -60,6 +63,30 @@ def test_own_switch_runs_in_the_fabric_and_needs_no_kernel_thread() -> None:
 def test_impossible_labs_are_refused(more: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         plan(lab("bridge", **more))
+
+
+def test_base_lab_that_cannot_be_built_is_left_to_its_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Lab) -> None:
+        raise EnvironmentError_("the kernel refuses a program", "")
+
+    async def enter(fields: dict[str, Any]) -> LabPlan:
+        async with Lab(plan(fields)) as built:
+            built.describe()
+            return built.plan
+
+    monkeypatch.setattr(Lab, "_build", refuse)
+    monkeypatch.setattr(sandbox, "current", lambda: SandboxInfo())
+    with pytest.raises(EnvironmentError_, match="refuses a program"):
+        asyncio.run(enter({"hosts": 1}))
+    left = asyncio.run(enter(lab("xdp")))
+    assert left != plan(lab("xdp")), "the first point builds the lab"
+
+
+class SandboxInfo:
+    """A sandbox, for labs that are not built."""
+
+    def describe(self) -> dict[str, Any]:
+        return {}
 
 
 def test_every_device_forwards_in_both_directions(user: User) -> None:
