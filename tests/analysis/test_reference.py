@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.analysis import sentences, summarise
+from hakaru.analysis import scorecard, sentences, summarise
 from hakaru.analysis.estimate import ratio
 
 from tests.analysis import small_distance
@@ -48,6 +48,30 @@ def swept(folder: Path, *references: Json, levels: Sequence[int] = LEVELS, expec
 def row_of(folder: Path, reference: Json, **more: Any) -> Json:
     (row,) = swept(folder, reference, **more)["scorecard"]["rows"]
     return dict(row)
+
+
+@pytest.mark.parametrize(
+    ("needs", "reasons"),
+    [
+        ({"cpus": 1}, []),
+        ({"cpus": 4096}, ["needs 4,096"]),
+        ({"kvm": True}, []),
+        ({"hardware": {"en": "a tape robot", "ja": "ロボット"}, "cpus": 4096}, ["a tape robot", "needs 4,096"]),
+    ],
+)
+def test_row_is_shown_and_not_judged_without_what_it_needs(tmp_path: Path, needs: Json, reasons: list[str]) -> None:
+    row = row_of(tmp_path, single("value", where={"vms": 4}, published=2500, needs=needs))
+    assert row["mean"] == 3000, "the measured side is shown in any case"
+    assert (row["error_percent"] is None, row["counted"]) == (bool(reasons), not reasons)
+    assert all(reason in row["not_judged"]["en"] for reason in reasons)
+    assert scorecard.error("en", row) == ("not judged here" if reasons else "+20.0\u00a0%")
+
+
+def test_points_that_differ_in_one_factor_can_count_as_their_mean(tmp_path: Path) -> None:
+    one = single("ratio", of={"pattern": "any"}, to={"vms": 1}, mean_over="vms", published=2.5)
+    (row,) = swept(tmp_path, one, levels=(1, 4, 8))["scorecard"]["rows"]
+    assert row["mean"] == pytest.approx((1000 + 3000 + 3000) / 3 / 1000)
+    assert row["n"] == 3
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
@@ -24,6 +25,7 @@ from hakaru.study import Study
 from hakaru.study.part import Level
 from hakaru.study.references import (
     ExtremeReference,
+    Needs,
     PeakReference,
     Publication,
     RankingReference,
@@ -35,6 +37,7 @@ from hakaru.study.references import (
 )
 from hakaru.study.tables import cells_of
 from hakaru.study.where import same_level, selects
+from hakaru.wording import LANGUAGES, say
 
 
 @dataclass(frozen=True)
@@ -82,26 +85,63 @@ NOTHING = Compared({})
 
 def compare(run: RunData, points: Sequence[Point]) -> Compared:
     """Compare every published number of the study with the points of the run."""
-    return compare_points(run.study, run.tables, points)
+    return compare_points(run.study, run.tables, points, run.machine)
 
 
-def compare_points(study: Study, tables_of: Sequence[Sequence[Mapping[str, Any]]], points: Sequence[Point]) -> Compared:
+def compare_points(
+    study: Study,
+    tables_of: Sequence[Sequence[Mapping[str, Any]]],
+    points: Sequence[Point],
+    machine: Mapping[str, Any] | None = None,
+) -> Compared:
     """Compare every published number of a study with these points. `tables_of`: the rows of each
     reference's table, in the order of the study; empty for other references. Without points, the
-    result has all rows, and none of them is measured.
+    result has all rows, and none of them is measured. `machine`: machine.json of the run; None: no
+    run.
     """
     rows: list[Row] = []
     tables: list[Comparison] = []
     for reference, published in zip(study.reference, tables_of, strict=True):
+        reasons = _missing(reference.needs, points, machine)
         if not isinstance(reference, TableReference):
-            rows.append(_single(study, reference, points))
+            rows.append(_unjudged(_single(study, reference, points), reasons))
             continue
         for metric, column in reference.metrics.items():
-            of_metric = _of_table(reference, published, points, metric, column)
+            of_metric = [_unjudged(row, reasons) for row in _of_table(reference, published, points, metric, column)]
             rows += of_metric
             if any(row.error_percent is not None for row in of_metric):
                 tables.append(_comparison(study, reference, metric, of_metric, points))
     return Compared(study.publications, tuple(rows), tuple(tables))
+
+
+# --- Needs
+
+
+def _missing(needs: Needs | None, points: Sequence[Point], machine: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Reasons, by language, why a machine cannot be compared with a publication; None if it can, or
+    if there is no run.
+    """
+    if needs is None or machine is None:
+        return None
+    cpus = machine.get("cpus")
+    emulated = any(caveat.name == "cpu_emulated" for point in points for caveat in point.caveats)
+    reasons = {}
+    for language in LANGUAGES:
+        parts = []
+        if needs.hardware is not None:
+            parts.append(say(language, "scorecard.needs.hardware", {"hardware": needs.hardware.model_dump()[language]}))
+        if needs.kvm and emulated:
+            parts.append(say(language, "scorecard.needs.kvm"))
+        if needs.cpus is not None and isinstance(cpus, int) and cpus < needs.cpus:
+            parts.append(say(language, "scorecard.needs.cpus", {"cpus": cpus, "needed": needs.cpus}))
+        if parts:
+            reasons[language] = sentences.sentences(language, say(language, "scorecard.not_judged"), *parts)
+    return reasons or None
+
+
+def _unjudged(row: Row, reasons: dict[str, str] | None) -> Row:
+    """The row without an error, if this machine cannot be compared with the publication."""
+    return row if reasons is None else replace(row, error_percent=None, not_judged=reasons)
 
 
 # --- Tables
@@ -195,13 +235,15 @@ def _judge(
         measured = _of_estimate(_only(points, reference.where), metric)
         return measured, relative_error(_number(measured.value), reference.published), unit, 1
     if isinstance(reference, RatioReference):
-        measured = _ratio(_only(points, reference.of), _only(points, reference.to), metric)
+        of, to = (_mean(points, where, metric, reference.mean_over) for where in (reference.of, reference.to))
+        measured = _ratio(of, to, metric)
         return measured, relative_error(_number(measured.value), reference.published), "times", 2
     if isinstance(reference, ExtremeReference):
         measured = _extreme(reference, points)
         needed = sum(selects(reference.where, p) for p in _full_form(study))
         return measured, relative_error(_number(measured.value), reference.published), unit, needed
-    by_level = _by_level(points, reference.over, reference.where, metric)
+    mean_over = reference.mean_over if isinstance(reference, RankingReference) else None
+    by_level = _by_level(points, reference.over, reference.where, metric, mean_over)
     needed = sum(reference.over in p and selects(reference.where, p) for p in _full_form(study))
     if isinstance(reference, PeakReference):
         return *_peak(reference, by_level), "level", needed
@@ -296,10 +338,34 @@ def _only(points: Sequence[Point], where: Mapping[str, Any]) -> Point | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def _by_level(points: Sequence[Point], over: str, where: Mapping[str, Any], metric: str) -> list[tuple[Level, Point]]:
+def _mean(points: Sequence[Point], where: Mapping[str, Any], metric: str, mean_over: str | None) -> Point | None:
+    """As `_only`. With `mean_over`, the points that differ only in this factor count as one: the
+    mean of each repetition over the points that were measured.
+    """
+    if mean_over is None:
+        return _only(points, where)
+    matching = [p for p in points if selects(where, p.factors) and p.mean(metric) is not None]
+    others = [{name: level for name, level in p.factors.items() if name != mean_over} for p in matching]
+    if not matching or any(other != others[0] for other in others):
+        return None
+    repetitions = zip(*(p.per_repetition.get(metric, ()) for p in matching), strict=False)
+    values = [sum(each) / len(each) for each in repetitions]
+    first = matching[0]
+    return replace(
+        first,
+        factors=others[0],
+        metrics={**first.metrics, metric: Estimate.over(values, first.metrics[metric].unit)},
+        per_repetition={**first.per_repetition, metric: values},
+        caveats=[caveat for p in matching for caveat in p.caveats],
+    )
+
+
+def _by_level(
+    points: Sequence[Point], over: str, where: Mapping[str, Any], metric: str, mean_over: str | None = None
+) -> list[tuple[Level, Point]]:
     """Level of `over` → its only point that has the metric, in the order of the run."""
     levels = dict.fromkeys(p.factors[over] for p in points if over in p.factors and selects(where, p.factors))
-    chosen = [(level, _only(points, {**where, over: level})) for level in levels]
+    chosen = [(level, _mean(points, {**where, over: level}, metric, mean_over)) for level in levels]
     return [(level, p) for level, p in chosen if p is not None and p.mean(metric) is not None]
 
 

@@ -240,8 +240,9 @@ class ScorecardRow(Reported):
     """One published number with its measured counterpart.
 
     `published` and `mean` are numbers; for a peak, levels of `over`; for a ranking, its levels,
-    highest first. `error_percent` is null if the number was not measured. `counted` is false for
-    rows that were not measured, hold by definition, or come from an invalid point.
+    highest first. `error_percent` is null if the number was not measured, or if the machine lacks
+    what the comparison needs (`not_judged` has the reasons). `counted` is false for rows that were
+    not measured, hold by definition, or come from an invalid point.
     """
 
     row: str
@@ -266,6 +267,7 @@ class ScorecardRow(Reported):
     mark: Literal["calibrated", "predicted", "by_definition"]
     counted: bool
     note: Text | None
+    not_judged: Text | None
 
 
 class ScorecardReport(Reported):

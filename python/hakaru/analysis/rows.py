@@ -62,6 +62,10 @@ class Row:
     points_needed: int = 1
     """Points of the study's full form that the row needs."""
     note: dict[str, str] | None = None
+    not_judged: dict[str, str] | None = None
+    """Reasons, by language, why this machine cannot be compared with the publication. Such a row
+    has no error.
+    """
     parts: tuple[float, ...] = ()
     """Summands of the published value (one per VM), if the table has them."""
 

@@ -79,6 +79,7 @@ def row_json(row: Row) -> Json:
         "mark": row.mark,
         "counted": row.is_counted,
         "note": row.note,
+        "not_judged": row.not_judged,
     }
 
 
@@ -132,6 +133,8 @@ def interval(language: str, row: Mapping[str, Any]) -> str:
 
 def error(language: str, row: Mapping[str, Any]) -> str:
     """The error with its sign; a dash if nothing was measured."""
+    if row["not_judged"]:
+        return say(language, "scorecard.unjudged")
     percent = row["error_percent"]
     return MISSING if percent is None else sentences.signed(language, percent)
 

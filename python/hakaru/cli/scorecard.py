@@ -44,6 +44,7 @@ def scorecard(
         if card.run is not None:
             print_rows(scorecard_page.columns(), [scorecard_page.cells(row) for row in card.scorecard["rows"]])
             notes = {row["note"]["en"]: row for row in card.scorecard["rows"] if row["note"] and row["counted"]}
+            notes |= {row["not_judged"]["en"]: row for row in card.scorecard["rows"] if row["not_judged"]}
             for note, row in notes.items():
                 print(f"  {full_name(row, 'en')}: {note}")
     return 0

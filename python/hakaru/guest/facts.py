@@ -31,6 +31,7 @@ def collect_facts(accelerator: Accelerator, *, vhost_net: Path = VHOST_NET, tun:
         tun=_device_problem(tun),
         vhost_net=_device_problem(vhost_net),
         macvtap=_macvtap_problem(),
+        processors=frozenset(os.sched_getaffinity(0)),
     )
 
 

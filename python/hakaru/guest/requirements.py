@@ -54,6 +54,8 @@ class Facts:
     """Reason why TAPs cannot be opened; empty: they can."""
     vhost_net: str = ""
     macvtap: str = ""
+    processors: frozenset[int] = frozenset()
+    """Processors of the host that this process may use. Empty: unknown."""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,9 @@ def _table(publication: Json, rows: Sequence[Json], language: str) -> Table:
             # The rows of a table share one note.
             if row["note"] and (i + 1 == len(members) or members[i + 1]["note"] != row["note"]):
                 shown.append(Across(str(row["note"][language]), heading=False))
+            reasons = row["not_judged"]
+            if reasons and (i + 1 == len(members) or members[i + 1]["not_judged"] != reasons):
+                shown.append(Across(str(reasons[language]), heading=False))
     caption = say(
         language, "scorecard.cited", {"title": publication["title"][language], "source": publication["source"]}
     )

@@ -183,11 +183,23 @@ def _rows(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
         yield _line(columns())
         yield "|---|---|---|---|---|---|"
         yield from map(_line, _table(card))
+        yield from _not_judged(card.scorecard["rows"])
 
 
 def _table(card: Card) -> list[list[str]]:
     """The cells of all rows of a study."""
     return [cells(row) for row in card.scorecard["rows"]]
+
+
+def _not_judged(rows: Sequence[Json]) -> Iterator[str]:
+    """Reasons why rows were not judged, each with its rows."""
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        if row["not_judged"]:
+            by_reason.setdefault(row["not_judged"]["en"], []).append(full_name(row, "en"))
+    for reason, names in by_reason.items():
+        yield ""
+        yield fill(f"{_escaped(reason)} This concerns {len(names)} rows: {_escaped('; '.join(names))}.", WIDTH)
 
 
 def _line(texts: Sequence[str]) -> str:

@@ -194,31 +194,46 @@ def _single_points(study: Study, place: Place, reference: Reference) -> Iterator
     """Problems of a reference that needs one point, or one point per level, and has none or several
     in the full form. The quick form may lack points.
     """
+    mean_over = getattr(reference, "mean_over", None)
+    if mean_over is not None and mean_over not in _levels(study):
+        yield (*place, "mean_over"), f"no factor {mean_over!r}", did_you_mean(mean_over, _levels(study))
+        return
     if isinstance(reference, RatioReference):
-        yield from _one_point(study, place, {"of": reference.of, "to": reference.to})
+        yield from _one_point(study, place, {"of": reference.of, "to": reference.to}, mean_over)
     elif isinstance(reference, ValueReference):
         yield from _one_point(study, place, {"where": reference.where})
     elif isinstance(reference, TableReference | PeakReference | ReachesReference | RankingReference):
-        yield from _one_point_per_level(study, place, reference.over, reference.where)
+        yield from _one_point_per_level(study, place, reference.over, reference.where, mean_over)
 
 
-def _one_point(study: Study, place: Place, selections: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+def _one_point(
+    study: Study, place: Place, selections: Mapping[str, Mapping[str, Any]], mean_over: str | None = None
+) -> Iterator[Problem]:
+    """`mean_over`: a factor whose levels count as one point."""
     points = [point for block in study.factors for point in block.points()]
     for field, where in selections.items():
-        matching = sum(selects(where, point) for point in points)
+        # Points that differ only in that factor are the same here.
+        chosen = {_key(point, mean_over) for point in points if selects(where, point)}
+        matching = len(chosen)
         if matching > 1:
             yield (*place, field), f"{matching} points match; exactly one is needed", DISTINGUISH
         elif not matching:
             yield (*place, field), "no point matches", "`hakaru plan` lists the points"
 
 
-def _one_point_per_level(study: Study, place: Place, over: str, where: Mapping[str, Any]) -> Iterator[Problem]:
-    counts: dict[str, int] = {}
+def _key(point: Mapping[str, Any], mean_over: str | None) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, level_text(level)) for name, level in point.items() if name != mean_over))
+
+
+def _one_point_per_level(
+    study: Study, place: Place, over: str, where: Mapping[str, Any], mean_over: str | None = None
+) -> Iterator[Problem]:
+    points: dict[str, set[tuple[tuple[str, str], ...]]] = {}
     for block in study.factors:
         for point in block.points():
             if over in point and selects(where, point):
-                level = level_text(point[over])
-                counts[level] = counts.get(level, 0) + 1
+                points.setdefault(level_text(point[over]), set()).add(_key(point, mean_over))
+    counts = {level: len(keys) for level, keys in points.items()}
     if not counts:
         yield (*place, "where"), f"no point with a level of {over} matches", "`hakaru plan` lists the points"
     for level, count in counts.items():

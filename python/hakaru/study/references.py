@@ -23,9 +23,18 @@ class Publication(Part):
     source: Line = Field(description="author, title, date and place, as a report cites it")
 
 
+class Needs(Part):
+    """What a machine needs for a comparison to say anything about a publication."""
+
+    kvm: bool = Field(default=False, description="guests whose processors are not emulated")
+    cpus: int | None = Field(default=None, ge=1, description="number of processors")
+    hardware: Text | None = Field(default=None, description="equipment that no lab of hakaru has")
+
+
 class _Compared(Part):
     """Fields of every kind of reference."""
 
+    needs: Needs | None = Field(default=None, description="without these, the row is shown, but not judged")
     publication: Id = Field(description="one of the study's `publications`")
     note: Text | None = Field(default=None, description="reason for the error, or what limits the comparison")
 
@@ -92,6 +101,9 @@ class RatioReference(_Single):
     kind: Literal["ratio"]
     of: Where = Field(min_length=1)
     to: Where = Field(min_length=1)
+    mean_over: str | None = Field(
+        default=None, description="factor; instead of one point each, the mean over the points with its levels counts"
+    )
     published: float = Field(gt=0)
 
 
@@ -133,6 +145,9 @@ class RankingReference(_Single):
     kind: Literal["ranking"]
     over: str
     where: Where = Field(default_factory=dict)
+    mean_over: str | None = Field(
+        default=None, description="factor; the mean over the points with its levels counts for each level of `over`"
+    )
     published: list[Level] = Field(min_length=2, max_length=100, description="levels of `over`, highest first")
 
     @model_validator(mode="after")

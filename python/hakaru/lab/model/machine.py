@@ -50,6 +50,12 @@ class MachineSpec(BaseModel):
                 "the lab has no macvtap: its device in /dev is named by a number that is not unique across namespaces",
                 "use `virtio-net`",
             )
+        missing = {*self.pinning.vcpus, *self.pinning.others} - facts.processors if facts.processors else set()
+        if missing:
+            return Refusal(
+                f"it is pinned to processors {sorted(missing)}, which this machine or process lacks",
+                f"use {sorted(facts.processors)}, or leave out `pinning`",
+            )
         return requirements(self.nic, RECIPES[self.recipe], facts, cpus=self.cpus)
 
     @property
