@@ -258,6 +258,8 @@ def conditions_of(path: PathAndLoad, site: Any) -> Any:
     elif path.loss:
         raise UsageError("--loss: the loss of a real path cannot be chosen", "leave it out when you use --target")
     elif op is None:
+        if not site.lus:
+            raise UsageError(f"site {site.name!r} has no `lus`", "name an LU to tune for")
         op = "write" if all(lu.expendable for lu in site.lus) else "read"
     conditions = Conditions(
         rtt_ns=rtt_ns,

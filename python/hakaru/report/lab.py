@@ -103,6 +103,12 @@ def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     for lu in site.get("lus") or []:
         ends = {"target": lu["target_name"], "portal": lu["portal"]}
         yield f"LU {lu['lun']}", say(language, "lab.site.expendable" if lu["expendable"] else "lab.site.kept", ends)
+    ports = site.get("ports") or {}
+    for name in ("left", "right"):
+        if name in ports:
+            yield say(language, f"lab.site.port.{name}"), f"{ports[name]['interface']} ({ports[name]['address']})"
+    if ports.get("loop"):
+        yield say(language, "lab.site.port.loop"), " – ".join(ports["loop"])
 
 
 def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from hakaru import kind
 from hakaru.caveats import Caveat
@@ -96,6 +96,9 @@ class RunKind(ABC):
     def each(self, expanded: Expanded) -> str:
         """Steps of one repetition, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
 
+    site_part: Literal["lus", "ports"] = "lus"
+    """Part of a site file that loads of this kind use."""
+
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Whether loads may write to the site's LUs. Raises UsageError if a point cannot run on the
         site.
@@ -107,6 +110,10 @@ class RunKind(ABC):
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """Engines that load a site's equipment from this host. Default: none."""
         return {}
+
+    def site_dialogue(self, expanded: Expanded, turn: Repetition, site: Site) -> Dialogue | None:
+        """The controller of the loads on a site. Default: None, loads end by themselves."""
+        return None
 
     def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue | None:
         """The controller of the loads while they run. Default: None, loads end by themselves."""

@@ -76,6 +76,8 @@ def prepare(
     if run is not None:
         options = _options_of(run, options)
     expanded = expand_options(loaded, options)
+    if site is None:
+        _check_lab(expanded)
     prepared = Prepared(
         loaded=loaded,
         expanded=expanded,
@@ -91,6 +93,17 @@ def prepare(
         _check_same(resumed, run, prepared)
     check_machine(expanded, prepared.lab, prepared.folder)
     return prepared
+
+
+def _check_lab(expanded: Expanded) -> None:
+    """Refuse points whose device is existing equipment, which no lab has."""
+    for point in expanded.points:
+        device = expanded.at(point).lab.device
+        if device is not None and device.forwards == "equipment":
+            raise UsageError(
+                f"the device of point {point.id} is existing equipment",
+                "name the interfaces in front of it in a site file under `ports`, and give it with --site",
+            )
 
 
 def _options_of(run: dict[str, Any], given: Options) -> Options:

@@ -1,4 +1,4 @@
-"""A site instead of a lab: this host, existing iSCSI LUs, and whether they may be written to.
+"""A site instead of a lab: this host, existing equipment, and whether it may be written to.
 
 An LU is written to only if the site declares it `expendable: true`. Otherwise a run is refused if a
 point would write, and the engine is configured to refuse writes as well. Results from a site have
@@ -29,6 +29,13 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
     expendable.
     """
     _check_captures(expanded)
+    part = kind.of(expanded.study).site_part
+    if not getattr(site, part):
+        raise UsageError(
+            f"nothing was sent or written: site {site.name!r} has no `{part}`, which a study of kind "
+            f"{expanded.study.kind!r} loads",
+            f"add `{part}` to the site file",
+        )
     return kind.of(expanded.study).check_site(expanded, site)
 
 
@@ -100,8 +107,8 @@ class SitePlace:
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
     def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
-        """None: loads of a site end by themselves."""
-        return None
+        """The controller that the study's kind provides for a site."""
+        return kind.of(expanded.study).site_dialogue(expanded, turn, self.site)
 
     device = None
     """Equipment of a site is not under hakaru's control."""

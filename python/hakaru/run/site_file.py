@@ -8,6 +8,10 @@
         lun: 0
         expendable: true     # all data on it may be lost; without this nothing is written
         role: destination                 # for backups alone: `source` or `destination`
+    ports:                   # for studies of packets, instead of `lus`: a device between two
+      left: {interface: eth2, address: 198.18.1.2}          # interfaces of this machine. Nothing is
+      right: {interface: eth3, address: 198.18.2.2}         # sent on any other interface.
+      loop: [eth4, eth5]                  # two interfaces joined by a cable: the tester's own limit
     chap:                                 # for targets that require authentication
       name: vm
       secret_file: vm.secret              # the only line of a file; relative to this file
@@ -20,10 +24,11 @@ the origin `measured`.
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from hakaru.engine import contract
 from hakaru.errors import UsageError
@@ -32,6 +37,9 @@ from hakaru.study.load import validate
 from hakaru.study.model import Part
 
 _PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
+
+_MAC = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
+Interface = Annotated[str, StringConstraints(pattern=r"^[^\s/]{1,15}$")]
 
 
 class SiteLu(Part):
@@ -75,13 +83,62 @@ class SiteChap(SiteUser):
         return contract.ChapConfig(user=self.user(), target=target, algorithms=self.algorithms)
 
 
+def _check_address(address: str) -> str:
+    return str(IPv4Address(address))
+
+
+class SitePort(Part):
+    """An interface of this machine, at which the tester sends and receives."""
+
+    interface: Interface
+    address: Annotated[str, AfterValidator(_check_address)] = Field(
+        description="address of the frames at this port; no interface has it"
+    )
+    device_mac: Annotated[str, StringConstraints(pattern=_MAC)] | None = Field(
+        default=None, description="Ethernet address of the device's port, if it routes; null: it bridges"
+    )
+
+
+class SitePorts(Part):
+    """A device between two interfaces of this machine."""
+
+    left: SitePort
+    right: SitePort
+    loop: list[Interface] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="two interfaces joined by a cable, which show the tester's own limit",
+    )
+
+    @property
+    def interfaces(self) -> list[str]:
+        """All interfaces that frames are sent on."""
+        return [self.left.interface, self.right.interface, *(self.loop or ())]
+
+    @model_validator(mode="after")
+    def _interfaces_are_distinct(self) -> SitePorts:
+        if len(set(self.interfaces)) < len(self.interfaces):
+            raise ValueError("an interface is named twice; each port needs its own")
+        if (self.left.device_mac is None) != (self.right.device_mac is None):
+            raise ValueError("`device_mac` is given for one port; give it for both, or for none")
+        return self
+
+
 class Site(Part):
     """A site file."""
 
     format: Literal[1]
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
-    lus: list[SiteLu] = Field(min_length=1, max_length=256)
+    lus: list[SiteLu] = Field(default=[], max_length=256)
+    ports: SitePorts | None = None
     chap: SiteChap | None = None
+
+    @model_validator(mode="after")
+    def _has_equipment(self) -> Site:
+        if not self.lus and self.ports is None:
+            raise ValueError("neither `lus` nor `ports` is given")
+        return self
 
     def of_role(self, role: str) -> list[SiteLu]:
         """LUs that backups read from or write to."""

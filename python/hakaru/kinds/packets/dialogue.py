@@ -17,7 +17,7 @@ from typing import Any
 
 from hakaru.engine import contract
 from hakaru.kinds.packets.load import PacketsLoad, SearchSpec
-from hakaru.kinds.packets.streams import flooding, rates_of_loop, rates_through
+from hakaru.kinds.packets.streams import THROUGH_STREAMS, flooding, rates_of_loop, rates_through
 from hakaru.run.dialogue import Dialogue, Losses, Order
 from hakaru.search import (
     Bisection,
@@ -75,8 +75,11 @@ class Cap:
 class PacketsDialogue(Dialogue):
     """The dialogue of one repetition with the tester on `node`."""
 
-    def __init__(self, load: PacketsLoad, node: str) -> None:
-        self._load, self._node = load, node
+    def __init__(self, load: PacketsLoad, node: str, *, has_loop: bool = True) -> None:
+        """`has_loop`: whether two ports of the tester are connected without a device. Otherwise the
+        flood through the device alone shows what the tester sends.
+        """
+        self._load, self._node, self._has_loop = load, node, has_loop
         self._now_s = 0.0
         self._trials: list[Json] = []
         self._losses: Losses = {}
@@ -148,7 +151,7 @@ class PacketsDialogue(Dialogue):
         """Frames that the tester sends and counts without a device, then a flood through the
         device. Both bound the rates of the search.
         """
-        for _ in range(TESTER_TRIALS):
+        for _ in range(TESTER_TRIALS if self._has_loop else 0):
             order = self._order(rates_of_loop(self._load), TESTER_TRIAL_S)
             yield order
             result = self._answer()
@@ -160,6 +163,8 @@ class PacketsDialogue(Dialogue):
         result = self._answer()
         sent, received = (sum(getattr(s, name) for s in result.streams) for name in ("sent", "received"))
         self._log("flood", sent / TESTER_TRIAL_S, TESTER_TRIAL_S, result)
+        if not self._has_loop:
+            self._tester_rate = sent / TESTER_TRIAL_S
         rates = (self._tester_rate or 0.0, sent / TESTER_TRIAL_S, received / TESTER_TRIAL_S)
         self._cap = cap_of(*rates, self._load.search)
 
@@ -190,7 +195,7 @@ class PacketsDialogue(Dialogue):
         trial = contract.Trial(
             id=len(self._trials) + 1,
             duration_ns=round(seconds * 1e9),
-            rates=list(rates),
+            rates=list(rates if self._has_loop else rates[:THROUGH_STREAMS]),
             settle_ns=self._load.settle,
             late_limit_ns=late_limit_ns(rates),
         )

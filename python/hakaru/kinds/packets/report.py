@@ -18,6 +18,10 @@ Json = dict[str, Any]
 COLUMNS = ("frames/s", "±", "Mbit/s", "of generator", "p99 µs at half", "busiest CPU", "trials", "search")
 
 
+WITHOUT_THREADS = ("switch", "equipment")
+"""Devices that receive no frames in threads of this machine's kernel."""
+
+
 class PacketsReport(ReportKind):
     """The part of the kind `packets` that reports use."""
 
@@ -45,10 +49,11 @@ class PacketsReport(ReportKind):
             "trial": format_duration(goal.trial),
         }
         texts = [say(language, "method.packets"), say(language, f"method.packets.{load.search.procedure}", values)]
-        if plan is not None and plan.device is not None:
-            texts.append(say(language, f"method.device.{plan.device.forwards}"))
-            if plan.device.own_thread and plan.device.forwards != "switch":
-                texts.append(say(language, "method.device.thread"))
+        devices = dict.fromkeys(point["device"] for point in summary["points"] if point["device"])
+        texts += [say(language, f"method.device.{device}") for device in devices]
+        has_threads = plan is not None and plan.device is not None and plan.device.own_thread
+        if has_threads and any(device not in WITHOUT_THREADS for device in devices):
+            texts.append(say(language, "method.device.thread"))
         return texts
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import cast
 
+from hakaru.errors import UsageError
 from hakaru.guest.requirements import MEMORY_DEFAULT_BYTES
 from hakaru.kinds.packets.dialogue import TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.meter import PacketsMeter, rates_of
 from hakaru.kinds.packets.streams import packets_config
 from hakaru.lab.plan import Device, LabPlan
+from hakaru.lab.plan.device import DevicePort
 from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
+from hakaru.run.site import HOST
+from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.units import format_duration
 
@@ -50,6 +54,31 @@ class PacketsRun(RunKind):
         """The trials of a repetition."""
         return PacketsDialogue(load_at(expanded.at(turn.point)), device_of(lab).tester)
 
+    site_part = "ports"
+
+    def check_site(self, expanded: Expanded, site: Site) -> bool:
+        """Refuse points whose device is not the site's. There are no LUs to protect."""
+        for point in expanded.points:
+            device = expanded.at(point).lab.device
+            forwards = device.forwards if device is not None else None
+            if forwards != "equipment":
+                raise UsageError(
+                    f"nothing was sent: point {point.id} has the device `{forwards}`, which is built in a lab",
+                    "choose points with `lab.device.forwards: equipment` (--only), or leave out --site",
+                )
+        return True
+
+    def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
+        """The tester, on this host. It sends on the interfaces of the site's `ports` alone."""
+        interval_ms = expanded.measure.sample_interval // MS_NS
+        config = packets_config(load_at(expanded.at(turn.point)), device_of_site(site), interval_ms)
+        return {HOST: config}
+
+    def site_dialogue(self, expanded: Expanded, turn: Repetition, site: Site) -> Dialogue:
+        """The trials of a repetition."""
+        has_loop = device_of_site(site).loop is not None
+        return PacketsDialogue(load_at(expanded.at(turn.point)), HOST, has_loop=has_loop)
+
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """The budget of the search, and the trials before and after it."""
         load = load_at(expanded.at(point))
@@ -81,6 +110,15 @@ class PacketsRun(RunKind):
         trials = finished.trials or {}
         goals = trials.get("goals") or [{"throughput": None}]
         return rates_of(cast("float | None", goals[0]["throughput"]), str(trials.get("verdict")))
+
+
+def device_of_site(site: Site) -> Device:
+    """The device between the interfaces of a site."""
+    assert site.ports is not None, "checked before the run"
+    ends = (site.ports.left, site.ports.right)
+    ports = [DevicePort(e.interface, "", e.device_mac or "", str(e.address), "", 0, "") for e in ends]
+    loop = (site.ports.loop[0], site.ports.loop[1]) if site.ports.loop else None
+    return Device(site.name, HOST, "equipment", own_thread=False, ports=tuple(ports), loop=loop)
 
 
 def device_of(lab: LabPlan) -> Device:

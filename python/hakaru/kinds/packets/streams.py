@@ -12,6 +12,8 @@ from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.lab.plan import Device
 
 FORWARD, BACKWARD, LOOP_FORWARD, LOOP_BACKWARD = "forward", "backward", "loop-forward", "loop-backward"
+THROUGH_STREAMS = 2
+"""Streams through the device, which come before those of the loop."""
 LOOP_ADDRESSES = ("198.18.0.1", "198.18.0.2")
 """Addresses of frames on the loop, from the network that RFC 2544 reserves for tests."""
 
@@ -21,7 +23,11 @@ def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -
     ports = [contract.PacketPort(name=name, interface=name) for name in port_names(device)]
     return contract.PacketsConfig(
         ports=ports,
-        streams=[_through(load, device, backward=False), _through(load, device, backward=True), *_loop(load, device)],
+        streams=[
+            _through(load, device, backward=False),
+            _through(load, device, backward=True),
+            *_loop(load, device.loop),
+        ],
         transmit=load.transmit,
         sample_interval_ms=sample_interval_ms,
     )
@@ -29,21 +35,24 @@ def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -
 
 def port_names(device: Device) -> tuple[str, ...]:
     """Names of the tester's ports, which are those of its interfaces."""
-    return (*(port.name for port in device.ports), *device.loop)
+    return (*(port.name for port in device.ports), *(device.loop or ()))
 
 
 def _through(load: PacketsLoad, device: Device, *, backward: bool) -> contract.PacketStream:
     source, destination = device.ports[::-1] if backward else device.ports
     # A router is addressed by its MAC address, a bridge by that of the destination.
-    mac = source.device_mac if device.routes else destination.tester_mac
+    # The engine knows the addresses of a site's own interfaces.
+    mac = (source.device_mac if device.routes else destination.tester_mac) or None
     addresses = (source.address, destination.address)
     return _stream(load, BACKWARD if backward else FORWARD, (source.name, destination.name), addresses, mac)
 
 
-def _loop(load: PacketsLoad, device: Device) -> list[contract.PacketStream]:
+def _loop(load: PacketsLoad, ports: tuple[str, str] | None) -> list[contract.PacketStream]:
+    if ports is None:
+        return []
     return [
-        _stream(load, LOOP_FORWARD, device.loop, LOOP_ADDRESSES),
-        _stream(load, LOOP_BACKWARD, device.loop[::-1], LOOP_ADDRESSES[::-1]),
+        _stream(load, LOOP_FORWARD, ports, LOOP_ADDRESSES),
+        _stream(load, LOOP_BACKWARD, ports[::-1], LOOP_ADDRESSES[::-1]),
     ]
 
 

@@ -248,7 +248,7 @@ class Lab:
                 "pyroute2": version("pyroute2"),
             },
         }
-        if not self.plan.is_star or self.plan.backend == "fabric":
+        if self._built.device is None and (not self.plan.is_star or self.plan.backend == "fabric"):
             described["checked"] = _CHECKED
         if "checked" in described or self.plan.tcp != TCP_TODAY:
             described["tcp"] = list(self._tcp.values())

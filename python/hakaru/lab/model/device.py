@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hakaru.lab.model.machine import MachineSpec
 
-Forwards = Literal["bridge", "routing", "xdp", "switch", "guest"]
+Forwards = Literal["bridge", "routing", "xdp", "switch", "guest", "equipment"]
 
 
 class GuestDeviceSpec(MachineSpec):
@@ -29,7 +29,8 @@ class DeviceSpec(BaseModel):
         default="bridge",
         description="`bridge`: a bridge of this kernel. `routing`: IPv4 forwarding of this kernel between two "
         "subnets, with static neighbours. `xdp`: a program in the driver that redirects each frame to the other port, "
-        "which needs root. `switch`: hakaru's own switch, which forwards frame by frame. `guest`: a virtual machine.",
+        "which needs root. `switch`: hakaru's own switch, which forwards frame by frame. `guest`: a virtual machine. "
+        "`equipment`: existing equipment between two interfaces that a site file names.",
     )
     guest: GuestDeviceSpec = Field(default=GuestDeviceSpec(), description="The guest, where it forwards.")
     own_thread: bool = Field(

@@ -73,14 +73,18 @@ class Device:
     forwards: Forwards
     own_thread: bool
     ports: tuple[DevicePort, ...]
-    loop: tuple[str, str] = LOOP
-    """Two ports of the tester that are connected to each other."""
+    loop: tuple[str, str] | None = LOOP
+    """Two ports of the tester that are connected to each other; None: the tester of a site has
+    none.
+    """
     guest: GuestDeviceSpec | None = None
     """The guest that forwards; None for other devices."""
 
     @property
     def routes(self) -> bool:
         """Whether frames are sent to the MAC address of the device, and it changes them."""
+        if self.forwards == "equipment":
+            return all(port.device_mac for port in self.ports)
         return self.forwards == "routing" or (self.guest is not None and self.guest.forwards == "routing")
 
     @property
@@ -183,6 +187,7 @@ def device_structure(device: Device) -> Iterator[Structure]:
         first, second = (port.name for port in device.ports)
         yield Redirect(device.node, first, second)
         yield Redirect(device.node, second, first)
+    assert device.loop is not None, "every lab has a loop"
     first, second = device.loop
     yield CreateVeth(device.tester, first, None, device.tester, second)
     yield SetUp(device.tester, first)
@@ -200,5 +205,5 @@ def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
         yield SetMtu(device.node, port.name, mtu)
         if device.forwards == "routing":
             yield SetRoute(device.node, port.name, port.network, port.router_address)
-    for name in device.loop:
+    for name in device.loop or ():
         yield SetMtu(device.tester, name, mtu)

@@ -47,6 +47,8 @@ class PacketsPoint(Point):
 
     trials: list[Trial] = field(default_factory=list)
     searched: str = Verdict.UNFINISHED.value
+    device: str = ""
+    """Way in which the device forwards."""
     cap: dict[str, Any] | None = None
     """Highest rate that a search tried and its origin, of the repetition whose verdict limits the
     result most.
@@ -59,13 +61,15 @@ class PacketsPoint(Point):
         return described | {
             "search": self.searched,
             "cap": self.cap,
+            "device": self.device,
             "trials": [trial.to_json() for trial in self.trials],
         }
 
 
 def analyse(run: RunData, raw: dict[str, Any]) -> PacketsPoint:
     """Analyse one point of the run."""
-    load = load_at(run.study_at(raw["point"], raw["factors"]))
+    study = run.study_at(raw["point"], raw["factors"])
+    load, device = load_at(study), study.lab.device
     units = names.metrics_of(load)
     gathered = _Searches(str(run.run.get("origin")), units)
     for repetition in run.repetitions(str(raw["point"])):
@@ -80,6 +84,7 @@ def analyse(run: RunData, raw: dict[str, Any]) -> PacketsPoint:
         trials=gathered.trials,
         searched=gathered.verdict,
         cap=gathered.cap,
+        device=device.forwards if device is not None else "",
     )
 
 
