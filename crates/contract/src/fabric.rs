@@ -18,6 +18,14 @@ pub struct FabricConfig {
     pub seed: u64,
 }
 
+impl FabricConfig {
+    /// Returns the ends that are ports of the engine, in the order of their numbers.
+    pub fn ports(&self) -> impl Iterator<Item = &End> {
+        let ends = self.links.iter().flat_map(|link| [&link.a, &link.b]);
+        ends.filter(|end| !matches!(end, End::Switch { .. }))
+    }
+}
+
 /// A learning switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +165,15 @@ pub enum End {
     Interface {
         /// Name of the interface.
         name: String,
+    },
+    /// A port in the shared memory of a virtual machine, which connects with vhost-user. It counts
+    /// among the ports of the engine as an interface does.
+    VhostUser {
+        /// Name in counters, different from those of all other ports.
+        name: String,
+        /// Unix socket on which the engine listens: a path of at most 107 bytes, or `@` and a name
+        /// in the network namespace of the engine (an abstract socket).
+        socket: String,
     },
     /// A port of a switch.
     Switch {

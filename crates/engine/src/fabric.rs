@@ -1,4 +1,4 @@
-//! The `fabric` engine: switches and links between interfaces of its network namespace.
+//! The `fabric` engine: switches and links between interfaces of its network namespace and guests.
 //!
 //! One thread runs one loop. It receives packets from the interfaces, advances the fabric's time,
 //! writes the frames that are due, and sleeps until the next frame arrives or the fabric's next
@@ -9,10 +9,10 @@ use std::time::Duration;
 use hakaru_contract::{FabricEngineConfig, NamedHistogram};
 use hakaru_fabric::{Bin, Fabric, Packet};
 use hakaru_runtime::packet::{
-    BATCH, Inbox, LossCause, Outbox, PacketSocket, PacketWriter, Packets as _, Received, Written,
+    BATCH, Inbox, LossCause, Outbox, PacketWriter, Packets as _, Received, Written,
 };
 use hakaru_runtime::wait::WakeAhead;
-use hakaru_runtime::{Interest, Reactor, Token, WaitPolicy, Waiter, clock, process};
+use hakaru_runtime::{Reactor, Token, WaitPolicy, Waiter, clock, process};
 use hakaru_stats::{Histogram, Latency};
 use hakaru_units::Time;
 use hakaru_watch::net::parse_net_dev;
@@ -22,10 +22,11 @@ use crate::control::{Control, Counters, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
+mod interface;
 mod leaving;
 mod timing;
+use interface::{Interface, Medium};
 use leaving::Leaving;
-use timing::Lead;
 
 /// Runs the engine until `stop`.
 ///
@@ -83,55 +84,16 @@ struct Shell<'r> {
     wake_ahead: WakeAhead,
 }
 
-/// An interface. The fabric identifies it by its index in the list.
-struct Interface {
-    name: String,
-    socket: PacketSocket,
-    /// Whether packets may be waiting that no further event announces.
-    unread: bool,
-    lead: Lead,
-    lost: Lost,
-}
-
-/// Numbers of packets lost outside of the model. Any such loss makes the results doubtful.
-#[derive(Clone, Copy, Default)]
-struct Lost {
-    /// Packets dropped because the socket's buffer was full.
-    overrun: u64,
-    /// Packets that were too long, or segmented in an unknown way.
-    unknown: u64,
-    /// Packets that the interface refused on transmission.
-    refused: u64,
-    /// Packets that the interface had accepted and dropped before the engine started.
-    dropped_before: f64,
-}
-
 impl<'r> Shell<'r> {
     fn new(config: &FabricEngineConfig, reactor: &'r Reactor) -> Result<Shell<'r>, Failure> {
         let fabric = Fabric::new(&config.fabric).map_err(|e| {
             Failure::usage(format_args!("fabric: {e}"), "correct the configuration")
         })?;
-        let mut interfaces = Vec::new();
         let dropped = dropped_by_interfaces();
-        for (index, name) in fabric.interfaces().enumerate() {
-            let socket = PacketSocket::open(name).or_environment(
-                format_args!("open the interface {name}"),
-                "name an interface of the engine's network namespace, in which the engine needs CAP_NET_RAW",
-            )?;
-            reactor
-                .register(&socket, Token(index as u64), Interest::Edge)
-                .or_environment("watch an interface", "raise the limit of open files")?;
-            interfaces.push(Interface {
-                name: name.to_owned(),
-                socket,
-                unread: true,
-                lead: Lead::default(),
-                lost: Lost {
-                    dropped_before: dropped.get(name).copied().unwrap_or(0.0),
-                    ..Lost::default()
-                },
-            });
-        }
+        let ends = config.fabric.ports().enumerate();
+        let interfaces = ends
+            .map(|(index, end)| Interface::open(end, reactor, Token(index as u64), &dropped))
+            .collect::<Result<Vec<_>, _>>()?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let writer = (processors > 1)
             .then(|| {
@@ -268,7 +230,7 @@ impl<'r> Shell<'r> {
         self.inbox.refresh_clocks();
         let mut received_count = 0;
         while received_count < BATCH {
-            let Some(received) = interface.socket.receive(&mut self.inbox) else {
+            let Some(received) = interface.medium.receive(&mut self.inbox) else {
                 interface.unread = false;
                 break;
             };
@@ -289,6 +251,9 @@ impl<'r> Shell<'r> {
                 Err(LossCause::Unknown) => interface.lost.unknown += 1,
                 Err(LossCause::NoRoom) => interface.lost.overrun += 1,
             }
+        }
+        if let Medium::Guest(port) = &interface.medium {
+            port.finish_receiving();
         }
         received_count > 0
     }
@@ -324,30 +289,44 @@ impl<'r> Shell<'r> {
     fn write(&mut self, index: usize, now: Time) {
         let hand_over = self.pending(index) > 0 || self.leaving.is_large();
         let interface = &mut self.interfaces[index];
+        let socket = match &interface.medium {
+            Medium::Interface(socket) => socket,
+            // Copying into the guest's memory is as short as handing over would be.
+            Medium::Guest(port) => {
+                let at = clock::now();
+                port.send(&self.leaving.finished(port.accepts()));
+                return self.record_lateness(at);
+            }
+        };
         let after_pause = interface.lead.after_pause(now);
         interface.lead.record_write(now);
         if let Some(writer) = self.writer.as_mut().filter(|_| hand_over) {
             let next = self.spare.pop().unwrap_or_default();
             let leaving = std::mem::replace(&mut self.leaving, next);
-            return writer.submit(index, &interface.socket, leaving);
+            return writer.submit(index, socket, leaving);
         }
         let mut at = clock::now();
         let packets = self.leaving.outgoing();
         interface.lost.refused += match packets.as_slice() {
             [packet] if after_pause => {
-                let (refused, stamp) = interface.socket.send_stamped(packet, &mut self.outbox);
+                let (refused, stamp) = socket.send_stamped(packet, &mut self.outbox);
                 if let Some(stamp) = stamp {
                     interface.lead.record_duration(stamp.ns_since(now));
                     at = stamp;
                 }
                 refused
             }
-            packets => interface.socket.send(packets, &mut self.outbox),
+            packets => socket.send(packets, &mut self.outbox),
         };
         drop(packets);
         let interfaces = self.interfaces.iter();
         let leads = interfaces.map(|interface| interface.lead.duration());
         self.fabric.report_ahead(leads.max().unwrap_or_default());
+        self.record_lateness(at);
+    }
+
+    /// Records the delay of the batch, which was written at `at`, and clears it.
+    fn record_lateness(&mut self, at: Time) {
         for due in self.leaving.dues() {
             self.lateness.record_ns(at.ns_since(*due));
         }
@@ -400,26 +379,10 @@ impl<'r> Shell<'r> {
         }
         let dropped = dropped_by_interfaces();
         for interface in &mut self.interfaces {
-            interface.lost.overrun += interface.socket.take_lost().or_environment(
-                format_args!("read the drop count of the interface {}", interface.name),
-                "see dmesg for errors of the interface",
-            )?;
-            let Lost {
-                overrun,
-                unknown,
-                refused,
-                dropped_before,
-            } = interface.lost;
-            let dropped = dropped.get(&interface.name).copied().unwrap_or(0.0);
-            let all = [
-                ("lost_overrun", overrun as f64),
-                ("lost_unknown", unknown as f64),
-                ("lost_refused", refused as f64),
-                ("lost_after", dropped - dropped_before),
-            ];
+            let dropped = dropped.get(&interface.name).copied();
             counters.insert(
                 format!("interface/{}", interface.name),
-                all.map(|(name, value)| (name.to_owned(), value)).into(),
+                interface.counters(dropped.unwrap_or(0.0))?,
             );
         }
         let writer = self.writer.as_ref().and_then(PacketWriter::cpu_ns);

@@ -141,6 +141,32 @@ impl OutFrame {
         body
     }
 
+    /// Returns the frames of a super-frame one by one, for a receiver that accepts no super-frames.
+    pub fn singles(&self) -> impl Iterator<Item = OutFrame> + '_ {
+        let mut rest = self.train.clone();
+        core::iter::from_fn(move || {
+            (rest.count > 0).then(|| OutFrame {
+                train: rest.take_one(),
+                tag: self.tag,
+                due: self.due,
+            })
+        })
+    }
+
+    /// Emits a single frame, without FCS, into `bytes`, which is cleared first. Its checksums are
+    /// filled in.
+    ///
+    /// # Panics
+    /// In debug builds, if the frame is a super-frame.
+    pub fn emit_finished(&self, bytes: &mut Vec<u8>) {
+        debug_assert_eq!(self.train.count, 1, "a super-frame has no checksum of its own");
+        let body = self.emit(bytes);
+        bytes.extend_from_slice(body);
+        if let Some((start, offset)) = self.checksum() {
+            headers::fill_checksum(bytes, start.into(), offset.into());
+        }
+    }
+
     /// Flips one bit of the payload, which the random number `draw` selects.
     fn corrupt(&self, frame: &mut [u8], draw: u32) {
         let packet = &self.train.packet;

@@ -27,6 +27,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`vhost_user`] | Ethernet frames received from and sent to the shared memory of a guest |
 //! | [`wait`] | `CLOCK_MONOTONIC`, timers, the reactor (epoll), the policy by which a shell waits |
 //! | [`net`] | non-blocking TCP, socket options, the kernel's state of TCP connections |
 //! | [`packet`] | Ethernet frames received from and sent to an interface; captures |
@@ -40,6 +41,7 @@ pub mod net;
 pub mod packet;
 pub mod process;
 pub mod trace;
+pub mod vhost_user;
 pub mod wait;
 
 pub use wait::{Event, Events, Interest, Reactor, Token, WaitPolicy, Waiter, Waker, clock};

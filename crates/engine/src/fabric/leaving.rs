@@ -1,6 +1,7 @@
 //! Frames on their way out of the `fabric` engine, written by the shell or by the writer's thread.
 use hakaru_fabric::OutFrame;
 use hakaru_runtime::packet::{BATCH, Cut, Offload, Outgoing, Packets};
+use hakaru_runtime::vhost_user::Accepts;
 use hakaru_units::Time;
 
 /// A batch of frames that one call writes to one interface.
@@ -9,6 +10,8 @@ pub(super) struct Leaving {
     /// Rewritten headers, one slot per frame of a full batch.
     heads: Vec<Vec<u8>>,
     dues: Vec<Time>,
+    /// Frames that were segmented, and whose checksums were filled in, for a guest.
+    finished: Vec<Vec<u8>>,
 }
 
 impl Default for Leaving {
@@ -17,6 +20,7 @@ impl Default for Leaving {
             frames: Vec::with_capacity(BATCH),
             heads: vec![Vec::new(); BATCH],
             dues: Vec::with_capacity(BATCH),
+            finished: Vec::new(),
         }
     }
 }
@@ -52,6 +56,35 @@ impl Leaving {
         &self.dues
     }
 
+    /// Returns the packets in order, with no work left that the receiving guest does not accept.
+    pub(super) fn finished(&mut self, accepts: Accepts) -> Vec<Outgoing<'_>> {
+        let mut count = 0;
+        for frame in self.frames.iter().filter(|f| is_unfinished(f, accepts)) {
+            for single in frame.singles() {
+                if count == self.finished.len() {
+                    self.finished.push(Vec::new());
+                }
+                single.emit_finished(&mut self.finished[count]);
+                count += 1;
+            }
+        }
+        let mut finished = self.finished[..count].iter();
+        let mut packets = Vec::with_capacity(self.frames.len());
+        for (frame, head) in self.frames.iter().zip(&mut self.heads) {
+            if is_unfinished(frame, accepts) {
+                let singles = finished.by_ref().take(frame.singles().count());
+                packets.extend(singles.map(|body| Outgoing {
+                    head: &[],
+                    body,
+                    offload: Offload::default(),
+                }));
+            } else {
+                packets.push(outgoing(frame, head));
+            }
+        }
+        packets
+    }
+
     pub(super) fn clear(&mut self) {
         self.frames.clear();
         self.dues.clear();
@@ -61,19 +94,27 @@ impl Leaving {
 impl Packets for Leaving {
     fn outgoing(&mut self) -> Vec<Outgoing<'_>> {
         let all = self.frames.iter().zip(&mut self.heads);
-        all.map(|(frame, head)| {
-            let body = frame.emit(head);
-            Outgoing {
-                head,
-                body,
-                offload: offload_of(frame),
-            }
-        })
-        .collect()
+        all.map(|(frame, head)| outgoing(frame, head)).collect()
     }
 
     fn release(&mut self) {
         self.frames.clear();
+    }
+}
+
+/// Returns whether work is left to the receiver that it does not accept.
+fn is_unfinished(frame: &OutFrame, accepts: Accepts) -> bool {
+    let is_super_frame = frame.segmentation().is_some();
+    is_super_frame && (!accepts.super_frames || frame.is_udp())
+        || frame.checksum().is_some() && !accepts.checksum
+}
+
+fn outgoing<'a>(frame: &'a OutFrame, head: &'a mut Vec<u8>) -> Outgoing<'a> {
+    let body = frame.emit(head);
+    Outgoing {
+        head,
+        body,
+        offload: offload_of(frame),
     }
 }
 

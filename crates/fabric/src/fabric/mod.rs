@@ -190,7 +190,7 @@ impl Fabric {
     /// Returns the end as the end point of the opposite channel.
     fn attach(&mut self, config: &FabricConfig, end: &End, egress: usize) -> Sink {
         match end {
-            End::Interface { name } => {
+            End::Interface { name } | End::VhostUser { name, .. } => {
                 self.ports.push(Port {
                     name: name.clone(),
                     ingress: egress,

@@ -12,6 +12,9 @@ use error::{error, unique, within};
 use link::check_link;
 use router::check_router;
 
+/// Length of the address of a Unix socket, bytes (sun_path of Linux, without its end).
+const SOCKET_BYTES_MAX: usize = 107;
+
 pub(crate) fn validate(config: &FabricConfig) -> Result<(), ConfigError> {
     within("links", config.links.len() as f64, 1.0, 256.0)?;
     within("switches", config.switches.len() as f64, 0.0, 64.0)?;
@@ -47,6 +50,15 @@ fn check_end(
 ) -> Result<Option<usize>, ConfigError> {
     let (name, vlan, allowed) = match end {
         End::Interface { name } => return unique(interfaces, place, name).map(|()| None),
+        End::VhostUser { name, socket } => {
+            let is_long = socket.len() > SOCKET_BYTES_MAX;
+            if is_long || socket.contains('\0') || ["", "@"].contains(&socket.as_str()) {
+                let problem = format!("{socket:?} is no socket");
+                let hint = "give a path, or `@` and a name, of at most 107 bytes without null bytes";
+                return Err(error(place, problem, hint));
+            }
+            return unique(interfaces, place, name).map(|()| None);
+        }
         End::Switch {
             name,
             vlan,

@@ -145,7 +145,7 @@ impl Inbox {
 
     /// Returns an empty buffer with room for a packet of this length and a tag, or a buffer of the
     /// largest class.
-    fn claim(&mut self, length: usize) -> Vec<u8> {
+    pub(crate) fn claim(&mut self, length: usize) -> Vec<u8> {
         let class = CLASSES
             .iter()
             .position(|(bytes, _)| length + 4 <= *bytes)

@@ -14,7 +14,7 @@ pub(crate) mod options;
 mod outbox;
 mod ring;
 mod socket;
-mod virtio;
+pub(crate) mod virtio;
 mod writer;
 
 pub use clocks::Clocks;

@@ -12,7 +12,7 @@ mod wake_ahead;
 
 pub use coalescing::Coalescing;
 pub use pacer::Pacer;
-pub use reactor::{Event, Events, Interest, Reactor, Waker};
+pub use reactor::{Event, Events, Interest, Reactor, Registrar, Waker};
 pub use token::Token;
 pub use waiter::{WaitPolicy, Waiter};
 pub use wake_ahead::WakeAhead;

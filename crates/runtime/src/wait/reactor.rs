@@ -96,8 +96,31 @@ impl Events {
 
 /// Waits for events of many descriptors, or a deadline.
 pub struct Reactor {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     alarm: Alarm,
+}
+
+/// Registers descriptors with a [`Reactor`] from another thread. Clones refer to the same reactor.
+#[derive(Clone, Debug)]
+pub struct Registrar(Arc<OwnedFd>);
+
+impl Registrar {
+    /// As [`Reactor::register`].
+    ///
+    /// # Errors
+    /// As [`Reactor::register`].
+    pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        epoll::add(&self.0, fd, EventData::new_u64(token.0), interest.flags())?;
+        Ok(())
+    }
+
+    /// As [`Reactor::deregister`].
+    ///
+    /// # Errors
+    /// `fd` is not registered.
+    pub fn deregister(&self, fd: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.0, fd)?)
+    }
 }
 
 impl Reactor {
@@ -114,7 +137,14 @@ impl Reactor {
         // Edge-triggered, so the timer need not be read.
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &alarm, EventData::new_u64(ALARM.0), flags)?;
+        let epoll = Arc::new(epoll);
         Ok(Reactor { epoll, alarm })
+    }
+
+    /// Returns a handle that registers descriptors from any thread.
+    #[must_use]
+    pub fn registrar(&self) -> Registrar {
+        Registrar(Arc::clone(&self.epoll))
     }
 
     /// Reports events of `fd` under `token` until it is closed or
@@ -124,13 +154,7 @@ impl Reactor {
     /// `PermissionDenied` if `fd` cannot be polled (a regular file). Otherwise a limit of the
     /// system is reached.
     pub fn register(&self, fd: impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
-        epoll::add(
-            &self.epoll,
-            fd,
-            EventData::new_u64(token.0),
-            interest.flags(),
-        )?;
-        Ok(())
+        self.registrar().register(fd, token, interest)
     }
 
     /// Stops reporting events of `fd`. Closing a descriptor that has no duplicate does the same.
@@ -138,7 +162,7 @@ impl Reactor {
     /// # Errors
     /// `fd` is not registered.
     pub fn deregister(&self, fd: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(&self.epoll, fd)?)
+        self.registrar().deregister(fd)
     }
 
     /// Sleeps until an event or until `until`. `None` sleeps without a limit, and an instant in the
