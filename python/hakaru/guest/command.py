@@ -109,14 +109,20 @@ def _kernel_line(machine: Machine) -> str:
     return " ".join([*words, f"hakaru.name={machine.name}", f"hakaru.drivers={','.join(drivers)}"])
 
 
+def _address_of(unix_socket: str) -> str:
+    """Return the options of a Unix socket: a path, or `@` and an abstract name."""
+    name = unix_socket.removeprefix("@")
+    # A comma in a value is doubled.
+    return f"path={name.replace(',', ',,')}" + (",abstract=on" if name != unix_socket else "")
+
+
 def _port_arguments(port: Port, identity: str, mac: str) -> list[str]:
     nic = port.nic
     arguments = []
     if nic.traits.backend == "vhost-user":
         assert nic.socket is not None and not port.descriptors, f"{port.name} needs a socket and no descriptor"
         queues = f",queues={nic.queues}" if nic.queues > 1 else ""
-        # A comma in a value is doubled.
-        arguments += ["-chardev", f"socket,id={identity}-socket,path={nic.socket.replace(',', ',,')}"]
+        arguments += ["-chardev", f"socket,id={identity}-socket,{_address_of(nic.socket)}"]
         arguments += ["-netdev", f"vhost-user,id={identity},chardev={identity}-socket{queues}"]
     else:
         assert len(port.descriptors) == nic.queues, f"{port.name} needs {nic.queues} descriptors"

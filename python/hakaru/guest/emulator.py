@@ -27,7 +27,7 @@ from qemu.qmp import EventListener, ExecuteError, Message, QMPClient, QMPError, 
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
 
 PROGRAM = "qemu-system-x86_64"
-_PROGRAMS = ((PROGRAM, "qemu-system-x86"), ("setpriv", "util-linux"))
+_PROGRAMS = ((PROGRAM, "qemu-system-x86"), ("setpriv", "util-linux"), ("nsenter", "util-linux"))
 
 _CONSOLE_LINES = 60
 _CONSOLE_LINE_MAX = 500
@@ -62,25 +62,29 @@ class Emulator:
         self._reader = asyncio.create_task(self._read_console())
 
     @classmethod
-    async def start(cls, name: str, command: Sequence[str], descriptors: Sequence[int]) -> Self:
+    async def start(
+        cls, name: str, command: Sequence[str], descriptors: Sequence[int], *, namespace: int | None = None
+    ) -> Self:
         """Start QEMU with the arguments of `hakaru.guest.command` and connect to its monitor.
 
-        `descriptors`: open files that the arguments name. Raises EnvironmentError_ if QEMU is not
+        `descriptors`: open files that the arguments name. `namespace`: descriptor of the network
+        namespace to enter; None: this process's own. Raises EnvironmentError_ if QEMU is not
         installed or refuses its arguments.
         """
         for program, package in _PROGRAMS:
             if shutil.which(program) is None:
                 raise EnvironmentError_(f"{program} is not installed", f"sudo apt-get install {package}")
+        enter = [] if namespace is None else ["nsenter", f"--net=/proc/self/fd/{namespace}"]
         ours, theirs = socket.socketpair()
         with theirs:
             monitor = ("-chardev", f"socket,id=monitor,fd={theirs.fileno()}", "-mon", "chardev=monitor,mode=control")
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *("setpriv", "--pdeathsig", "KILL", PROGRAM, *command, *monitor),
+                    *(*enter, "setpriv", "--pdeathsig", "KILL", PROGRAM, *command, *monitor),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.STDOUT,
-                    pass_fds=(*descriptors, theirs.fileno()),
+                    pass_fds=(*descriptors, *([] if namespace is None else [namespace]), theirs.fileno()),
                     process_group=0,
                 )
             except BaseException:

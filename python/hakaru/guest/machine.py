@@ -83,6 +83,10 @@ class GuestSpec:
     """Distinguishes Ethernet addresses of guests, 0 to 255."""
     initramfs: Path | None = None
     """None: that of the image."""
+    namespace: int | None = None
+    """Descriptor of the network namespace of QEMU, to which names of abstract sockets belong. None:
+    that of this process.
+    """
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.name) is None:
@@ -125,7 +129,7 @@ class Guest:
             descriptors = [descriptor for port in spec.ports for descriptor in port.descriptors]
             descriptors += [channel.descriptor for channel in channels]
             name = f"guest {spec.name} ({accelerator.kind})"
-            emulator = await Emulator.start(name, arguments, descriptors)
+            emulator = await Emulator.start(name, arguments, descriptors, namespace=spec.namespace)
             opened.pop_all()
         guest = cls(spec, accelerator, emulator)
         try:

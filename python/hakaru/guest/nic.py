@@ -100,7 +100,7 @@ class Nic(BaseModel):
         default=True, description="Whether checksums and segmentation may be left to the other side of the interface."
     )
     mac: str | None = Field(default=None, description="Ethernet address. Default: by guest and position.")
-    socket: str | None = Field(default=None, description="Unix socket of the process behind `vhost-user`.")
+    socket: str | None = Field(default=None, description="Unix socket of the process behind `vhost-user`: a path, or `@` and an abstract name.")
 
     @field_validator("mac")
     @classmethod

@@ -91,7 +91,9 @@ struct Queue {
     ring: Ring,
     kick: Option<Kick>,
     call: Option<File>,
-    is_enabled: bool,
+    /// Rings begin enabled, although the protocol says otherwise: QEMU enables those of a NIC before
+    /// it acknowledges the features, and the library refuses such a request.
+    is_disabled: bool,
 }
 
 /// The descriptor by which the driver notifies this side.
@@ -157,7 +159,7 @@ impl Device {
     /// Returns whether a ring runs.
     fn is_running(&self, index: usize) -> bool {
         let queue = &self.queues[index];
-        queue.is_enabled && queue.kick.is_some() && queue.ring.is_ready()
+        !queue.is_disabled && queue.kick.is_some() && queue.ring.is_ready()
     }
 
     /// Returns whether both rings run.
@@ -331,12 +333,6 @@ impl VhostUserBackendReqHandlerMut for Device {
             return Err(Error::FeatureMismatch);
         }
         self.features = features;
-        // Without the protocol's features, rings need not be enabled.
-        if !self.has(PROTOCOL) {
-            self.queues
-                .iter_mut()
-                .for_each(|queue| queue.is_enabled = true);
-        }
         Ok(())
     }
 
@@ -439,7 +435,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.queue(index)?.is_enabled = enable;
+        self.queue(index)?.is_disabled = !enable;
         if enable {
             self.start(index as usize)?;
         }

@@ -173,8 +173,10 @@ fn serve(shared: &Shared) {
         lock(&shared.device).counters.connections += 1;
         let mut requests = BackendReqHandler::from_stream(connection, Arc::clone(&shared.device));
         let error = loop {
-            if let Err(error) = requests.handle_request() {
-                break error;
+            match requests.handle_request() {
+                // See `Queue::is_disabled` of the device.
+                Ok(()) | Err(Error::InactiveFeature(_)) => {}
+                Err(error) => break error,
             }
         };
         *lock(&shared.connection) = None;

@@ -65,6 +65,7 @@ from hakaru.engine.contract.fabric import (
     SwitchEnd,
     TailDrop,
     UniformJitter,
+    VhostUserEnd,
 )
 from hakaru.engine.contract.initiator import (
     ClosedLoad,
@@ -240,6 +241,7 @@ __all__ = [
     "Trial",
     "TrialOutcome",
     "UniformJitter",
+    "VhostUserEnd",
     "Vm",
     "WatchConfig",
     "WithdrawAction",

@@ -114,6 +114,16 @@ class InterfaceEnd(Message):
     name: str
 
 
+class VhostUserEnd(Message):
+    """A port in the shared memory of a guest. `socket`: the Unix socket on which the engine
+    listens, a path or `@` and a name in the engine's network namespace.
+    """
+
+    kind: Literal["vhost_user"] = "vhost_user"
+    name: str
+    socket: str
+
+
 class SwitchEnd(Message):
     """A port of a switch. `vlan` None: a trunk of the VLANs `allowed` (None: all)."""
 
@@ -129,7 +139,7 @@ class SwitchEnd(Message):
         return data if self.allowed is not None else {k: v for k, v in data.items() if k != "allowed"}
 
 
-End = Annotated[InterfaceEnd | SwitchEnd, Field(discriminator="kind")]
+End = Annotated[InterfaceEnd | VhostUserEnd | SwitchEnd, Field(discriminator="kind")]
 
 
 class SharedBuffer(Message):
