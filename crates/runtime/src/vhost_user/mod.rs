@@ -23,6 +23,8 @@
 //! **Not supported**: packed rings, more than one pair of queues, control queues (QEMU implements
 //! them), migration, an IOMMU in the guest.
 mod device;
+#[cfg(test)]
+mod driver;
 mod memory;
 mod port;
 mod ring;

@@ -340,3 +340,6 @@ fn list_pieces(
     }
     (is_complete && bytes > 0).then_some(bytes)
 }
+
+#[cfg(test)]
+mod tests;
