@@ -189,3 +189,6 @@ fn serve(shared: &Shared) {
         device.disconnect();
     }
 }
+
+#[cfg(test)]
+mod tests;
