@@ -65,9 +65,24 @@ def test_guest_forwards_and_a_missing_nic_is_marked(hakaru: Hakaru, tmp_path: Pa
             assert stream["sent"] == stream["received"] + stream["lost"]
 
 
-def test_guest_that_is_killed_is_marked_and_leaves_nothing(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+def test_frames_to_a_guest_go_into_its_memory(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+    result = hakaru.run("run", str(study(tmp_path / "study", ["vhost-user"])), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "done", record["error"]
+    received = sum(s["received"] for t in record["trials"]["log"] for s in t["streams"])
+    ports = record["device"]["ports"]
+    assert set(ports) == {"left", "right"} and ports["left"]["up_now"] == ports["right"]["up_now"] == 1
+    # Samples of the ports are up to a second old, and trials without the device do not use them.
+    assert received > 0 and ports["left"]["packets_out"] > 0 and ports["right"]["packets_in"] > 0
+
+
+@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+def test_guest_that_is_killed_is_marked_and_leaves_nothing(
+    hakaru: Hakaru, tmp_path: Path, image: Image, nic: str
+) -> None:
     needs_taps(image)
-    with hakaru.start("run", str(study(tmp_path / "study", ["virtio-net"])), "--json", "--report", "none") as process:
+    with hakaru.start("run", str(study(tmp_path / "study", [nic])), "--json", "--report", "none") as process:
         assert process.stdout is not None
         for line in process.stdout:
             if json.loads(line)["event"] == "repetition_started":

@@ -31,8 +31,7 @@ def refusal_of(nic: Nic, facts: Facts = FACTS, *, recipe: str = "generic", cpus:
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name not in ("vfio", "sr-iov")])
 def test_complete_machine_has_every_model(model: str) -> None:
-    socket = "/run/switch.sock" if model == "vhost-user" else None
-    assert requirements(Nic(model=model, socket=socket), GENERIC, FACTS) is None  # type: ignore[arg-type]
+    assert requirements(Nic(model=model), GENERIC, FACTS) is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +81,6 @@ def test_vhost_user_has_no_vectors_only_where_qemu_would_crash() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"model": "vhost-user"}, "needs `socket`"),
         ({"socket": "/s"}, "`socket` belongs to `vhost-user`"),
         ({"mac": "52:54"}, "six bytes"),
         ({"mac": "01:00:5e:00:00:01"}, "multicast"),
@@ -118,6 +116,8 @@ def test_arguments_of_each_backend() -> None:
     assert "memory-backend=ram" in text and "memory-backend-memfd,id=ram,size=512M,share=on" in text
     assert "socket,id=port0-socket,path=/a,,b -netdev vhost-user,id=port0,chardev=port0-socket" in text
     assert "vectors=0" in text
+    text = arguments_for(Port("a", Nic(model="vhost-user", socket="@a"), vectors=0))
+    assert "socket,id=port0-socket,path=a,abstract=on -netdev" in text
     assert "memory-backend" not in arguments_for()
 
 

@@ -5,7 +5,7 @@ tests.guests.vhost_user IMAGE OFFLOADS`, in a network namespace of its own. `OFF
 It is a separate process, because it runs as root of a user namespace. A line of JSON on stdout has
 what was sent and received.
 
-    side-0 ─ veth ─ cable-0 [fabric] port-0 [guest: ip_forward] port-1 [fabric] cable-1 ─ veth ─ side-1
+    side-0 ─ cable-0 [fabric] port-0 [guest: ip_forward] port-1 [fabric] cable-1 ─ side-1
 
 Frames pass from side 0 to side 1. Then the guest loads a file from this machine and sends it back,
 over TCP, whose super-frames and missing checksums the fabric must hand on or finish. At last QEMU
@@ -18,7 +18,6 @@ import asyncio
 import hashlib
 import json
 import os
-import socket
 import sys
 from typing import Any
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.guest.requirements import Accelerator, Facts
 from hakaru.lab import sandbox
 from hakaru.lab.build import Lab
 from hakaru.lab.model import LabSpec
+from hakaru.lab.model.device import GuestDeviceSpec
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan import actions as planned
+from hakaru.lab.plan.device import plan_guest_fabric
 
 from .conftest import User
 
@@ -47,6 +52,45 @@ def test_own_switch_runs_in_the_fabric_and_needs_no_kernel_thread() -> None:
     built = plan(lab("switch"))
     assert built.fabric_node == "fabric" and built.namespaces == ("generator", "fabric")
     assert not any(isinstance(action, planned.Poll) for action in built.actions)
+
+
+def test_guest_with_ports_in_its_memory_has_a_fabric_instead_of_bridges() -> None:
+    nic = {"model": "vhost-user"}
+    built = plan(lab("guest", mtu=9000) | {"device": {"forwards": "guest", "guest": {"nic": nic}}})
+    device = built.device
+    assert device is not None and device.in_memory and built.fabric_node is None
+    assert not any(isinstance(action, planned.CreateBridge | planned.Poll) for action in built.actions)
+    links = plan_guest_fabric(device, 9000).fabric.links
+    assert [(link.a, link.b, link.mtu_bytes) for link in links] == [
+        (contract.InterfaceEnd(name=name), contract.VhostUserEnd(name=f"guest-{name}", socket=f"@{name}"), 9000)
+        for name in ("left", "right")
+    ]
+    restored = LabPlan.from_description(json.loads(json.dumps(built.describe())))
+    assert restored.device == device
+
+
+@pytest.mark.parametrize(
+    ("nic", "problem"),
+    [
+        ({"model": "vhost-user", "queues": 2}, "has one pair of queues"),
+        ({"model": "vhost-user", "rx_ring": 128}, "cannot have 128 descriptors"),
+        ({"model": "vhost-user"}, "without the network backend `vhost-user`"),
+        ({"model": "macvtap"}, "the lab has no macvtap"),
+    ],
+)
+def test_machine_that_cannot_run_the_guest_is_told_the_reason(nic: dict[str, Any], problem: str) -> None:
+    netdevs = frozenset({"tap"} if "without" in problem else {"tap", "vhost-user"})
+    facts = Facts((10, 0, 2), frozenset({"virtio-net-pci"}), netdevs, Accelerator("kvm"), tun="no /dev/net/tun")
+    refusal = GuestDeviceSpec.model_validate({"nic": nic}).refusal(facts)
+    assert refusal is not None and problem in refusal.reason and refusal.hint
+    complete = replace(facts, netdevs=frozenset({"vhost-user"}))
+    assert GuestDeviceSpec.model_validate({"nic": {"model": "vhost-user"}}).refusal(complete) is None, "needs no TAP"
+
+
+def test_socket_of_a_guest_is_chosen_by_the_lab() -> None:
+    nic = {"model": "vhost-user", "socket": "/run/switch.sock"}
+    with pytest.raises(UsageError, match="`mac` and `socket` of the NIC are given"):
+        plan(lab("guest") | {"device": {"forwards": "guest", "guest": {"nic": nic}}})
 
 
 @pytest.mark.parametrize(

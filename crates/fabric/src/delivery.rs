@@ -159,7 +159,10 @@ impl OutFrame {
     /// # Panics
     /// In debug builds, if the frame is a super-frame.
     pub fn emit_finished(&self, bytes: &mut Vec<u8>) {
-        debug_assert_eq!(self.train.count, 1, "a super-frame has no checksum of its own");
+        debug_assert_eq!(
+            self.train.count, 1,
+            "a super-frame has no checksum of its own"
+        );
         let body = self.emit(bytes);
         bytes.extend_from_slice(body);
         if let Some((start, offset)) = self.checksum() {

@@ -12,9 +12,6 @@ from hakaru.guest.nic import MODELS, Nic, NicModel
 from hakaru.guest.recipe import RECIPES
 from hakaru.guest.requirements import Facts, Refusal, requirements
 
-# Stands for the socket of any process behind a vhost-user NIC.
-_ANY_SOCKET = "/run/vhost-user"
-
 
 def check_guests() -> list[Finding]:
     """Check QEMU and its accelerator, and list the models of NICs with the images that have their
@@ -33,8 +30,7 @@ def check_guests() -> list[Finding]:
 
 def describe(model: NicModel, facts: Facts) -> str:
     """Return the images with which a model can be used, or why none can."""
-    nic = Nic(model=model, socket=_ANY_SOCKET if model == "vhost-user" else None)
-    outcomes = {recipe.name: requirements(nic, recipe, facts) for recipe in RECIPES.values()}
+    outcomes = {recipe.name: requirements(Nic(model=model), recipe, facts) for recipe in RECIPES.values()}
     usable = [name for name, refusal in outcomes.items() if refusal is None]
     if usable:
         return f"usable with guest image {' or '.join(usable)}"

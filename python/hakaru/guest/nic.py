@@ -100,7 +100,11 @@ class Nic(BaseModel):
         default=True, description="Whether checksums and segmentation may be left to the other side of the interface."
     )
     mac: str | None = Field(default=None, description="Ethernet address. Default: by guest and position.")
-    socket: str | None = Field(default=None, description="Unix socket of the process behind `vhost-user`: a path, or `@` and an abstract name.")
+    socket: str | None = Field(
+        default=None,
+        description="Unix socket of the process behind `vhost-user`: a path, or `@` and an abstract name. "
+        "A lab chooses it.",
+    )
 
     @field_validator("mac")
     @classmethod
@@ -116,8 +120,6 @@ class Nic(BaseModel):
 
     @model_validator(mode="after")
     def _check_model(self) -> Self:
-        if self.model == "vhost-user" and not self.socket:
-            raise ValueError("`vhost-user` needs `socket`, the Unix socket of the process that moves the frames")
         if self.model != "vhost-user" and self.socket:
             raise ValueError(f"`socket` belongs to `vhost-user`; remove it from `{self.model}`")
         return self

@@ -54,7 +54,8 @@ fn check_end(
             let is_long = socket.len() > SOCKET_BYTES_MAX;
             if is_long || socket.contains('\0') || ["", "@"].contains(&socket.as_str()) {
                 let problem = format!("{socket:?} is no socket");
-                let hint = "give a path, or `@` and a name, of at most 107 bytes without null bytes";
+                let hint =
+                    "give a path, or `@` and a name, of at most 107 bytes without null bytes";
                 return Err(error(place, problem, hint));
             }
             return unique(interfaces, place, name).map(|()| None);

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod calibration;
+mod finishing;
 mod net;
 mod routing;
 mod switching;

@@ -371,7 +371,8 @@ impl VhostUserBackendReqHandlerMut for Device {
     ) -> Result<()> {
         let memory = self.memory.as_ref().ok_or(Error::InvalidParam)?;
         let address = |user| memory.guest_address(user).ok_or(Error::InvalidParam);
-        let places: [GuestAddress; 3] = [address(descriptors)?, address(available)?, address(used)?];
+        let places: [GuestAddress; 3] =
+            [address(descriptors)?, address(available)?, address(used)?];
         self.queue(index)?
             .ring
             .set_places(places)

@@ -35,10 +35,19 @@ impl<'m> Driver<'m> {
     }
 
     /// Writes a descriptor into the table at `table`.
-    pub(super) fn describe_in(&self, table: u64, index: u16, [at, bytes]: [u64; 2], flags: u16, next: u16) {
+    pub(super) fn describe_in(
+        &self,
+        table: u64,
+        index: u16,
+        [at, bytes]: [u64; 2],
+        flags: u16,
+        next: u16,
+    ) {
         let place = GuestAddress(table + 16 * u64::from(index));
         let rest = bytes | u64::from(flags) << 32 | u64::from(next) << 48;
-        self.memory.write_obj([at, rest].map(u64::to_le)[0], place).unwrap();
+        self.memory
+            .write_obj([at, rest].map(u64::to_le)[0], place)
+            .unwrap();
         self.memory
             .write_obj(rest.to_le(), GuestAddress(place.0 + 8))
             .unwrap();

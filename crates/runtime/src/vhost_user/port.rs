@@ -114,10 +114,7 @@ impl Drop for VhostUserPort {
     fn drop(&mut self) {
         self.shared.is_closing.store(true, Ordering::SeqCst);
         // Ends `accept`, and the wait for a request. An error means that it has ended already.
-        let _ = rustix::net::shutdown(
-            self.shared.listener.as_fd(),
-            rustix::net::Shutdown::Both,
-        );
+        let _ = rustix::net::shutdown(self.shared.listener.as_fd(), rustix::net::Shutdown::Both);
         if let Some(connection) = lock(&self.shared.connection).take() {
             let _ = connection.shutdown(Shutdown::Both);
         }

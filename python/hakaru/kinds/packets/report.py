@@ -51,7 +51,9 @@ class PacketsReport(ReportKind):
         texts = [say(language, "method.packets"), say(language, f"method.packets.{load.search.procedure}", values)]
         devices = dict.fromkeys(point["device"] for point in summary["points"] if point["device"])
         texts += [say(language, f"method.device.{device}") for device in devices]
-        has_threads = plan is not None and plan.device is not None and plan.device.own_thread
+        has_threads = (
+            plan is not None and plan.device is not None and plan.device.own_thread and not plan.device.in_memory
+        )
         if has_threads and any(device not in WITHOUT_THREADS for device in devices):
             texts.append(say(language, "method.device.thread"))
         return texts

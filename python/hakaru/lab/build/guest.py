@@ -1,6 +1,9 @@
-"""The guest that is a lab's device: its TAPs on the bridges of the lab, its boot, its forwarding.
+"""The guest that is a lab's device: its ports outside, its boot, its forwarding.
 
-cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
+    cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
+    cable ──── fabric ─────── NIC [guest] NIC ────────── fabric ── cable    (vhost-user)
+
+The fabric must run before the guest boots (`Lab`).
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from hakaru.guest.pinning import Pinning
 from hakaru.guest.requirements import vectors_of
 from hakaru.guest.tap import Tap, open_tap
 from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.model.device import GuestDeviceSpec
-from hakaru.lab.plan.device import Device, bridge_of
+from hakaru.lab.plan.device import Device, bridge_of, socket_of
 
 _CARRIER_WAITS, _CARRIER_WAIT_US = 500, 20_000
 
@@ -45,16 +49,26 @@ async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, m
     refusal = spec.refusal(facts)
     if refusal is not None:
         raise DeviceError(f"no guest with {spec.nic.model}: {refusal.reason}", refusal.hint)
-    # In a thread, which changes its network namespace.
-    taps = await asyncio.to_thread(_plug_taps, device, spec.nic.queues, namespaces, mtu)
+    taps: list[Tap] = []
+    if not device.in_memory:
+        # In a thread, which changes its network namespace.
+        taps = await asyncio.to_thread(_plug_taps, device, spec.nic.queues, namespaces, mtu)
     try:
         ports = []
-        for port, tap in zip(device.ports, taps, strict=True):
-            nic = spec.nic.model_copy(update={"mac": port.device_mac})
-            ports.append(Port(port.name, nic, tap.descriptors, vectors_of(nic, facts)))
+        for position, port in enumerate(device.ports):
+            socket = socket_of(port) if device.in_memory else None
+            nic = spec.nic.model_copy(update={"mac": port.device_mac, "socket": socket})
+            descriptors = taps[position].descriptors if taps else ()
+            ports.append(Port(port.name, nic, descriptors, vectors_of(nic, facts)))
         pinning = Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
         described = GuestSpec(
-            device.name, image, cpus=spec.cpus, ports=tuple(ports), host_network=False, pinning=pinning
+            device.name,
+            image,
+            cpus=spec.cpus,
+            ports=tuple(ports),
+            host_network=False,
+            pinning=pinning,
+            namespace=namespaces[device.node] if device.in_memory else None,
         )
         guest = await Guest.boot(described, accelerator)
     finally:
@@ -135,9 +149,10 @@ def _bridge(device: Device, mtu: int) -> str:
 _SCRIPTS: dict[str, Callable[[Device, int], str]] = {"routing": _route, "bridge": _bridge}
 
 
-def describe_guest(guest: Guest, spec: GuestDeviceSpec) -> dict[str, Any]:
-    """The guest as built, for the repetition's record."""
+def describe_guest(guest: Guest, spec: GuestDeviceSpec, ports: GuestPorts | None) -> dict[str, Any]:
+    """The guest as built, for the repetition's record. `ports`: its ports in its memory, if any."""
     return {
+        **({"ports": ports.counters} if ports is not None else {}),
         "kind": "guest",
         "nic": spec.nic.model_dump(exclude_none=True),
         "cpus": spec.cpus,

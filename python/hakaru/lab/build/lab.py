@@ -27,9 +27,11 @@ from hakaru.engine.process import EngineProcess
 from hakaru.errors import DeviceError, EnvironmentError_, HakaruError
 from hakaru.lab import sandbox
 from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
+from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
+from hakaru.lab.plan.device import plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
 
@@ -51,6 +53,8 @@ class Lab:
         self._engines: list[EngineProcess] = []
         self._guest: Guest | None = None
         self._load_guests: LoadGuests | None = None
+        # The fabric behind the guest's NICs, if they are ports in its memory.
+        self._ports: GuestPorts | None = None
         self._congestion_control: str | None = None
         # (node, sysctl) → value in the new namespace, for those that a plan has set.
         self._initial: dict[tuple[str, str], str] = {}
@@ -107,12 +111,23 @@ class Lab:
         if device is not None and device.guest is not None:
             from hakaru.lab.build.guest import boot_device  # loads QEMU's client
 
-            self._guest = await boot_device(device, self.namespaces, self.plan.links[0].mtu)
+            mtu = self.plan.links[0].mtu
+            try:
+                if device.in_memory:
+                    engine = await self.start_engine(device.node, plan_guest_fabric(device, mtu))
+                    self._ports = await GuestPorts.start(engine)
+                self._guest = await boot_device(device, self.namespaces, mtu)
+            except BaseException:
+                await self._close_guest()
+                raise
 
     async def _close_guest(self) -> None:
         guest, self._guest = self._guest, None
+        ports, self._ports = self._ports, None
         if guest is not None:
             await guest.close()
+        if ports is not None:
+            await ports.close()
 
     def _forget_device(self) -> None:
         """Make the current plan differ from every other one, so that the next change builds."""
@@ -122,12 +137,15 @@ class Lab:
         """Frames that the device has lost so far, by the counters of its interfaces
         (`hakaru.lab.build.losses`); empty in a lab without a device.
 
-        Raises DeviceError if the guest that forwards has ended or does not respond; the next change
-        boots another.
+        Raises DeviceError if the guest that forwards has ended or does not respond, or if the
+        fabric behind its NICs has ended; the next change boots another.
         """
         device = self.plan.device
         if device is None:
             return {}
+        if self._ports is not None and not self._ports.running:
+            self._forget_device()
+            raise DeviceError("the fabric behind the guest's NICs has ended", "run `hakaru doctor`")
         losses = await asyncio.to_thread(count_here, self.namespaces, device)
         if self._guest is not None:
             try:
@@ -145,7 +163,7 @@ class Lab:
             return None
         from hakaru.lab.build.guest import describe_guest
 
-        return describe_guest(self._guest, plan.guest)
+        return describe_guest(self._guest, plan.guest, self._ports)
 
     @property
     def load_guests(self) -> LoadGuests:

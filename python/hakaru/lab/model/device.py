@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hakaru.guest.requirements import Facts, Refusal
 from hakaru.lab.model.machine import MachineSpec
 
 Forwards = Literal["bridge", "routing", "xdp", "switch", "guest", "equipment"]
@@ -17,6 +18,12 @@ class GuestDeviceSpec(MachineSpec):
     forwards: Literal["routing", "bridge"] = Field(
         default="routing", description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge."
     )
+
+    def refusal(self, facts: Facts) -> Refusal | None:
+        """The reason why a machine cannot run this guest as a device; None if it can."""
+        if self.nic.model == "vhost-user" and self.nic.queues > 1:
+            return Refusal("a port of the fabric in a guest's memory has one pair of queues", "use `queues: 1`")
+        return super().refusal(facts)
 
 
 class DeviceSpec(BaseModel):

@@ -8,6 +8,8 @@
 The tester's interfaces have no address: its engine builds the frames, and the kernel, which knows
 neither their address nor their UDP port, drops its own copy without an answer. A router reaches the
 addresses of the frames through neighbours that never expire. Cables are as fast as the machine.
+
+A guest's NICs are TAPs on bridges with the cables, or ports of a fabric in the guest's memory.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
+from hakaru.engine import contract
 from hakaru.lab.model import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.device import Forwards, GuestDeviceSpec
 from hakaru.lab.plan.actions import (
@@ -88,6 +91,18 @@ class Device:
         return self.forwards == "routing" or (self.guest is not None and self.guest.forwards == "routing")
 
     @property
+    def in_memory(self) -> bool:
+        """Whether frames go into the memory of a guest, from a fabric of its own (vhost-user)."""
+        return self.guest is not None and self.guest.nic.traits.backend == "vhost-user"
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether the kernel polls the ports of the device in threads of their own. A fabric is a
+        process of its own.
+        """
+        return self.own_thread and self.forwards != "switch" and not self.in_memory
+
+    @property
     def node(self) -> str:
         """Namespace that the device forwards in."""
         return FABRIC if self.forwards == "switch" else self.name
@@ -157,11 +172,37 @@ def bridge_of(port: DevicePort) -> str:
     return f"br-{port.name}"
 
 
+def socket_of(port: DevicePort) -> str:
+    """Socket of a port in the memory of a guest: an abstract name in the device's namespace, which
+    leaves no file behind.
+    """
+    return f"@{port.name}"
+
+
+def plan_guest_fabric(device: Device, mtu: int) -> contract.FabricEngineConfig:
+    """Configuration of the fabric between the cables and the memory of a guest. Its links are as
+    fast as the machine.
+    """
+    queue = contract.Direction(queue=contract.Queue(bytes=_QUEUE_BYTES))
+    links = [
+        contract.LinkConfig(
+            name=port.name,
+            a=contract.InterfaceEnd(name=port.name),
+            b=contract.VhostUserEnd(name=f"guest-{port.name}", socket=socket_of(port)),
+            mtu_bytes=mtu,
+            a_to_b=queue,
+            b_to_a=queue,
+        )
+        for port in device.ports
+    ]
+    return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links), sample_interval_ms=1000)
+
+
 def device_structure(device: Device) -> Iterator[Structure]:
     """Namespaces, cables, addresses, and the way in which the device forwards."""
     forwarding = (("net/ipv4/ip_forward", ("1",)),) if device.forwards == "routing" else ()
     yield CreateNamespace(device.tester, SYSCTLS)
-    has_threads = device.own_thread and device.forwards != "switch"
+    has_threads = device.has_threads
     yield CreateNamespace(device.node, (*SYSCTLS, *forwarding), own_sysfs=has_threads)
     bridge = BRIDGE if device.forwards == "bridge" else None
     if bridge is not None:
@@ -169,7 +210,7 @@ def device_structure(device: Device) -> Iterator[Structure]:
     for port in device.ports:
         # The MAC address of a guest's port is that of its NIC.
         mac = port.device_mac if device.guest is None else None
-        if device.guest is not None:
+        if device.guest is not None and not device.in_memory:
             bridge = bridge_of(port)
             yield CreateBridge(device.node, bridge)
         yield CreateVeth(device.node, port.name, bridge, device.tester, port.name, mac=mac, peer_mac=port.tester_mac)
@@ -199,7 +240,7 @@ def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
     if device.forwards == "bridge":
         yield SetMtu(device.node, BRIDGE, mtu)
     for port in device.ports:
-        if device.guest is not None:
+        if device.guest is not None and not device.in_memory:
             yield SetMtu(device.node, bridge_of(port), mtu)
         yield SetMtu(device.tester, port.name, mtu)
         yield SetMtu(device.node, port.name, mtu)

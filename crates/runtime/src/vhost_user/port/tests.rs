@@ -149,7 +149,10 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
         let counters = wait_for(&port, |counters| counters.is_up);
         assert_eq!(counters.connections, turn);
         let accepts = port.accepts();
-        assert_eq!((accepts.checksum, accepts.super_frames), (turn == 1, turn == 1));
+        assert_eq!(
+            (accepts.checksum, accepts.super_frames),
+            (turn == 1, turn == 1)
+        );
 
         // From the guest: a frame whose checksum is missing.
         let frame = vec![turn as u8; 60];
@@ -163,7 +166,11 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
         reactor
             .wait(&mut events, Some(clock::now() + PATIENCE))
             .unwrap();
-        assert!(events.iter().any(|event| event.token == TOKEN && event.readable));
+        assert!(
+            events
+                .iter()
+                .any(|event| event.token == TOKEN && event.readable)
+        );
         let received = port.receive(&mut inbox).unwrap().unwrap();
         assert_eq!(received.bytes, frame);
         assert_eq!(received.offload.checksum, Some((34, 6)));
@@ -189,12 +196,18 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
         port.send(&[outgoing(&head, &[3; 400], offload)]);
         assert_eq!(drivers[0].used(), [(0, 12 + 454)]);
         assert_eq!(peer.calls[0].read().unwrap(), 1);
-        assert_eq!(drivers[0].read(DATA, 12), [1, 1, 54, 0, 100, 0, 34, 0, 16, 0, 1, 0]);
+        assert_eq!(
+            drivers[0].read(DATA, 12),
+            [1, 1, 54, 0, 100, 0, 34, 0, 16, 0, 1, 0]
+        );
         assert_eq!(drivers[0].read(DATA + 12 + 54, 400), [3; 400]);
         let counters = port.counters();
         assert_eq!([counters.packets_in, counters.packets_out], [turn; 2]);
         assert_eq!(counters.dropped_no_buffer, no_buffer + 1);
-        assert_eq!([counters.bytes_in, counters.bytes_out], [60 * turn, 454 * turn]);
+        assert_eq!(
+            [counters.bytes_in, counters.bytes_out],
+            [60 * turn, 454 * turn]
+        );
 
         // A stopped ring is not used, and keeps its place.
         assert_eq!(peer.frontend.get_vring_base(1).unwrap(), 1);
@@ -210,7 +223,14 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
         no_buffer += dropped.dropped_no_buffer - before + 1;
     }
     let counters = port.counters();
-    assert_eq!([counters.damaged, counters.broken_rings, counters.refused_requests], [0; 3]);
+    assert_eq!(
+        [
+            counters.damaged,
+            counters.broken_rings,
+            counters.refused_requests
+        ],
+        [0; 3]
+    );
 }
 
 #[test]
@@ -267,7 +287,9 @@ fn memory_that_could_vanish_is_refused_and_the_next_guest_connects() {
             log_addr: None,
         };
         let _ = peer.frontend.set_vring_addr(0, &config);
-        wait_for(&port, |counters| counters.refused_requests == turn as u64 + 1);
+        wait_for(&port, |counters| {
+            counters.refused_requests == turn as u64 + 1
+        });
     }
     let file = memory_file(MEMORY_BYTES, SealFlags::SHRINK);
     let memory = mapped(&file);

@@ -140,7 +140,8 @@ fn a_long_frame_fills_several_buffers_that_are_returned_together() {
     let mut ring = started(&memory, &driver, false);
     let body: Vec<u8> = (0..200).collect();
     let put = |ring: &mut Ring, body: &[u8], is_mergeable| {
-        ring.put(&memory, [9; 12], 12, [&[1, 2, 3, 4], body], is_mergeable).unwrap()
+        ring.put(&memory, [9; 12], 12, [&[1, 2, 3, 4], body], is_mergeable)
+            .unwrap()
     };
     for index in 0..2 {
         driver.describe(index, [DATA + u64::from(index) * 100, 100], WRITE, 0);
@@ -159,7 +160,10 @@ fn a_long_frame_fills_several_buffers_that_are_returned_together() {
     driver.offer(0);
     assert_eq!(put(&mut ring, &body[..84], false), Put::Done);
     assert_eq!(driver.used(), [(0, 100)]);
-    assert_eq!(driver.read(DATA, 16), [&[9; 10][..], &[1, 0, 1, 2, 3, 4]].concat());
+    assert_eq!(
+        driver.read(DATA, 16),
+        [&[9; 10][..], &[1, 0, 1, 2, 3, 4]].concat()
+    );
 }
 
 #[test]
@@ -172,10 +176,17 @@ fn the_driver_is_notified_when_it_wants_that() {
         let mut put_two = |driver: &mut Driver<'_>| {
             for _ in 0..2 {
                 driver.offer(0);
-                assert_eq!(ring.put(&memory, [0; 12], 12, [&[], &[1; 60]], true).unwrap(), Put::Done);
+                assert_eq!(
+                    ring.put(&memory, [0; 12], 12, [&[], &[1; 60]], true)
+                        .unwrap(),
+                    Put::Done
+                );
             }
             let needs = ring.needs_notification(&memory).unwrap();
-            assert!(!ring.needs_notification(&memory).unwrap(), "nothing was returned since");
+            assert!(
+                !ring.needs_notification(&memory).unwrap(),
+                "nothing was returned since"
+            );
             needs
         };
         let available = driver.places()[1].0;
