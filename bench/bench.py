@@ -31,6 +31,7 @@ from figure import Figure, table
 from packets import PacketsBench
 from peers import Load, Pattern, Portal
 from storage import StorageBench
+from vhost_user import VhostUserBench
 from watch import WatchBench
 
 KIB, MIB = 1024, 1024 * 1024
@@ -57,9 +58,10 @@ PARTS = (
     "watch_tcp_overhead",
     "packets_sent",
     "packets_counted",
+    "guest_forwarding",
 )
-"""Methods of `Bench` and of the classes in `storage`, `fabric`, `watch` and `packets`, in table
-order.
+"""Methods of `Bench` and of the classes in `storage`, `fabric`, `watch`, `packets` and
+`vhost_user`, in table order.
 """
 
 
@@ -286,9 +288,10 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
         fabric = FabricBench(bench.binary, a.rounds, a.seconds, Path(folder))
         watch = WatchBench(bench.binary, a.rounds, a.seconds, Path(folder))
         packets = PacketsBench(bench.binary, a.rounds, a.seconds)
+        nics = VhostUserBench(bench.binary, a.rounds, a.seconds)
         for name in (name for name in PARTS if a.only in name):
             print(f"{name} …", file=sys.stderr, flush=True)
-            owner = next(o for o in (bench, storage, fabric, watch, packets) if hasattr(o, name))
+            owner = next(o for o in (bench, storage, fabric, watch, packets, nics) if hasattr(o, name))
             try:
                 figures += getattr(owner, name)()
             except Exception as error:  # Figures that were already measured are printed.

@@ -96,6 +96,9 @@ def main() -> None:
     direction = {"rate_bits_per_s": 100_000_000, "delay_us": DELAY_US}
     ends = [{"kind": "interface", "name": name} for name in ("pa", "pb")]
     link = {"name": "wire", "a": ends[0], "b": ends[1], "mtu_bytes": 9000, "a_to_b": direction, "b_to_a": direction}
+    # A port in the memory of a guest that never connects.
+    guest = {"kind": "vhost_user", "name": "vm", "socket": "@vm"}
+    unused = {"name": "unused", "a": guest, "b": {"kind": "switch", "name": "s"}}
     with subprocess.Popen([sys.argv[1], "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
         assert engine.stdin is not None and engine.stdout is not None
 
@@ -112,7 +115,7 @@ def main() -> None:
         send(
             type="configure",
             contract=1,
-            config={"engine": "fabric", "fabric": {"switches": [{"name": "s"}], "links": [link]}},
+            config={"engine": "fabric", "fabric": {"switches": [{"name": "s"}], "links": [link, unused]}},
         )
         ready = wait_for("ready")["found"]
         a, b = open_wire("a0"), open_wire("b0")

@@ -55,13 +55,13 @@ def test_frames_that_are_due_together_arrive_in_order(report: dict[str, Any]) ->
 
 
 def test_every_frame_is_accounted_for(report: dict[str, Any]) -> None:
-    assert report["found"]["interfaces"] == ["pa", "pb"]
+    assert report["found"]["interfaces"] == ["pa", "pb", "vm"]
     for direction in ("a-b", "b-a"):
         counters = report["counters"][f"link/wire/{direction}"]
         drops = sum(value for name, value in counters.items() if name.startswith("dropped_"))
         assert counters["frames_in"] + counters["duplicated"] == counters["frames_out"] + drops + counters["frames_now"]
     assert report["counters"]["link/wire/a-b"]["frames_out"] >= 200
-    for name in ("pa", "pb"):
+    for name in ("pa", "pb", "vm"):
         assert set(report["counters"][f"interface/{name}"].values()) == {0.0}
 
 
@@ -95,7 +95,7 @@ def test_vlan_tag_is_forwarded(report: dict[str, Any]) -> None:
 def test_metrics_page_lists_the_metrics_of_a_fabric(report: dict[str, Any]) -> None:
     page = _documented()["fabric"]
     kinds = (("link/wire/a-b", "link/NAME/a-b"), ("interface/pa", "interface/NAME"), ("fabric", "fabric"))
-    kinds += (("switch/s", "switch/NAME"), ("thread/loop", "thread/loop"))
+    kinds += (("interface/vm", "interface/GUEST"), ("switch/s", "switch/NAME"), ("thread/loop", "thread/loop"))
     if "thread/writer" in report["counters"]:
         kinds += (("thread/writer", "thread/writer"),)
     named = {(h["entity"], h["name"]) for h in report["histograms"]}

@@ -45,12 +45,12 @@ def test_guest_forwards_through_ports_in_its_memory_and_may_be_killed(image: Ima
     assert f"tx-checksumming: {offloads}" in result["features"]
     # Bytes arrive whole, whether the guest or the fabric fills in checksums and cuts super-frames.
     assert result["file"]["sent"] == result["file"]["loaded"] == result["file"]["returned"]
-    packets = result["killed"]["after"]["port-0"]["packets_out"]
+    packets = result["killed"]["after"]["port-0"]["to_guest"]
     segments = FILE_BYTES / 1448
     assert packets < segments / 2 if offloads == "on" else packets >= segments
     assert result["killed"]["error"].endswith("was lost: QEMU was ended by SIGKILL before its answer")
     for port, counters in result["killed"]["after"].items():
         assert (counters["up_now"], counters["connections"]) == (0, 1), port
-        assert counters["damaged"] == counters["broken_rings"] == counters["refused_requests"] == 0, port
+        assert counters["lost_unknown"] == counters["broken_rings"] == counters["refused_requests"] == 0, port
     assert result["counters"]["interface/port-0"]["connections"] == 2
     assert result["remaining"] == [], "no socket remains"

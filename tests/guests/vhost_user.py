@@ -157,9 +157,9 @@ async def kill_under_load(guest: Guest, mac: str, counters: Counters) -> dict[st
 
         flow = asyncio.create_task(send())
         script = asyncio.create_task(guest.run("sleep 600"))
-        before = await counters.wait_for("port-0", "packets_out", 0)
-        more = before["interface/port-0"]["packets_out"] + 20
-        await counters.wait_for("port-0", "packets_out", more)
+        before = await counters.wait_for("port-0", "to_guest", 0)
+        more = before["interface/port-0"]["to_guest"] + 20
+        await counters.wait_for("port-0", "to_guest", more)
         guest.emulator.kill()
         error = ""
         try:

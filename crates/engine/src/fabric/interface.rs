@@ -108,13 +108,12 @@ impl Interface {
             Medium::Guest(port) => {
                 let port = port.counters();
                 let all = [
-                    ("packets_in", port.packets_in),
-                    ("bytes_in", port.bytes_in),
-                    ("packets_out", port.packets_out),
-                    ("bytes_out", port.bytes_out),
+                    ("from_guest", port.packets_in),
+                    ("from_guest_bytes", port.bytes_in),
+                    ("to_guest", port.packets_out),
+                    ("to_guest_bytes", port.bytes_out),
                     ("dropped_no_buffer", port.dropped_no_buffer),
                     ("dropped_down", port.dropped_down),
-                    ("damaged", port.damaged),
                     ("broken_rings", port.broken_rings),
                     ("connections", port.connections),
                     ("refused_requests", port.refused_requests),

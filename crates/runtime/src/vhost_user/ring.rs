@@ -179,7 +179,7 @@ impl Ring {
             let begin = frame.len();
             frame.resize(begin + piece.bytes - in_header, 0);
             let at = piece.at.checked_add(in_header as u64);
-            if !at.is_some_and(|at| memory.read_slice(&mut frame[begin..], at).is_ok()) {
+            if at.is_none_or(|at| memory.read_slice(&mut frame[begin..], at).is_err()) {
                 return false;
             }
         }
@@ -312,8 +312,8 @@ impl Ring {
     }
 }
 
-/// Appends the memory of a chain's descriptors to `pieces`. Returns the number of bytes, at least
-/// 1. `None` if the chain is cut off, has descriptors of the other direction, or is longer than any
+/// Appends the memory of a chain's descriptors to `pieces`. Returns the number of bytes, which is
+/// not 0. `None` if the chain is cut off, has descriptors of the other direction, or is longer than any
 /// frame.
 fn list_pieces(
     chain: DescriptorChain<&GuestMemoryMmap>,

@@ -1,0 +1,55 @@
+"""Benchmark of a guest's NICs: ports of the fabric in the guest's memory (vhost-user) against TAPs
+of the same guest. Each case runs `bench/vhost_user_scene.py` in a namespace of its own.
+
+The guest is the bottleneck, and without KVM its processor is emulated. The processor time is that
+of QEMU and, for vhost-user, of the fabric. The kernel moves a frame to a TAP in the time of its
+sender, which is not counted. A machine that cannot run the guest leaves these figures out with a
+note.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from figure import Figure
+
+SCENE = Path(__file__).with_name("vhost_user_scene.py")
+ALONE = ["unshare", "--user", "--map-root-user", "--net"]
+SIZES = (64, 1518)
+OFFERED = (2000.0, 200_000.0)
+# Booting an emulated guest takes up to minutes on a busy machine.
+BOOT_S = 300
+
+
+@dataclass(frozen=True)
+class VhostUserBench:
+    """Benchmark of NICs. `binary`: the engine."""
+
+    binary: Path
+    rounds: int
+    seconds: int
+
+    def guest_forwarding(self) -> list[Figure]:
+        """Measure the rate at which a guest routes frames, and the processor time of a frame."""
+        figures = []
+        for size in SIZES:
+            rate = Figure(f"guest_forwarded_{size}", "1/s")
+            cpu = Figure(f"guest_forwarded_{size}_cpu", "us", lower_is_better=True)
+            case = {"engine": str(self.binary), "bytes": size, "offered": OFFERED, "rounds": self.rounds}
+            words = [*ALONE, sys.executable, str(SCENE), json.dumps({**case, "seconds": self.seconds})]
+            limit = BOOT_S + self.rounds * 8 * self.seconds
+            done = subprocess.run(words, capture_output=True, text=True, timeout=limit, check=False)
+            if done.returncode != 0:
+                last = done.stderr.strip().splitlines()[-1:]
+                print(f"note: guest_forwarding: not measured: {last}", file=sys.stderr)
+                return []
+            for paths in json.loads(done.stdout):
+                ours, tap = paths["vhost_user"], paths["tap"]
+                rate.add(ours["rate"], tap=tap["rate"])
+                cpu.add(ours["cpu_us"], tap=tap["cpu_us"])
+            figures += [rate, cpu]
+        return figures
