@@ -19,7 +19,7 @@ pub enum ConnectionError {
     #[error("the server does not know the user and offers a guest session instead")]
     GuestSession,
     /// The server refused access to the share.
-    #[error("share refused: {0}")]
+    #[error("share refused: {}{}", .0, share_hint(*.0))]
     ShareRefused(Status),
     /// The share has no files, such as a printer.
     #[error("the share is not a disk share")]
@@ -53,6 +53,18 @@ pub enum ConnectionError {
     /// The connection ended without a logoff.
     #[error("connection lost {0}")]
     Closed(&'static str),
+}
+
+/// Returns an addition to the status of a refused share. Samba refuses clients without encryption
+/// in the same way as users without access.
+fn share_hint(status: Status) -> &'static str {
+    match status {
+        Status::ACCESS_DENIED => {
+            " (the user has no access, or the share requires encryption, which this client does \
+             not support)"
+        }
+        _ => "",
+    }
 }
 
 /// Failure of an operation.

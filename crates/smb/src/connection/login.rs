@@ -226,7 +226,9 @@ impl Login {
         if flags & SESSION_ENCRYPT != 0 {
             return Err(ConnectionError::Encryption);
         }
-        self.guest = flags & (SESSION_GUEST | SESSION_ANONYMOUS) != 0;
+        // Samba 4.17 does not set the flag of anonymous sessions.
+        self.guest = flags & (SESSION_GUEST | SESSION_ANONYMOUS) != 0
+            || self.config.credentials == Credentials::Anonymous;
         if self.guest && matches!(self.config.credentials, Credentials::Password(_)) {
             return Err(ConnectionError::GuestSession);
         }

@@ -161,6 +161,7 @@ server min protocol = SMB2_10
 path = {dir}/share
 read only = no
 guest ok = yes
+force user = {USER}
 
 [locked]
 path = {dir}/locked
