@@ -332,9 +332,14 @@ fn smbclient_and_this_client_see_the_same_files() {
     write_file(&mut client, true, "ours", &bytes);
     let local = server.path("../local");
     let local = local.display();
-    assert!(server.smbclient(&format!("get ours {local}")));
+    let smbclient = |commands: String| {
+        let output = server.smbclient_command(&commands).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{commands}: {text}");
+    };
+    smbclient(format!("get ours {local}"));
     assert!(fs::read(server.path("../local")).unwrap() == bytes);
-    assert!(server.smbclient(&format!("put {local} theirs")));
+    smbclient(format!("put {local} theirs"));
     assert!(read_file(&mut client, true, "theirs", bytes.len()) == bytes);
     client.log_off();
 }

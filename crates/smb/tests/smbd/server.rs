@@ -88,22 +88,16 @@ impl Smbd {
         self.folder.join("share").join(name)
     }
 
-    /// Runs commands of smbclient in the share `data`, and returns whether they succeeded.
-    pub fn smbclient(&self, commands: &str) -> bool {
-        let output = Command::new("smbclient")
+    /// Returns a call of smbclient that runs commands in the share `data`.
+    pub fn smbclient_command(&self, commands: &str) -> Command {
+        let config = self.folder.join("smb.conf");
+        let mut command = Command::new("smbclient");
+        command
             .arg(format!("//{}/data", self.address.ip()))
             .args(["-p", &self.address.port().to_string()])
             .args(["-U", &format!("{USER}%{PASSWORD}"), "-c", commands])
-            .arg(format!(
-                "--configfile={}",
-                self.folder.join("smb.conf").display()
-            ))
-            .output()
-            .unwrap();
-        if !output.status.success() {
-            eprintln!("{}", String::from_utf8_lossy(&output.stdout));
-        }
-        output.status.success()
+            .arg(format!("--configfile={}", config.display()));
+        command
     }
 
     fn log(&self) -> String {
