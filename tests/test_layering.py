@@ -30,6 +30,7 @@ CORE = (
     "fabric",
     "backup",
     "packets",
+    "smb",
     "watch",
     "dissect",
     "world",

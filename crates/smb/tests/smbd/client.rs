@@ -1,5 +1,5 @@
 //! The shell around one connection: a blocking socket.
-use std::io::{IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ use hakaru_units::Time;
 pub struct Client {
     socket: TcpStream,
     begin: Instant,
+    /// Whether the last byte of each piece that is received is inverted.
+    pub damage: bool,
     pub connection: Connection,
 }
 
@@ -36,6 +38,7 @@ impl Client {
         let mut client = Client {
             socket,
             begin: Instant::now(),
+            damage: false,
             connection: Connection::new(config, entropy),
         };
         let now = client.now();
@@ -67,7 +70,13 @@ impl Client {
             if let Some(event) = self.connection.poll_event() {
                 return event;
             }
-            let n = self.socket.read(&mut buffer).unwrap();
+            let n = match self.socket.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.unwrap(),
+            };
+            if self.damage && n > 0 {
+                buffer[n - 1] ^= 0xff;
+            }
             let now = self.now();
             match n {
                 0 => self.connection.handle_closed(now, "(closed by the server)"),

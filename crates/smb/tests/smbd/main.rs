@@ -11,7 +11,7 @@ use hakaru_smb::wire::{
     OPTION_FILE, Path, Query, SigningAlgorithm, Status,
 };
 use hakaru_smb::{
-    Config, ConnectionError, Credentials, Op, OpError, Output, Password, ReadData, Signing,
+    Config, ConnectionError, Credentials, Event, Op, OpError, Output, Password, ReadData, Signing,
     WriteData,
 };
 use server::{PASSWORD, Smbd, USER};
@@ -319,6 +319,34 @@ fn a_server_that_requires_signing_gets_signed_messages() {
         assert!(facts.signing.is_some());
         exercise(&server, &mut client, true, &format!("{dialect:?}"));
         client.log_off();
+    }
+}
+
+#[test]
+fn a_response_that_was_changed_on_the_way_ends_a_signed_connection() {
+    let Some(server) = Smbd::start("") else {
+        return;
+    };
+    fs::write(server.path("a"), b"hello").unwrap();
+    for dialect in Dialect::ALL {
+        let mut signed = config(dialect);
+        signed.signing = Signing::Required;
+        let (mut client, _) = Client::connect(server.address, signed).unwrap();
+        let file = created(
+            client
+                .run(open("a", Access::READ, Disposition::Open))
+                .unwrap(),
+        );
+        client.damage = true;
+        let read = client.run(Op::Read {
+            file,
+            offset: 0,
+            length: 5,
+            keep: true,
+        });
+        let wrong = ConnectionError::Signature("wrong");
+        assert_eq!(read, Err(OpError::Lost(wrong)));
+        assert_eq!(client.next_event(), Event::Lost(wrong));
     }
 }
 
