@@ -20,6 +20,10 @@
 //! 8. [`Connection::log_off`] ends the session after the last operation, with [`Event::LoggedOff`].
 //!    If the socket ends before, [`Connection::handle_closed`] reports it.
 //!
+//! [`FileSteps`] is a layer above, for loads: steps by path, such as "look a folder up" or "rename a
+//! file", each as one compound or as requests apart. Its owner passes it the ends of its operations
+//! and gets the end of the step.
+//!
 //! `examples/copy_files/shell.rs` is such a shell, for many connections in one thread.
 //!
 //! The crate has no socket, thread or clock: the caller passes the time. It never repeats a
@@ -32,6 +36,7 @@
 //! | [`wire`] | formats of all messages, for both sides |
 //! | `connection` | state machine: login, operations in flight, credits, time limits |
 //! | `receive`, `transmit` | frames of the stream; bytes to send |
+//! | `steps` | requests of a step by path |
 //! | `signing` | preauthentication hash, keys, HMAC-SHA256, AES-CMAC, AES-GMAC |
 //! | `ntlm`, `spnego` | NTLMv2 and its wrapping |
 //!
@@ -59,6 +64,7 @@ mod op;
 mod receive;
 mod signing;
 mod spnego;
+mod steps;
 mod transmit;
 pub mod wire;
 
@@ -67,3 +73,4 @@ pub use connection::{Connection, Event, SessionFacts};
 pub use error::{ConnectionError, OpError};
 pub use ntlm::Password;
 pub use op::{Done, Op, OpId, Output, ReadData, WriteData};
+pub use steps::{FileSteps, Step, StepDone, StepError};

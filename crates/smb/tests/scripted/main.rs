@@ -3,6 +3,7 @@
 mod messages;
 mod mutations;
 mod server;
+mod steps;
 
 use std::time::Duration;
 

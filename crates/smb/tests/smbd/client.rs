@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         Time(self.begin.elapsed().as_nanos() as u64)
     }
 

@@ -1,6 +1,7 @@
 //! The client against a real server: smbd of Samba.
 mod client;
 mod server;
+mod steps;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
