@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::op::ReadData;
-use crate::wire::WireError;
+use crate::wire::{READ_HEAD_LENGTH, WireError};
 
 const PREFIX_LENGTH: usize = 4;
 /// Capacity that the buffer keeps between two frames, bytes.
@@ -14,13 +14,27 @@ const KEPT_BYTES: usize = 64 << 10;
 pub(crate) enum Frame<'a> {
     Received(&'a [u8]),
     Collected(Vec<u8>),
+    /// The first [`READ_HEAD_LENGTH`] bytes of a frame whose other bytes were discarded.
+    Head {
+        head: Vec<u8>,
+        /// Length of the frame.
+        length: usize,
+    },
 }
 
 impl Frame<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Frame::Received(bytes) => bytes,
-            Frame::Collected(bytes) => bytes,
+            Frame::Collected(bytes) | Frame::Head { head: bytes, .. } => bytes,
+        }
+    }
+
+    /// Returns the length of the frame, of which a head is only the first part.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Frame::Head { length, .. } => *length,
+            _ => self.bytes().len(),
         }
     }
 
@@ -38,7 +52,8 @@ impl Frame<'_> {
     }
 }
 
-/// Splits a stream into frames. A frame that arrives in one piece is not copied.
+/// Splits a stream into frames. A frame that arrives in one piece is not copied, and of one that is
+/// not wanted only the head is.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     prefix: [u8; PREFIX_LENGTH],
@@ -46,15 +61,24 @@ pub(crate) struct Assembler {
     /// Length of the frame whose begin is in `buffer`.
     length: usize,
     buffer: Vec<u8>,
+    /// Bytes of the frame that are still to be discarded, if all behind its head are.
+    unwanted: Option<usize>,
 }
 
 impl Assembler {
+    /// Returns the number of bytes that will be discarded next.
+    pub(crate) fn unwanted_bytes(&self) -> usize {
+        self.unwanted.unwrap_or(0)
+    }
+
     /// Removes the next frame, or the begin of one, from `input`. `limit` bounds its length, so a
-    /// peer cannot make the buffer grow further.
+    /// peer cannot make the buffer grow further. `is_unwanted` is asked, with the head of a frame
+    /// that has not arrived entirely, whether the rest is to be discarded.
     pub(crate) fn next<'a>(
         &mut self,
         input: &mut &'a [u8],
         limit: usize,
+        is_unwanted: impl FnOnce(&[u8]) -> bool,
     ) -> Result<Option<Frame<'a>>, WireError> {
         if self.prefix_filled < PREFIX_LENGTH {
             let part = split(input, PREFIX_LENGTH - self.prefix_filled);
@@ -79,8 +103,30 @@ impl Assembler {
             self.prefix_filled = 0;
             return Ok(Some(Frame::Received(split(input, self.length))));
         }
-        if self.buffer.is_empty() && !input.is_empty() {
-            self.buffer.reserve(self.length.min(limit));
+        if self.buffer.len() < READ_HEAD_LENGTH && self.length > READ_HEAD_LENGTH {
+            let part = split(input, READ_HEAD_LENGTH - self.buffer.len());
+            self.buffer.extend_from_slice(part);
+            if self.buffer.len() < READ_HEAD_LENGTH {
+                return Ok(None);
+            }
+            if is_unwanted(&self.buffer) {
+                self.unwanted = Some(self.length - READ_HEAD_LENGTH);
+            } else {
+                self.buffer.reserve(self.length - READ_HEAD_LENGTH);
+            }
+        }
+        if let Some(unwanted) = self.unwanted {
+            let rest = unwanted - split(input, unwanted).len();
+            if rest > 0 {
+                self.unwanted = Some(rest);
+                return Ok(None);
+            }
+            self.unwanted = None;
+            self.prefix_filled = 0;
+            return Ok(Some(Frame::Head {
+                head: std::mem::take(&mut self.buffer),
+                length: self.length,
+            }));
         }
         let part = split(input, self.length - self.buffer.len());
         self.buffer.extend_from_slice(part);
@@ -93,7 +139,10 @@ impl Assembler {
 
     /// Takes the buffer of a frame back.
     pub(crate) fn recycle(&mut self, frame: Frame<'_>) {
-        if let Frame::Collected(mut buffer) = frame
+        if let Frame::Collected(mut buffer)
+        | Frame::Head {
+            head: mut buffer, ..
+        } = frame
             && self.buffer.capacity() < buffer.capacity()
             && self.buffer.is_empty()
         {
@@ -121,6 +170,7 @@ mod tests {
         fn frames_are_the_same_in_pieces_of_any_size(
             frames in proptest::collection::vec(1usize..400, 1..20),
             cuts in proptest::collection::vec(1usize..500, 1..20),
+            unwanted in proptest::collection::vec(any::<bool>(), 20),
         ) {
             let mut stream = Vec::new();
             for (n, &length) in frames.iter().enumerate() {
@@ -131,8 +181,14 @@ mod tests {
             let (mut rest, mut cuts) = (&stream[..], cuts.into_iter().cycle());
             while !rest.is_empty() {
                 let mut piece = split(&mut rest, cuts.next().unwrap());
-                while let Some(frame) = assembler.next(&mut piece, 400).unwrap() {
-                    got.push(frame.bytes().to_vec());
+                let is_unwanted = |head: &[u8]| unwanted[usize::from(head[0])];
+                while let Some(frame) = assembler.next(&mut piece, 400, is_unwanted).unwrap() {
+                    if let Frame::Head { head, length } = &frame {
+                        prop_assert!(is_unwanted(head) && head.len() == READ_HEAD_LENGTH);
+                        got.push(vec![head[0]; *length]);
+                    } else {
+                        got.push(frame.bytes().to_vec());
+                    }
                     assembler.recycle(frame);
                 }
                 prop_assert!(piece.is_empty());
@@ -146,7 +202,7 @@ mod tests {
     fn frames_that_are_too_long_are_refused_at_their_prefix() {
         for prefix in [[0, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]] {
             let error = Assembler::default()
-                .next(&mut &prefix[..], 256)
+                .next(&mut &prefix[..], 256, |_| false)
                 .unwrap_err();
             assert!(matches!(error, WireError::Invalid(_)));
         }

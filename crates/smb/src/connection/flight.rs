@@ -69,8 +69,8 @@ impl Expected {
         }
     }
 
-    /// Parses a final response. The data of a read that is to be kept is returned as its place in
-    /// the message.
+    /// Parses a final response of `message_length` bytes. The data of a read is returned as its place in the
+    /// message, of which only the head is needed.
     ///
     /// # Errors
     /// The outer error is the server's violation of the protocol, the inner one its refusal.
@@ -78,6 +78,7 @@ impl Expected {
         self,
         status: Status,
         message: &[u8],
+        message_length: usize,
     ) -> Result<Result<Answer, OpError>, ConnectionError> {
         let refused = Ok(Err(OpError::Status(status)));
         let output = match (self, status) {
@@ -90,7 +91,7 @@ impl Expected {
             }
             (_, status) if status != Status::SUCCESS => return refused,
             (Expected::Read { length, .. }, _) => {
-                let place = parse_read_response(message)?;
+                let place = parse_read_response(message, message_length)?;
                 if place.len() > length as usize {
                     return Err(ConnectionError::Protocol("more was read than requested"));
                 }

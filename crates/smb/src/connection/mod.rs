@@ -133,7 +133,8 @@ impl Connection {
     pub fn handle_received(&mut self, now: Time, mut bytes: &[u8]) {
         while self.is_receiving() {
             let limit = FRAME_BYTES + self.expected_bytes;
-            match self.assembler.next(&mut bytes, limit) {
+            let is_unwanted = |head: &[u8]| is_unwanted(head, &self.link, &self.flights);
+            match self.assembler.next(&mut bytes, limit, is_unwanted) {
                 Ok(Some(frame)) => {
                     if let Err(error) = self.handle_frame(now, frame) {
                         return self.lose(now, error);
@@ -144,6 +145,14 @@ impl Connection {
                 Err(error) => return self.lose(now, error.into()),
             }
         }
+    }
+
+    /// Returns the number of bytes to be received next that are discarded: data of a read that is not
+    /// to be kept, in a session without signatures. The kernel may discard them on its own, and any
+    /// bytes may be passed to [`Connection::handle_received`] in their place.
+    #[must_use]
+    pub fn unwanted_bytes(&self) -> usize {
+        self.assembler.unwanted_bytes()
     }
 
     /// Handles the end of the connection. `why` completes "connection lost …".
@@ -358,7 +367,8 @@ impl Connection {
                     self.flights.insert(header.message_id, flight);
                     return Err(ConnectionError::SessionEnded(header.status));
                 }
-                let parsed = expected.parse(header.status, message);
+                let length = if whole { frame.length() } else { message.len() };
+                let parsed = expected.parse(header.status, message, length);
                 let result = match parsed {
                     Ok(result) => result,
                     Err(error) => {
@@ -644,6 +654,26 @@ impl Connection {
         self.assembler = Assembler::default();
         self.link.transmit = Default::default();
     }
+}
+
+/// Returns whether a frame is the data of a read that is not to be kept. A signed one is needed to
+/// verify it.
+fn is_unwanted(head: &[u8], link: &Link, flights: &BTreeMap<u64, Flight>) -> bool {
+    let Ok(header) = Header::parse(head) else {
+        return false;
+    };
+    let verified = link.signer.is_some() && (link.sign_all || header.has(FLAG_SIGNED));
+    let purpose = flights
+        .get(&header.message_id)
+        .map(|flight| &flight.purpose);
+    header.command == Command::Read
+        && header.status == Status::SUCCESS
+        && header.next_command == 0
+        && !verified
+        && matches!(
+            purpose,
+            Some(Purpose::Op(_, Expected::Read { keep: false, .. }))
+        )
 }
 
 const NO_CREDITS: ConnectionError =

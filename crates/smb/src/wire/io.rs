@@ -4,8 +4,10 @@ use std::ops::Range;
 use super::create::{FileFacts, FileId};
 use super::fields::{Emit, Fields, WireError};
 
+/// Length of a READ response without its data, bytes.
+pub const READ_HEAD_LENGTH: usize = 80;
 /// Offset of the data of a READ response and of a WRITE request, bytes.
-const READ_DATA_AT: u8 = 80;
+const READ_DATA_AT: u8 = READ_HEAD_LENGTH as u8;
 const WRITE_DATA_AT: u16 = 112;
 
 /// A READ request.
@@ -60,19 +62,26 @@ pub fn emit_read_response(data: &[u8], out: &mut Vec<u8>) {
         .buffer(data);
 }
 
-/// Returns the place of the data in a READ response with its header.
+/// Returns the place of the data in a READ response of `length` bytes with its header. Only the
+/// first [`READ_HEAD_LENGTH`] bytes are needed.
 ///
 /// # Errors
-/// The data is outside the message.
-pub fn parse_read_response(message: &[u8]) -> Result<Range<usize>, WireError> {
+/// The data is outside the message, or in its head.
+pub fn parse_read_response(message: &[u8], length: usize) -> Result<Range<usize>, WireError> {
     let fields = Fields(message);
     fields.structure(17)?;
-    let (at, length) = (usize::from(fields.u8(66)?), fields.u32(68)? as usize);
-    if length == 0 {
+    let (at, count) = (usize::from(fields.u8(66)?), fields.u32(68)? as usize);
+    if count == 0 {
         return Ok(0..0);
     }
-    fields.slice(at, length)?;
-    Ok(at..at + length)
+    let end = at + count;
+    if at < READ_HEAD_LENGTH {
+        return Err(WireError::Invalid("the data of a read is in its header"));
+    }
+    if end > length {
+        return Err(WireError::Truncated { end, length });
+    }
+    Ok(at..end)
 }
 
 /// A WRITE request without its data, which follows the body at once.

@@ -31,8 +31,8 @@ pub use info::{
     parse_space,
 };
 pub use io::{
-    ReadRequest, WriteRequest, emit_close, emit_close_response, emit_flush, emit_read_response,
-    emit_write_response, parse_close_response, parse_file, parse_read_response,
+    READ_HEAD_LENGTH, ReadRequest, WriteRequest, emit_close, emit_close_response, emit_flush,
+    emit_read_response, emit_write_response, parse_close_response, parse_file, parse_read_response,
     parse_write_response,
 };
 #[cfg(test)]

@@ -409,6 +409,45 @@ fn short_reads_and_writes_report_their_length() {
 }
 
 #[test]
+fn data_that_is_not_kept_is_discarded_while_it_arrives() {
+    let mut server = Server::logged_in(config(), 100);
+    let unwanted = Op::Read {
+        file: FILE,
+        offset: 0,
+        length: 100_000,
+        keep: false,
+    };
+    server.connection.submit(Time(0), unwanted);
+    let request = server.take();
+    let frame = response(&request.header, Status::SUCCESS, 1, |out| {
+        emit_read_response(&[5; 100_000], out);
+    });
+    let mut bytes = (frame.len() as u32).to_be_bytes().to_vec();
+    bytes.extend_from_slice(&frame);
+    server.connection.handle_received(Time(1), &bytes[..100]);
+    // 4 bytes of the prefix, and 96 of the frame.
+    assert_eq!(server.connection.unwanted_bytes(), frame.len() - 96);
+    // The kernel has discarded the bytes.
+    server
+        .connection
+        .handle_received(Time(2), &vec![0; frame.len() - 97]);
+    assert_eq!(server.connection.unwanted_bytes(), 1);
+    assert!(server.connection.poll_event().is_none());
+    // The last byte arrives with the next frame.
+    server.connection.submit(Time(2), Op::Echo);
+    let echo = server.take();
+    let next = response(&echo.header, Status::SUCCESS, 1, emit_empty);
+    let mut rest = vec![0];
+    rest.extend((next.len() as u32).to_be_bytes());
+    rest.extend(next);
+    server.connection.handle_received(Time(3), &rest);
+    let read = done(&mut server);
+    assert!(matches!(read.result, Ok(Output::Read { length: 100_000, data }) if data.is_empty()));
+    assert_eq!(read.completed, Time(3));
+    assert_eq!(done(&mut server).result, Ok(Output::Nothing));
+}
+
+#[test]
 fn a_log_off_waits_for_operations_and_refuses_new_ones() {
     let mut server = Server::logged_in(config(), 100);
     server.connection.submit(Time(0), Op::Echo);

@@ -98,7 +98,7 @@ proptest! {
         let request = ReadRequest { file, offset, length };
         prop_assert_eq!(ReadRequest::parse(&message(|out| request.emit(out))), Ok(request));
         let bytes = message(|out| emit_read_response(&data, out));
-        prop_assert_eq!(&bytes[parse_read_response(&bytes).unwrap()], &data[..]);
+        prop_assert_eq!(&bytes[parse_read_response(&bytes, bytes.len()).unwrap()], &data[..]);
         let request = WriteRequest { file, offset, length: data.len() as u32 };
         let bytes = message(|out| { request.emit(out); out.extend(&data) });
         prop_assert_eq!(WriteRequest::parse(&bytes), Ok((request, &data[..])));
