@@ -31,11 +31,12 @@ CORE = (
     "backup",
     "packets",
     "smb",
+    "files",
     "watch",
     "dissect",
     "world",
 )
-ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "packets", "watch", "dissect")
+ENGINES = ("drive", "iscsi-target", "load", "pool", "fabric", "backup", "packets", "files", "watch", "dissect")
 
 # Paths that a core crate must not use. Addresses of `std::net` are data, and `std::time::Duration`
 # is a number.

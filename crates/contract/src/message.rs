@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::ArrayConfig;
 use crate::backup::BackupConfig;
 use crate::fabric_engine::FabricEngineConfig;
+use crate::files::FilesConfig;
 use crate::initiator::InitiatorConfig;
 use crate::manage::ManageAction;
 use crate::named_histogram::NamedHistogram;
@@ -66,6 +67,8 @@ pub enum EngineConfig {
     Backup(BackupConfig),
     /// Generator and receiver of packets.
     Packets(PacketsConfig),
+    /// Trees of files, and loads on them.
+    Files(FilesConfig),
 }
 
 /// A message from an engine to the control plane.

@@ -13,6 +13,7 @@ mod control;
 mod description;
 mod fabric;
 mod failure;
+mod files;
 mod initiator;
 mod nexus_failure;
 mod packets;
@@ -38,8 +39,8 @@ use hakaru_runtime::{Reactor, clock};
 use crate::control::Control;
 use crate::failure::{Failure, OrEnvironment};
 
-/// The engines of hakaru: storage array, block load, image backup, switches and links, node
-/// counters, path probe, and generator of packets.
+/// The engines of hakaru: storage array, block load, image backup, load of files, switches and
+/// links, node counters, path probe, and generator of packets.
 #[derive(Parser)]
 #[command(name = "hakaru-engine", version)]
 struct Arguments {
@@ -76,6 +77,15 @@ enum Verb {
         #[arg(long)]
         progress: bool,
     },
+    /// Count the files below a directory by size and depth, without reading their contents, and
+    /// print the counts as JSON.
+    Survey {
+        /// Directory.
+        directory: PathBuf,
+        /// End after this number of files.
+        #[arg(long, default_value_t = 1_000_000)]
+        files_max: u64,
+    },
     /// Read a clock for another machine: answer every line of stdin by the line, a space and
     /// `CLOCK_MONOTONIC` in nanoseconds.
     Clock,
@@ -96,6 +106,13 @@ fn main() -> ExitCode {
         },
         Verb::Check { directory } => match array::check_pool(&directory) {
             Ok((report, sound)) => print(&report.to_string(), ExitCode::from(u8::from(!sound))),
+            Err(failure) => print_failure(&failure),
+        },
+        Verb::Survey {
+            directory,
+            files_max,
+        } => match files::survey(&directory, files_max) {
+            Ok(report) => print(&report, ExitCode::SUCCESS),
             Err(failure) => print_failure(&failure),
         },
         Verb::Clock => match answer_with_clock() {
@@ -183,5 +200,6 @@ fn run_engine(reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
         Some(EngineConfig::Fabric(config)) => fabric::run(&config, reactor, control),
         Some(EngineConfig::Backup(config)) => backup::run(&config, reactor, control),
         Some(EngineConfig::Packets(config)) => packets::run(&config, reactor, control),
+        Some(EngineConfig::Files(config)) => files::run(&config, reactor, control),
     }
 }

@@ -14,6 +14,7 @@
 //! ```
 mod buffer;
 pub mod disk;
+pub mod folder;
 mod handle;
 mod request;
 mod threads;

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from hakaru.engine.contract.array import ArrayConfig
 from hakaru.engine.contract.backup import BackupConfig
 from hakaru.engine.contract.fabric import FabricEngineConfig
+from hakaru.engine.contract.files import FilesBuild, FilesLoad, FilesRemove, FilesVerify
 from hakaru.engine.contract.initiator import InitiatorConfig
 from hakaru.engine.contract.manage import ManageAction
 from hakaru.engine.contract.packets import PacketsConfig, PortOutcome, StreamOutcome, TesterFault
@@ -27,6 +28,10 @@ EngineConfig = (
     | FabricEngineConfig
     | BackupConfig
     | PacketsConfig
+    | FilesBuild
+    | FilesVerify
+    | FilesRemove
+    | FilesLoad
 )
 
 

@@ -1,0 +1,222 @@
+//! Threads beside the main thread, which report their end to it.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use hakaru_runtime::{Reactor, Token, Waiter, Waker, clock};
+use hakaru_units::Time;
+
+use crate::control::{Control, Order};
+use crate::failure::{Failure, OrEnvironment};
+use crate::sampling::Schedule;
+
+const REPORTS: Token = Token(0);
+/// Time that threads have to end after they were told to.
+const STOP_TIME: Duration = Duration::from_secs(20);
+
+/// What threads share with the main thread.
+#[derive(Clone)]
+pub struct Shared {
+    stop: Arc<AtomicBool>,
+    running: Arc<AtomicU32>,
+    reports: Sender<Report>,
+    waker: Waker,
+}
+
+/// A message to the main thread.
+pub enum Report {
+    /// A failure that does not end the work.
+    Complaint(Failure),
+    /// A thread found no more work. The others may still have some.
+    OutOfWork,
+    /// A thread has ended; a failure ends the engine.
+    Ended(Result<(), Failure>),
+}
+
+impl Shared {
+    /// Returns whether the threads must end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells the threads to end.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the number of threads that have not ended.
+    pub fn running(&self) -> u32 {
+        self.running.load(Ordering::Relaxed)
+    }
+
+    /// Sends a report. The main thread may have ended, which needs no report.
+    pub fn send(&self, report: Report) {
+        let _ = self.reports.send(report);
+        self.waker.wake();
+    }
+}
+
+/// The threads' side of the main thread.
+pub struct Crew {
+    shared: Shared,
+    reports: Receiver<Report>,
+    waker: Waker,
+    waiter: Waiter,
+    out_of_work: bool,
+    spawned: bool,
+}
+
+/// Reason why [`Crew::watch`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// All threads have ended.
+    Ended,
+    /// The instant is reached.
+    Reached,
+    /// The control plane ordered the start at this instant.
+    Started(Time),
+    /// The control plane ordered the end.
+    Stopped,
+    /// A thread found no more work.
+    OutOfWork,
+}
+
+impl Crew {
+    /// Creates a crew without threads.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn new(reactor: &Reactor) -> Result<Crew, Failure> {
+        let waker = Waker::new(reactor, REPORTS).or_environment(
+            "create an event descriptor",
+            "raise the limit of open files",
+        )?;
+        let (send, reports) = mpsc::channel();
+        Ok(Crew {
+            shared: Shared {
+                stop: Arc::default(),
+                running: Arc::default(),
+                reports: send,
+                waker: waker.clone(),
+            },
+            reports,
+            waker,
+            waiter: Waiter::sleeping(8),
+            out_of_work: false,
+            spawned: false,
+        })
+    }
+
+    /// Returns what the threads share.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// No threads are left.
+    pub fn spawn(
+        &mut self,
+        name: String,
+        work: impl FnOnce(&Shared) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<(), Failure> {
+        let shared = self.shared.clone();
+        shared.running.fetch_add(1, Ordering::Relaxed);
+        self.spawned = true;
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            let result = work(&shared);
+            shared.running.fetch_sub(1, Ordering::Relaxed);
+            shared.send(Report::Ended(result));
+        });
+        spawned
+            .map(drop)
+            .or_environment("start a thread", "raise the limit of processes (ulimit -u)")
+    }
+
+    /// Waits until something happens that the caller must know. Meanwhile it passes complaints on
+    /// and calls `sample` at each instant of the schedule.
+    ///
+    /// # Errors
+    /// A thread failed, or the control plane sent an invalid order.
+    pub fn watch(
+        &mut self,
+        reactor: &Reactor,
+        control: &mut Control,
+        until: Option<Time>,
+        samples: &mut Schedule,
+        sample: &mut dyn FnMut(Time, &Control),
+    ) -> Result<Watched, Failure> {
+        loop {
+            let now = clock::now();
+            if samples.due(now) {
+                sample(now, control);
+            }
+            self.take_reports(control)?;
+            if self.spawned && self.shared.running() == 0 {
+                // The last report precedes the last wake-up.
+                self.take_reports(control)?;
+                return Ok(Watched::Ended);
+            }
+            if std::mem::take(&mut self.out_of_work) {
+                return Ok(Watched::OutOfWork);
+            }
+            if until.is_some_and(|until| until <= now) {
+                return Ok(Watched::Reached);
+            }
+            if let Some(order) = control.poll_order() {
+                return Ok(match order {
+                    Order::Start(at) => Watched::Started(at.max(clock::now())),
+                    Order::Stop => Watched::Stopped,
+                });
+            }
+            let next = [until, samples.next()].into_iter().flatten().min();
+            control.wait(reactor, &mut self.waiter, next)?;
+            for event in self.waiter.events() {
+                if !control.handle_event(event)? && event.token == REPORTS {
+                    self.waker.acknowledge();
+                }
+            }
+        }
+    }
+
+    /// Tells the threads to end and waits for them.
+    ///
+    /// # Errors
+    /// A thread failed, or does not end in time.
+    pub fn end(
+        &mut self,
+        reactor: &Reactor,
+        control: &mut Control,
+        samples: &mut Schedule,
+        sample: &mut dyn FnMut(Time, &Control),
+    ) -> Result<(), Failure> {
+        self.shared.stop();
+        let deadline = clock::now() + STOP_TIME;
+        while self.shared.running() > 0 {
+            if self.watch(reactor, control, Some(deadline), samples, sample)? == Watched::Reached {
+                return Err(Failure::peer(
+                    format_args!(
+                        "{} threads still wait for the file system {} s after the end",
+                        self.shared.running(),
+                        STOP_TIME.as_secs()
+                    ),
+                    "check whether the file server still responds",
+                ));
+            }
+        }
+        self.take_reports(control)
+    }
+
+    fn take_reports(&mut self, control: &Control) -> Result<(), Failure> {
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Complaint(failure) => control.error(&failure, false),
+                Report::OutOfWork => self.out_of_work = true,
+                Report::Ended(result) => result?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! Trees of files and loads on them, without I/O.
+//!
+//! A **forest** is a number of trees of equal shape. Every folder, name, size and byte follows from
+//! its description ([`hakaru_contract::files::TreesConfig`]) by counter-based draws: each is a hash
+//! of the seed and of the place where it is used. So any machine builds the same trees, and checks
+//! any file without a second copy.
+//!
+//! # Calls of a shell, in order
+//!
+//! 1. [`Forest::new`] checks a description. [`Forest::digest`] identifies it.
+//! 2. To build or check: for each tree, [`Forest::folder_path`] of each folder and, for each of
+//!    [`Forest::files`], [`Forest::path`], [`Forest::size`] and [`Forest::fill`]. A [`Marker`] in
+//!    the directory holds the description and the state of the build.
+//! 3. To load: [`Tool::assign`] gives a tool a tree from [`Units`]. [`Tool::poll_operation`]
+//!    returns its next operation, which a transport carries out: a mounted file system or a client
+//!    of a file protocol. [`Tool::fill`] provides the data of a write, [`Tool::check`] judges that
+//!    of a read. [`Tool::handle_completion`] records the outcome and its times in a [`Journal`],
+//!    which [`Meter::absorb`] adds to the counters and histograms.
+//!
+//! A tool has one operation in flight. It does not think, retry or wait; when its tree is used up,
+//! [`Tool::is_idle`] is true until it gets another one.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `draw`, `normal` | random bits of a place; the normal distribution |
+//! | `sizes`, `shape`, `content` | sizes of files; folders of a tree; bytes of files |
+//! | `forest` | checked descriptions |
+//! | `marker` | the file that names the description of built trees |
+//! | `survey` | sizes and depths of an existing directory, as a table |
+//! | `operation`, `tool`, `units` | operations of a load; one tool; the trees that tools share |
+//! | `meter` | counters and histograms |
+//!
+//! **Not supported**: think times, several files at once in one tool, partial reads and writes of
+//! files.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod content;
+mod draw;
+mod forest;
+mod marker;
+mod meter;
+mod normal;
+mod operation;
+mod settings;
+mod shape;
+mod sizes;
+mod survey;
+mod tool;
+mod units;
+
+pub use content::BLOCK_BYTES;
+pub use forest::{FILES_MAX, FileId, Forest, Role, Total};
+pub use marker::{BuildState, MARKER_BYTES_MAX, MARKER_NAME, Marker};
+pub use meter::{Journal, Meter};
+pub use operation::{
+    Action, Completion, Failed, Measured, OpenMode, Operation, OperationId, Outcome,
+};
+pub use settings::Settings;
+pub use shape::{Shape, folder_name};
+pub use sizes::{SIZE_MAX, Sizes};
+pub use survey::{Entry, Survey};
+pub use tool::{Mismatch, Tool};
+pub use units::Units;

@@ -1,0 +1,425 @@
+//! Loads on a file system in memory: every operation of every tool, scripted failures, and ends.
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use hakaru_contract::files::{
+    FileContent, FilePlacement, FileSizes, FilesDestination, FilesLoad, FilesProfile, SizeClass,
+    TreesConfig,
+};
+use hakaru_files::{
+    Action, Completion, FileId, Forest, Journal, Measured, Meter, OpenMode, Operation, OperationId,
+    Outcome, Settings, Tool, Units,
+};
+use hakaru_units::Time;
+
+const BLOCK: u32 = 512;
+
+fn trees() -> TreesConfig {
+    let classes = [(0, 1.0), (512, 2.0), (2000, 3.0)]
+        .map(|(up_to_bytes, count)| SizeClass { up_to_bytes, count });
+    TreesConfig {
+        seed: 11,
+        trees: 3,
+        depth: 4,
+        folders: 9,
+        targets: 200,
+        dummies: 5,
+        placement: FilePlacement::Random,
+        sizes: FileSizes::Table {
+            classes: classes.to_vec(),
+        },
+        dummy_sizes: None,
+        total_bytes: None,
+        divide_sizes_by: 1,
+        content: FileContent::default(),
+    }
+}
+
+fn load() -> FilesLoad {
+    FilesLoad {
+        destination: FilesDestination::Directory {
+            path: "/nowhere".into(),
+        },
+        trees: Box::new(trees()),
+        build: false,
+        remove: false,
+        profile: FilesProfile::Copy,
+        tools: 2,
+        first_tree: 0,
+        stride: 1,
+        read_percent: 80,
+        block_bytes: BLOCK,
+        flush: false,
+        verify: true,
+        cold: false,
+        seed: 5,
+        warmup_s: 0.0,
+        measure_s: None,
+        sample_interval_ms: 1000,
+    }
+}
+
+/// A file system: contents by path, and the open file of each tool.
+struct Disk {
+    files: HashMap<String, Vec<u8>>,
+    folders: HashSet<String>,
+    open: HashMap<u32, (String, OpenMode)>,
+    walked: HashMap<u32, Vec<String>>,
+    /// Operations that fail, by their number in the order of execution.
+    failures: HashSet<u64>,
+    executed: u64,
+    read: Vec<u8>,
+}
+
+impl Disk {
+    fn of(forest: &Forest) -> Disk {
+        let mut disk = Disk {
+            files: HashMap::new(),
+            folders: HashSet::new(),
+            open: HashMap::new(),
+            walked: HashMap::new(),
+            failures: HashSet::new(),
+            executed: 0,
+            read: Vec::new(),
+        };
+        for tree in 0..forest.config().trees {
+            for folder in 0..forest.config().folders {
+                disk.folders.insert(forest.folder_path(tree, folder));
+            }
+            for file in forest.files(tree) {
+                let mut bytes = vec![0; forest.size(file) as usize];
+                forest.fill(file, 0, &mut bytes);
+                disk.files.insert(forest.path(file), bytes);
+            }
+        }
+        disk
+    }
+
+    fn execute(&mut self, operation: &Operation, tool: &Tool) -> Outcome {
+        self.executed += 1;
+        let path = operation.path.to_string();
+        if self.failures.contains(&self.executed) {
+            if operation.action == Action::Close {
+                self.open.remove(&operation.tool);
+            }
+            return Err("injected".into());
+        }
+        match &operation.action {
+            Action::Lookup { level } => {
+                let walked = self.walked.entry(operation.tool).or_default();
+                walked.truncate(*level as usize - 1);
+                assert_eq!(walked.len() as u32, level - 1, "levels follow each other");
+                assert!(walked.last().is_none_or(|above| path.starts_with(above)));
+                assert!(self.folders.contains(&path), "{path}");
+                walked.push(path);
+                Ok(0)
+            }
+            Action::Open { mode } => {
+                let walked = &self.walked[&operation.tool];
+                assert_eq!(walked.last().unwrap(), path.rsplit_once('/').unwrap().0);
+                assert!(
+                    self.open
+                        .insert(operation.tool, (path.clone(), *mode))
+                        .is_none()
+                );
+                if *mode == OpenMode::Write {
+                    self.files.insert(path.clone(), Vec::new());
+                }
+                Ok(self.files[&path].len() as u64)
+            }
+            Action::Read { offset, length } => {
+                assert_eq!(self.open[&operation.tool], (path.clone(), OpenMode::Read));
+                let begin = *offset as usize;
+                self.read = self.files[&path][begin..begin + *length as usize].to_vec();
+                Ok(u64::from(*length))
+            }
+            Action::Write { offset, length } => {
+                assert_eq!(self.open[&operation.tool], (path.clone(), OpenMode::Write));
+                let mut data = vec![0; *length as usize];
+                tool.fill(&mut data);
+                let file = self.files.get_mut(&path).unwrap();
+                assert_eq!(file.len() as u64, *offset);
+                file.extend_from_slice(&data);
+                Ok(u64::from(*length))
+            }
+            Action::Flush => Ok(0),
+            Action::Close => {
+                assert!(self.open.remove(&operation.tool).is_some());
+                Ok(0)
+            }
+            Action::Create => {
+                assert!(self.files.insert(path, Vec::new()).is_none());
+                Ok(0)
+            }
+            Action::Stat => {
+                assert!(self.files.contains_key(&path));
+                Ok(0)
+            }
+            Action::Rename { to } => {
+                let bytes = self.files.remove(&path).unwrap();
+                self.files.insert(to.to_string(), bytes);
+                Ok(0)
+            }
+            Action::Delete => {
+                assert!(self.files.remove(&path).is_some());
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// Results of a load on a disk.
+struct Run {
+    counts: BTreeMap<&'static str, u64>,
+    meter: Meter,
+    order: Vec<FileId>,
+}
+
+/// Runs all tools in turn, one operation each, 10 µs per operation.
+fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
+    let forest = Arc::new(Forest::new(&config.trees).unwrap());
+    let settings = Arc::new(Settings::new(config).unwrap());
+    let mut units = Units::new(config.first_tree, config.stride, config.trees.trees);
+    let mut tools: Vec<Tool> = (0..config.tools)
+        .map(|number| Tool::new(Arc::clone(&forest), Arc::clone(&settings), number))
+        .collect();
+    let (mut meter, mut journal) = (Meter::default(), Journal::default());
+    let (mut order, mut now) = (Vec::new(), Time::ZERO);
+    let mut busy = true;
+    while std::mem::take(&mut busy) {
+        for tool in &mut tools {
+            if stop_after.is_some_and(|after| disk.executed >= after) {
+                tool.stop();
+            } else if tool.is_idle()
+                && let Some(tree) = units.take()
+            {
+                tool.assign(tree);
+            }
+            let Some(operation) = tool.poll_operation() else {
+                assert!(tool.is_idle());
+                continue;
+            };
+            assert_eq!(tool.poll_operation(), None, "one operation in flight");
+            busy = true;
+            if order.last() != Some(&operation.file) {
+                order.push(operation.file);
+            }
+            let outcome = disk.execute(&operation, tool);
+            if matches!((&operation.action, &outcome), (Action::Read { .. }, Ok(_))) {
+                let mut scratch = vec![0; BLOCK as usize];
+                tool.check(&disk.read, &mut scratch, &mut journal);
+            }
+            let started = now;
+            now.0 += 10_000;
+            let completion = Completion {
+                id: operation.id,
+                started,
+                ended: now,
+                outcome,
+            };
+            tool.handle_completion(completion, &mut journal);
+            meter.absorb(&mut journal);
+        }
+    }
+    assert!(disk.open.is_empty(), "no file is left open");
+    let mut counts = BTreeMap::new();
+    meter.visit(&mut |name, value| {
+        counts.insert(name, value);
+    });
+    Run {
+        counts,
+        meter,
+        order,
+    }
+}
+
+#[test]
+fn every_target_is_used_once_and_the_trees_stay_as_described() {
+    let config = load();
+    let forest = Forest::new(&config.trees).unwrap();
+    let mut disk = Disk::of(&forest);
+    let before = disk.files.clone();
+    let Run {
+        counts,
+        mut meter,
+        order,
+    } = run(&config, &mut disk, None);
+    assert_eq!(disk.files, before);
+    let distinct: HashSet<FileId> = order.iter().copied().collect();
+    assert_eq!(distinct.len(), 600);
+    assert_eq!(counts["files_read"] + counts["files_written"], 600);
+    assert!((450..510).contains(&counts["files_read"]), "{counts:?}");
+    assert_eq!(
+        (counts["opens"], counts["closes"], counts["units_done"]),
+        (600, 600, 3)
+    );
+    assert_eq!(counts["verified_bytes"], counts["read_bytes"]);
+    assert_eq!(
+        counts["read_bytes"] + counts["written_bytes"],
+        forest.targets().bytes
+    );
+    assert_eq!(
+        (
+            counts["errors"],
+            counts["files_failed"],
+            counts["mismatches"]
+        ),
+        (0, 0, 0)
+    );
+    meter.latency(Measured::Open).take_interval(true, |opens| {
+        assert_eq!(opens.count(), 600);
+        assert_eq!(opens.quantile_ns(0.5) / 100, 100);
+    });
+    // The order is drawn: neighbours in it are not neighbours in the tree.
+    let in_sequence = order
+        .windows(2)
+        .filter(|pair| pair[1].index == pair[0].index + 1)
+        .count();
+    assert!(in_sequence < 20, "{in_sequence}");
+}
+
+#[test]
+fn the_metadata_profile_leaves_nothing_behind() {
+    let config = FilesLoad {
+        profile: FilesProfile::Metadata,
+        ..load()
+    };
+    let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
+    let before = disk.files.clone();
+    let Run { counts, .. } = run(&config, &mut disk, None);
+    assert_eq!(disk.files, before);
+    for name in ["steps", "creates", "stats", "renames", "deletes"] {
+        assert_eq!(counts[name], 600, "{name}");
+    }
+}
+
+#[test]
+fn a_failed_operation_costs_its_file_alone_and_open_files_are_closed() {
+    let config = FilesLoad {
+        flush: true,
+        ..load()
+    };
+    let forest = Forest::new(&config.trees).unwrap();
+    let whole = run(&config, &mut Disk::of(&forest), None).counts;
+    let failures: HashSet<u64> = (0..200).map(|n| 7 + n * 13).collect();
+    let mut disk = Disk::of(&forest);
+    disk.failures = failures;
+    let Run { counts, .. } = run(&config, &mut disk, None);
+    let failed = counts["files_failed"];
+    assert!((150..=200).contains(&failed), "{failed}");
+    assert!((failed..=200).contains(&counts["errors"]), "{counts:?}");
+    assert_eq!(counts["files_read"] + counts["files_written"] + failed, 600);
+    assert_eq!(whole["flushes"], whole["files_written"]);
+}
+
+#[test]
+fn a_stopped_tool_closes_its_file_and_counts_no_failure() {
+    for stop_after in 1..80 {
+        for profile in [FilesProfile::Copy, FilesProfile::Metadata] {
+            let config = FilesLoad { profile, ..load() };
+            let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
+            let counts = run(&config, &mut disk, Some(stop_after)).counts;
+            assert!(
+                disk.executed <= stop_after + 12,
+                "{stop_after}: {}",
+                disk.executed
+            );
+            assert_eq!(
+                (counts["errors"], counts["files_failed"]),
+                (0, 0),
+                "{stop_after}"
+            );
+            assert!(
+                disk.files.keys().all(|path| !path.contains("/n")),
+                "{stop_after}"
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_short_and_missing_data_are_failures() {
+    let config = FilesLoad {
+        read_percent: 100,
+        tools: 1,
+        ..load()
+    };
+    let forest = Forest::new(&config.trees).unwrap();
+    let mut disk = Disk::of(&forest);
+    let largest = |tree| {
+        let targets = forest
+            .files(tree)
+            .filter(|f| f.role == hakaru_files::Role::Target);
+        forest.path(targets.max_by_key(|file| forest.size(*file)).unwrap())
+    };
+    disk.files.get_mut(&largest(0)).unwrap()[700] ^= 1;
+    disk.files.get_mut(&largest(1)).unwrap().pop();
+    let counts = run(&config, &mut disk, None).counts;
+    assert_eq!(
+        (
+            counts["mismatches"],
+            counts["errors"],
+            counts["files_failed"]
+        ),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn a_completion_of_another_operation_is_ignored() {
+    let config = load();
+    let forest = Arc::new(Forest::new(&config.trees).unwrap());
+    let mut tool = Tool::new(forest, Arc::new(Settings::new(&config).unwrap()), 0);
+    tool.assign(0);
+    let first = tool.poll_operation().unwrap();
+    let mut journal = Journal::default();
+    let completion = |id| Completion {
+        id,
+        started: Time(1),
+        ended: Time(2),
+        outcome: Ok(0),
+    };
+    tool.handle_completion(completion(OperationId(first.id.0 + 1)), &mut journal);
+    assert!(journal.is_empty());
+    assert_eq!(tool.poll_operation(), None);
+    tool.handle_completion(completion(first.id), &mut journal);
+    assert_eq!(journal.len(), 1);
+    // A transport that answers more than was asked for must not move the tool past the file.
+    while let Some(operation) = tool.poll_operation() {
+        let outcome = match operation.action {
+            Action::Read { .. } | Action::Write { .. } => Ok(u64::MAX),
+            _ => Ok(u64::MAX / 2),
+        };
+        let (started, ended) = (Time(1), Time(2));
+        tool.handle_completion(
+            Completion {
+                id: operation.id,
+                started,
+                ended,
+                outcome,
+            },
+            &mut journal,
+        );
+    }
+    assert!(tool.is_idle());
+}
+
+#[test]
+fn every_refusal_names_its_field() {
+    type Case = (fn(&mut FilesLoad), &'static str);
+    let cases: [Case; 8] = [
+        (|c| c.tools = 0, "tools"),
+        (|c| c.tools = 4, "tools"),
+        (|c| c.stride = 0, "stride"),
+        (|c| c.first_tree = 3, "first_tree"),
+        (|c| c.read_percent = 101, "read_percent"),
+        (|c| c.block_bytes = 511, "block_bytes"),
+        (|c| c.warmup_s = f64::NAN, "warmup_s"),
+        (|c| c.measure_s = Some(0.0), "measure_s"),
+    ];
+    for (change, field) in cases {
+        let mut config = load();
+        change(&mut config);
+        assert_eq!(Settings::new(&config).unwrap_err().field, field);
+    }
+}

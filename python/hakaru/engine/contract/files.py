@@ -1,0 +1,150 @@
+"""Configurations of the `files` engine: descriptions of trees, and tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hakaru.engine.contract.part import Message
+
+
+class EvenPlacement(Message):
+    """The same number of files in every folder."""
+
+    kind: Literal["even"] = "even"
+
+
+class RandomPlacement(Message):
+    """Every folder is equally likely."""
+
+    kind: Literal["random"] = "random"
+
+
+class LevelPlacement(Message):
+    """The level of a file's folder is drawn by weight."""
+
+    kind: Literal["levels"] = "levels"
+    weights: list[float]
+
+
+class SizeClass(Message):
+    """Files of a class of sizes."""
+
+    up_to_bytes: int
+    count: float
+
+
+class SizeTable(Message):
+    """Counts of files by size."""
+
+    kind: Literal["table"] = "table"
+    classes: list[SizeClass]
+
+
+class ParetoTail(Message):
+    """Distribution of the largest files."""
+
+    from_bytes: int
+    alpha: float
+    percent: float
+
+
+class LognormalSizes(Message):
+    """Lognormal sizes with a tail."""
+
+    kind: Literal["lognormal"] = "lognormal"
+    median_bytes: int
+    sigma: float
+    min_bytes: int = 0
+    max_bytes: int = 1 << 40
+    tail: ParetoTail | None = None
+
+
+class FileContent(Message):
+    """Contents of files."""
+
+    alphabet: Literal["ascii", "binary"] = "ascii"
+    compressible_percent: int = 0
+    duplicate_percent: int = 0
+
+
+Placement = Annotated[EvenPlacement | RandomPlacement | LevelPlacement, Field(discriminator="kind")]
+Sizes = Annotated[SizeTable | LognormalSizes, Field(discriminator="kind")]
+
+
+class TreesConfig(Message):
+    """Description of trees."""
+
+    seed: int
+    trees: int
+    depth: int
+    folders: int
+    targets: int
+    dummies: int = 0
+    placement: Placement = EvenPlacement()
+    sizes: Sizes
+    dummy_sizes: Sizes | None = None
+    total_bytes: int | None = None
+    divide_sizes_by: int = 1
+    content: FileContent = FileContent()
+
+
+class FilesBuild(Message):
+    """The `files` engine that builds trees."""
+
+    engine: Literal["files"] = "files"
+    task: Literal["build"] = "build"
+    directory: str
+    trees: TreesConfig
+    workers: int = 4
+    sample_interval_ms: int = 1000
+
+
+class FilesVerify(Message):
+    """The `files` engine that compares trees with their description."""
+
+    engine: Literal["files"] = "files"
+    task: Literal["verify"] = "verify"
+    directory: str
+    workers: int = 4
+    sample_interval_ms: int = 1000
+
+
+class FilesRemove(Message):
+    """The `files` engine that deletes trees."""
+
+    engine: Literal["files"] = "files"
+    task: Literal["remove"] = "remove"
+    directory: str
+
+
+class FilesDirectory(Message):
+    """A directory on a mounted file system."""
+
+    kind: Literal["directory"] = "directory"
+    path: str
+
+
+class FilesLoad(Message):
+    """The `files` engine that runs a load."""
+
+    engine: Literal["files"] = "files"
+    task: Literal["load"] = "load"
+    destination: FilesDirectory
+    trees: TreesConfig
+    build: bool = False
+    remove: bool = False
+    profile: Literal["copy", "metadata"] = "copy"
+    tools: int
+    first_tree: int = 0
+    stride: int = 1
+    read_percent: int = 80
+    block_bytes: int = 1 << 20
+    flush: bool = False
+    verify: bool = False
+    cold: bool = False
+    seed: int
+    warmup_s: float = 0.0
+    measure_s: float | None = None
+    sample_interval_ms: int = 1000

@@ -1,0 +1,63 @@
+"""Findings about loads on files.
+
+peak      the number of tools with the highest rate, of each sweep
+limiter   the rate of each point, and its bottleneck
+"""
+
+from __future__ import annotations
+
+from hakaru.analysis import sentences
+from hakaru.analysis.findings import Finding
+from hakaru.analysis.points import Point
+from hakaru.analysis.rules.judge import words
+from hakaru.analysis.sweep import Sweep
+from hakaru.kinds.files import names
+from hakaru.wording import LANGUAGES, say
+
+
+def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
+    """All findings of a run: the peaks, then the points in their order."""
+    several = len(points) > 1
+    peaks = [_peak(sweep, len(sweeps) > 1) for sweep in sweeps if len(sweep.measured(names.RATE)) > 1]
+    return [*(peak for peak in peaks if peak is not None), *(_limiter(point, several) for point in points)]
+
+
+def _peak(sweep: Sweep, several: bool) -> Finding | None:
+    peak = sweep.peak(names.RATE)
+    if peak is None:
+        return None
+    near = sweep.near_peak(names.RATE)
+    rate = peak.metrics[names.RATE]
+    text = {}
+    for language in LANGUAGES:
+        values = {
+            "level": sentences.level(language, sweep.over, sweep.level(peak)),
+            "files": rate.mean,
+            "mb": peak.mean("mb_per_s"),
+            "first": round(sweep.level(near[0])),
+            "last": round(sweep.level(near[-1])),
+        }
+        parts = [say(language, "files.peak", values)]
+        parts += [say(language, "files.near", values)] if len(near) > 1 else []
+        own = sentences.sentences(language, *parts)
+        text[language] = sentences.in_series(language, sweep.where, own, several)
+    evidence = {
+        "over": sweep.over,
+        "level": sweep.level(peak),
+        **rate.to_json(),
+        "near_peak": [sweep.level(point) for point in near],
+    }
+    return Finding("peak", dict(sweep.where), text, None, evidence)
+
+
+def _limiter(point: Point, several: bool) -> Finding:
+    levels = dict(point.factors) if several else {}
+    text = {}
+    for language in LANGUAGES:
+        rate = point.mean(names.RATE)
+        values = {"files": rate, "mb": point.mean("mb_per_s")}
+        parts = [] if rate is None else [say(language, "files.rate", values)]
+        parts += words(language, point.verdict, point.evidence)
+        text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
+    evidence = point.evidence.to_json() | {"resource": point.verdict.resource}
+    return Finding("limiter", levels, text, point.verdict.limiter, evidence)

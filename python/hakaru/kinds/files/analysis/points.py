@@ -1,0 +1,121 @@
+"""One point of a study of files: estimates over its repetitions, and its bottleneck."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from hakaru.analysis import checks, rules
+from hakaru.analysis.estimate import finite
+from hakaru.analysis.gathered import Gathered
+from hakaru.analysis.latency import Latencies, merge, percentiles_ms
+from hakaru.analysis.points import Point
+from hakaru.analysis.run_data import Repetition, RunData
+from hakaru.analysis.utilisation import of_repetition
+from hakaru.kinds.files import names
+from hakaru.kinds.files.load import FilesLoad, load_at
+from hakaru.kinds.files.rules import STAGES, FilesEvidence
+
+MACHINE = "cpu/machine"
+
+
+class FilesPoint(Point):
+    """Results of one combination of levels."""
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `points` of the report."""
+        described = super().to_json()
+        described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
+        return described
+
+
+def analyse(run: RunData, raw: dict[str, Any]) -> FilesPoint:
+    """Analyse one point of the run."""
+    load = load_at(run.study_at(raw["point"], raw["factors"]))
+    units = names.metrics_of(load)
+    gathered = Gathered(str(run.run.get("origin")), units)
+    for repetition in run.repetitions(str(raw["point"])):
+        if gathered.accept(repetition):
+            _add(gathered, repetition, load)
+    fields = gathered.point_fields(raw, units, names.RATE)
+    evidence = _evidence(fields, load)
+    return FilesPoint(**fields, evidence=evidence, verdict=rules.judge(STAGES, evidence))
+
+
+def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad) -> None:
+    """Add one repetition that gave a result."""
+    use = of_repetition(repetition.counters, repetition.window, [])
+    histograms = _histograms(repetition)
+    values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
+    values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
+    latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
+    gathered.add_values(repetition, values, use, latencies)
+    gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
+
+
+def _rates(repetition: Repetition, load: FilesLoad) -> dict[str, float]:
+    def rate(*counters: str) -> float:
+        return sum(
+            repetition.counters.total_rate(repetition.window, engine="files", entity=names.ENTITY, name=name)
+            for name in counters
+        )
+
+    found = {metric: rate(*counters) for metric, counters in names.COUNTERS.items()}
+    found |= {"read_mb_per_s": rate("read_bytes") / 1e6, "write_mb_per_s": rate("written_bytes") / 1e6}
+    found["mb_per_s"] = found["read_mb_per_s"] + found["write_mb_per_s"]
+    found["operations_per_s"] = rate(*(_counter(operation) for operation in names.operations(load)))
+    found["load_s"] = max(engine["values"].get("load_ns", math.nan) / 1e9 for engine in _loads(repetition))
+    return found
+
+
+def _counter(operation: str) -> str:
+    """Name of the counter of an operation."""
+    return {"flush": "flushes"}.get(operation, f"{operation}s")
+
+
+def _loads(repetition: Repetition) -> list[dict[str, Any]]:
+    return [engine for engine in repetition.engines if engine["engine"] == "files"]
+
+
+def _histograms(repetition: Repetition) -> dict[str, HdrHistogram]:
+    """Operation → times in the measuring phase, of all hosts."""
+    encoded: dict[str, list[str]] = {}
+    table = repetition.histograms
+    for row in table.to_pylist() if table.num_rows else []:
+        if row["entity"] == names.ENTITY and row["at_ns"] is None:
+            encoded.setdefault(str(row["name"]).removesuffix("_latency_ns"), []).append(str(row["hdr"]))
+    return {operation: merge(texts) for operation, texts in encoded.items()}
+
+
+def _latencies(histograms: dict[str, HdrHistogram], load: FilesLoad) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for operation in (*names.operations(load), *names.wholes(load)):
+        histogram = histograms.get(operation)
+        percents = names.PERCENTILES.values()
+        found = percentiles_ms(histogram, percents) if histogram else [math.nan] * len(percents)
+        values |= {names.latency(operation, name): ms for name, ms in zip(names.PERCENTILES, found, strict=True)}
+    return values
+
+
+def _shares(histograms: dict[str, HdrHistogram], repetition: Repetition, load: FilesLoad) -> dict[str, float]:
+    """Share of the tools' time that each operation takes, in percent."""
+    start, end = repetition.window
+    tools_ns = (end - start) * load.tools
+    shares = {}
+    for operation in names.operations(load):
+        histogram = histograms.get(operation)
+        spent = histogram.get_mean_value() * histogram.get_total_count() if histogram else 0.0
+        shares[names.share(operation)] = 100.0 * spent / tools_ns if tools_ns else math.nan
+    return shares
+
+
+def _evidence(fields: dict[str, Any], load: FilesLoad) -> FilesEvidence:
+    metrics = fields["metrics"]
+    used = {name: estimate.mean for name, estimate in fields["utilisation"].items() if estimate.mean is not None}
+    # A load of metadata moves no bytes, and still has a rate and a bottleneck.
+    rate = metrics["mb_per_s"].mean if metrics[names.RATE].mean is not None else None
+    shares = {operation: metrics[names.share(operation)].mean for operation in names.operations(load)}
+    time_percent = {operation: share for operation, share in shares.items() if share is not None}
+    return FilesEvidence(rate, used, time_percent=time_percent)

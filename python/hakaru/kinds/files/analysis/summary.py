@@ -1,0 +1,39 @@
+"""Analysis of a run of loads on files into its summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import expectations, reference, summary
+from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.points import Point
+from hakaru.analysis.rules.judge import Stages
+from hakaru.analysis.run_data import RunData
+from hakaru.analysis.sweep import sweeps_of
+from hakaru.kinds.files import names
+from hakaru.kinds.files.analysis import findings, points
+from hakaru.kinds.files.rules import STAGES
+
+
+class FilesAnalysis(AnalysisKind):
+    """The part of the kind `files` that analysis uses."""
+
+    @property
+    def rules(self) -> Stages:
+        """The possible bottlenecks, in order."""
+        return STAGES
+
+    def analyse(self, run: RunData) -> dict[str, Any]:
+        """The summary of a run."""
+        analysed: list[Point] = [points.analyse(run, raw) for raw in run.points]
+        sweeps = [
+            sweep for sweep in sweeps_of(analysed, names.SWEPT) if sweep.over == names.SWEPT and len(sweep.points) > 1
+        ]
+        compared = reference.compare(run, analysed)
+        several = len(analysed) > 1
+        found = [*findings.of_run(analysed, sweeps), *summary.findings_of(compared, several)]
+        results = expectations.Results([], [], compared, analysed)
+        return summary.of_run(run, analysed, found, compared, results, several) | {"sweeps": []}
+
+
+ANALYSIS = FilesAnalysis()

@@ -1,0 +1,89 @@
+"""Figures of a study of files.
+
+rates       files per second: against the number of tools, or of each point
+time        share of the tools' time that each operation takes
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hakaru.analysis import sentences
+from hakaru.kinds.files import names
+from hakaru.report import charts
+from hakaru.report.charts import PALETTE, Axes, Bar, Chart, Line, Size, Stack
+from hakaru.report.figures import Figure, note
+from hakaru.wording import number, say
+
+Json = dict[str, Any]
+
+
+def of_run(summary: Json, language: str) -> list[Figure]:
+    """All figures of the run; none if nothing was measured."""
+    measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
+    if not measured:
+        return []
+    return [_swept(measured, language) or _rates(measured, language), _time(measured, language)]
+
+
+def label(point: Json, language: str) -> str:
+    """A point's levels in words."""
+    return sentences.series(point["factors"], language) or str(point["point"])
+
+
+def _swept(measured: list[Json], language: str) -> Figure | None:
+    """The rate against the number of tools, one line per combination of other levels; None if the
+    number is the same everywhere.
+    """
+    if any(names.SWEPT not in point["factors"] for point in measured):
+        return None
+    groups: dict[str, list[Json]] = {}
+    for point in measured:
+        others = {factor: level for factor, level in point["factors"].items() if factor != names.SWEPT}
+        groups.setdefault(sentences.series(others, language), []).append(point)
+    lines = []
+    for place, (title, points) in enumerate(groups.items()):
+        ordered = sorted(points, key=lambda p: float(p["factors"][names.SWEPT]))
+        rates = [(float(p["factors"][names.SWEPT]), p["metrics"][names.RATE]) for p in ordered]
+        values = [(tools, rate["mean"], rate["low"], rate["high"]) for tools, rate in rates]
+        lines.append(Line(title, values, PALETTE[place % len(PALETTE)]))
+    if not any(len(line.points) > 1 for line in lines):
+        return None
+    axes = Axes(say(language, "axis.tools"), say(language, "axis.files"))
+
+    def draw(size: Size) -> Chart:
+        return charts.lines(lines, axes, size)
+
+    return Figure("rates", say(language, "figure.files.tools"), note(measured, language, names.RATE), draw)
+
+
+def _rates(points: list[Json], language: str) -> Figure:
+    rows = []
+    for point in points:
+        rate = point["metrics"][names.RATE]
+        text = say(language, "figure.files.rate", {"rate": number(rate["mean"], language)})
+        rows.append(Bar(label(point, language), rate["mean"], rate["low"], rate["high"], text))
+    axis = say(language, "axis.files")
+
+    def draw(size: Size) -> Chart:
+        return charts.bars(rows, axis, size)
+
+    return Figure("rates", say(language, "figure.files"), note(points, language, names.RATE), draw)
+
+
+def _time(points: list[Json], language: str) -> Figure:
+    """Shares of the operations, and the rest: the tools' own work."""
+    known = [name for name in names.SHARED if names.share(name) in points[0]["metrics"]]
+    parts = [say(language, f"operation.{name}") for name in (*known, "own")]
+    rows = []
+    for point in points:
+        shares = [point["metrics"][names.share(name)]["mean"] for name in known]
+        rest = None if None in shares else max(0.0, 100.0 - sum(shares))
+        rows.append(Stack(label(point, language), [*shares, rest]))
+    axis = say(language, "axis.time_share")
+
+    def draw(size: Size) -> Chart:
+        return charts.stacks(rows, parts, axis, size)
+
+    about = note(points, language, names.RATE, "table")
+    return Figure("time", say(language, "figure.files.time"), about, draw)

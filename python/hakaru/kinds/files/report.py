@@ -1,0 +1,124 @@
+"""The report of loads on files: table for the terminal, figures, tables, method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hakaru.kinds.files import figures, names, tables
+from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.run import approximate_bytes
+from hakaru.lab.plan import LabPlan
+from hakaru.report.blocks import Group, Table
+from hakaru.report.kind import ReportKind, TerminalTable
+from hakaru.study import Study
+from hakaru.units import format_size
+from hakaru.wording import number, percent, say
+
+Json = dict[str, Any]
+COLUMNS = ("files/s", "±", "MB/s", "read MB/s", "write MB/s", "p99 ms", "CPU", "bottleneck")
+
+
+class FilesReport(ReportKind):
+    """The part of the kind `files` that reports use."""
+
+    def table(self, summary: Json) -> TerminalTable:
+        """Rates, the time of the slowest kind of whole file, CPU, bottleneck."""
+        return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
+
+    def chief_findings(self, summary: Json) -> list[Json]:
+        """The peaks, and the bottleneck there; all findings without a sweep."""
+        peaks = [finding for finding in summary["findings"] if finding["kind"] == "peak"]
+        at_peak = _peaks(summary)
+        limits = [f for f in summary["findings"] if f["kind"] == "limiter" and f["where"] in at_peak]
+        return [*peaks, *limits] or list(summary["findings"])
+
+    def tiles(self, summary: Json, language: str) -> list[Json]:
+        """The fastest point: files and bytes per second, and its bottleneck."""
+        measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
+        if not measured:
+            return []
+        best = max(measured, key=lambda p: p["metrics"][names.RATE]["mean"])
+        rates = [
+            {
+                "title": say(language, f"tile.files.{metric}"),
+                "value": say(
+                    language, f"tile.files.{metric}.value", {"rate": number(best["metrics"][metric]["mean"], language)}
+                ),
+                "small": figures.label(best, language),
+            }
+            for metric in (names.RATE, "mb_per_s")
+        ]
+        limit = {
+            "title": say(language, "tile.files.limits"),
+            "value": say(language, f"limiter.{best['limiter']}"),
+            "small": "",
+        }
+        return [*rates, limit]
+
+    def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
+        """The trees, the tools and the destination."""
+        load = load_at(study)
+        values = {
+            "trees": load.tree.trees,
+            "targets": load.tree.targets,
+            "folders": load.tree.folders,
+            "depth": load.tree.depth,
+            "size": format_size(approximate_bytes(load)),
+            "read": load.mix.read,
+        }
+        texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
+        texts.append(say(language, "method.files.directory"))
+        texts.append(say(language, "method.files.cold" if load.cold else "method.files.warm"))
+        return texts
+
+    def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
+        """Rates against the number of tools, and the shares of the operations."""
+        return [Group(figures.of_run(summary, language))]
+
+    def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
+        """Tables of rates and of times."""
+        return tables.of_run(summary, letters, language)
+
+    def about_tables(self, summary: Json, language: str) -> str:
+        """Meaning of the columns."""
+        return say(language, "table.files")
+
+
+def _peaks(summary: Json) -> list[Json]:
+    """Levels of the points with the highest rate of each sweep."""
+    peaks = [finding for finding in summary["findings"] if finding["kind"] == "peak"]
+    levels = [(finding["where"], finding["evidence"]["over"], finding["evidence"]["level"]) for finding in peaks]
+    return [
+        point["factors"]
+        for point in summary["points"]
+        if any(
+            point["factors"] == {**where, over: point["factors"].get(over)} and point["factors"].get(over) == level
+            for where, over, level in levels
+        )
+    ]
+
+
+def _cells(point: Json) -> list[str]:
+    metrics = point["metrics"]
+
+    def mean(name: str) -> float | None:
+        value: float | None = (metrics.get(name) or {}).get("mean")
+        return value
+
+    rate = metrics.get(names.RATE) or {}
+    half = None if rate.get("high") is None else (rate["high"] - rate["low"]) / 2
+    whole = [value for name in names.WHOLE if (value := mean(names.latency(name, "p99"))) is not None]
+    return [
+        number(rate.get("mean")),
+        number(half),
+        number(mean("mb_per_s")),
+        number(mean("read_mb_per_s")),
+        number(mean("write_mb_per_s")),
+        number(max(whole, default=None)),
+        percent(mean("machine_percent")),
+        say("en", f"limiter.{point['limiter']}"),
+    ]
+
+
+REPORT = FilesReport()
