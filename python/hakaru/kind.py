@@ -20,6 +20,8 @@ part is an object in the module of the same name in the kind's package (`STUDY` 
                                                       figures of the report
     tune       hakaru.tune.kind.TuneKind              optional: the study whose points a tuning
                                                       tries
+    template   the files `template.en.yaml` and       optional: the study that `hakaru init` writes
+               `template.ja.yaml`
 """
 
 from __future__ import annotations
@@ -91,6 +93,16 @@ class Kind:
         this kind.
         """
         return self._part("tune") if (self.folder / "tune.py").is_file() else None
+
+    def template(self, language: str) -> Path | None:
+        """The commented study that `hakaru init` writes, in a language; None if the kind has none.
+
+        It is a complete study of about 20 lines that runs in one minute. Its first line names the
+        schema `study.schema.json`, and its id is `my-study`. Default: `template.LANGUAGE.yaml` in
+        the folder of the kind.
+        """
+        path = self.folder / f"template.{language}.yaml"
+        return path if path.is_file() else None
 
     def _part(self, name: str) -> Any:
         """The object `NAME` of the module `name` in this kind's package. Raises EnvironmentError_

@@ -6,6 +6,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
 `plan` stay quick and the sandbox is entered before threads start.
 
     options      types of options that several commands share, with their converters and validators
+    start        init, validate
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Group
 
 from hakaru import __version__
-from hakaru.cli import results, study, tools
+from hakaru.cli import results, start, study, tools
 from hakaru.cli.array import app as array_app
 from hakaru.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from hakaru.cli.compare import compare
@@ -49,6 +50,8 @@ app = App(
     default_parameter=DEFAULTS,
 )
 app.command(tools.doctor, help_epilogue="")
+app.command(start.init, help_epilogue=start.INIT_EXAMPLES)
+app.command(start.validate, help_epilogue=start.VALIDATE_EXAMPLES)
 app.command(study.studies, help_epilogue="")
 app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)

@@ -11,17 +11,19 @@ hosts that it is given.
 """
 
 from hakaru.study.expand import Expanded, Point, Repetition, expand, of_described
-from hakaru.study.load import Loaded, find_study, load, study_paths, title_of
+from hakaru.study.load import Fault, Loaded, faults_of, find_study, load, study_paths, title_of
 from hakaru.study.model import Study
 from hakaru.study.schema import study_schema
 
 __all__ = [
     "Expanded",
+    "Fault",
     "Loaded",
     "Point",
     "Repetition",
     "Study",
     "expand",
+    "faults_of",
     "find_study",
     "load",
     "of_described",

@@ -95,6 +95,37 @@ def load(name: str) -> Loaded:
     return Loaded(study, path, raw, tables)
 
 
+@dataclass(frozen=True)
+class Fault:
+    """One fault of a study file, with its place (counted from 1)."""
+
+    line: int
+    column: int
+    message: str
+    hint: str
+
+
+def faults_of(name: str) -> tuple[Path, list[Fault]]:
+    """The file of the study `name`, and all of its faults that need no lab to be found; empty if
+    `load` accepts it.
+
+    Faults of its shape hide those between fields, which hide those of its tables. Raises UsageError
+    for a file that cannot be read or is not YAML.
+    """
+    path = find_study(name)
+    document = parse_document(_read(path), str(path))
+    try:
+        study = Study.model_validate(document.data)
+    except ValidationError as e:
+        each = explain(document.data, Study, e)
+        found = [(document.place_of(x.path, key=x.at_key), x.message, x.hint) for x in each]
+        return path, [Fault(place.line, place.column, message, hint) for place, message, hint in found]
+    faults = [(document.place_of(place), f"{dotted(place)}: {text}", hint) for place, text, hint in problems(study)]
+    if not faults:
+        load(name)
+    return path, [Fault(place.line, place.column, message, hint) for place, message, hint in faults]
+
+
 def title_of(path: Path) -> Text:
     """The title of the study in a file. Nothing else is checked, so that listing studies is
     quick.
