@@ -102,13 +102,14 @@ def broken(tmp_path: Path, *edits: tuple[str, str]) -> str:
 
 
 def test_validate_prints_every_error_with_its_own_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = broken(tmp_path, ("  hosts: 2", "  host: 2"), ("read_percent: 70", "read_percent: 170"), ("64 GiB", "64 GB1"))
+    edits = (("  hosts: 2", "  host: 2"), ("read_percent: 70", "read_percent: 170"), ("64 GiB", "64 GB1"))
+    path = broken(tmp_path, *edits)
     assert main(["validate", path]) == 2
     shown = capsys.readouterr()
     errors = [line for line in shown.err.splitlines() if line.startswith("error: ")]
     assert shown.out == ""
-    edited = ("  host: 2", "64 GB1", "read_percent: 170")
-    lines = [n for n, line in enumerate(Path(path).read_text().splitlines(), 1) if any(e in line for e in edited)]
+    texts = [new for _, new in edits]
+    lines = [n for n, line in enumerate(Path(path).read_text().splitlines(), 1) if any(text in line for text in texts)]
     assert [int(error.partition(f"{path}:")[2].split(":")[0]) for error in errors] == lines
     assert "hint: did you mean 'hosts'?" in shown.err
 

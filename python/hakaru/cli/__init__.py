@@ -10,7 +10,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
-    tune, array, scorecard, compare  the commands of the same names
+    tune, array, scorecard, compare, runs  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
 
@@ -29,6 +29,7 @@ from hakaru.cli.array import app as array_app
 from hakaru.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from hakaru.cli.compare import compare
 from hakaru.cli.options import DEFAULTS
+from hakaru.cli.runs import app as runs_app
 from hakaru.cli.scorecard import EXAMPLES as SCORECARD_EXAMPLES
 from hakaru.cli.scorecard import scorecard
 from hakaru.cli.tune import EXAMPLES as TUNE_EXAMPLES
@@ -57,6 +58,7 @@ app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
 app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
 app.command(results.query, help_epilogue=results.QUERY_EXAMPLES)
+app.command(runs_app)
 app.command(compare, help_epilogue=COMPARE_EXAMPLES)
 app.command(scorecard, help_epilogue=SCORECARD_EXAMPLES)
 app.command(tune, help_epilogue=TUNE_EXAMPLES)

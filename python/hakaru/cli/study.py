@@ -76,6 +76,7 @@ def run(
     site: Annotated[
         Path | None, Parameter(metavar="FILE", help="Load the equipment in this site file instead of a lab.")
     ] = None,
+    note: Annotated[str, Parameter(metavar="TEXT", help="A note, which `hakaru runs` shows.")] = "",
     json_: JsonLines = False,
     quiet: Quiet = False,
     report: Reports = ("html", "pdf"),
@@ -108,6 +109,7 @@ def run(
         site=load_site(site) if site else None,
         resume=resume,
         command=["hakaru", *sys.argv[1:]],
+        note=note,
     )
     watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
     try:

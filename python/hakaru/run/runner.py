@@ -42,7 +42,7 @@ from hakaru.run.progress import Watchers
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
-from hakaru.store import FORMAT, RunReader, RunWriter, find_run
+from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, write_note
 from hakaru.study import Expanded, Loaded, Repetition
 from hakaru.study.model import JUDGING_PARTS
 
@@ -65,10 +65,19 @@ class Prepared:
     resumed: Path | None
     folder: Path
     command: list[str]
+    note: str = ""
+    """Note of the run; empty: none, or that of the resumed run."""
 
 
 def prepare(
-    loaded: Loaded, options: Options, *, folder: Path, site: Site | None, resume: str | None, command: list[str]
+    loaded: Loaded,
+    options: Options,
+    *,
+    folder: Path,
+    site: Site | None,
+    resume: str | None,
+    command: list[str],
+    note: str = "",
 ) -> Prepared:
     """Expand the study and perform every check that needs no lab. Writes nothing."""
     resumed = find_run(resume, folder) if resume else None
@@ -88,6 +97,7 @@ def prepare(
         resumed=resumed,
         folder=resumed.parent if resumed else folder,
         command=command,
+        note=check_note(note),
     )
     if resumed is not None and run is not None:
         _check_same(resumed, run, prepared)
@@ -258,6 +268,8 @@ class Run:
             repetitions = self._expanded.measure.repetitions
             points = [{"point": p.id, "factors": p.factors, "repetitions": repetitions} for p in self._expanded.points]
             writer.write("points.json", points)
+        if prepared.note:
+            write_note(writer.directory, prepared.note)
         writer.write("machine.json", describe_machine())
         self._watch.event("run_started", run=writer.name, study=study.id, repetitions=self._total, done=len(self._done))
         return writer

@@ -41,9 +41,17 @@ def runs_folder(out: Path | None = None) -> Path:
 
 def list_runs(folder: Path) -> list[Path]:
     """Runs in `folder` that this hakaru can read, oldest first, including partial ones."""
-    directories = [p for p in folder.iterdir() if (p / "run.json").is_file()] if folder.is_dir() else []
-    described = [(p, _described(p)) for p in directories]
-    return [p for p, run in sorted(described, key=_by_start) if run.get("format") == FORMAT]
+    runs = [(directory, described(directory)) for directory in run_directories(folder)]
+    return [directory for directory, run in sorted(runs, key=_by_start) if run.get("format") == FORMAT]
+
+
+def run_directories(folder: Path) -> list[Path]:
+    """All directories in `folder` that hold a run of any format, in no order. Names that begin with
+    a dot are runs that are being removed.
+    """
+    if not folder.is_dir():
+        return []
+    return [p for p in folder.iterdir() if not p.name.startswith(".") and (p / "run.json").is_file()]
 
 
 def newest_runs(folder: Path) -> dict[str, Path]:
@@ -52,8 +60,8 @@ def newest_runs(folder: Path) -> dict[str, Path]:
     """
     newest = {}
     for directory in list_runs(folder):
-        run = _described(directory)
-        if run.get("status") != "failed" and not run.get("site") and _has_results(directory):
+        run = described(directory)
+        if run.get("status") != "failed" and not run.get("site") and has_results(directory):
             newest[str(run.get("study"))] = directory
     return newest
 
@@ -75,7 +83,7 @@ def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
 
 def _latest(folder: Path, measured: bool) -> Path:
     runs = list_runs(folder)
-    matching = [p for p in runs if not measured or (_described(p).get("status") != "failed" and _has_results(p))]
+    matching = [p for p in runs if not measured or (described(p).get("status") != "failed" and has_results(p))]
     if matching:
         return matching[-1]
     if runs:
@@ -85,23 +93,24 @@ def _latest(folder: Path, measured: bool) -> Path:
 
 
 def _check_readable(directory: Path, measured: bool) -> None:
-    run = _described(directory)
+    run = described(directory)
     run_command = f"`hakaru run {run.get('study', 'STUDY')}`"
     if run.get("format") != FORMAT:
         message = (
             f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
         )
         raise UsageError(message, f"open it with the version that recorded it, or measure again: {run_command}")
-    if measured and not _has_results(directory):
+    if measured and not has_results(directory):
         message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"
         raise UsageError(message, f"{run_command[:-1]} --resume {directory.name}` measures what is missing")
 
 
-def _has_results(directory: Path) -> bool:
+def has_results(directory: Path) -> bool:
+    """Whether a run has at least one finished repetition."""
     return any((directory / "repetitions").glob("*.json"))
 
 
-def _described(directory: Path) -> dict[str, Any]:
+def described(directory: Path) -> dict[str, Any]:
     """Contents of run.json; empty if it cannot be read."""
     try:
         run = json.loads((directory / "run.json").read_bytes())
@@ -110,8 +119,8 @@ def _described(directory: Path) -> dict[str, Any]:
     return run if isinstance(run, dict) else {}
 
 
-def _by_start(described: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
-    return str(described[1].get("started", "")), described[0].name
+def _by_start(run: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
+    return str(run[1].get("started", "")), run[0].name
 
 
 class RunWriter:

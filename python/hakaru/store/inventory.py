@@ -1,0 +1,183 @@
+"""The runs of a folder: what they are and how large, their notes, and the removal of old ones.
+
+A note is the file `note.txt` of a run, so that it can be changed while the run is being written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hakaru.errors import UsageError
+from hakaru.store.directory import FORMAT, PARTIAL, described, has_results, run_directories
+from hakaru.store.files import environment_error, sync_directory, write_atomic
+
+NOTE = "note.txt"
+NOTE_MAX = 1000
+"""Longest note, in characters."""
+DELETED = ".deleted"
+"""End of the name of a run that is being removed. Its name begins with a dot."""
+
+Status = Literal["running", "done", "interrupted", "failed", "killed", "unreadable"]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One run of a folder."""
+
+    name: str
+    path: Path
+    study: str
+    kind: str
+    status: Status
+    """`killed`: its process ended without closing the run. `unreadable`: another format."""
+    form: Literal["quick", "full"]
+    origin: str
+    started: str
+    ended: str | None
+    results: bool
+    """Whether it has a finished repetition."""
+    size_bytes: int
+    note: str
+    error: str | None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether `latest` may mean this run: it has results and did not fail."""
+        return self.results and self.status not in ("failed", "unreadable")
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of `hakaru runs --json`."""
+        return asdict(self) | {"path": str(self.path)}
+
+
+def stored_runs(folder: Path) -> list[StoredRun]:
+    """All runs in `folder`, oldest first, also those of other formats."""
+    runs = [_stored(directory) for directory in run_directories(folder)]
+    return sorted(runs, key=lambda run: (run.started, run.name))
+
+
+def _stored(directory: Path) -> StoredRun:
+    run = described(directory)
+    return StoredRun(
+        name=directory.name.removesuffix(PARTIAL),
+        path=directory,
+        study=str(run.get("study", "")),
+        kind=str(run.get("kind", "")),
+        status=_status(directory, run),
+        form="quick" if run.get("quick") else "full",
+        origin=str(run.get("origin", "")),
+        started=str(run.get("started", "")),
+        ended=run.get("ended"),
+        results=has_results(directory),
+        size_bytes=_size(directory),
+        note=read_note(directory),
+        error=run.get("error"),
+    )
+
+
+def _status(directory: Path, run: dict[str, Any]) -> Status:
+    if run.get("format") != FORMAT:
+        return "unreadable"
+    status: Status = run["status"]
+    if status != "running":
+        return status
+    with _locked(directory) as free:
+        return "killed" if free else "running"
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[bool]:
+    """Lock a run as its writer does, and return whether that was possible."""
+    lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(lock)
+
+
+def _size(directory: Path) -> int:
+    """Bytes of all files of a run. Files that vanish meanwhile are left out."""
+    total = 0
+    for folder, _, files in os.walk(directory):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += (Path(folder) / name).lstat().st_size
+    return total
+
+
+def read_note(directory: Path) -> str:
+    """The note of a run; empty without one."""
+    try:
+        return (directory / NOTE).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def check_note(text: str) -> str:
+    """The text as one line. Raises UsageError if it is too long."""
+    line = " ".join(text.split())
+    if len(line) > NOTE_MAX:
+        message = f"the note has {len(line)} characters; at most {NOTE_MAX} are possible"
+        raise UsageError(message, "write a shorter one")
+    return line
+
+
+def write_note(directory: Path, text: str) -> None:
+    """Set the note of a run; an empty text removes it. Raises UsageError if it is too long."""
+    line = check_note(text)
+    if line:
+        write_atomic(directory / NOTE, lambda file: file.write(f"{line}\n".encode()))
+    else:
+        (directory / NOTE).unlink(missing_ok=True)
+
+
+def removable(runs: Sequence[StoredRun], keep: int, *, noted: bool = False) -> list[StoredRun]:
+    """Runs that are not among the newest `keep` of their study: older ones, those that failed, and
+    those without results. Pure.
+
+    Runs that are being written are never removable, and runs with a note only if `noted`.
+    """
+    kept: Counter[str] = Counter()
+    removed = []
+    for run in reversed(runs):
+        if run.status == "running" or (run.note and not noted):
+            continue
+        if run.is_usable and kept[run.study] < keep:
+            kept[run.study] += 1
+        else:
+            removed.append(run)
+    return removed[::-1]
+
+
+def remove(run: StoredRun) -> bool:
+    """Remove a run. Returns False if another process has begun to write it. After a crash at any
+    instant, the run is either complete or no run any more.
+    """
+    with _locked(run.path) as free:
+        if not free:
+            return False
+        gone = run.path.with_name(f".{run.name}{DELETED}")
+        try:
+            run.path.rename(gone)
+            sync_directory(gone.parent)
+            shutil.rmtree(gone)
+        except OSError as e:
+            raise environment_error(run.path, "cannot remove", e) from e
+    return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a `remove` that was killed has left in `folder`."""
+    for path in folder.glob(f".*{DELETED}"):
+        shutil.rmtree(path, ignore_errors=True)
