@@ -41,7 +41,7 @@ def test_quantities_are_parsed_exactly(parse: Parse, text: object, value: int) -
         (units.parse_size, 32, "needs a unit"),
         (units.parse_size, True, "needs a unit"),
         (units.parse_size, "32", "a number and a unit"),
-        (units.parse_size, "-1 KiB", "a number and a unit"),
+        (units.parse_size, "-1 KiB", "cannot be negative"),
         (units.parse_size, "KiB", "a number and a unit"),
         (units.parse_size, "32 kib", "no unit 'kib'"),
         (units.parse_size, "1 Gb", "no unit 'Gb'"),
@@ -107,15 +107,15 @@ def test_a_model_keeps_integers_and_dumps_text() -> None:
 @pytest.mark.parametrize(
     ("parse", "text", "meant"),
     [
-        (units.parse_rate, "1 Gbps", "Gbit/s"),
-        (units.parse_rate, "100 mbps", "Mbit/s"),
-        (units.parse_rate, "100 MBps", "MB/s or MiB/s"),
-        (units.parse_size, "8k", "kB or KiB"),
-        (units.parse_size, "8 KB", "kB"),
-        (units.parse_size, "32 kib", "KiB"),
-        (units.parse_size, "1 G", "GB or GiB"),
-        (units.parse_duration, "3 sec", "s"),
-        (units.parse_duration, "3 m", "min"),
+        (units.parse_rate, "1 Gbps", "`1 Gbit/s`"),
+        (units.parse_rate, "100 mbps", "`100 Mbit/s`"),
+        (units.parse_rate, "100 MBps", "`100 MB/s` or `100 MiB/s`"),
+        (units.parse_size, "8k", "`8 kB` or `8 KiB`"),
+        (units.parse_size, "8 KB", "`8 kB` or `8 KiB`"),
+        (units.parse_size, "32 kib", "`32 KiB`"),
+        (units.parse_size, "1 G", "`1 GB` or `1 GiB`"),
+        (units.parse_duration, "3 sec", "`3 s`"),
+        (units.parse_duration, "3 m", "`3 min`"),
     ],
 )
 def test_misspelt_unit_is_refused_with_the_right_one(parse: Parse, text: str, meant: str) -> None:

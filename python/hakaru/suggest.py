@@ -15,12 +15,41 @@ LISTED_MAX = 12
 """Maximum number of names in a hint, so that the hint stays on one line."""
 
 
+OTHER_WORDS = {
+    "bandwidth": "rate",
+    "bs": "sizes",
+    "block_size": "sizes",
+    "buffer": "queue",
+    "depth": "queue_depth",
+    "duration": "time",
+    "iodepth": "queue_depth",
+    "latency": "delay",
+    "max": "at_most",
+    "min": "at_least",
+    "packet_loss": "loss",
+    "ramp_time": "warmup",
+    "rampup": "warmup",
+    "red": "discipline",
+    "repeat": "repetitions",
+    "repeats": "repetitions",
+    "rtt": "delay",
+    "runtime": "time",
+    "rwmixread": "read_percent",
+    "speed": "rate",
+    "throughput": "mb_per_s",
+}
+"""Words of other tools and of everyday use → the name that hakaru uses."""
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most similar to `name`, ignoring case. If none is similar, the shortest name
-    that has `name` as one of its parts (`latency_ms_p99` for `p99`), or None.
+    """The known name that other tools call `name`, or the one most similar to it, ignoring case. If
+    none is similar, the shortest name that has `name` as one of its parts (`latency_ms_p99` for
+    `p99`), or None.
     """
     by_folded = {each.casefold(): each for each in known}
     folded = name.casefold()
+    if OTHER_WORDS.get(folded) in by_folded:
+        return by_folded[OTHER_WORDS[folded]]
     matches = difflib.get_close_matches(folded, by_folded, 1)
     matches = matches or sorted((each for each in by_folded if folded in each.split("_")), key=len)
     return by_folded[matches[0]] if matches else None

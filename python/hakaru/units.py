@@ -26,6 +26,9 @@ _RATE = {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "Tbit/s"
 _RATE |= {f"{unit}/s": 8 * factor for unit, factor in _SIZE.items()}
 _DURATION = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 
+_USUAL = {"a size": ("B", "KiB", "MiB"), "a rate": ("Mbit/s", "Gbit/s"), "a duration": ("ms", "s")}
+"""Quantity → the units that a number without a unit probably means."""
+
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([A-Za-zµ/]+)")
 # Keeps every quantity inside a signed 64-bit integer of the engine. No lab needs more.
 _MAX = 2**63 - 1
@@ -35,13 +38,18 @@ def _parse(text: object, units: dict[str, int], quantity: str, example: str) -> 
     if text == 0 and not isinstance(text, bool):
         return 0
     if not isinstance(text, str):
+        if isinstance(text, int | float) and not isinstance(text, bool) and text >= 0:
+            forms = [f"`{text:g} {unit}`" for unit in _USUAL[quantity]]
+            raise ValueError(f"{quantity} needs a unit, such as {' or '.join(forms)}; got {text!r}")
         raise ValueError(f"{quantity} needs a unit, such as `{example}`; got {text!r}")
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
+        if text.strip().startswith("-"):
+            raise ValueError(f"{quantity} cannot be negative; write it such as `{example}`; got {text!r}")
         raise ValueError(f"{quantity} is a number and a unit, such as `{example}`; got {text!r}")
     number, unit = match.groups()
     if unit not in units:
-        similar = _similar_units(unit, units)
+        similar = [f"`{number} {known}`" for known in _similar_units(unit, units)]
         hint = f"did you mean {' or '.join(similar)}?" if similar else f"use one of {', '.join(units)}"
         raise ValueError(f"{quantity} has no unit {unit!r}; {hint}")
     value = Fraction(number) * units[unit]
@@ -58,7 +66,9 @@ def _similar_units(unit: str, units: dict[str, int]) -> list[str]:
     """
     equal_names = [known for known in units if known.casefold() == unit.casefold()]
     if equal_names:
-        return equal_names
+        # `KB` means 1000 bytes to some and 1024 to others.
+        binary = [known for known in units if known.casefold() == re.sub("b", "ib", unit.casefold(), count=1)]
+        return [*equal_names, *binary]
     equivalent = [known for known in units if _folded(known) == _folded(unit)]
     # A lower-case b means bit and an upper-case B byte, if such a unit exists.
     same_kind = [known for known in equivalent if ("bit" in known) == ("B" not in unit)]

@@ -56,7 +56,7 @@ def test_rows_of_a_table_can_be_selected(tmp_path: Path) -> None:
     [
         ("publication: paper", "publication: papr", "reference[0].publication: no publication 'papr'", "'paper'"),
         ("    publication: paper\n", "", "publication: missing", "add `publication:` here"),
-        ("kind: table", "kind: tabel", "tag 'tabel'", ""),
+        ("kind: table", "kind: tabel", "there is no 'tabel' here", "did you mean 'table'?"),
         ("where: {buffer: null}", "where: {}", "5 points with case fast match; exactly one is needed", "`null`"),
         ("where: {buffer: null}", "where: {bufer: null}", "reference[0].where.bufer: no factor 'bufer'", "'buffer'"),
         ("levels: {plain: 1,", "levels: {plan: 1,", "reference[0].levels.plan: no point has case plan", "'plain'"),
@@ -86,7 +86,7 @@ def test_inconsistent_table_is_refused(tmp_path: Path, old: str, new: str, messa
     [
         ("value", "where: {case: fast}\npublished: 1", "5 points match; exactly one is needed", "`null` selects"),
         ("value", "where: {case: slow}\npublished: 1", "where.case: no point has case slow", "valid here"),
-        ("value", "published: many", "published: input should be a valid number (found 'many')", ""),
+        ("value", "published: many", "published: should be a number (found 'many')", ""),
         ("ratio", "of: {case: plain}\nto: {case: fast}\npublished: 1", "reference[0].to: 5 points match", "`null`"),
         ("ratio", "of: {case: plain}\nto: {case: checked}\npublished: 0", "should be more than 0", ""),
         ("peak", "over: streams\npublished: 1", "points with streams 1 match", "`null` selects"),

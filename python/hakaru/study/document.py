@@ -98,7 +98,8 @@ def parse_document(raw: bytes, name: str) -> Document:
         mark = e.problem_mark or e.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
         message = " ".join(str(p) for p in (e.context, e.problem) if p)
-        raise document.error(place, f"not valid YAML: {message}", "see https://yaml.org/spec/1.2.2/") from e
+        hint = "indent with spaces, not with tabs" if r"'\t'" in message else "see https://yaml.org/spec/1.2.2/"
+        raise document.error(place, f"not valid YAML: {message}", hint) from e
     except YAMLError as e:  # characters that YAML forbids carry an offset instead of a mark
         offset = min(getattr(e, "position", 0), len(text))
         before_text = text[:offset]

@@ -5,13 +5,15 @@ Called by `load` for files and by `consistency` for points, whose study does not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from hakaru.study.corrections import NEEDED, correction, needed_values
 from hakaru.study.document import Path_, dotted
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_as
@@ -32,10 +34,51 @@ def explain(data: Any, model: type[BaseModel], error: ValidationError) -> Iterat
     causes a less helpful error about a missing field.
     """
     errors = sorted(error.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
-    return (_explain(data, model, details) for details in errors)
+    types: dict[Path_, list[str]] = {}
+    for details in errors:
+        types.setdefault(_path_in(data, details["loc"]), []).append(details["type"])
+    unnamed = _unnamed(model, data, errors)
+    yield from (_without_name(path, value_at(data, path)) for path in unnamed)
+    misspelt: set[Path_] = set()
+    shown: set[Path_] = set()
+    for details in errors:
+        path = _path_in(data, details["loc"])
+        if any(path[: len(parent)] == parent for parent in unnamed):
+            continue
+        if details["type"] == "missing" and (*path, details["loc"][-1]) in misspelt:
+            continue
+        explained = _explain(data, model, details, types[path])
+        if details["type"] == "extra_forbidden":
+            meant = re.fullmatch(r"did you mean '(.+)'\?", explained.hint)
+            misspelt |= {(*path[:-1], meant[1])} if meant else set()
+        elif details["type"] in NEEDED:
+            # Members of a union that do not fit the value: one error names them all.
+            if path in shown:
+                continue
+            shown.add(path)
+        yield explained
 
 
-def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explained:
+def _unnamed(model: type[BaseModel], data: Any, errors: Sequence[ErrorDetails]) -> list[Path_]:
+    """Mappings from names to parts of the study that hold the fields of a single part instead."""
+    found: list[Path_] = []
+    for error in errors:
+        path = _path_in(data, error["loc"])
+        if error["type"] == "model_type" and len(path) > 1 and path[:-1] not in found:
+            known = known_keys(model.model_json_schema(), path, data)
+            if path[-1] in known and set(value_at(data, path[:-1])) <= set(known):
+                found.append(path[:-1])
+    return found
+
+
+def _without_name(path: Path_, fields: dict[str, Any]) -> Explained:
+    named = str(path[-1])
+    singular = f", or `{named.removesuffix('s')}:` if there is only one" if named.endswith("s") else ""
+    hint = f"write `{named}: {{NAME: {{{next(iter(fields))}: …}}}}`{singular}"
+    return Explained(path, True, f"{dotted(path)}: these fields need a name above them", hint)
+
+
+def _explain(data: Any, model: type[BaseModel], error: ErrorDetails, types: Sequence[str]) -> Explained:
     path = _path_in(data, error["loc"])
     if error["type"] == "extra_forbidden":
         known = known_keys(model.model_json_schema(), path[:-1], data)
@@ -54,9 +97,28 @@ def _explain(data: Any, model: type[BaseModel], error: ErrorDetails) -> Explaine
         return Explained(path, False, needs, f"valid here: {', '.join(known)}")
     if error["type"] == "string_pattern_mismatch" and error["ctx"]["pattern"] in _PATTERNS:
         return Explained(path, False, f"{dotted(path)}: invalid name {value!r}", _PATTERNS[error["ctx"]["pattern"]])
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        return _of_union(path, error, value)
+    needed = needed_values([each for each in types if each in NEEDED]) if error["type"] in NEEDED else None
+    if needed is not None:
+        shown = f"{dotted(path)}: should be {needed} (found {repr(value)[:60]})"
+        return Explained(path, False, shown, correction(types, value, path))
+    if error["type"] == "literal_error" and isinstance(value, str):
+        hint = hint or did_you_mean(value, re.findall(r"'([^']+)'", error["ctx"]["expected"]), "")
     message = error["msg"].removeprefix("Value error, ")
     found = f" (found {value!r})" if isinstance(value, str | int | float | bool) and repr(value) not in message else ""
     return Explained(path, False, f"{dotted(path)}: {uncapitalised(message)}{found[:80]}", hint)
+
+
+def _of_union(path: Path_, error: ErrorDetails, value: Any) -> Explained:
+    """The error of a part whose `kind` is missing or unknown."""
+    field = str(error["ctx"]["discriminator"]).strip("'")
+    if error["type"] == "union_tag_not_found":
+        return Explained(path, False, f"{dotted((*path, field))}: missing", f"add `{field}:` here")
+    known = re.findall(r"'([^']+)'", str(error["ctx"]["expected_tags"]))
+    tag = str(error["ctx"]["tag"])
+    inside = (*path, field) if isinstance(value, dict) and field in value else path
+    return Explained(inside, False, f"{dotted((*path, field))}: there is no {tag!r} here", did_you_mean(tag, known))
 
 
 def _path_in(data: Any, loc: tuple[int | str, ...]) -> Path_:
@@ -87,6 +149,7 @@ def value_at(data: Any, path: Path_) -> Any:
 
 
 _PATTERNS = {
+    r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$": "write a name such as `iqn.2026-01.example:array`",
     "^[a-z0-9][a-z0-9-]*$": "use lower-case letters, digits and hyphens, and begin with a letter or digit",
 }
 """Regular expression of a field → the hint that describes it."""
@@ -117,14 +180,27 @@ def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[
     members = _members(schema, path, data)
     fields = {key: value for member in members for key, value in member.get("properties", {}).items()}
     needed = [key for member in members for key in member.get("required", ())] or list(fields)[:1]
-    return f"{{{', '.join(f'{key}: {_value(fields[key], schema)}' for key in needed)}}}", sorted(fields)
+    written = value_at(data, path)
+    return f"{{{', '.join(f'{key}: {_value(fields[key], schema, written)}' for key in needed)}}}", sorted(fields)
 
 
-def _value(field: dict[str, Any], schema: dict[str, Any]) -> str:
-    """An example of a field's value."""
+def _value(field: dict[str, Any], schema: dict[str, Any], written: Any) -> str:
+    """An example of a field's value: the value as written if it may be meant for this field."""
     members = _resolve([field], schema.get("$defs", {}))
     examples = [str(example) for member in members for example in member.get("examples", ())]
+    if isinstance(written, str):
+        # `1 ms` is a duration like the example `30 s`, and `2 %` a number of percent.
+        fitting = [written for example in examples if _same_quantity(example, written)]
+        is_number = any(member.get("type") in ("number", "integer") for member in members)
+        percent = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", written) if is_number else None
+        examples = [*fitting, *([percent[1]] if percent else []), *examples]
     return next(iter(examples), "1" if any(member.get("type") in ("number", "integer") for member in members) else "…")
+
+
+def _same_quantity(example: str, written: str) -> bool:
+    """Whether two texts are quantities of the same kind, such as durations."""
+    shown = format_as(example, 0), format_as(written, 0)
+    return None not in shown and shown[0] == shown[1]
 
 
 def known_keys(schema: dict[str, Any], path: Path_, data: Any) -> list[str]:

@@ -8,7 +8,6 @@ come with hakaru. A name with a slash or ending in .yaml is a path.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +23,8 @@ from hakaru.study.references import TableReference
 from hakaru.study.tables import Row, read_tables
 from hakaru.suggest import did_you_mean
 
+CORRECTING = ("did you mean", "should be", "such as", "for example", "; write", "input should be", "use one of")
+"""Words of messages that contain a valid value."""
 SHOWN_MAX = 8  # further errors of one file are only counted
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -150,13 +151,16 @@ def validate(
         return model.model_validate(document.data)
     except ValidationError as e:
         lines, hint = [], ""
-        for explained in islice(explain(document.data, model, e), SHOWN_MAX):
+        faults = list(explain(document.data, model, e))
+        for explained in faults[:SHOWN_MAX]:
             place = document.place_of(explained.path, key=explained.at_key)
             lines.append(f"{document.name}:{place.line}:{place.column}: {explained.message}")
             hint = hint or explained.hint
-        if e.error_count() > SHOWN_MAX:
-            lines.append(f"… and {e.error_count() - SHOWN_MAX} more")
-        raise UsageError("\n".join(lines), hint or schema_hint) from e
+        if len(faults) > SHOWN_MAX:
+            lines.append(f"… and {len(faults) - SHOWN_MAX} more")
+        # A message that contains its correction needs no further hint.
+        corrected = any(words in lines[0] for words in CORRECTING)
+        raise UsageError("\n".join(lines), hint or ("" if corrected else schema_hint)) from e
 
 
 def _read(path: Path) -> bytes:
