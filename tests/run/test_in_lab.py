@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.run.runner import SAME_SIGNAL_S
-from hakaru.store import RunReader
+from hakaru.store import RunReader, stored_runs
 
 from tests.run.conftest import Hakaru, until
 
@@ -31,10 +31,11 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> None:
-    result = hakaru.run("run", str(study), "--json", "--report", "html")
+    result = hakaru.run("run", str(study), "--json", "--report", "html", "--note", "first try")
     assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [e["phase"] for e in events if e["event"] == "phase"] == ["lab", "check", "analysis", "report"]
+    assert [run.note for run in stored_runs(hakaru.runs)] == ["first try"]
     reader = RunReader(hakaru.only_run())
     lab = reader.read("lab.json")
     assert {n["kind"] for n in lab["nodes"]} == {"host", "switch", "array"}

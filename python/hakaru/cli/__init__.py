@@ -10,6 +10,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     study        studies, plan, run
     results      report, query
     tools        doctor, analyse, schema
+    shells       completion, man
     tune, array, scorecard, compare, runs  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, Group
 
 from hakaru import __version__
-from hakaru.cli import results, start, study, tools
+from hakaru.cli import results, shells, start, study, tools
 from hakaru.cli.array import app as array_app
 from hakaru.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from hakaru.cli.compare import compare
@@ -50,10 +51,10 @@ app = App(
     group_parameters=Group("Options"),
     default_parameter=DEFAULTS,
 )
-app.command(tools.doctor, help_epilogue="")
+app.command(tools.doctor, help_epilogue="Example: hakaru doctor")
 app.command(start.init, help_epilogue=start.INIT_EXAMPLES)
 app.command(start.validate, help_epilogue=start.VALIDATE_EXAMPLES)
-app.command(study.studies, help_epilogue="")
+app.command(study.studies, help_epilogue="Example: hakaru studies --json")
 app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
 app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
@@ -65,6 +66,8 @@ app.command(tune, help_epilogue=TUNE_EXAMPLES)
 app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
 app.command(array_app)
 app.command(tools.schema, help_epilogue=tools.SCHEMA_EXAMPLES)
+app.command(shells.completion, help_epilogue=shells.COMPLETION_EXAMPLES)
+app.command(shells.man, help_epilogue=shells.MAN_EXAMPLES)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

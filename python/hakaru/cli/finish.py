@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.cli.options import LANGUAGES
-from hakaru.errors import ExpectationBreach, InvalidPoints, LostError
+from hakaru.errors import ExpectationBreach, InvalidPoints, LostError, UnjudgedError
 
 
 def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[str, Any], list[Path]]:
@@ -75,9 +75,9 @@ def _render(sender: Connection, directory: Path, formats: list[str], language: s
         sender.send(error)
 
 
-def judge(summary: dict[str, Any]) -> None:
-    """Raise InvalidPoints or ExpectationBreach. Invalid points come first, because they may breach
-    expectations.
+def judge(summary: dict[str, Any], *, strict: bool = False) -> None:
+    """Raise InvalidPoints, ExpectationBreach or, if `strict`, UnjudgedError. Invalid points come
+    first, because they may breach expectations.
     """
     invalid = [point["point"] for point in summary["points"] if not point["valid"]]
     if invalid:
@@ -90,4 +90,10 @@ def judge(summary: dict[str, Any]) -> None:
         raise ExpectationBreach(
             "; ".join(f"expectation not met: {breach['text']} (found: {breach['found']})" for breach in breached),
             "the report shows each expectation beside the result",
+        )
+    unjudged = [expectation for expectation in summary["expectations"] if expectation["held"] is None]
+    if strict and unjudged:
+        raise UnjudgedError(
+            "; ".join(f"expectation cannot be judged: {each['text']} (found: {each['found']})" for each in unjudged),
+            "measure all points that it names, and use more repetitions if its interval is too wide",
         )

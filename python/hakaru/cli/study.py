@@ -76,6 +76,9 @@ def run(
     site: Annotated[
         Path | None, Parameter(metavar="FILE", help="Load the equipment in this site file instead of a lab.")
     ] = None,
+    strict: Annotated[
+        bool, Parameter(help="End with exit code 8 if an expectation of the study cannot be judged.")
+    ] = False,
     note: Annotated[str, Parameter(metavar="TEXT", help="A note, which `hakaru runs` shows.")] = "",
     json_: JsonLines = False,
     quiet: Quiet = False,
@@ -121,5 +124,5 @@ def run(
         from hakaru.report.points_table import print_summary
 
         print_summary(summary, reports)
-    judge(summary)
+    judge(summary, strict=strict)
     return 0

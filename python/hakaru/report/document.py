@@ -150,7 +150,16 @@ def _notices(summary: Json, language: str) -> list[str]:
         notices.append(say(language, f"status.{summary['run']['status']}"))
     if not summary["valid"]:
         notices.append(say(language, "status.invalid"))
+    if any(_is_untranslated(summary["study"].get(name), language) for name in ("title", "question", "expectation")):
+        notices.append(say(language, "study.untranslated"))
     return notices
+
+
+def _is_untranslated(text: Any, language: str) -> bool:
+    """Whether a text of the study has no translation, so that the English text stands in its
+    place.
+    """
+    return language != "en" and isinstance(text, dict) and text.get(language) == text.get("en")
 
 
 def _answer(summary: Json, language: str) -> list[Json]:
