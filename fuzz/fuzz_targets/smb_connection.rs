@@ -36,7 +36,11 @@ impl<'a> Input<'a> {
 }
 
 fn operation(kind: u8) -> Op {
-    let file = if kind & 0x80 == 0 { FILE } else { FileId::RELATED };
+    let file = if kind & 0x80 == 0 {
+        FILE
+    } else {
+        FileId::RELATED
+    };
     let path = Path::new("a/b").expect("a valid path");
     match kind % 10 {
         0 => Op::Create(CreateRequest {
@@ -45,12 +49,37 @@ fn operation(kind: u8) -> Op {
             disposition: Disposition::Open,
             options: OPTION_FILE,
         }),
-        1 => Op::Read { file, offset: 0, length: u32::from(kind) * 700, keep: kind & 1 == 0 },
-        2 => Op::Write { file, offset: 0, data: vec![1; usize::from(kind) * 300].into() },
-        3 => Op::List { file, pattern: "*".into(), restart: false },
-        4 => Op::Query { file, query: Query::File },
-        5 => Op::Query { file, query: Query::Space },
-        6 => Op::Set { file, change: Change::Rename { to: path, replace: false } },
+        1 => Op::Read {
+            file,
+            offset: 0,
+            length: u32::from(kind) * 700,
+            keep: kind & 1 == 0,
+        },
+        2 => Op::Write {
+            file,
+            offset: 0,
+            data: vec![1; usize::from(kind) * 300].into(),
+        },
+        3 => Op::List {
+            file,
+            pattern: "*".into(),
+            restart: false,
+        },
+        4 => Op::Query {
+            file,
+            query: Query::File,
+        },
+        5 => Op::Query {
+            file,
+            query: Query::Space,
+        },
+        6 => Op::Set {
+            file,
+            change: Change::Rename {
+                to: path,
+                replace: false,
+            },
+        },
         7 => Op::Flush { file },
         8 => Op::Close { file },
         _ => Op::Echo,
@@ -112,7 +141,9 @@ impl Scene {
     fn check(&mut self) {
         while let Some(event) = self.server.connection.poll_event() {
             match event {
-                Event::Done(done) => assert!(self.open.remove(&done.id), "{:?} ended twice", done.id),
+                Event::Done(done) => {
+                    assert!(self.open.remove(&done.id), "{:?} ended twice", done.id)
+                }
                 Event::Ready(_) => assert!(!self.ended, "ready after the end"),
                 Event::LoggedOff | Event::Lost(_) => {
                     assert!(!self.ended, "a connection ended twice");
@@ -121,7 +152,11 @@ impl Scene {
             }
         }
         assert_eq!(self.ended, self.server.connection.is_ended());
-        assert!(!self.ended || self.open.is_empty(), "{:?} did not end", self.open);
+        assert!(
+            !self.ended || self.open.is_empty(),
+            "{:?} did not end",
+            self.open
+        );
     }
 }
 
@@ -171,7 +206,10 @@ fuzz_target!(|input: &[u8]| {
             _ => scene.answer(&mut input),
         }
     }
-    scene.server.connection.handle_closed(scene.server.now, "(end of the input)");
+    scene
+        .server
+        .connection
+        .handle_closed(scene.server.now, "(end of the input)");
     scene.check();
     assert!(scene.ended);
 });

@@ -18,7 +18,7 @@ use server::{PASSWORD, Smbd, USER};
 use shell::{Direction, Job};
 
 /// Rounds of each measurement. The order of the clients alternates.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 9;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Duration of a run, and CPU time of the client, seconds.
@@ -40,8 +40,13 @@ fn main() {
     };
     prepare(&server, files, bytes, connections);
     println!("{connections} connections, {files} files of {bytes} bytes each, {ROUNDS} rounds");
-    println!("| direction | client | files/s (median; min–max) | CPU, us per file (mean) |");
-    println!("|---|---|---|---|");
+    println!(
+        "Ratios are those to smbclient: the median of the rounds, and CPU time of all rounds."
+    );
+    println!(
+        "| direction | client | files/s (median; min–max) | ratio | CPU, us per file | ratio |"
+    );
+    println!("|---|---|---|---|---|---|");
     for direction in [Direction::Get, Direction::Put] {
         let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); 4];
         for round in 0..ROUNDS {
@@ -61,8 +66,8 @@ fn main() {
             "requests apart",
             "compounds, signed",
         ];
-        for (name, costs) in names.iter().zip(costs) {
-            report(direction, name, costs, files * connections);
+        for (name, cost) in names.iter().zip(&costs) {
+            report(direction, name, cost, &costs[0], files * connections);
         }
     }
 }
@@ -198,19 +203,30 @@ fn cpu_s(children: bool) -> f64 {
     (ticks(first) + ticks(first + 1)) / TICKS_PER_SECOND
 }
 
-fn report(direction: Direction, name: &str, costs: Vec<Cost>, files: usize) {
+fn report(direction: Direction, name: &str, costs: &[Cost], peer: &[Cost], files: usize) {
     let files = files as f64;
-    let mut rates: Vec<f64> = costs.iter().map(|cost| files / cost.wall_s).collect();
+    let sorted = |values: Vec<f64>| {
+        let mut values = values;
+        values.sort_by(f64::total_cmp);
+        values
+    };
+    let rates = sorted(costs.iter().map(|cost| files / cost.wall_s).collect());
+    let pairs = costs.iter().zip(peer);
+    let ratios = sorted(
+        pairs
+            .map(|(cost, peer)| peer.wall_s / cost.wall_s)
+            .collect(),
+    );
     // The kernel counts in ticks of 10 ms, which is too coarse for one round.
-    let cpu_s: f64 = costs.iter().map(|cost| cost.cpu_s).sum();
-    let cpu_us = cpu_s / (files * costs.len() as f64) * 1e6;
-    rates.sort_by(f64::total_cmp);
+    let cpu_s = |costs: &[Cost]| costs.iter().map(|cost| cost.cpu_s).sum::<f64>();
+    let cpu_us = cpu_s(costs) / (files * costs.len() as f64) * 1e6;
     let middle = costs.len() / 2;
     println!(
-        "| {direction:?} | {name} | {:.0} ({:.0}–{:.0}) | {:.0} |",
+        "| {direction:?} | {name} | {:.0} ({:.0}–{:.0}) | {:.2} | {cpu_us:.0} | {:.2} |",
         rates[middle],
         rates[0],
         rates[rates.len() - 1],
-        cpu_us,
+        ratios[middle],
+        cpu_s(costs) / cpu_s(peer),
     );
 }

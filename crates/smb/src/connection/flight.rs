@@ -69,8 +69,8 @@ impl Expected {
         }
     }
 
-    /// Parses a final response of `message_length` bytes. The data of a read is returned as its place in the
-    /// message, of which only the head is needed.
+    /// Parses a final response of `message_length` bytes. The data of a read is returned as its
+    /// place in the message, of which only the head is needed.
     ///
     /// # Errors
     /// The outer error is the server's violation of the protocol, the inner one its refusal.

@@ -3,6 +3,7 @@
 mod flight;
 mod link;
 mod login;
+mod requests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,22 +15,20 @@ use crate::error::{ConnectionError, OpError};
 use crate::op::{Done, Op, OpId, Output, WriteData};
 use crate::receive::{Assembler, Frame};
 use crate::wire::{
-    Command, FLAG_ASYNC, FLAG_RESPONSE, FLAG_SIGNED, HEADER_LENGTH, Header, QueryDirectoryRequest,
-    ReadRequest, Status, UNSOLICITED, WriteRequest, emit_close, emit_empty, emit_flush,
-    emit_query_info, emit_set_info,
+    Command, FLAG_ASYNC, FLAG_RESPONSE, FLAG_SIGNED, HEADER_LENGTH, Header, Status, UNSOLICITED,
+    emit_empty,
 };
 use flight::{Expected, Flight, Purpose};
 use link::{Link, Properties};
 pub use login::SessionFacts;
 use login::{Login, LoginRequest, Step};
+use requests::{charge, emit_op};
 
 /// Limit of a frame without the data that was requested, bytes: headers, tokens of a login,
 /// padding.
 const FRAME_BYTES: usize = 64 << 10;
 /// Length of the longest compound, bytes. The prefix of a frame has 24 bits.
 const COMPOUND_BYTES_MAX: usize = (1 << 24) - 1;
-/// Number of bytes that one credit covers.
-const CREDIT_BYTES: usize = 64 << 10;
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,9 +146,9 @@ impl Connection {
         }
     }
 
-    /// Returns the number of bytes to be received next that are discarded: data of a read that is not
-    /// to be kept, in a session without signatures. The kernel may discard them on its own, and any
-    /// bytes may be passed to [`Connection::handle_received`] in their place.
+    /// Returns the number of bytes to be received next that are discarded: data of a read that is
+    /// not to be kept, in a session without signatures. The kernel may discard them on its own, and
+    /// any bytes may be passed to [`Connection::handle_received`] in their place.
     #[must_use]
     pub fn unwanted_bytes(&self) -> usize {
         self.assembler.unwanted_bytes()
@@ -257,7 +256,7 @@ impl Connection {
         match first {
             Some(flight) if flight.deadline <= now => {
                 let error = ConnectionError::Timeout {
-                    request: command_name(flight.command),
+                    request: flight.command.name(),
                     after: self.timeout,
                 };
                 self.lose(now, error);
@@ -678,82 +677,6 @@ fn is_unwanted(head: &[u8], link: &Link, flights: &BTreeMap<u64, Flight>) -> boo
 
 const NO_CREDITS: ConnectionError =
     ConnectionError::Protocol("the server left the client without credits");
-
-/// Returns the number of credits that an operation costs (MS-SMB2 section 3.2.4.1.5).
-fn charge(op: &Op, facts: &SessionFacts) -> u16 {
-    let bytes = match op {
-        Op::Read { length, .. } => *length as usize,
-        Op::Write { data, .. } => data.range.len(),
-        Op::List { .. } => facts.list_bytes_max as usize,
-        _ => 0,
-    };
-    // At most 128, because no request has more than 8 MiB.
-    bytes.div_ceil(CREDIT_BYTES).clamp(1, 128) as u16
-}
-
-fn emit_op(op: &Op, facts: &SessionFacts, out: &mut Vec<u8>) {
-    match op {
-        Op::Create(request) => request.emit(out),
-        Op::Close { file } => emit_close(*file, out),
-        &Op::Read {
-            file,
-            offset,
-            length,
-            ..
-        } => ReadRequest {
-            file,
-            offset,
-            length,
-        }
-        .emit(out),
-        Op::Write { file, offset, data } => WriteRequest {
-            file: *file,
-            offset: *offset,
-            length: data.range.len() as u32,
-        }
-        .emit(out),
-        Op::Flush { file } => emit_flush(*file, out),
-        Op::List {
-            file,
-            pattern,
-            restart,
-        } => QueryDirectoryRequest {
-            file: *file,
-            pattern: pattern.clone(),
-            restart: *restart,
-            length_max: facts.list_bytes_max,
-        }
-        .emit(out),
-        Op::Query { file, query } => emit_query_info(*file, *query, out),
-        Op::Set { file, change } => emit_set_info(*file, change, out),
-        Op::Echo => emit_empty(out),
-    }
-}
-
-/// Returns the name of a command in MS-SMB2.
-fn command_name(command: Command) -> &'static str {
-    match command {
-        Command::Negotiate => "NEGOTIATE",
-        Command::SessionSetup => "SESSION_SETUP",
-        Command::Logoff => "LOGOFF",
-        Command::TreeConnect => "TREE_CONNECT",
-        Command::TreeDisconnect => "TREE_DISCONNECT",
-        Command::Create => "CREATE",
-        Command::Close => "CLOSE",
-        Command::Flush => "FLUSH",
-        Command::Read => "READ",
-        Command::Write => "WRITE",
-        Command::Lock => "LOCK",
-        Command::Ioctl => "IOCTL",
-        Command::Cancel => "CANCEL",
-        Command::Echo => "ECHO",
-        Command::QueryDirectory => "QUERY_DIRECTORY",
-        Command::ChangeNotify => "CHANGE_NOTIFY",
-        Command::QueryInfo => "QUERY_INFO",
-        Command::SetInfo => "SET_INFO",
-        Command::OplockBreak => "OPLOCK_BREAK",
-    }
-}
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -70,6 +70,32 @@ impl Command {
         ]
     };
 
+    /// Returns the name in MS-SMB2.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Command::Negotiate => "NEGOTIATE",
+            Command::SessionSetup => "SESSION_SETUP",
+            Command::Logoff => "LOGOFF",
+            Command::TreeConnect => "TREE_CONNECT",
+            Command::TreeDisconnect => "TREE_DISCONNECT",
+            Command::Create => "CREATE",
+            Command::Close => "CLOSE",
+            Command::Flush => "FLUSH",
+            Command::Read => "READ",
+            Command::Write => "WRITE",
+            Command::Lock => "LOCK",
+            Command::Ioctl => "IOCTL",
+            Command::Cancel => "CANCEL",
+            Command::Echo => "ECHO",
+            Command::QueryDirectory => "QUERY_DIRECTORY",
+            Command::ChangeNotify => "CHANGE_NOTIFY",
+            Command::QueryInfo => "QUERY_INFO",
+            Command::SetInfo => "SET_INFO",
+            Command::OplockBreak => "OPLOCK_BREAK",
+        }
+    }
+
     fn parse(code: u16) -> Result<Command, WireError> {
         let command = Command::ALL.get(usize::from(code)).copied();
         command.ok_or(WireError::Invalid("unknown command"))
