@@ -143,8 +143,8 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
         let mut drivers = [0, RING_BYTES].map(|base| Driver::new(&memory, base));
         let features = MERGEABLE_1_0 | if turn == 1 { CHECKSUM_AND_TCP } else { 0 };
         let peer = Peer::connect(&name, features, &file);
-        for index in 0..2 {
-            peer.start(index, &drivers[index]);
+        for (index, driver) in drivers.iter().enumerate() {
+            peer.start(index, driver);
         }
         let counters = wait_for(&port, |counters| counters.is_up);
         assert_eq!(counters.connections, turn);
@@ -243,8 +243,8 @@ fn a_ring_that_the_driver_breaks_is_stopped_until_it_is_started_again() {
     let mut drivers = [0, RING_BYTES].map(|base| Driver::new(&memory, base));
     let peer = Peer::connect(&name, MERGEABLE_1_0 | PROTOCOL, &file);
     let mut inbox = Inbox::default();
-    for index in 0..2 {
-        peer.start(index, &drivers[index]);
+    for (index, driver) in drivers.iter().enumerate() {
+        peer.start(index, driver);
     }
     wait_for(&port, |counters| counters.is_up);
     drivers[1].set_available(SIZE + 1);
