@@ -224,7 +224,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// Whatever a driver writes, every call ends, no frame is longer than any frame can be, and the
-    /// ring either goes on or reports an error.
+    /// ring either continues or reports an error.
     #[test]
     fn no_ring_of_a_hostile_driver_panics(
         descriptors in prop::collection::vec(
