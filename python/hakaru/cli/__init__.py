@@ -66,8 +66,7 @@ app.command(tune, help_epilogue=TUNE_EXAMPLES)
 app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
 app.command(array_app)
 app.command(tools.schema, help_epilogue=tools.SCHEMA_EXAMPLES)
-app.command(shells.completion, help_epilogue=shells.COMPLETION_EXAMPLES)
-app.command(shells.man, help_epilogue=shells.MAN_EXAMPLES)
+shells.register(app)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

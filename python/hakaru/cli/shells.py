@@ -20,23 +20,23 @@ NEGATED = ("--no-", "--empty-")
 """Beginnings of the negated options that cyclopts lists, although hakaru switches them off."""
 
 
-def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="The shell: bash, zsh or fish.")],
-    /,
-) -> int:
-    """Print a script that completes commands and options in a shell."""
-    from hakaru.cli import app
+def register(app: App) -> None:
+    """Add the commands to an application, which they describe."""
 
-    print(app.generate_completion(prog_name="hakaru", shell=shell), end="")
-    return 0
+    @app.command(help_epilogue=COMPLETION_EXAMPLES)
+    def completion(
+        shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(name="SHELL", help="The shell: bash, zsh or fish.")],
+        /,
+    ) -> int:
+        """Print a script that completes commands and options in a shell."""
+        print(app.generate_completion(prog_name="hakaru", shell=shell), end="")
+        return 0
 
-
-def man() -> int:
-    """Print the manual page, as groff source."""
-    from hakaru.cli import app
-
-    print("\n".join(manual(app)))
-    return 0
+    @app.command(help_epilogue=MAN_EXAMPLES)
+    def man() -> int:
+        """Print the manual page, as groff source."""
+        print("\n".join(manual(app)))
+        return 0
 
 
 def manual(app: App) -> Iterator[str]:

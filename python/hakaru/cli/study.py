@@ -79,7 +79,7 @@ def run(
     strict: Annotated[
         bool, Parameter(help="End with exit code 8 if an expectation of the study cannot be judged.")
     ] = False,
-    note: Annotated[str, Parameter(metavar="TEXT", help="A note, which `hakaru runs` shows.")] = "",
+    note: Annotated[str | None, Parameter(metavar="TEXT", help="A note, which `hakaru runs` shows.")] = None,
     json_: JsonLines = False,
     quiet: Quiet = False,
     report: Reports = ("html", "pdf"),
@@ -112,7 +112,7 @@ def run(
         site=load_site(site) if site else None,
         resume=resume,
         command=["hakaru", *sys.argv[1:]],
-        note=note,
+        note=note or "",
     )
     watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
     try:
