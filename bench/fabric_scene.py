@@ -28,6 +28,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine_process import EngineProcess
 from hdrh.histogram import HdrHistogram
 
 ADDRESS = {"a": "10.7.0.1", "b": "10.7.0.2"}
@@ -68,34 +69,14 @@ class Host:
         self.process.wait()
 
 
-class Engine:
-    """The fabric engine of this namespace."""
+class Engine(EngineProcess):
+    """The fabric engine of this namespace, started."""
 
     def __init__(self, binary: str, config: dict[str, Any]) -> None:
-        self.process = subprocess.Popen([binary, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        contract = self.wait_for("hello")["contract"]
-        self.samples: list[dict[str, Any]] = []
-        self.send(type="configure", contract=contract, config={"engine": "fabric", **config})
-        self.wait_for("ready")
-        self.send(type="start", at_ns=time.monotonic_ns())
+        super().__init__([binary], {"engine": "fabric", **config})
+        self.start(time.monotonic_ns())
 
-    def send(self, **command: Any) -> None:
-        assert self.process.stdin is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
-
-    def wait_for(self, kind: str) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            event: dict[str, Any] = json.loads(line)
-            if event["type"] == kind:
-                return event
-            if event["type"] == "sample":
-                self.samples.append(event)
-            if event["type"] == "error" and event["fatal"]:
-                raise RuntimeError(event["message"])
-        raise RuntimeError(f"the engine ended before it sent `{kind}`")
-
-    def end(self) -> dict[str, Any]:
+    def totals(self) -> dict[str, Any]:
         """Stop the engine; return its totals, including processor time."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         ticks = os.sysconf("SC_CLK_TCK")
@@ -179,7 +160,7 @@ def joined(case: dict[str, Any], a: Host, b: Host) -> Iterator[dict[str, Any]]:
             yield totals
         finally:
             if engine is not None:
-                totals.update(engine.end())
+                totals.update(engine.totals())
 
 
 def tcp(case: dict[str, Any], a: Host, b: Host) -> dict[str, Any]:

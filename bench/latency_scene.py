@@ -33,6 +33,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine_process import EngineProcess
 from fabric_scene import ADDRESS, Host, run
 from hakaru.analysis.latency import merge
 
@@ -70,47 +71,12 @@ ARRAYS: dict[str, dict[str, Any]] = {
 """Timing models of the arrays. `memory` is as fast as the machine."""
 
 
-class Engine:
+class Engine(EngineProcess):
     """An engine in the namespace of a host, pinned to a CPU unless `cpu` is None."""
 
     def __init__(self, binary: str, host: Host, cpu: int | None, config: dict[str, Any]) -> None:
         pin = [] if cpu is None else ["taskset", "-c", str(cpu % (os.cpu_count() or 1))]
-        self.process = subprocess.Popen(
-            host.inside(*pin, binary, "run"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        contract = self.wait_for("hello")["contract"]
-        self.samples: list[dict[str, Any]] = []
-        self.send(type="configure", contract=contract, config=config)
-        self.found = self.wait_for("ready")["found"]
-
-    def start(self) -> None:
-        self.send(type="start", at_ns=0)
-
-    def send(self, **command: Any) -> None:
-        assert self.process.stdin is not None
-        print(json.dumps(command), file=self.process.stdin, flush=True)
-
-    def wait_for(self, kind: str) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            event: dict[str, Any] = json.loads(line)
-            if event["type"] == kind:
-                return event
-            if event["type"] == "sample":
-                self.samples.append(event)
-            if event["type"] == "error" and event["fatal"]:
-                raise RuntimeError(event["message"])
-        raise RuntimeError(f"the engine ended before it sent `{kind}`")
-
-    def end(self) -> None:
-        """Stop the engine; kill it if it does not end."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        super().__init__(host.inside(*pin, binary), config)
 
 
 def join(a: Host, b: Host) -> None:

@@ -27,6 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engine_process import EngineProcess
+
 WARMUP_S = 0.5
 START_TIMEOUT_S = 20.0
 FCS_BYTES = 4
@@ -75,33 +77,20 @@ def hakaru(case: dict[str, Any]) -> dict[str, float]:
         "streams": [stream],
         "transmit": "sendmmsg" if case["sender"] == "hakaru_sendmmsg" else "auto",
     }
-    with subprocess.Popen([case["engine"], "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as engine:
-        assert engine.stdin is not None and engine.stdout is not None
-
-        def send(**command: Any) -> None:
-            print(json.dumps(command), file=engine.stdin, flush=True)
-
-        def wait_for(kind: str) -> dict[str, Any]:
-            for line in engine.stdout or ():
-                event: dict[str, Any] = json.loads(line)
-                if event["type"] == kind:
-                    return event
-                if event["type"] in ("error", "reply"):
-                    raise RuntimeError(str(event))
-            raise RuntimeError("the engine ended")
+    engine = EngineProcess([case["engine"]], config)
+    try:
 
         def trial(seconds: float) -> dict[str, Any]:
-            send(type="trial", id=1, duration_ns=int(seconds * 1e9), rates=[None])
-            return wait_for("trial")
+            engine.send(type="trial", id=1, duration_ns=int(seconds * 1e9), rates=[None])
+            return engine.wait_for("trial")
 
-        send(type="configure", contract=1, config=config)
-        wait_for("ready")
-        send(type="start", at_ns=0)
+        engine.start()
         trial(WARMUP_S)
         before = received_at("b0")
         (counts,) = trial(case["seconds"])["streams"]
         sent = received_at("b0") - before
-        send(type="stop")
+    finally:
+        engine.end()
     return {"sent": sent / case["seconds"], "counted": counts["received"] / case["seconds"]}
 
 

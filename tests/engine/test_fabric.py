@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.engine.binary import find_engine
 from hdrh.histogram import HdrHistogram
 
+from tests.engine.namespace import report_of
 from tests.engine.test_metrics_reference import _documented
 
 pytestmark = pytest.mark.alone
 
-ROOT = Path(__file__).resolve().parents[2]
-ALONE = ["unshare", "--user", "--map-root-user", "--net"]
-
 
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
-    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("user namespaces are forbidden here")
-    done = subprocess.run(
-        [*ALONE, sys.executable, "-m", "tests.engine.fabric_scenario", find_engine()],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])},
-    )
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+    return report_of("fabric_scenario", 60)
 
 
 def test_frames_arrive_in_order_after_delay_and_serialisation(report: dict[str, Any]) -> None:
