@@ -16,7 +16,8 @@ pub struct Receiver {
     /// Number of the current trial. `None` between trials.
     trial: Option<u16>,
     totals: Totals,
-    /// Totals at the start of the trial; of late frames, those at the end of the one before.
+    /// Totals at the start of the trial. The count of late frames is that at the end of the trial
+    /// before.
     before: Totals,
 }
 

@@ -24,7 +24,7 @@ class Publication(Part):
 
 
 class Needs(Part):
-    """What a machine needs for a comparison to say anything about a publication."""
+    """Properties of a machine that a comparison with a publication requires."""
 
     kvm: bool = Field(default=False, description="guests whose processors are not emulated")
     cpus: int | None = Field(default=None, ge=1, description="number of processors")

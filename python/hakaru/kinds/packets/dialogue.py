@@ -49,9 +49,9 @@ class CapReason(Enum):
     """Origin of the highest rate that a search tries."""
 
     TESTER = "tester"
-    """What the tester sends and counts without a device."""
+    """Rate that the tester sends and counts without a device."""
     FLOOD = "flood"
-    """What the tester sends while the device works on the same machine."""
+    """Rate that the tester sends while the device works on the same machine."""
     FLOOD_LOSSES = "flood_losses"
     """Twice of what the device forwarded of a flood of which it lost more than half, or half of
     that flood.
