@@ -36,7 +36,7 @@ def _pattern(entity: str) -> str:
         r"(lu|port|cpu)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
-        r"(vm|nic|irq|softirq|pool|backup)/.+": r"\1/NAME",
+        r"(vm|nic|irq|softirq|disk|pool|backup)/.+": r"\1/NAME",
         r"tcp/.+/(source|destination)": r"tcp/NAME/\1",
         r"tcp/(?!sessions$)[^/]+": "tcp/NAME",
     }.items():

@@ -10,7 +10,7 @@ pub struct WatchConfig {
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
-    /// Also sample counters of the whole machine (CPU, interrupts, memory, pressure). Enable it for
+    /// Also sample counters of the whole machine (CPU, interrupts, disks, memory, pressure). Enable it for
     /// one watch per machine.
     #[serde(default)]
     pub machine: bool,

@@ -22,6 +22,7 @@
 //! | `/proc/stat` | [`cpu::parse_stat`] | `machine`, `cpu/N` |
 //! | `/proc/meminfo` | [`memory::parse_meminfo`] | `machine` |
 //! | `/proc/pressure/*` | [`memory::parse_pressure`] | `machine` |
+//! | `/proc/diskstats` | [`disk::parse_diskstats`] | `disk/NAME` |
 //! | `/proc/net/dev` | [`net::parse_net_dev`] | `nic/NAME` |
 //! | `/proc/net/snmp`, `/proc/net/netstat` | [`tcp::parse_snmp`] | `tcp` |
 //! | `/proc/interrupts` | [`interrupts::parse_interrupts`] | `irq/NAME` |
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+pub mod disk;
 pub mod interrupts;
 pub mod memory;
 pub mod net;

@@ -1,16 +1,30 @@
-//! `/proc/meminfo` and `/proc/pressure/*`: available memory and resource pressure of the machine.
+//! `/proc/meminfo` and `/proc/pressure/*`: memory and resource pressure of the machine.
 use crate::Visit;
 
-/// Reports `MemAvailable` as `machine`, `mem_available_bytes_now`.
+/// Counters, with their names in the file.
+const COUNTERS: [(&str, &str); 6] = [
+    ("mem_total_bytes_now", "MemTotal:"),
+    ("mem_available_bytes_now", "MemAvailable:"),
+    ("mem_free_bytes_now", "MemFree:"),
+    ("mem_cached_bytes_now", "Cached:"),
+    ("mem_dirty_bytes_now", "Dirty:"),
+    ("mem_writeback_bytes_now", "Writeback:"),
+];
+
+/// Reports total, available, free, cached, dirty memory and memory being written back, as
+/// `machine`.
 pub fn parse_meminfo(text: &str, visit: &mut Visit<'_>) {
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
-        if words.next() != Some("MemAvailable:") {
+        let Some(found) = words.next() else {
             continue;
-        }
+        };
+        let Some((name, _)) = COUNTERS.iter().find(|(_, label)| *label == found) else {
+            continue;
+        };
         // "kB" in this file means KiB (proc_meminfo(5)).
         if let (Some(Ok(kib)), Some("kB")) = (words.next().map(str::parse::<u64>), words.next()) {
-            visit("machine", "mem_available_bytes_now", kib as f64 * 1024.0);
+            visit("machine", name, kib as f64 * 1024.0);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the parsers with files recorded on a machine (`tests/proc`), and with damaged files.
 use std::collections::BTreeMap;
 
-use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp};
+use hakaru_watch::{Visit, cpu, disk, interrupts, memory, net, tcp};
 
 type Counters = BTreeMap<(String, String), f64>;
 
@@ -166,11 +166,57 @@ fn soft_interrupts_memory_and_pressure_are_read_from_recorded_files() {
     assert!(get(&counters, "softirq/NET_RX", "count") > 0.0);
     assert!(!counters.contains_key(&("softirq/HI".into(), "count".into())));
     let counters = collect(|visit| memory::parse_meminfo(include_str!("proc/meminfo"), visit));
-    assert!(get(&counters, "machine", "mem_available_bytes_now") > 1e9);
+    let expected = [
+        ("mem_total_bytes_now", 24_684_092.0),
+        ("mem_available_bytes_now", 24_074_172.0),
+        ("mem_free_bytes_now", 21_053_384.0),
+        ("mem_cached_bytes_now", 3_075_796.0),
+    ];
+    for (name, kib) in expected {
+        assert_eq!(get(&counters, "machine", name), kib * 1024.0, "{name}");
+    }
+    // Dirty and Writeback too, but not WritebackTmp, SwapCached and the like.
+    assert_eq!(counters.len(), 6);
     let text = "some avg10=71.48 avg60=75.38 avg300=51.56 total=331988062\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
     let counters = collect(|visit| memory::parse_pressure("cpu", text, visit));
     assert_eq!(get(&counters, "machine", "pressure_cpu_ns"), 331_988_062e3);
     assert_eq!(counters.len(), 1);
+}
+
+#[test]
+fn disks_give_requests_times_and_queue_and_unused_ones_are_not_reported() {
+    let counters = collect(|visit| disk::parse_diskstats(include_str!("proc/diskstats"), visit));
+    // 36 discards were sent to a virtual disk of 96 MiB, and 137 flushes.
+    let expected = [
+        ("reads", 1157.0),
+        ("read_bytes", 161_404.0 * 512.0),
+        ("read_latency_ns_sum", 31_431e6),
+        ("writes", 2197.0),
+        ("write_bytes", 476_296.0 * 512.0),
+        ("write_latency_ns_sum", 2_559_774e6),
+        ("requests_now", 0.0),
+        ("busy_ns", 82_800e6),
+        ("queue_ns", 2_598_914e6),
+        ("discards", 36.0),
+        ("discard_bytes", 518_862.0 * 512.0),
+        ("discard_latency_ns_sum", 423e6),
+        ("flushes", 137.0),
+        ("flush_latency_ns_sum", 7285e6),
+    ];
+    for (name, value) in expected {
+        assert_eq!(get(&counters, "disk/nbd0", name), value, "{name}");
+    }
+    let of_all: Vec<&str> = counters.keys().map(|(entity, _)| entity.as_str()).collect();
+    assert!(of_all.contains(&"disk/vda") && !of_all.contains(&"disk/loop0"));
+}
+
+#[test]
+fn disks_of_an_old_kernel_have_no_discards_and_short_lines_are_skipped() {
+    let text =
+        " 8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n 8 1 sda1 1 2 3 4\n 8 2 sda2 x 2 3 4 5 6 7 8 9 10 11\n";
+    let counters = collect(|visit| disk::parse_diskstats(text, visit));
+    assert_eq!(counters.len(), 9);
+    assert_eq!(get(&counters, "disk/sda", "queue_ns"), 11e6);
 }
 
 /// Truncates every file at every byte and damages bytes of it. No parser may panic.
@@ -182,6 +228,7 @@ fn files_truncated_or_damaged_anywhere_cause_no_panic() {
         include_str!("proc/interrupts"),
         include_str!("proc/softirqs"),
         include_str!("proc/meminfo"),
+        include_str!("proc/diskstats"),
         include_str!("proc/pressure_io"),
         include_str!("proc/net_snmp"),
         include_str!("proc/net_netstat"),
@@ -193,6 +240,7 @@ fn files_truncated_or_damaged_anywhere_cause_no_panic() {
         interrupts::parse_interrupts(text, &mut ignore);
         interrupts::parse_softirqs(text, &mut ignore);
         memory::parse_meminfo(text, &mut ignore);
+        disk::parse_diskstats(text, &mut ignore);
         memory::parse_pressure("io", text, &mut ignore);
         tcp::parse_snmp(text, &mut ignore);
     };

@@ -1,7 +1,7 @@
 //! The `watch` engine: reads the counters of its node once per interval.
 //!
-//! Interfaces and TCP belong to its network namespace (`--netns`). CPUs, interrupts, memory and
-//! pressure belong to the machine, not to a namespace; one watch per machine reads them. Single TCP
+//! Interfaces and TCP belong to its network namespace (`--netns`). CPUs, interrupts, disks, memory
+//! and pressure belong to the machine, not to a namespace; one watch per machine reads them. Single TCP
 //! connections are read at a separate interval, and a dedicated thread captures packets.
 mod capture;
 mod capture_files;
@@ -15,7 +15,7 @@ use std::fs;
 
 use hakaru_contract::WatchConfig;
 use hakaru_runtime::{Reactor, Waiter, clock, process};
-use hakaru_watch::{Visit, cpu, interrupts, memory, net, tcp as tcp_counters};
+use hakaru_watch::{Visit, cpu, disk, interrupts, memory, net, tcp as tcp_counters};
 use serde_json::json;
 
 use crate::control::{Control, Counters, Order};
@@ -130,7 +130,7 @@ static TCP: [Source; 2] = [
     },
 ];
 
-static MACHINE: [Source; 7] = [
+static MACHINE: [Source; 8] = [
     Source {
         path: "/proc/stat",
         parse: |text, visit| cpu::parse_stat(text, process::clock_ticks_per_s(), visit),
@@ -146,6 +146,10 @@ static MACHINE: [Source; 7] = [
     Source {
         path: "/proc/meminfo",
         parse: memory::parse_meminfo,
+    },
+    Source {
+        path: "/proc/diskstats",
+        parse: disk::parse_diskstats,
     },
     Source {
         path: "/proc/pressure/cpu",
