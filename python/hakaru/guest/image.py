@@ -25,7 +25,7 @@ from pathlib import Path
 from hakaru.errors import EnvironmentError_
 from hakaru.guest import cpio, packages
 from hakaru.guest.libraries import find_libraries, run_from
-from hakaru.guest.recipe import FILES, LINKS, MODULES, PROGRAMS, RECIPES, Recipe, RecipeName
+from hakaru.guest.recipe import FILES, LINKS, MODULES, RECIPES, Recipe, RecipeName
 
 _UNUSED_S_MAX = 30 * 24 * 3600.0
 _SCRIPTS = {"init": "init.sh", "usr/bin/hakaru-port": "port.sh"}
@@ -107,7 +107,7 @@ def _make(recipe: Recipe, scratch: Path) -> Path:
     with (built / "initramfs").open("wb") as stream:
         archive = cpio.Writer(stream)
         _lay_out(archive)
-        _add_programs(archive, root)
+        _add_programs(archive, root, recipe.programs)
         _add_modules(archive, root, version, recipe.modules)
         archive.close()
     kernels[0].rename(built / "kernel")
@@ -131,12 +131,12 @@ def _lay_out(archive: cpio.Writer) -> None:
     archive.add_file("etc/group", b"root:x:0:\n", executable=False)
 
 
-def _add_programs(archive: cpio.Writer, root: Path) -> None:
+def _add_programs(archive: cpio.Writer, root: Path, programs: Iterable[str]) -> None:
     """Add every program to usr/bin, and the libraries that they are linked with at their packages'
     paths.
     """
     libraries: set[Path] = set()
-    for program in ("busybox", *PROGRAMS):
+    for program in ("busybox", *programs):
         path = _find(root, (f"usr/sbin/{program}", f"usr/bin/{program}"))
         archive.add_file(f"usr/bin/{program}", path, executable=True)
         if program != "busybox":

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-RecipeName = Literal["cloud", "generic"]
+RecipeName = Literal["cloud", "file-server", "generic"]
 
 USERLAND = (
     *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool", "iproute2"),
@@ -57,11 +57,20 @@ class Recipe:
     """Modules of the NIC drivers that the kernel has."""
     extra_modules: tuple[str, ...] = ()
     """Modules in addition to MORE_MODULES."""
+    extra_packages: tuple[str, ...] = ()
+    """Packages in addition to USERLAND."""
+    extra_programs: tuple[str, ...] = ()
+    """Programs in addition to PROGRAMS."""
 
     @property
     def packages(self) -> tuple[str, ...]:
         """Packages to download, without their dependencies."""
-        return (self.kernel, *USERLAND)
+        return (self.kernel, *USERLAND, *self.extra_packages)
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """All programs that the image has besides busybox."""
+        return (*PROGRAMS, *self.extra_programs)
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -74,6 +83,16 @@ RECIPES: Mapping[RecipeName, Recipe] = {
     for recipe in (
         # Debian's kernel for clouds: small, and without drivers of real hardware.
         Recipe("cloud", "linux-image-cloud-amd64", ("virtio_net", "vmxnet3")),
+        # The same kernel as a file server on virtual disks (`hakaru.fileserver`). Samba and its
+        # libraries are larger than all the rest, so the other images do without.
+        Recipe(
+            "file-server",
+            "linux-image-cloud-amd64",
+            ("virtio_net", "vmxnet3"),
+            extra_modules=("nbd",),
+            extra_packages=("samba", "samba-common-bin", "qemu-utils"),
+            extra_programs=("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat"),
+        ),
         # Debian's kernel for everything else: NICs that QEMU emulates, and ALUA of dm-multipath.
         Recipe(
             "generic",
