@@ -30,6 +30,7 @@ ORDER = (
     ("study",),
     ("lab.plan",),
     ("lab.model",),
+    ("fileserver",),
     ("guest",),
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets"),

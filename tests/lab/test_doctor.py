@@ -30,6 +30,8 @@ def test_doctor_finds_this_machine_fit_for_labs(user: User) -> None:
     assert findings["fabric"]["status"] in ("ok", "warn"), findings["fabric"]
     assert "engine can open" in findings["fabric"]["message"]
     assert findings["netem"]["status"] == "ok", "without netem labs are the fabric's"
+    assert findings["file server"]["status"] == "ok", findings["file server"]
+    assert "Samba" in findings["file server"]["message"]
     assert "reno" in findings["tcp"]["message"]
     assert findings["engine"]["status"] in ("ok", "warn"), findings["engine"]
     for finding in findings.values():
@@ -45,7 +47,7 @@ def test_guests_are_listed_with_every_model_of_nic(monkeypatch: pytest.MonkeyPat
     assert first == Finding("guests", "ok", "QEMU 7.2.22, accelerator tcg (there is no KVM)")
     by_model = {finding.name.removeprefix("guest nic "): finding.message for finding in nics}
     assert list(by_model) == list(MODELS)
-    assert by_model["virtio-net"] == "usable with guest image cloud or generic"
+    assert by_model["virtio-net"] == "usable with guest image cloud or file-server or generic"
     assert by_model["e1000"] == "usable with guest image generic"
     assert by_model["igb"].startswith("not usable: QEMU 7.2.22 has no device `igb`; ")
     assert "IOMMU" in by_model["vfio"]

@@ -22,6 +22,7 @@ from hakaru.doctor.guests import check_guests
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
 from hakaru.errors import EnvironmentError_
+from hakaru.fileserver.samba import PROGRAMS as SAMBA_PROGRAMS
 from hakaru.lab import sandbox
 from hakaru.lab.plan import kernel_finds_losses_by_rack_only
 from hakaru.units import format_size
@@ -80,6 +81,14 @@ def check_netem() -> Finding:
     return _try_lab(
         "netem", "netem", "", absent="missing in this kernel: use `backend: fabric` (the default) for delay and loss"
     )
+
+
+def check_file_server() -> Finding:
+    """Check Samba by starting a file server, if it is installed."""
+    missing = [package for program, package in SAMBA_PROGRAMS if shutil.which(program) is None]
+    if missing:
+        return Finding("file server", "ok", f"Samba is not installed ({', '.join(missing)}); only file servers need it")
+    return _try_lab("file server", "samba", "file servers need user, mount and PID namespaces and tmpfs")
 
 
 def _try_lab(name: str, backend: str, hint: str, *, absent: str | None = None) -> Finding:
@@ -292,6 +301,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     check_engine,
     check_fabric,
     check_netem,
+    check_file_server,
     check_congestion_control,
     check_cores,
     check_memory,
