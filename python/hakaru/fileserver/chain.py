@@ -1,0 +1,358 @@
+"""The chain of a virtual file server in one guest, which is both the host and the virtual machine.
+
+    LU ── iscsi_tcp ── /dev/sdX ── file system ── image ── qemu-nbd ── /dev/nbd0 ── file system ──
+    array              └──────────── the host ───────────────────┘     └── the virtual machine ──
+
+    async with await Chain.build(guest, spec, portal, target_name) as chain:
+        await chain.serve(server)               Samba in the guest, on the share at SHARE_PATH
+        layers = await chain.layers(counters)   bytes as seen by each layer
+        await chain.trim(); await chain.compact()
+        await chain.check()                     errors that kernel, file systems or image have found
+
+All of it is real software; only the second kernel of a virtual machine is missing. A command that
+fails is a GuestCommandError with its output; missing programs are an EnvironmentError_.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from hakaru.errors import EnvironmentError_, LostError
+from hakaru.fileserver import virtual_disk
+from hakaru.fileserver.image_map import ImageMap, parse_map
+from hakaru.fileserver.layers import ArrayCounters, Layers, layers_of
+from hakaru.fileserver.samba_settings import FOLDERS, FileServer, configuration, group, passwd
+from hakaru.fileserver.virtual_disk import QemuImg, VirtualDisk
+from hakaru.guest.machine import Guest, GuestCommandError
+from hakaru.guest.open_iscsi import OpenIscsi
+
+FileSystem = Literal["ext4", "xfs"]
+
+HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
+"""Mount points of the file system on the LU, and of the one on the virtual disk."""
+IMAGE_PATH = f"{HOST_PATH}/disk.image"
+_SCRATCH_PATH = f"{HOST_PATH}/disk.compacted"
+_DEVICE = "/dev/nbd0"
+_SAMBA_FOLDER = "/run/samba"
+_UID = 1000
+# `-K`, `nodiscard`: a new LU has no data, and TRIM of a whole LU is slow on an emulated processor.
+_MAKE = {"ext4": "mkfs.ext4 -q -F -E nodiscard", "xfs": "mkfs.xfs -q -f -K"}
+# ext4 would write its inode tables in the background for minutes.
+_MOUNT_OPTIONS: dict[FileSystem, tuple[str, ...]] = {"ext4": ("rw", "noinit_itable"), "xfs": ("rw",)}
+_PROGRAMS = ("qemu-img", "qemu-nbd", "smbd", "pdbedit")
+# Commands copy whole disks, on an emulated processor of a busy machine.
+_LONG_S = 600.0
+_WAITS, _WAIT_US = 600, 50_000
+
+
+@dataclass(frozen=True)
+class ChainSpec:
+    """The layers of a chain, from the LU upwards."""
+
+    disk: VirtualDisk
+    host_file_system: FileSystem = "xfs"
+    guest_file_system: FileSystem = "ext4"
+    host_write_back: bool = True
+    """Whether the host's file system caches writes; False: it is mounted with `sync`."""
+    guest_write_back: bool = True
+    """The same for the file system on the virtual disk."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for the record of a run."""
+        return {
+            "disk": {**self.disk.model_dump(), "preallocation": self.disk.chosen_preallocation},
+            "host_file_system": self.host_file_system,
+            "guest_file_system": self.guest_file_system,
+            "host_write_back": self.host_write_back,
+            "guest_write_back": self.guest_write_back,
+        }
+
+
+class Chain:
+    """A chain that has been built. Created by `build`."""
+
+    def __init__(self, guest: Guest, spec: ChainSpec, initiator: OpenIscsi) -> None:
+        self.guest = guest
+        self.spec = spec
+        self.initiator = initiator
+        self.lu_device = ""
+        """The LU's disk in the guest: `/dev/sda`."""
+        self._server: FileServer | None = None
+
+    @classmethod
+    async def build(
+        cls,
+        guest: Guest,
+        spec: ChainSpec,
+        portal: str,
+        target_name: str,
+        *,
+        initiator_name: str = "iqn.2026-01.org.hakaru:file-server",
+        lun: int = 0,
+    ) -> Self:
+        """Build all layers up to the mounted file system on the virtual disk. The LU is
+        overwritten.
+
+        `guest`: booted from the image `file-server`. Raises EnvironmentError_ if its qemu-img
+        cannot create the disk.
+        """
+        refusal = virtual_disk.refusal(spec.disk, await examine(guest))
+        if refusal is not None:
+            raise EnvironmentError_(f"guest {guest.name}: {refusal.reason}", refusal.hint)
+        chain = cls(guest, spec, OpenIscsi(guest, initiator_name))
+        await chain.initiator.begin()
+        try:
+            session = await chain.initiator.log_in(portal, target_name)
+            chain.lu_device = await session.disk(lun)
+            await chain._make_host()
+            await chain._create_image()
+            await chain.attach()
+            await chain._make_share()
+        except BaseException:
+            await chain.close()
+            raise
+        return chain
+
+    async def serve(self, server: FileServer) -> None:
+        """Start Samba in the guest and wait until it listens. All shares must be at SHARE_PATH or
+        below.
+        """
+        files = {
+            f"{_SAMBA_FOLDER}/smb.conf": configuration(server, _SAMBA_FOLDER),
+            "/etc/passwd": passwd(server.users, _UID),
+            "/etc/group": group(_UID),
+        }
+        folders = " ".join(f"{_SAMBA_FOLDER}/{name}" for name in FOLDERS)
+        lines = ["set -e", f"mkdir -p {folders}"]
+        lines += [f"printf %s {shlex.quote(text)} >{path}" for path, text in files.items()]
+        for user in server.users:
+            add = f"pdbedit --configfile={_SAMBA_FOLDER}/smb.conf --create --password-from-stdin -u {user.name}"
+            lines.append(f"printf '%s\\n%s\\n' {shlex.quote(user.password)} {shlex.quote(user.password)} | {add}")
+        lines += [f"chown {_UID}:{_UID} {SHARE_PATH}", f"smbd --daemon --configfile={_SAMBA_FOLDER}/smb.conf"]
+        # 01BD is port 445, 0A the state of a listening socket.
+        listening = "grep -q ':01BD [0:]* *0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null"
+        lines.append(f"for i in $(seq {_WAITS}); do {listening} && exit 0; usleep {_WAIT_US}; done")
+        lines += ["echo 'Samba does not listen'", f"cat {_SAMBA_FOLDER}/log", "exit 1"]
+        await self._run(*lines)
+        self._server = server
+
+    async def stop_serving(self) -> None:
+        """End Samba and all of its sessions, if it runs."""
+        self._server = None
+        pid = f"{_SAMBA_FOLDER}/pid/smbd.pid"
+        gone = f"pidof smbd >/dev/null || exec rm -rf {_SAMBA_FOLDER}"
+        await self._run(
+            f"[ -f {pid} ] || exit 0",
+            f"kill $(cat {pid}) 2>/dev/null",
+            f"for i in $(seq {_WAITS}); do {gone}; usleep {_WAIT_US}; done",
+            "echo Samba did not end; exit 1",
+        )
+
+    async def layers(self, read_counters: Callable[[], Awaitable[ArrayCounters]]) -> Layers:
+        """Write everything back, and return the bytes in use as seen by each layer.
+
+        `read_counters` asks the array, once nothing is left to be written (`array_counters`).
+        """
+        await self.write_back()
+        report = dict(line.split("=", 1) for line in (await self._run(_REPORT)).split())
+        return layers_of(report, await self.map(), await read_counters())
+
+    async def write_back(self) -> None:
+        """Write the data of all layers back to the LU, and flush its cache."""
+        # Twice: the file system on the virtual disk writes to the one below it, which may have been
+        # written back before.
+        await self._run("sync", "sync")
+
+    async def map(self) -> ImageMap | None:
+        """Return the map of the image (`qemu-img map`); None if QEMU has none for its format."""
+        traits = virtual_disk.FORMATS[self.spec.disk.format]
+        if not traits.has_map:
+            return None
+        return parse_map(await self._run(f"qemu-img map --force-share --output=json -f {traits.driver} {IMAGE_PATH}"))
+
+    async def trim_guest(self) -> int:
+        """Trim the file system on the virtual disk; return the bytes that it has trimmed."""
+        return await self._trim(SHARE_PATH)
+
+    async def trim_host(self) -> int:
+        """Trim the file system on the LU; return the bytes that it has trimmed."""
+        return await self._trim(HOST_PATH)
+
+    async def zero_free_space(self) -> None:
+        """Overwrite the free space of the virtual disk with zeros, so that `compact` finds it also
+        in formats that ignore TRIM. The image grows to its full size meanwhile.
+        """
+        zeros = f"{SHARE_PATH}/zeros"
+        fill = f"dd if=/dev/zero of={zeros} bs=1M conv=fsync 2>/run/fill || grep -q 'No space left' /run/fill"
+        await self._run("set -e", fill, f"rm {zeros}", "sync")
+
+    async def compact(self) -> None:
+        """Copy the image without unused blocks and zeros, with the disk detached meanwhile. The
+        host needs space for both. Samba must have ended.
+        """
+        await self._unmount(SHARE_PATH)
+        await self.detach()
+        commands = virtual_disk.compact_commands(self.spec.disk, IMAGE_PATH, _SCRATCH_PATH)
+        await self._run("set -e", *map(shlex.join, commands), "sync")
+        await self.attach()
+        await self._mount_share()
+
+    async def check(self) -> str:
+        """Return the report of `qemu-img check` on the image, and the errors in the kernel's log;
+        empty if there are none. VHD and raw images cannot be checked.
+
+        Raises LostError with the end of its log if Samba serves no longer.
+        """
+        if self._server is not None:
+            running = f"kill -0 $(cat {_SAMBA_FOLDER}/pid/smbd.pid) 2>/dev/null && exit 0"
+            if (log := await self._run(running, f"echo lost; tail -n 5 {_SAMBA_FOLDER}/log")).startswith("lost"):
+                raise LostError(
+                    f"file server {self._server.name} in guest {self.guest.name} was lost: Samba has ended",
+                    f"the end of its log: {' / '.join(log.split(chr(10))[1:]).strip(' /') or 'empty'}",
+                )
+        driver = virtual_disk.FORMATS[self.spec.disk.format].driver
+        found = await self._run("dmesg | grep -iE 'error|corrupt|abort' || true")
+        if self.spec.disk.format in ("qcow2", "vhdx"):
+            try:
+                await self.write_back()
+                await self._run(f"qemu-img check -q --force-share -f {driver} {IMAGE_PATH}")
+            except GuestCommandError as error:
+                found += error.output
+        return found.strip()
+
+    async def describe(self) -> dict[str, Any]:
+        """Return the layers as built, for the record of a run: the description, the versions of the
+        software, and the options with which the file systems are mounted.
+        """
+        mounts = [line.split() for line in (await self._run("cat /proc/mounts")).splitlines()]
+        options = {words[1]: words[3] for words in mounts}
+        versions = await self._run("qemu-nbd --version | head -n 1", "smbd --version")
+        qemu, samba = (re.sub(r"^\S+ ", "", line) for line in versions.splitlines())
+        return {
+            **self.spec.describe(),
+            "kernel": self.guest.kernel_version,
+            "qemu_nbd": qemu,
+            "samba": samba,
+            "host_mount": options[HOST_PATH],
+            "guest_mount": options[SHARE_PATH],
+        }
+
+    async def attach(self) -> None:
+        """Attach the image as a block device."""
+        command = virtual_disk.attach_command(self.spec.disk, IMAGE_PATH, _DEVICE)
+        size = f'[ "$(blockdev --getsize64 {_DEVICE})" = {self.spec.disk.size} ]'
+        await self._run(
+            "set -e",
+            # qemu-nbd keeps its socket there.
+            "mkdir -p /var/lock",
+            "modprobe nbd max_part=0 nbds_max=1",
+            shlex.join(command),
+            f"for i in $(seq {_WAITS}); do {size} && exit 0; usleep {_WAIT_US}; done",
+            f"echo {_DEVICE} has not the size of the disk; exit 1",
+        )
+
+    async def detach(self) -> None:
+        """Detach the image, and wait until qemu-nbd has closed it."""
+        gone = f"for i in $(seq {_WAITS}); do pidof qemu-nbd >/dev/null || exit 0; usleep {_WAIT_US}; done; exit 1"
+        await self._run(f"qemu-nbd --disconnect {_DEVICE} >/dev/null 2>&1", gone)
+
+    async def close(self) -> None:
+        """Take all layers down, whatever of them exists."""
+        await self.stop_serving()
+        await self._unmount(SHARE_PATH)
+        await self.detach()
+        await self._unmount(HOST_PATH)
+        await self.initiator.log_out_all()
+        await self.initiator.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # An error of the block is more important than a guest that cannot be tidied up.
+        try:
+            if self.guest.emulator.running:
+                await self.close()
+        except GuestCommandError:
+            if error is None:
+                raise
+
+    async def _make_host(self) -> None:
+        await self._run(f"{_MAKE[self.spec.host_file_system]} {self.lu_device}")
+        await self._mount_host()
+
+    async def _create_image(self) -> None:
+        commands = virtual_disk.create_commands(self.spec.disk, IMAGE_PATH)
+        await self._run("set -e", *map(shlex.join, commands))
+
+    async def _make_share(self) -> None:
+        await self._run(f"{_MAKE[self.spec.guest_file_system]} {_DEVICE}")
+        await self._mount_share()
+
+    async def _mount_host(self) -> None:
+        await self._mount(self.lu_device, HOST_PATH, self.spec.host_file_system, self.spec.host_write_back)
+
+    async def _mount_share(self) -> None:
+        await self._mount(_DEVICE, SHARE_PATH, self.spec.guest_file_system, self.spec.guest_write_back)
+
+    async def _mount(self, device: str, path: str, kind: FileSystem, write_back: bool) -> None:
+        options = ",".join([*_MOUNT_OPTIONS[kind], *([] if write_back else ["sync"])])
+        await self._run("set -e", f"mkdir -p {path}", f"mount -t {kind} -o {options} {device} {path}")
+
+    async def _unmount(self, path: str) -> None:
+        await self._run(f"grep -q ' {path} ' /proc/mounts || exit 0", f"umount {path}")
+
+    async def _trim(self, path: str) -> int:
+        # XFS keeps extents busy until its log is written.
+        output = await self._run("set -e", "sync", f"fstrim -v {path}")
+        found = re.search(r"\((\d+) bytes\)", output)
+        assert found is not None, output
+        return int(found[1])
+
+    async def _run(self, *lines: str) -> str:
+        return await self.guest.run("\n".join(lines), timeout_s=_LONG_S)
+
+
+_REPORT = f"""
+set -e
+sum='{{ sum += $1 }} END {{ printf "%.0f", sum }}'
+echo files=$(find {SHARE_PATH} -xdev -type f -print0 | xargs -0 -r stat -c %s | awk "$sum")
+echo guest_used=$(df -B1 --output=used {SHARE_PATH} | tail -n 1)
+echo host_used=$(df -B1 --output=used {HOST_PATH} | tail -n 1)
+echo image_length=$(stat -c %s {IMAGE_PATH})
+echo image_blocks=$(stat -c %b {IMAGE_PATH})
+"""
+
+
+async def examine(guest: Guest) -> QemuImg:
+    """Return the facts about a guest's qemu-img. Raises EnvironmentError_ if the guest's image has
+    no programs for a chain.
+    """
+    missing = await guest.run(f"for p in {' '.join(_PROGRAMS)}; do command -v $p >/dev/null || echo $p; done")
+    if missing.split():
+        raise EnvironmentError_(
+            f"guest {guest.name} has no {', '.join(missing.split())}", "boot it from the image `file-server`"
+        )
+    drivers = [traits.driver for traits in virtual_disk.FORMATS.values()]
+    script = ["qemu-img --version", "qemu-img --help"]
+    # The help of a raw image is that of its file system, so a file is named.
+    script += [f"echo; echo driver {driver}; qemu-img create -f {driver} -o help /tmp/none" for driver in drivers]
+    return parse_examination(await guest.run("\n".join(script)), drivers)
+
+
+def parse_examination(text: str, drivers: Sequence[str]) -> QemuImg:
+    """Parse the output of version, help, and the options of each driver after a line `driver`."""
+    general, *parts = re.split(r"^driver ", text, flags=re.MULTILINE)
+    options = {part.split("\n", 1)[0]: virtual_disk.parse_options(part) for part in parts}
+    return QemuImg(
+        virtual_disk.parse_version(general),
+        virtual_disk.parse_formats(general),
+        {driver: options.get(driver, frozenset()) for driver in drivers},
+    )

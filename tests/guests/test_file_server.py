@@ -1,0 +1,162 @@
+"""The chain from an LU of a thin pool to Samba in a guest, and the bytes that each layer sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hakaru.errors import EnvironmentError_
+from hakaru.guest.image import Image, find_image
+
+from tests.guests.conftest import TIMEOUT_S
+from tests.guests.file_server import FILE_BYTES, MIB, PAGE_BYTES
+from tests.peers.array import need
+
+CHAINS: dict[str, dict[str, Any]] = {
+    "raw": {"disk": {"format": "raw", "size": "64 MiB"}},
+    "qcow2": {"disk": {"format": "qcow2", "size": "64 MiB"}, "host_file_system": "ext4"},
+    "vhd": {"disk": {"format": "vhd", "size": "64 MiB"}},
+    "raw falloc": {
+        "disk": {"format": "raw", "size": "64 MiB", "subformat": "fixed", "preallocation": "falloc"},
+        "host_write_back": False,
+    },
+    "vhd full": {
+        "disk": {"format": "vhd", "size": "64 MiB", "subformat": "fixed", "cache": "writethrough"},
+        "guest_write_back": False,
+    },
+    "vhdx": {"disk": {"format": "vhdx", "size": "64 MiB", "subformat": "fixed"}},
+}
+Chains = dict[str, dict[str, Any]]
+
+DISK_MIB = 64
+
+
+@pytest.fixture(scope="module")
+def chains(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Chains:
+    """Results of one program that builds all chains in one guest (`file_server.py`)."""
+    need("smbclient", "smbclient")
+    try:
+        # The program is in a sandbox, in which no package can be downloaded.
+        find_image("file-server")
+    except EnvironmentError_ as error:
+        pytest.skip(f"no guest image: {error.message}; {error.hint}")
+    folder = tmp_path_factory.mktemp("chain")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.guests.file_server", json.dumps(list(CHAINS.values())), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    results = [line for line in lines if "described" in line]
+    used = iter(line for line in lines if "identical" in line)
+    for result in results:
+        if result["described"]["disk"]["subformat"] == "dynamic":
+            result |= next(used)
+    return {**dict(zip(CHAINS, results, strict=True)), "left": lines[-1]}
+
+
+def change(chains: Chains, name: str, before: str, after: str) -> dict[str, int]:
+    """Return the change of each layer's bytes between two stages, in MiB rounded to the nearest."""
+    stages = chains[name]["stages"]
+    return {layer: round((value - stages[before][layer]) / MIB) for layer, value in stages[after].items()}
+
+
+SPACE = ("image_data_bytes", "image_allocated_bytes", "host_used_bytes", "lu_mapped_bytes")
+
+
+@pytest.mark.parametrize("name", ["raw", "qcow2", "vhd"])
+def test_client_in_another_node_stores_and_reads_files_through_all_layers(chains: Chains, name: str) -> None:
+    assert chains[name]["identical"]
+    assert chains[name]["checked"] == ""
+    # After it was killed.
+    assert chains[name]["lost"] == "file server fs-1 in guest fs-1 was lost: Samba has ended"
+    written = change(chains, name, "empty", "written")
+    size = FILE_BYTES // MIB
+    assert written["files_bytes"] == size
+    for layer in ("guest_used_bytes", *SPACE):
+        # A VHD grows by blocks of 2 MiB, and each layer adds its tables.
+        assert size <= written[layer] <= size + 6, (layer, written)
+
+
+@pytest.mark.parametrize("name", ["raw", "qcow2", "vhd"])
+def test_layers_agree_with_those_below_them(chains: Chains, name: str) -> None:
+    for stage, layers in chains[name]["stages"].items():
+        assert layers["files_bytes"] <= layers["guest_used_bytes"], stage
+        assert layers["image_allocated_bytes"] <= layers["host_used_bytes"], stage
+        # Blocks that the host has freed remain mapped until it trims; those it uses are mapped, but
+        # for blocks that it has allocated and not written.
+        assert layers["lu_mapped_bytes"] % PAGE_BYTES == 0, stage
+        # The pool counts all LUs: of this chain, and of those built before it.
+        assert layers["pool_used_bytes"] == layers["lu_mapped_bytes"] + layers["others_mapped_bytes"], stage
+
+
+@pytest.mark.parametrize("name", ["raw", "qcow2"])
+def test_deleted_file_is_freed_layer_by_layer_by_trim(chains: Chains, name: str) -> None:
+    size = FILE_BYTES // MIB
+    deleted = change(chains, name, "written", "deleted")
+    assert deleted["guest_used_bytes"] == -size
+    assert all(abs(deleted[layer]) <= 2 for layer in SPACE), deleted
+    trimmed = change(chains, name, "deleted", "guest trimmed")
+    assert chains[name]["trimmed"] >= FILE_BYTES
+    assert all(trimmed[layer] <= -size + 4 for layer in SPACE[:3]), trimmed
+    assert abs(trimmed["lu_mapped_bytes"]) <= 2, trimmed
+    on_host = change(chains, name, "guest trimmed", "host trimmed")
+    assert on_host["lu_mapped_bytes"] <= -size + 4, on_host
+    assert all(abs(on_host[layer]) <= 2 for layer in SPACE[:3]), on_host
+
+
+def test_dynamic_vhd_returns_nothing_until_it_is_compacted(chains: Chains) -> None:
+    size = FILE_BYTES // MIB
+    deleted = change(chains, "vhd", "written", "deleted")
+    assert deleted["guest_used_bytes"] == -size
+    trimmed = change(chains, "vhd", "deleted", "guest trimmed")
+    # The guest believes that it has trimmed.
+    assert chains["vhd"]["trimmed"] >= FILE_BYTES
+    assert all(abs(trimmed[layer]) <= 2 for layer in SPACE), trimmed
+    on_host = change(chains, "vhd", "guest trimmed", "host trimmed")
+    assert all(abs(on_host[layer]) <= 2 for layer in SPACE[:3]), on_host
+    stages = chains["vhd"]["stages"]
+    # Zeroing lets it grow to the size of the disk, in the image and in the pool.
+    assert stages["zeroed"]["image_data_bytes"] >= 58 * MIB
+    assert change(chains, "vhd", "host trimmed", "zeroed")["lu_mapped_bytes"] >= DISK_MIB - 2 * size - 10
+    compacted = change(chains, "vhd", "zeroed", "compacted")
+    assert all(compacted[layer] <= -DISK_MIB + size + 24 for layer in SPACE), compacted
+
+
+def test_blocks_of_a_dynamic_vhd_are_misaligned_and_those_of_other_formats_are_not(chains: Chains) -> None:
+    assert chains["raw"]["stages"]["written"]["misaligned_bytes"] == 0
+    assert chains["qcow2"]["stages"]["written"]["misaligned_bytes"] == 0
+    vhd = chains["vhd"]["stages"]["written"]
+    assert vhd["image_data_bytes"] * 3 // 4 <= vhd["misaligned_bytes"] < vhd["image_data_bytes"]
+
+
+def test_fixed_disk_takes_the_file_system_at_once_but_the_pool_only_if_it_is_written(chains: Chains) -> None:
+    reserved, written = (chains[name]["stages"]["empty"] for name in ("raw falloc", "vhd full"))
+    for layers in (reserved, written):
+        assert layers["image_allocated_bytes"] >= DISK_MIB * MIB
+    # The journal of the host and the new file system on the disk are written in both.
+    assert written["lu_mapped_bytes"] - reserved["lu_mapped_bytes"] >= (DISK_MIB - 16) * MIB
+    # QEMU maps all blocks of a fixed VHDX without writing them.
+    assert chains["vhdx"]["stages"]["empty"]["image_allocated_bytes"] < DISK_MIB // 2 * MIB
+    assert chains["vhdx"]["stages"]["empty"]["image_data_bytes"] is None
+
+
+def test_write_caches_are_switched_off_layer_by_layer(chains: Chains) -> None:
+    def options(name: str, mount: str) -> list[str]:
+        return str(chains[name]["described"][mount]).split(",")
+
+    assert "sync" in options("vhd full", "guest_mount") and "sync" not in options("vhd full", "host_mount")
+    assert "sync" in options("raw falloc", "host_mount") and "sync" not in options("raw falloc", "guest_mount")
+    assert chains["vhd full"]["described"]["disk"]["cache"] == "writethrough"
+
+
+def test_nothing_of_a_chain_remains_in_the_guest(chains: Chains) -> None:
+    left = chains["left"]["left"]
+    assert "/srv/" not in left and "smbd" not in left and "qemu-nbd" not in left
+    assert "No active sessions" in left
