@@ -135,7 +135,8 @@ def _missing(needs: Needs | None, points: Sequence[Point], machine: Mapping[str,
         if needs.cpus is not None and isinstance(cpus, int) and cpus < needs.cpus:
             parts.append(say(language, "scorecard.needs.cpus", {"cpus": cpus, "needed": needs.cpus}))
         if parts:
-            reasons[language] = sentences.sentences(language, say(language, "scorecard.not_judged"), *parts)
+            joined = say(language, "scorecard.needs.separator").join(parts)
+            reasons[language] = say(language, "scorecard.not_judged", {"reasons": joined})
     return reasons or None
 
 

@@ -61,7 +61,7 @@ def _curve(point: Json, language: str) -> list[Figure]:
     # A search may begin far above its result. On a linear axis all other trials would be one point.
     is_wide = high > WIDE * low
     groups = _groups(trials, is_wide)
-    if len(groups) < 3:
+    if len(groups) < 2:
         return []
     offered = [sum(t["frames_per_s"] for t in group) / len(group) / 1e3 for group in groups]
     loss = [100 * sum(t["lost"] for t in group) / sum(t["sent"] for t in group) for group in groups]
