@@ -59,6 +59,7 @@ def test_comments_follow_the_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
     assert main(["init"]) == 0
     assert "ストレージ" in Path("my-study/study.yaml").read_text()
+    assert load("./my-study").study.kind == "vms"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 NEITHER = {"tester_frames_per_s", "baseline_gbit_per_s"}
-"""Rates of the test setup, not of the system under test."""
+"""Rates of the test setup, not of the system under test. Bounds are computed, not measured."""
 LOWER = {
     "latency",
     "rtt",
@@ -35,7 +35,7 @@ def better(metric: str) -> Literal["higher", "lower"] | None:
     Of a metric of a part (`mib_per_s/job-1`), the name before the slash counts.
     """
     name = metric.partition("/")[0]
-    if name in NEITHER:
+    if name in NEITHER or name.startswith("bound_"):
         return None
     if name in HIGHER_NAMES:
         return "higher"

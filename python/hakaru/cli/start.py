@@ -19,13 +19,15 @@ from hakaru.output import print_error, print_json
 INIT_EXAMPLES = "Examples: hakaru init; hakaru init copy my-backup"
 VALIDATE_EXAMPLES = "Example: hakaru validate ./my-study"
 
-DEFAULT_KIND = "vms"
 ID_LINE = "id: my-study"
 """Line of every template that gets the name of the folder."""
 
 
 def init(
-    kind: Annotated[str, Parameter(name="KIND", help="Kind of study.")] = DEFAULT_KIND,
+    kind: Annotated[
+        str | None,
+        Parameter(name="KIND", help="Kind of study. Default: the last in the list of kinds with a template."),
+    ] = None,
     folder: Annotated[Path, Parameter(name="FOLDER", help="Folder to create; its name becomes the study's ID.")] = Path(
         "my-study"
     ),
@@ -49,6 +51,7 @@ def init(
         for name, each in kinds.of_studies().items()
         if (path := each.template(lang or language_of_locale()) or each.template("en")) is not None
     }
+    kind = kind or max(templates, default="")
     if kind not in templates:
         raise UsageError(f"no kind of study named {kind!r} has a template", did_you_mean(kind, templates))
     name = folder.resolve().name
