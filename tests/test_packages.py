@@ -21,7 +21,7 @@ ORDER = (
     ("tune",),
     ("report",),
     ("analysis",),
-    ("array", "doctor"),
+    ("array", "doctor", "files"),
     ("run", "capture"),
     ("store",),
     ("lab.check",),

@@ -141,7 +141,9 @@ def test_kinds_list_their_rules() -> None:
 def test_study_may_expect_only_the_verdicts_of_its_kind(name: str) -> None:
     study_kind = kind.named(name)
     names = {rule.name for stage in study_kind.analysis.rules for rule in stage}
-    study = load({"vms": "vm-sweep", "copy": "backup-mismatch", "packets": "forwarding"}[name]).study
+    study = load(
+        {"vms": "vm-sweep", "copy": "backup-mismatch", "packets": "forwarding", "files": "file-server"}[name]
+    ).study
     assert study_kind.study.verdicts(study) == names | {"undetermined"}
 
 

@@ -12,7 +12,7 @@ from tests.dialect import dialect_in
 
 COMMANDS = [
     *((name,) for name in app if not name.startswith("-")),
-    *(("array", name) for name in app["array"] if not name.startswith("-")),
+    *((group, name) for group in ("array", "files") for name in app[group] if not name.startswith("-")),
 ]
 
 

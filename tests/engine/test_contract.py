@@ -68,6 +68,8 @@ class Shapes:
         if all(set(shape) == {"one of"} for shape in shapes if isinstance(shape, dict)):
             return {"one of": sorted(value for shape in shapes for value in shape["one of"])}
         flat = [inner for shape in shapes for inner in shape.get("alternatives", [shape])]
+        if len(flat) == 1:  # an enum of one variant so far, which Python writes as the variant
+            return flat[0]
         return {"alternatives": sorted(flat, key=lambda shape: json.dumps(shape, sort_keys=True))}
 
     def _object(self, schema: dict[str, Any]) -> Any:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hakaru.files.tree import TreeSpec
+
 from tests.capture.namespace import namespace
 from tests.peers.array import MIB, TARGET_NAME, Engine, array, lu
 
@@ -158,6 +160,30 @@ def test_metrics_page_lists_the_metrics_of_a_watch(tmp_path: Path) -> None:
     missing = (page["watch"] | page["Every engine"]) - present
     assert present <= page["watch"] | page["Every engine"]
     assert all(name.startswith("pressure_") for _, name in missing)
+
+
+def test_metrics_page_lists_the_metrics_of_a_load_on_files(tmp_path: Path) -> None:
+    page = _documented()["files"]
+    trees = TreeSpec.model_validate({"trees": 1, "depth": 2, "folders": 2, "targets": 20, "scale": "1/10000"})
+    config = {
+        "engine": "files",
+        "task": "load",
+        "destination": {"kind": "directory", "path": str(tmp_path / "trees")},
+        "trees": trees.config().model_dump(),
+        "build": True,
+        "tools": 1,
+        "seed": 1,
+    }
+    engine = Engine(config)
+    try:
+        sample = _present_names(_started(engine))
+        result = engine.wait_for("result")
+    finally:
+        engine.close()
+    assert sample == {pair for pair in page if pair[0] in ("files", "trees")} | _documented()["Every engine"]
+    of_load = {name for entity, name in page if entity in ("files", "result") and not name.endswith("_now")}
+    of_load -= {histogram["name"] for histogram in result["histograms"]}
+    assert set(result["values"]) == of_load
 
 
 def test_metrics_page_lists_the_metrics_of_a_probe() -> None:

@@ -9,7 +9,7 @@ use crate::operation::{Failed, Measured};
 /// Largest number of failures in a journal; further ones are only counted.
 const FAILURES_MAX: usize = 16;
 
-/// What one tool did since the journal was last absorbed.
+/// Events of one tool after the journal was last absorbed.
 #[derive(Debug, Default)]
 pub struct Journal {
     durations: Vec<(Measured, u64)>,

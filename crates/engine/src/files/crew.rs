@@ -12,10 +12,10 @@ use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
 const REPORTS: Token = Token(0);
-/// Time that threads have to end after they were told to.
+/// Time that threads have to end after the order to end.
 const STOP_TIME: Duration = Duration::from_secs(20);
 
-/// What threads share with the main thread.
+/// State that threads share with the main thread.
 #[derive(Clone)]
 pub struct Shared {
     stop: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells the threads to end.
+    /// Orders the threads to end.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -181,7 +181,7 @@ impl Crew {
         }
     }
 
-    /// Tells the threads to end and waits for them.
+    /// Orders the threads to end and waits for them.
     ///
     /// # Errors
     /// A thread failed, or does not end in time.

@@ -44,7 +44,7 @@ pub fn run(config: &FilesLoad, reactor: &Reactor, control: &mut Control) -> Resu
         let message = "stride is above 1 with `build`: engines that share trees cannot build them";
         return Err(Failure::usage(message, "build the trees first"));
     }
-    let forest = Arc::new(super::forest_of(&config.trees)?);
+    let forest = Arc::new(trees::forest_of(&config.trees)?);
     let FilesDestination::Directory { path } = &config.destination;
     let place = Arc::new(open(config, Path::new(path), &forest)?);
     let mut load = Load {
@@ -82,15 +82,15 @@ struct Finished {
 
 impl Finished {
     fn report(self, control: &Control) -> Result<(), Failure> {
-        control.result(self.ended, self.values, self.histograms);
-        if self.mismatches == 0 {
-            return Ok(());
+        if self.mismatches > 0 {
+            return Err(Failure::new(
+                ErrorClass::Verification,
+                format_args!("{} reads returned wrong data", self.mismatches),
+                "the messages before this one name the files",
+            ));
         }
-        Err(Failure::new(
-            ErrorClass::Verification,
-            format_args!("{} reads returned wrong data", self.mismatches),
-            "the messages above name the files",
-        ))
+        control.result(self.ended, self.values, self.histograms);
+        Ok(())
     }
 }
 
@@ -127,7 +127,7 @@ struct Load<'a> {
     control: &'a mut Control,
 }
 
-/// What tools share with the main thread.
+/// State that tools share with the main thread.
 #[derive(Default)]
 struct State {
     meter: Mutex<Meter>,

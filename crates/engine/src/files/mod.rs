@@ -10,8 +10,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hakaru_contract::files::{FilesConfig, TreesConfig};
-use hakaru_files::{BuildState, Forest};
+use hakaru_contract::files::FilesConfig;
+use hakaru_files::BuildState;
 use hakaru_runtime::Reactor;
 
 use crate::control::Control;
@@ -38,11 +38,11 @@ pub fn run(config: &FilesConfig, reactor: &Reactor, control: &mut Control) -> Re
     match config {
         FilesConfig::Build {
             directory,
-            trees,
+            trees: description,
             workers,
             sample_interval_ms,
         } => {
-            let forest = Arc::new(forest_of(trees)?);
+            let forest = Arc::new(trees::forest_of(description)?);
             let place = Place::for_build(Path::new(directory), &forest)?;
             let crew = trees::Crew::new(*workers, *sample_interval_ms)?;
             trees::run(Work::Build, forest, place, crew, reactor, control)
@@ -54,20 +54,16 @@ pub fn run(config: &FilesConfig, reactor: &Reactor, control: &mut Control) -> Re
         } => {
             let (place, marker) = Place::of_trees(Path::new(directory), false)?;
             place.require(&marker, &[BuildState::Complete])?;
-            let forest = Arc::new(forest_of(&marker.trees)?);
+            let forest = Arc::new(trees::forest_of(&marker.trees)?);
             let crew = trees::Crew::new(*workers, *sample_interval_ms)?;
             trees::run(Work::Verify, forest, place, crew, reactor, control)
         }
         FilesConfig::Remove { directory } => {
             let (place, marker) = Place::of_trees(Path::new(directory), true)?;
-            let forest = Arc::new(forest_of(&marker.trees)?);
+            let forest = Arc::new(trees::forest_of(&marker.trees)?);
             let crew = trees::Crew::new(trees::REMOVERS, trees::SAMPLES_MS)?;
             trees::run(Work::Remove, forest, place, crew, reactor, control)
         }
         FilesConfig::Load(config) => load::run(config, reactor, control),
     }
-}
-
-fn forest_of(config: &TreesConfig) -> Result<Forest, Failure> {
-    Forest::new(config).map_err(|error| Failure::usage(&error, &error.hint))
 }

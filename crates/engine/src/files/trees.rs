@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hakaru_contract::ErrorClass;
+use hakaru_contract::files::TreesConfig;
 use hakaru_files::{BuildState, FileId, Forest, Total, Units, folder_name};
 use hakaru_runtime::file::folder::{Folder, drop_from_cache};
 use hakaru_runtime::{Reactor, clock};
@@ -31,7 +32,7 @@ const REPORTED_MAX: u64 = 20;
 /// Share of the free space that trees may take; folders and metadata need the rest.
 const FREE_SHARE: u64 = 98;
 
-/// What is done with each file.
+/// Work on each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// Write files that are missing or have the wrong size.
@@ -144,17 +145,24 @@ pub fn run(
     }
     let now = clock::now();
     sample(now, control);
-    let values = progress.counters();
     let wrong = progress.wrong.load(Ordering::Relaxed);
-    control.result(now, values, Vec::new());
     if wrong > 0 {
         return Err(Failure::new(
             ErrorClass::Verification,
             format_args!("{wrong} files differ from their description"),
-            "the messages above name the first of them",
+            "the messages before this one name the first of them",
         ));
     }
+    control.result(now, progress.counters(), Vec::new());
     Ok(())
+}
+
+/// Checks a description.
+///
+/// # Errors
+/// A field is out of bounds.
+pub fn forest_of(config: &TreesConfig) -> Result<Forest, Failure> {
+    Forest::new(config).map_err(|error| Failure::usage(&error, &error.hint))
 }
 
 /// Returns the facts for `ready`.
@@ -264,7 +272,7 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Processes a tree. Returns `false` if the threads were told to end.
+    /// Processes a tree. Returns `false` if the threads must end.
     fn process_tree(&self, tree: u32) -> Result<bool, Failure> {
         let folders = self.forest.config().folders;
         let mut by_folder: Vec<Vec<FileId>> = vec![Vec::new(); folders as usize];

@@ -8,7 +8,7 @@
       to: {directory: file-server}
 
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
-from the root of the tree to the file, copies the file, and goes on without thinking. Each file is
+from the root of the tree to the file, copies the file, and continues without thinking. Each file is
 used once.
 """
 
@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from hakaru.kinds.files.tree import TreeSpec
+from hakaru.files.tree import TreeSpec
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hakaru.engine import contract
+from hakaru.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.kinds.files.place import directory_of
-from hakaru.kinds.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import seed_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind

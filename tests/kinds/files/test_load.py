@@ -1,0 +1,105 @@
+"""Loads on files: descriptions of trees, refusals, and the configuration of the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.files.survey import tree_of, yaml_of
+from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
+from hakaru.files.tree_file import load_tree
+from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.run import RUN, approximate_bytes
+from hakaru.lab.plan import plan_lab
+from hakaru.study import expand, load
+
+from tests.kinds.files.study import TREE, written
+
+
+def test_default_trees_are_the_published_ones() -> None:
+    config = TreeSpec().config()
+    assert (config.trees, config.depth, config.folders, config.targets, config.dummies) == (128, 25, 49, 1000, 0)
+    assert config.total_bytes == PUBLISHED_BYTES
+    assert config.sizes.kind == "lognormal" and config.sizes.min_bytes == 50_000
+
+
+@pytest.mark.parametrize(("scale", "divisor"), [("1", 1), ("1/1000", 1000), ("1 / 10", 10)])
+def test_scale_divides_sizes_and_keeps_counts(scale: str, divisor: int) -> None:
+    spec = TreeSpec.model_validate({"scale": scale})
+    assert (spec.divisor, spec.files) == (divisor, 128_000)
+
+
+def test_other_numbers_of_files_have_their_part_of_the_published_total() -> None:
+    assert TreeSpec.model_validate({"trees": 64}).total_bytes == PUBLISHED_BYTES // 2
+    assert TreeSpec.model_validate({"trees": 64, "total": "drawn"}).total_bytes is None
+    assert TreeSpec.model_validate({"total": "5 GB"}).total_bytes == 5_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ({"load": {"tools": 9}, "factors": [{"tools": [9]}]}, "9 tools for 4 trees"),
+        ({"factors": [{"tools": [1, 5]}]}, "5 tools for 4 trees"),
+        ({"lab": {"hosts": 2, "array": "server"}}, "a directory belongs to one host"),
+        ({"measure": {"repetitions": 1, "verify": True}}, "blocks of files have no stamps"),
+        ({"load": {"to": {"directory": "../etc"}}}, "load.to.directory"),
+        ({"load": {"to": {"directory": "/etc"}}}, "load.to.directory"),
+        ({"load": {"tree": TREE | {"folders": 2}}}, "every level needs one"),
+        ({"load": {"tree": TREE | {"depth": 1}}}, "a tree of one level has one folder"),
+        ({"load": {"tree": TREE | {"scale": "2"}}}, "load.tree.scale"),
+        ({"load": {"tree": TREE | {"scale": "1/0"}}}, "load.tree.scale"),
+        ({"load": {"tree": TREE | {"placement": [0.0]}}}, "one of which is above 0"),
+        ({"load": {"tree": TREE | {"sizes": {}}}}, "write either `table` or `lognormal`"),
+        ({"load": {"tree": TREE | {"trees": 65_536, "targets": 1000}}}, "all trees together may have"),
+    ],
+)
+def test_impossible_loads_are_refused(tmp_path: Path, parts: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        load(str(written(tmp_path, **parts)))
+
+
+def test_directory_lies_below_the_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAKARU_FILES", str(tmp_path / "scratch"))
+    expanded = expand(load(str(written(tmp_path, load={"mix": {"read": 30}, "keep": True}))).study)
+    turn = next(turn for turn in expanded.repetitions if turn.point.factors["tools"] == 2)
+    (config,) = RUN.loads(expanded, turn, plan_lab(expanded.study.lab)).values()
+    assert config.engine == "files" and config.task == "load"
+    assert config.destination.path == str(tmp_path / "scratch" / "small")
+    assert (config.tools, config.read_percent, config.build, config.remove) == (2, 30, True, False)
+    assert config.measure_s == 3600
+
+
+def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:
+    study = load(str(written(tmp_path))).study
+    expected = PUBLISHED_BYTES * 1000 // 128_000 // 1000
+    assert 0 <= expected - approximate_bytes(load_at(study)) < 1024
+
+
+COUNTED: dict[str, Any] = {
+    "files": 30,
+    "depth": 3,
+    "folders": 5,
+    "placement": {"kind": "levels", "weights": [10, 0, 20]},
+    "sizes": {"kind": "table", "classes": [{"up_to_bytes": 0, "count": 0}, {"up_to_bytes": 4096, "count": 30}]},
+}
+
+
+def test_survey_becomes_a_description_that_a_file_can_hold(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    path.write_text(yaml_of(tree_of(COUNTED), ["30 files"]))
+    spec = load_tree(path, {"trees": 7})
+    assert (spec.trees, spec.depth, spec.folders, spec.targets) == (7, 3, 5, 30)
+    assert spec.placement == [10, 0, 20]
+    assert spec.sizes.table is not None and [row.up_to for row in spec.sizes.table] == [0, 4096]
+    assert spec.config().total_bytes is None
+
+
+def test_errors_in_a_description_have_a_place(tmp_path: Path) -> None:
+    path = tmp_path / "tree.yaml"
+    path.write_text("tree:\n  trees: 3\n  deepth: 5\n")
+    with pytest.raises(UsageError, match=r"tree\.yaml:3:3.*deepth"):
+        load_tree(path, {})
+    with pytest.raises(UsageError, match="no files"):
+        tree_of(COUNTED | {"files": 0})
