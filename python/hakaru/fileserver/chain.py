@@ -15,6 +15,7 @@ fails is a GuestCommandError with its output; missing programs are an Environmen
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from hakaru.errors import EnvironmentError_, LostError
+from hakaru.errors import EnvironmentError_, HakaruError, LostError
 from hakaru.fileserver import virtual_disk
 from hakaru.fileserver.image_map import ImageMap, parse_map
 from hakaru.fileserver.layers import ArrayCounters, Layers, layers_of
@@ -114,7 +115,9 @@ class Chain:
             await chain.attach()
             await chain._make_share()
         except BaseException:
-            await chain.close()
+            # The first error matters, not those of layers that were never built.
+            with contextlib.suppress(HakaruError):
+                await chain.close()
             raise
         return chain
 
@@ -280,7 +283,7 @@ class Chain:
         try:
             if self.guest.emulator.running:
                 await self.close()
-        except GuestCommandError:
+        except HakaruError:
             if error is None:
                 raise
 
