@@ -56,17 +56,17 @@ fn the_vm_sweep_matches_the_published_figures() {
     let sweeps: Vec<Vec<Point>> = (1..=3).map(|seed| sweep_of(QUICK, seed)).collect();
     for sweep in &sweeps {
         let of_one_seed = errors(std::slice::from_ref(sweep), |p| p.iops, |p| p.iops);
-        assert_all_within(&of_one_seed, 0.10, "IOPS of one seed");
+        assert_all_within(&of_one_seed, 0.09, "IOPS of one seed");
         assert_shape(sweep);
     }
     let iops = errors(&sweeps, |p| p.iops, |p| p.iops);
     assert_all_within(&iops, 0.08, "IOPS");
     let mean = errors(&sweeps, |p| p.mean_latency_ms, |p| p.mean_latency_ms);
-    assert_all_within(&mean, 0.10, "mean latency");
+    assert_all_within(&mean, 0.08, "mean latency");
     let read = errors(&sweeps, |p| p.read_latency_ms, |p| p.mean_read_latency_ms);
-    assert_all_within(&read, 0.12, "read latency");
+    assert_all_within(&read, 0.08, "read latency");
     let write = errors(&sweeps, |p| p.write_latency_ms, |p| p.mean_write_latency_ms);
-    assert_all_within(&write, 0.15, "write latency");
+    assert_all_within(&write, 0.10, "write latency");
 }
 
 fn assert_shape(points: &[Point]) {
