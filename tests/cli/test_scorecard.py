@@ -43,6 +43,15 @@ def test_json_has_the_rows_and_the_run(invented_run: Path, capsys: pytest.Captur
     assert len(found["scorecard"]["rows"]) > 60
 
 
+def test_repetitions_that_an_interrupted_run_lacks_are_not_counted(
+    invented_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(invented_run, tmp_path / invented_run.name))
+    assert ", 2 repetitions," in output(capsys, "vm-sweep", "--out", str(tmp_path))
+    next((run / "repetitions").glob("*-2.json")).unlink()
+    assert ", 1 repetition," in output(capsys, "vm-sweep", "--out", str(tmp_path))
+
+
 def test_markdown_lists_studies_without_a_run(invented_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "--out", str(invented_run.parent), "--format", "markdown")
     assert text.startswith(HEADER)

@@ -39,6 +39,7 @@ class Run:
     points: int
     """Points of the study's full form that it measured."""
     repetitions: int
+    """Repetitions done of each of these points; the fewest if they differ."""
     changed: bool
     """Whether the study's lab, arrays, load or variables have changed after the run."""
 
@@ -96,7 +97,8 @@ def card(loaded: Loaded, directory: Path | None) -> Card:
         compared = reference.compare_points(study, loaded.reference_rows, [])
         return Card(study, None, scorecard.to_json(compared), len(full), seconds)
     data = RunData.read(directory).compared_with(loaded)
-    measured = [p["factors"] for p in data.points if any(r["status"] == "done" for r in data.records(p["point"]))]
+    done = [sum(r["status"] == "done" for r in data.records(p["point"])) for p in data.points]
+    measured = [p["factors"] for p, repetitions in zip(data.points, done, strict=True) if repetitions]
     quick = bool(data.run.get("quick"))
     run = Run(
         name=str(data.run["run"]),
@@ -105,7 +107,7 @@ def card(loaded: Loaded, directory: Path | None) -> Card:
         started=str(data.run.get("started")),
         version=str((data.run.get("versions") or {}).get("hakaru")),
         points=sum(any(_same_point(point, other) for other in measured) for point in full),
-        repetitions=data.study.measure.repetitions,
+        repetitions=min(filter(None, done), default=0),
         changed=is_changed(data, study),
     )
     return Card(study, run, analyse(data)["scorecard"], len(full), seconds)
