@@ -6,13 +6,16 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.analysis import summarise
 from hakaru.analysis.newest import card
 from hakaru.cli import main
 from hakaru.errors import UsageError
+from hakaru.report import scorecard_page
 from hakaru.report.scorecard_keep import MARK
 from hakaru.report.scorecard_page import EXPLAINED_PERCENT, HEADER, cells, columns, is_large, markdown
 from hakaru.study import load, study_paths
@@ -41,6 +44,17 @@ def test_json_has_the_rows_and_the_run(invented_run: Path, capsys: pytest.Captur
     assert found["run"]["name"] == invented_run.name
     assert (found["run"]["quick"], found["run"]["changed"]) == (True, False)
     assert len(found["scorecard"]["rows"]) > 60
+
+
+def test_warnings_of_the_points_are_counted(invented_run: Path) -> None:
+    found: Any = card(load("vm-sweep"), invented_run)
+    points = summarise(invented_run)["points"]
+    names = {c["caveat"] for p in points for c in p["caveats"] if c["severity"] == "warning"}  # type: ignore[union-attr]
+    assert set(found.run.warnings) == names
+    noisy = replace(found, run=replace(found.run, warnings={"machine_saturated": 6, "not_steady": 1}))
+    assert "; warnings: machine_saturated (6 points), not_steady (1 point)" in scorecard_page.text(noisy)
+    (row,) = (row for row in parts(markdown([noisy]))["Runs"] if row[0] == "vm-sweep")
+    assert row[1].endswith(r"; warnings: machine\_saturated (6 points), not\_steady (1 point)")
 
 
 def test_repetitions_that_an_interrupted_run_lacks_are_not_counted(

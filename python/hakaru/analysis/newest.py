@@ -8,8 +8,10 @@ reported (`Card.changed`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ class Run:
     """Repetitions done of each of these points; the fewest if they differ."""
     changed: bool
     """Whether the study's lab, arrays, load or variables have changed after the run."""
+    warnings: dict[str, int]
+    """Caveat of severity `warning` → number of points that have it."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ def card(loaded: Loaded, directory: Path | None) -> Card:
     done = [sum(r["status"] == "done" for r in data.records(p["point"])) for p in data.points]
     measured = [p["factors"] for p, repetitions in zip(data.points, done, strict=True) if repetitions]
     quick = bool(data.run.get("quick"))
+    summary = analyse(data)
+    caveats = [{c["caveat"] for c in p["caveats"] if c["severity"] == "warning"} for p in summary["points"]]
     run = Run(
         name=str(data.run["run"]),
         quick=quick,
@@ -109,8 +115,9 @@ def card(loaded: Loaded, directory: Path | None) -> Card:
         points=sum(any(_same_point(point, other) for other in measured) for point in full),
         repetitions=min(filter(None, done), default=0),
         changed=is_changed(data, study),
+        warnings=dict(Counter(sorted(chain.from_iterable(caveats)))),
     )
-    return Card(study, run, analyse(data)["scorecard"], len(full), seconds)
+    return Card(study, run, summary["scorecard"], len(full), seconds)
 
 
 def is_changed(data: RunData, study: Study) -> bool:

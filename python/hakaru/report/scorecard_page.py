@@ -81,7 +81,13 @@ def _run(card: Card) -> str:
     parts = [f"run {run.name}", form, f"{run.points} of {card.points} points"]
     parts += [f"{run.repetitions} repetition{'s' if run.repetitions > 1 else ''}", f"hakaru {run.version}"]
     parts += [run.status] if run.status != "done" else []
-    return ", ".join(parts) + _change(run)
+    return ", ".join(parts) + _warnings(run) + _change(run)
+
+
+def _warnings(run: Run) -> str:
+    """The warnings of points (docs/methodology/checks.md), each with their number."""
+    listed = [f"{name} ({points} point{'s' if points > 1 else ''})" for name, points in run.warnings.items()]
+    return f"; warnings: {', '.join(listed)}" if listed else ""
 
 
 def _change(run: Run) -> str:
