@@ -16,8 +16,7 @@ pub struct Receiver {
     /// Number of the current trial. `None` between trials.
     trial: Option<u16>,
     totals: Totals,
-    /// Totals at the start of the trial. The count of late frames is that at the end of the trial
-    /// before.
+    /// Totals at the start of the trial. Late frames are counted from the end of the trial before.
     before: Totals,
 }
 
