@@ -54,7 +54,7 @@ pub struct FilesLoad {
     /// Whether to delete the trees after the load. Default false.
     #[serde(default)]
     pub remove: bool,
-    /// Operations of a step. Default `copy`.
+    /// Operations of a step. Default `whole_files`.
     #[serde(default)]
     pub profile: FilesProfile,
     /// Tools, 1 to 1024.
@@ -114,7 +114,7 @@ pub enum FilesProfile {
     /// Walk from the root of the tree to a file, and read or write all of it. Each file is used
     /// once.
     #[default]
-    Copy,
+    WholeFiles,
     /// Walk to the folder of a file, and create, stat, rename and delete an empty file there.
     Metadata,
 }

@@ -232,7 +232,7 @@ impl Tool {
             return;
         }
         if step.state == State::Ended {
-            let is_copy = self.settings.profile == FilesProfile::Copy;
+            let is_copy = self.settings.profile == FilesProfile::WholeFiles;
             let whole = match step.direction {
                 _ if !is_copy => Measured::Step,
                 OpenMode::Read => Measured::FileRead,
@@ -270,7 +270,7 @@ impl Tool {
         let bits = draw::bits(settings.seed, Use::Direction, [file.tree, file.index, 0], 0);
         let reads = draw::below(bits, 100) < u64::from(settings.read_percent);
         let path = match settings.profile {
-            FilesProfile::Copy => format!("{folder_path}/{}", forest.file_name(file)),
+            FilesProfile::WholeFiles => format!("{folder_path}/{}", forest.file_name(file)),
             // Tools of several engines may work in one folder.
             FilesProfile::Metadata => format!("{folder_path}/n{:06}", file.index),
         };

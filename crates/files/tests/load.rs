@@ -43,7 +43,7 @@ fn load() -> FilesLoad {
         trees: Box::new(trees()),
         build: false,
         remove: false,
-        profile: FilesProfile::Copy,
+        profile: FilesProfile::WholeFiles,
         tools: 2,
         first_tree: 0,
         stride: 1,
@@ -315,7 +315,7 @@ fn a_failed_operation_costs_its_file_alone_and_open_files_are_closed() {
 #[test]
 fn a_stopped_tool_closes_its_file_and_counts_no_failure() {
     for stop_after in 1..80 {
-        for profile in [FilesProfile::Copy, FilesProfile::Metadata] {
+        for profile in [FilesProfile::WholeFiles, FilesProfile::Metadata] {
             let config = FilesLoad { profile, ..load() };
             let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
             let counts = run(&config, &mut disk, Some(stop_after)).counts;

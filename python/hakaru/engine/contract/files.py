@@ -135,7 +135,7 @@ class FilesLoad(Message):
     trees: TreesConfig
     build: bool = False
     remove: bool = False
-    profile: Literal["copy", "metadata"] = "copy"
+    profile: Literal["whole_files", "metadata"] = "whole_files"
     tools: int
     first_tree: int = 0
     stride: int = 1

@@ -50,8 +50,8 @@ class FilesLoad(Load):
     kind: Literal["files"]
     tree: TreeSpec = Field(default_factory=TreeSpec)
     tools: int = Field(default=16, ge=1, le=TOOLS_MAX, description="tools that work at once, each on one tree")
-    profile: Literal["copy", "metadata"] = Field(
-        default="copy",
+    profile: Literal["whole_files", "metadata"] = Field(
+        default="whole_files",
         description="`metadata`: create, stat, rename and delete an empty file instead of copying one",
     )
     mix: MixSpec = Field(default_factory=MixSpec)
