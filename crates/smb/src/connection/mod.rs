@@ -495,7 +495,7 @@ impl Connection {
     fn front_compound(&self, facts: &SessionFacts) -> Option<Result<u32, OpError>> {
         self.waiting.front()?;
         let (mut needed, mut length) = (0, 0);
-        for waiting in &self.waiting {
+        for (n, waiting) in self.waiting.iter().enumerate() {
             let (data, limit) = match &waiting.op {
                 Op::Read { length, .. } => (*length as usize, facts.read_bytes_max),
                 Op::Write { data, .. } => (data.range.len(), facts.write_bytes_max),
@@ -510,7 +510,8 @@ impl Connection {
             }
             // Names of rename and create have at most 64 KiB.
             length += data + HEADER_LENGTH + FRAME_BYTES + 128;
-            if waiting.more && length > COMPOUND_BYTES_MAX {
+            let is_compound = n > 0 || waiting.more;
+            if is_compound && length > COMPOUND_BYTES_MAX {
                 let limit = COMPOUND_BYTES_MAX;
                 return Some(Err(OpError::TooLarge { length, limit }));
             }

@@ -96,13 +96,20 @@ pub struct DirectoryEntry {
 /// and `..` are left out.
 ///
 /// # Errors
-/// An entry is outside the buffer, or does not lead to a later one.
+/// An entry is outside the buffer, reaches into the next one, or does not lead to a later one.
 pub fn parse_entries(mut buffer: &[u8]) -> Result<Vec<DirectoryEntry>, WireError> {
     let mut entries = Vec::new();
     while !buffer.is_empty() {
         let fields = Fields(buffer);
         let next = fields.u32(0)? as usize;
-        let name = from_utf16(fields.slice(64, fields.u32(60)? as usize)?);
+        let name_length = fields.u32(60)? as usize;
+        // Names that overlap would take more memory than the response.
+        if next >= 64 && name_length > next - 64 {
+            return Err(WireError::Invalid(
+                "a name in a listing reaches into the next entry",
+            ));
+        }
+        let name = from_utf16(fields.slice(64, name_length)?);
         let facts = FileFacts {
             created: fields.u64(8)?,
             accessed: fields.u64(16)?,

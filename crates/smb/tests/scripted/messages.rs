@@ -152,6 +152,17 @@ fn entries_that_do_not_lead_to_later_ones_and_names_with_separators_are_refused(
         buffer[..4].copy_from_slice(&next.to_le_bytes());
         assert!(parse_entries(&buffer).is_err(), "{next}");
     }
+    let mut buffer = Vec::new();
+    emit_entries(&[entry("a"), entry("b")], &mut buffer);
+    let second = u32::from_le_bytes(buffer[..4].try_into().unwrap()) as usize;
+    for (length, is_valid) in [(second - 64, true), (second - 62, false)] {
+        buffer[60..64].copy_from_slice(&(length as u32).to_le_bytes());
+        let is_refused_for_overlap = parse_entries(&buffer)
+            == Err(WireError::Invalid(
+                "a name in a listing reaches into the next entry",
+            ));
+        assert_eq!(is_refused_for_overlap, !is_valid);
+    }
     for name in ["../a", "..\\a", "a\0"] {
         let mut buffer = Vec::new();
         emit_entries(&[entry(name)], &mut buffer);
