@@ -81,6 +81,30 @@ def test_strict_gate_fails_if_a_difference_cannot_be_excluded(runs: Path, capsys
     assert "may be worse by more than 5 %" in err and "more repetitions" in err
 
 
+@pytest.mark.parametrize(
+    ("percent", "limit", "code"),
+    [(4, "5", 8), (1.5, "1", 4)],
+    ids=["interval beyond the limit", "limit below --same-within"],
+)
+def test_strict_gate_judges_by_its_own_limit(
+    runs: Path, capsys: pytest.CaptureFixture[str], percent: float, limit: str, code: int
+) -> None:
+    spread = (-30, -10, 10, 30) if code == 8 else (-1, 0, 0, 1)
+    before = write(runs, [10_000 + each * 2 for each in spread], (1,))
+    after = write(runs, [round(10_000 * (1 - percent / 100)) + each * 5 for each in spread], (1,))
+    gate = (after, "--against", before, "--worse-than", limit, "--metric", "iops", "--strict")
+    assert run(capsys, *gate)[0] == code
+
+
+def test_strict_gate_fails_if_the_baseline_has_more_points(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = write(runs, STEADY, (1, 2)), write(runs, STEADY, (1,))
+    gate = (after, "--against", before, "--worse-than", "5 %", "--metric", "iops")
+    assert run(capsys, *gate)[0] == 0
+    code, _, err = run(capsys, *gate, "--strict")
+    assert code == 8
+    assert "1 points exist only in the baseline" in err
+
+
 def test_a_gate_that_can_judge_nothing_does_not_pass(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, after = write(runs, (700,)), write(runs, (300,))
     assert run(capsys, before, after)[0] == 0

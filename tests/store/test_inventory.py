@@ -124,6 +124,16 @@ def test_a_long_note_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / name / "note.txt").exists()
 
 
+def test_prune_leaves_other_formats_and_notes_that_cannot_be_read(tmp_path: Path) -> None:
+    finished(tmp_path, "2026-01-01", format=FORMAT + 1)
+    foreign = tmp_path / "1"
+    foreign.mkdir()
+    (foreign / "run.json").write_text('{"format": "MongoObserver-0.7.0", "status": "FAILED"}')
+    noted = finished(tmp_path, "2026-01-02", status="failed")
+    (tmp_path / noted / "note.txt").write_bytes("Prüfung".encode("latin-1"))
+    assert removable(stored_runs(tmp_path), 1) == []
+
+
 def test_prune_lists_first_and_removes_with_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     old, new = finished(tmp_path, "2026-01-01"), finished(tmp_path, "2026-01-02")
     prune = ["runs", "prune", "--keep", "1", "--out", str(tmp_path)]

@@ -114,12 +114,11 @@ def judge(compared: Sequence[Compared], worse_than: float, *, strict: bool) -> N
     """Raise ExpectationBreach if a metric is worse by more than `worse_than` percent, and
     InvalidPoints or UnjudgedError if no difference can be judged.
 
-    With `strict`, raise UnjudgedError if the interval of a metric reaches beyond that limit.
+    With `strict`, raise UnjudgedError if the interval of a metric reaches beyond that limit, and if
+    a metric or a point of the baseline cannot be judged.
     """
     rows = [row for each in compared for row in each.rows]
-    worse = [
-        row for row in rows if row.verdict == "worse" and (row.worse_percent is None or row.worse_percent > worse_than)
-    ]
+    worse = [row for row in rows if row.is_worse_by(worse_than)]
     if worse:
         message = f"worse by more than {worse_than:g} %: {_listed(worse)}"
         raise ExpectationBreach(message, "the table shows both values and the conditions that differ")
@@ -133,11 +132,19 @@ def judge(compared: Sequence[Compared], worse_than: float, *, strict: bool) -> N
             "nothing can be compared: each run needs at least 2 repetitions of a common point",
             "run the study with --repetitions 3 or more",
         )
-    open_ = [row for row in rows if row.verdict == "undecided" and (row.worse_percent_at_most or 0.0) > worse_than]
-    if strict and open_:
+    if not strict:
+        return
+    if open_ := [row for row in rows if row.difference is not None and row.may_be_worse_by(worse_than)]:
         raise UnjudgedError(
             f"may be worse by more than {worse_than:g} %: {_listed(open_)}",
             "more repetitions make the confidence intervals narrower",
+        )
+    unjudged = sum(row.difference is None and row.may_be_worse_by(worse_than) for row in rows)
+    missing = sum(len(each.only_before) for each in compared)
+    if unjudged or missing:
+        raise UnjudgedError(
+            f"{unjudged} metrics of common points cannot be judged, and {missing} points exist only in the baseline",
+            "the table shows the reasons; measure the same points with at least 2 repetitions",
         )
 
 

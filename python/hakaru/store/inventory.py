@@ -22,6 +22,7 @@ from hakaru.store.files import environment_error, sync_directory, write_atomic
 NOTE = "note.txt"
 NOTE_MAX = 1000
 """Longest note, in characters."""
+UNREADABLE_NOTE = "(the note cannot be read)"
 DELETED = ".deleted"
 """End of the name of a run that is being removed. Its name begins with a dot."""
 
@@ -120,8 +121,10 @@ def read_note(directory: Path) -> str:
     """The note of a run; empty without one."""
     try:
         return (directory / NOTE).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
+    except FileNotFoundError:
         return ""
+    except (OSError, UnicodeDecodeError):
+        return UNREADABLE_NOTE
 
 
 def check_note(text: str) -> str:
@@ -146,12 +149,13 @@ def removable(runs: Sequence[StoredRun], keep: int, *, noted: bool = False) -> l
     """Runs that are not among the newest `keep` of their study: older ones, those that failed, and
     those without results. Pure.
 
-    Runs that are being written are never removable, and runs with a note only if `noted`.
+    Runs that are being written are never removable, and runs with a note only if `noted`. Neither
+    are those of another format, which another version or another program may need.
     """
     kept: Counter[str] = Counter()
     removed = []
     for run in reversed(runs):
-        if run.status == "running" or (run.note and not noted):
+        if run.status in ("running", "unreadable") or (run.note and not noted):
             continue
         if run.is_usable and kept[run.study] < keep:
             kept[run.study] += 1

@@ -69,17 +69,50 @@ class Row:
 
     @property
     def worse_percent(self) -> float | None:
-        """Percent by which the metric is worse, negative if it is better; None if unknown."""
-        if self.difference is None or self.better is None or self.difference.test != "welch_log":
-            return None
-        return self.difference.change if self.better == "lower" else -self.difference.change
+        """Percent of the first run by which the metric is worse, negative if it is better; None if
+        unknown, also if the first run has 0.
+        """
+        return None if self.difference is None else self._worse_percent(self.difference.change)
 
     @property
     def worse_percent_at_most(self) -> float | None:
-        """The end of the interval at which the metric is worst, in percent."""
-        if self.worse_percent is None or self.difference is None:
+        """The end of the interval at which the metric is worst, in percent; None as above."""
+        return None if self.difference is None else self._worse_percent(self._worst_end(self.difference))
+
+    def is_worse_by(self, percent: float) -> bool:
+        """Whether the metric is significantly worse, and by more than `percent`. True as well if
+        it is worse than 0.
+        """
+        if self.difference is None or self.p_corrected is None or self.p_corrected >= SIGNIFICANCE:
+            return False
+        worse = self.worse_percent
+        return self._badness(self.difference.change) > 0 if worse is None else worse > percent
+
+    def may_be_worse_by(self, percent: float) -> bool:
+        """Whether the interval does not exclude that the metric is worse by more than `percent`,
+        or whether there is no interval.
+        """
+        if self.better is None:
+            return False
+        if self.difference is None:
+            return True
+        worst = self.worse_percent_at_most
+        return self._badness(self._worst_end(self.difference)) > 0 if worst is None else worst > percent
+
+    def _badness(self, change: float) -> float:
+        """The change with a positive sign if it is for the worse; 0 if no direction is."""
+        return {"lower": change, "higher": -change, None: 0.0}[self.better]
+
+    def _worst_end(self, found: Difference) -> float:
+        return found.low if self.better == "higher" else found.high
+
+    def _worse_percent(self, change: float) -> float | None:
+        if self.difference is None or self.better is None:
             return None
-        return self.difference.high if self.better == "lower" else -self.difference.low
+        badness = self._badness(change)
+        if self.difference.test == "welch_log":
+            return badness
+        return 100 * badness / self.before if self.before and self.before > 0 else None
 
     def to_json(self) -> dict[str, Any]:
         """One element of `rows` of `hakaru compare --json`."""
