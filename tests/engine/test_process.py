@@ -272,7 +272,7 @@ def test_gang_start_lies_in_the_future_for_every_engine(fake: Callable[[str], Pa
 def test_gang_start_that_comes_too_late_is_an_error(
     fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hakaru.engine.clock.gang_start_ns", lambda: clock.now_ns() - 1)
+    monkeypatch.setattr("hakaru.engine.clock.gang_start_ns", lambda _: clock.now_ns() - 1)
 
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("well")) as engine:

@@ -125,7 +125,7 @@ def test_impossible_lab_is_refused_with_a_remedy(fields: dict[str, Any], message
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"host_link": {"rate": "-1 Gbit/s"}}, "a number and a unit"),
+        ({"host_link": {"rate": "-1 Gbit/s"}}, "cannot be negative"),
         ({"host_link": {"rate": 1000}}, "needs a unit"),
         ({"host_link": {"speed": "1 Gbit/s"}}, "Extra inputs"),
         ({"hots": 2}, "Extra inputs"),

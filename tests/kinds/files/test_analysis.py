@@ -86,7 +86,7 @@ def test_rates_times_and_shares_of_a_point(tmp_path: Path) -> None:
     assert point["valid"] and point["limiter"] == "file_system"
     (finding,) = summary["findings"]
     assert "wait for it 80.0 % of their time, 60.0 % for read" in finding["text"]
-    assert "読み込み" in finding["text_ja"]
+    assert "読み出し" in finding["text_ja"]
 
 
 @pytest.mark.parametrize(
