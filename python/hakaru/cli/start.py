@@ -61,7 +61,7 @@ def init(
     path = folder / "study.yaml"
     if path.exists():
         raise UsageError(f"{path} exists", f"choose another folder: `hakaru init {kind} FOLDER`")
-    text = templates[kind].read_text(encoding="utf-8").replace(ID_LINE, f"id: {name}", 1)
+    text = templates[kind].read_text(encoding="utf-8").replace(ID_LINE, f'id: "{name}"', 1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         schema = json.dumps(study_schema(), ensure_ascii=False, indent=1)

@@ -11,8 +11,12 @@ from hakaru.engine import contract
 
 QUEUE_DEPTH_MAX = 1024
 """Largest queue_depth of open-iscsi."""
-COMMANDS_MIN, COMMANDS_MAX = 2, 2048
-"""Bounds of its cmds_max, which must be a power of two."""
+COMMANDS_MIN, COMMANDS_MAX = 32, 2048
+"""Bounds of its cmds_max, which must be a power of two. Linux refuses less than 16, and 16 leaves a
+single SCSI command.
+"""
+MANAGEMENT_COMMANDS = 15
+"""Tasks of cmds_max that Linux reserves (ISCSI_MGMT_CMDS_MAX of include/scsi/libiscsi.h)."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,9 @@ def open_iscsi_settings(
 ) -> dict[str, str]:
     """Return the records of open-iscsi for login keys and limits. None: the default of open-iscsi.
 
-    `lu_commands`: outstanding per LU. `session_commands`: per session, rounded up to a power of
-    two, as open-iscsi demands. `window_bytes`: buffers of the socket, in both directions.
+    `lu_commands`: outstanding per LU. `session_commands`: open-iscsi's own limit per session,
+    rounded up to a power of two, as it demands; SCSI commands have `MANAGEMENT_COMMANDS` less.
+    `window_bytes`: buffers of the socket, in both directions.
     """
     settings = {
         "node.session.iscsi.InitialR2T": _flag(login.initial_r2t),

@@ -69,6 +69,17 @@ def test_vms_without_a_hypervisor_log_in_with_their_own_names() -> None:
     assert names == ["vm01", "vm03"]
 
 
+@pytest.mark.parametrize(("commands", "session"), [(1, "32"), (16, "32"), (32, "64"), (128, "256")])
+def test_session_of_one_vm_holds_the_commands_of_its_lu(commands: int, session: str) -> None:
+    """Linux keeps 15 of cmds_max for other tasks."""
+    changes = {"load.hypervisor": {"kind": "none"}, "load.iscsi.initiator.commands": commands}
+    study, loads = configured(1, changes)
+    (disk,) = RUN.disks(study, loads["host-1"])
+    settings = dict(disk.login.settings)
+    assert settings["node.session.queue_depth"] == str(commands)
+    assert settings["node.session.cmds_max"] == session
+
+
 def test_hakarus_initiator_needs_no_disks() -> None:
     expanded = expand(load(STUDY).study, only={"initiator": {"hakaru-in-guest"}})
     study = expanded.at(expanded.points[0])
@@ -93,6 +104,7 @@ def test_records_of_open_iscsi_have_the_values_of_the_study() -> None:
     ("changes", "place"),
     [
         ({"lab.load_guest": None}, "initiator"),
+        ({"load.hypervisor.host.session_commands": 16}, "session_commands"),
         ({"load.hypervisor": {"kind": "preset", "name": "kvm-83"}}, "hypervisor"),
         ({"load.transport": "stream"}, "transport"),
         ({"load.iscsi.initiator.coalesce": "64 us"}, "coalesce"),

@@ -2,7 +2,7 @@
 use std::fs::File;
 use std::io;
 
-use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::mmap::MmapRegion;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap};
@@ -24,8 +24,8 @@ impl Memory {
     /// Maps the regions of a memory table, each from its file.
     ///
     /// # Errors
-    /// A file is shorter than its region, or could become so (it is no memfd that is sealed
-    /// against shrinking); regions overlap; or the system refuses a mapping.
+    /// A file is shorter than its region, could become so (it is no memfd that is sealed against
+    /// shrinking), or has huge pages; regions overlap; or the system refuses a mapping.
     pub(super) fn map(regions: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Memory> {
         let mut parts: Vec<_> = regions.iter().zip(files).collect();
         parts.sort_by_key(|(region, _)| region.guest_phys_addr);
@@ -59,8 +59,18 @@ impl Memory {
     }
 }
 
+/// Type of the file system of a memfd without huge pages (TMPFS_MAGIC of linux/magic.h).
+const TMPFS: u64 = 0x0102_1994;
+
 /// Checks that a file has `bytes` bytes now and later.
 fn check_file(file: &File, bytes: u64) -> io::Result<()> {
+    // Access to a huge page raises SIGBUS if the system has none left.
+    if fstatfs(file)?.f_type as u64 != TMPFS {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the guest's memory must be a memfd without huge pages",
+        ));
+    }
     if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,

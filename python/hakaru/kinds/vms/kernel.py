@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hakaru.engine import contract
-from hakaru.guest.login import KernelDisk, KernelLogin, open_iscsi_settings
+from hakaru.guest.login import COMMANDS_MIN, MANAGEMENT_COMMANDS, KernelDisk, KernelLogin, open_iscsi_settings
 from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket
 from hakaru.kinds.vms.load import VmsLoad
@@ -51,10 +51,14 @@ def on_disks(
 def _disk(load: VmsLoad, config: contract.InitiatorConfig, destination: contract.Destination) -> KernelDisk:
     assert isinstance(destination, contract.IscsiDestination), "configured by `initiator_configs`"
     host, end = limits_of(load.hypervisor).host, load.iscsi.initiator
+    session_commands = host.session_commands if host else None
+    if host is None and config.commands_max is not None:
+        # The limit of the study is that of the LU, and the session's must not be below it.
+        session_commands = config.commands_max + MANAGEMENT_COMMANDS
     settings = open_iscsi_settings(
         config.login,
         lu_commands=config.commands_max,
-        session_commands=host.session_commands if host else config.commands_max,
+        session_commands=session_commands,
         window_bytes=end.socket.send_buffer,
     )
     login = KernelLogin(
@@ -76,6 +80,10 @@ def problems(study: Study, load: VmsLoad) -> Iterator[Problem]:
         yield ("load", "initiator"), message, "add `load_guest: {}` to the lab, or to the level of the variable"
     if load.transport == "stream":
         yield ("load", "transport"), "plain streams have no initiator", "use `initiator: hakaru`"
+    host = limits_of(load.hypervisor).host
+    if host is not None and host.session_commands is not None and host.session_commands < COMMANDS_MIN:
+        message = f"open-iscsi has at least {COMMANDS_MIN} commands per session"
+        yield ("load", "hypervisor", "host", "session_commands"), message, f"use {COMMANDS_MIN} or more at this point"
     if limits_of(load.hypervisor).guest is not None:
         message = "the queue of a guest's disk is part of our initiator"
         hint = "use `hypervisor: {kind: custom, host: {lu_commands: 32, session_commands: 128}}` at this point"

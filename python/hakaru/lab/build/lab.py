@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
-from hakaru.errors import DeviceError, EnvironmentError_, HakaruError
+from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
 from hakaru.lab import sandbox
 from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
 from hakaru.lab.build.guest_ports import GuestPorts
@@ -117,6 +117,9 @@ class Lab:
                     engine = await self.start_engine(device.node, plan_guest_fabric(device, mtu))
                     self._ports = await GuestPorts.start(engine)
                 self._guest = await boot_device(device, self.namespaces, mtu)
+            except LostError as error:
+                await self._close_guest()
+                raise DeviceError(error.message, error.hint) from error
             except BaseException:
                 await self._close_guest()
                 raise
@@ -124,10 +127,12 @@ class Lab:
     async def _close_guest(self) -> None:
         guest, self._guest = self._guest, None
         ports, self._ports = self._ports, None
-        if guest is not None:
-            await guest.close()
-        if ports is not None:
-            await ports.close()
+        try:
+            if guest is not None:
+                await guest.close()
+        finally:
+            if ports is not None:
+                await ports.close()
 
     def _forget_device(self) -> None:
         """Make the current plan differ from every other one, so that the next change builds."""

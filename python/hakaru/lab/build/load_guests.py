@@ -22,6 +22,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from hakaru.engine import contract
 from hakaru.engine.session import EngineSession
@@ -59,6 +60,14 @@ class _Running:
         self.initiator: OpenIscsi | None = None
         self.uses_kernel_initiator = False
         self.is_stopped = False
+        self.is_measured = False
+        """Whether the clocks were measured again, so that nothing of the repetition runs any more."""
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether something of a repetition that failed may still run in the guest."""
+        opened = self.engines is not None and not self.is_measured
+        return opened or bool(self.spawned) or self.initiator is not None
 
     def describe(self) -> dict[str, Any]:
         """The guest for the record of a repetition."""
@@ -192,7 +201,9 @@ class LoadGuests:
             with self._namespaces.inside(node), IPRoute() as links:
                 for known in list(links.get_neighbours()):
                     if known.get("dst") and not known["state"] & _NUD_PERMANENT:
-                        links.neigh("del", dst=known.get("dst"), ifindex=known["ifindex"])
+                        # The kernel may have dropped it since it was listed.
+                        with contextlib.suppress(NetlinkError):
+                            links.neigh("del", dst=known.get("dst"), ifindex=known["ifindex"])
 
     async def attach(self, node: str, disks: Sequence[KernelDisk]) -> dict[KernelDisk, str]:
         """Log in to the targets of `disks` and return the path of each. Raises GuestError."""
@@ -202,8 +213,9 @@ class LoadGuests:
             if windows:
                 await running.guest.run(_buffers_script(max(windows)))
             initiator = OpenIscsi(running.guest, f"{_INITIATOR_NAME}:{node}")
-            await initiator.begin()
+            # iscsid may run even if its start fails here.
             running.initiator, running.uses_kernel_initiator = initiator, True
+            await initiator.begin()
             sessions: dict[KernelLogin, IscsiSession] = {}
             paths = {}
             for disk in disks:
@@ -245,6 +257,7 @@ class LoadGuests:
         running.spawned.clear()
         if running.engines is not None:
             await running.engines.close()
+            running.is_measured = True
         if running.initiator is not None:
             await running.initiator.log_out_all()
             await running.initiator.end()
@@ -269,10 +282,10 @@ class LoadGuests:
         for node, guest in plugged.items():
             await asyncio.to_thread(self._set_bridged, guest, bridged=False)
             running = self._running[node]
-            if running.spawned or running.initiator is not None or not running.guest.emulator.running:
+            if running.is_in_use or not running.guest.emulator.running:
                 await self._discard(node)
                 continue
-            running.engines, running.uses_kernel_initiator = None, False
+            running.engines, running.uses_kernel_initiator, running.is_measured = None, False, False
             try:
                 await running.guest.emulator.execute("stop")
                 running.is_stopped = True
@@ -300,6 +313,11 @@ class LoadGuests:
             yield
         except GuestError:
             raise
+        except (NetlinkError, OSError, ValueError) as error:
+            reason = error.args[-1] if isinstance(error, NetlinkError) else error
+            raise GuestError(
+                f"guest {node} cannot be connected: {reason}", "`hakaru doctor` checks the kernel"
+            ) from error
         except GuestCommandError as error:
             # The script is no news to a reader; the words of the program that failed are.
             words = "; ".join(line.strip() for line in error.output.splitlines() if line.strip())

@@ -35,6 +35,15 @@ fn memory_file(bytes: u64, seals: SealFlags) -> File {
     file.into()
 }
 
+/// A file of huge pages. `None` if this kernel has none.
+fn huge_file() -> Option<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+    let file = memfd_create("guest", flags).ok()?;
+    ftruncate(&file, 2 << 20).unwrap();
+    fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    Some(file.into())
+}
+
 /// The guest's own mapping of its memory.
 fn mapped(file: &File) -> GuestMemoryMmap {
     let offset = FileOffset::new(file.try_clone().unwrap(), 0);
@@ -274,7 +283,8 @@ fn memory_that_could_vanish_is_refused_and_the_next_guest_connects() {
     let unsealed = memory_file(MEMORY_BYTES, SealFlags::GROW);
     let short = memory_file(MEMORY_BYTES - 1, SealFlags::SHRINK);
     let plain = File::open("/proc/self/exe").unwrap();
-    for (turn, file) in [unsealed, short, plain].iter().enumerate() {
+    let files = [unsealed, short, plain].into_iter().chain(huge_file());
+    for (turn, file) in files.collect::<Vec<_>>().iter().enumerate() {
         let peer = Peer::connect(&name, MERGEABLE_1_0, file);
         // The memory is unknown, so a ring has no place.
         let config = VringConfigData {
