@@ -61,7 +61,7 @@ class _Running:
         self.uses_kernel_initiator = False
         self.is_stopped = False
         self.is_measured = False
-        """Whether the clocks were measured again, so that nothing of the repetition runs any more."""
+        """Whether the clocks were measured again, so nothing of the repetition runs any more."""
 
     @property
     def is_in_use(self) -> bool:
