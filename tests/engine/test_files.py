@@ -204,6 +204,34 @@ def test_directories_with_other_contents_are_refused_and_unchanged(built: Path, 
     assert "damaged" in damaged.failure
 
 
+@pytest.mark.parametrize("name", [".hakaru-files.new", ".hakaru-files.lock", MARKER])
+@pytest.mark.parametrize("kind", ["link", "dangling", "pipe"])
+def test_own_names_that_belong_to_others_are_never_written_to(
+    built: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    precious = tmp_path / "thesis.doc"
+    precious.write_text("precious")
+    missing = tmp_path / "missing.doc"
+
+    def occupy(path: Path) -> None:
+        path.unlink(missing_ok=True)
+        if kind == "pipe":
+            os.mkfifo(path)
+        else:
+            path.symlink_to(precious if kind == "link" else missing)
+
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for directory in (empty, built):
+        occupy(directory / name)
+        ended = Ended(build(directory))
+        # A marker is replaced, so in own trees nothing hinders that.
+        assert ended.code in ((0,) if (directory, name) == (built, ".hakaru-files.new") else (2, 3)), ended.events
+        assert precious.read_text() == "precious"
+        assert not missing.exists()
+    assert [path.name for path in empty.iterdir()] == [name]
+
+
 def test_removal_keeps_the_files_of_others(built: Path) -> None:
     own = built / "t00001" / "mine"
     own.write_text("mine")

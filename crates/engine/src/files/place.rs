@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use hakaru_files::{BuildState, Forest, MARKER_BYTES_MAX, MARKER_NAME, Marker};
-use hakaru_runtime::file::folder::{self, Folder};
+use hakaru_runtime::file::folder::{self, EntryKind, Folder};
 
 use crate::failure::{Failure, OrEnvironment};
 
@@ -36,20 +36,26 @@ impl Place {
             format_args!("create the directory {shown}"),
             "choose a directory that you may write to",
         )?;
-        if !directory.join(MARKER_NAME).exists() {
-            // An interrupted start leaves these two, and nothing else.
-            let is_foreign = |name: &std::ffi::OsStr| name != LOCK_NAME && name != NEW_MARKER_NAME;
-            let entries = fs::read_dir(directory)
-                .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-                .or_environment(format_args!("list {shown}"), "choose another directory")?;
-            if let Some(entry) = entries.iter().find(|entry| is_foreign(&entry.file_name())) {
+        let folder = open_folder(directory)?;
+        if read_marker(&folder, directory)?.is_none() {
+            let mut foreign = None;
+            let listed = folder.list(&mut |entry| {
+                // An interrupted start leaves these two, and nothing else.
+                let is_own = entry.kind == EntryKind::File
+                    && (entry.name == LOCK_NAME || entry.name == NEW_MARKER_NAME);
+                if !is_own {
+                    foreign.get_or_insert(entry.name);
+                }
+            });
+            listed.or_environment(format_args!("list {shown}"), "choose another directory")?;
+            if let Some(name) = foreign {
                 return Err(Failure::usage(
-                    format_args!("{shown} is not empty: it contains {:?}", entry.file_name()),
+                    format_args!("{shown} is not empty: it contains {name:?}"),
                     "choose an empty or a new directory",
                 ));
             }
         }
-        let place = Place::lock(directory, true)?;
+        let place = Place::lock(directory, folder, true)?;
         match place.read_marker()? {
             Some(marker) if marker.digest != forest.digest() => Err(Failure::usage(
                 format_args!(
@@ -68,7 +74,7 @@ impl Place {
     /// # Errors
     /// It holds no trees, is in use, or is not accessible.
     pub fn of_trees(directory: &Path, exclusive: bool) -> Result<(Place, Marker), Failure> {
-        let place = Place::lock(directory, exclusive)?;
+        let place = Place::lock(directory, open_folder(directory)?, exclusive)?;
         let marker = place.read_marker()?.ok_or_else(|| {
             Failure::usage(
                 format_args!(
@@ -116,28 +122,7 @@ impl Place {
     /// # Errors
     /// The file is no marker, or cannot be read.
     pub fn read_marker(&self) -> Result<Option<Marker>, Failure> {
-        let path = self.directory.join(MARKER_NAME);
-        let mut bytes = Vec::new();
-        let read = File::open(&path)
-            .and_then(|file| file.take(MARKER_BYTES_MAX + 1).read_to_end(&mut bytes));
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.or_environment(
-                format_args!("read {}", path.display()),
-                "make the file readable",
-            )?,
-        };
-        let marker = if bytes.len() as u64 > MARKER_BYTES_MAX {
-            Err(format!("more than {MARKER_BYTES_MAX} bytes"))
-        } else {
-            Marker::parse(&bytes)
-        };
-        marker.map(Some).map_err(|problem| {
-            Failure::usage(
-                format_args!("{} is damaged: {problem}", path.display()),
-                "the directory cannot be used; choose another one",
-            )
-        })
+        read_marker(&self.folder, &self.directory)
     }
 
     /// Replaces the marker, atomically and durably.
@@ -146,13 +131,16 @@ impl Place {
     /// The directory cannot be written.
     pub fn write_marker(&self, state: BuildState, forest: &Forest) -> Result<(), Failure> {
         let marker = Marker::new(state, forest.digest(), forest.config().clone());
-        let new = self.directory.join(NEW_MARKER_NAME);
-        let written = File::create(&new)
+        // What an interrupted start, or somebody else, left under this name is never written to.
+        let written = self
+            .folder
+            .delete_file(NEW_MARKER_NAME)
+            .and_then(|_| self.folder.create_file(NEW_MARKER_NAME))
             .and_then(|mut file| {
                 file.write_all(marker.emit().as_bytes())?;
                 file.sync_all()
             })
-            .and_then(|()| fs::rename(&new, self.directory.join(MARKER_NAME)))
+            .and_then(|()| self.folder.rename_file(NEW_MARKER_NAME, MARKER_NAME))
             .and_then(|()| File::open(&self.directory)?.sync_all());
         written.or_environment(
             format_args!("write {MARKER_NAME} in {}", self.directory.display()),
@@ -176,28 +164,20 @@ impl Place {
         Ok(())
     }
 
-    fn lock(directory: &Path, exclusive: bool) -> Result<Place, Failure> {
+    fn lock(directory: &Path, folder: Folder, exclusive: bool) -> Result<Place, Failure> {
         let shown = directory.display();
-        let folder = Folder::open(directory).or_environment(
-            format_args!("open the directory {shown}"),
-            "correct the path",
-        )?;
-        let path = directory.join(LOCK_NAME);
-        let opened = if exclusive {
-            let mut options = File::options();
-            options
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
+        let lock = if exclusive {
+            folder
+                .open_or_create(LOCK_NAME)
+                .and_then(only_file)
                 .map(Some)
         } else {
             // Trees on a read-only file system can be read without a lock.
-            Ok(File::open(&path).ok())
+            Ok(folder.open_file(LOCK_NAME).and_then(only_file).ok())
         };
-        let lock = opened.or_environment(
-            format_args!("create {}", path.display()),
-            "choose a directory that you may write to",
+        let lock = lock.or_environment(
+            format_args!("create {}", directory.join(LOCK_NAME).display()),
+            "choose a directory that you may write to and that has nothing of this name",
         )?;
         if let Some(file) = &lock {
             // Without locks (some network file systems), concurrent use is the user's affair.
@@ -213,5 +193,47 @@ impl Place {
             folder,
             _lock: lock,
         })
+    }
+}
+
+fn open_folder(directory: &Path) -> Result<Folder, Failure> {
+    Folder::open(directory).or_environment(
+        format_args!("open the directory {}", directory.display()),
+        "correct the path",
+    )
+}
+
+fn read_marker(folder: &Folder, directory: &Path) -> Result<Option<Marker>, Failure> {
+    let path = directory.join(MARKER_NAME);
+    let mut bytes = Vec::new();
+    let read = folder
+        .open_file(MARKER_NAME)
+        .and_then(only_file)
+        .and_then(|file| file.take(MARKER_BYTES_MAX + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.or_environment(
+            format_args!("read {}", path.display()),
+            "make it a readable file, or choose another directory",
+        )?,
+    };
+    let marker = if bytes.len() as u64 > MARKER_BYTES_MAX {
+        Err(format!("more than {MARKER_BYTES_MAX} bytes"))
+    } else {
+        Marker::parse(&bytes)
+    };
+    marker.map(Some).map_err(|problem| {
+        Failure::usage(
+            format_args!("{} is damaged: {problem}", path.display()),
+            "the directory cannot be used; choose another one",
+        )
+    })
+}
+
+fn only_file(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("it is not a regular file"))
     }
 }

@@ -104,6 +104,14 @@ impl Folder {
         self.open_to_write(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
     }
 
+    /// Opens a file for writing, and creates it if it is missing. Its contents stay.
+    ///
+    /// # Errors
+    /// It may not be written.
+    pub fn open_or_create(&self, name: &str) -> io::Result<File> {
+        self.open_to_write(name, OFlags::WRONLY | OFlags::CREATE)
+    }
+
     fn open_to_write(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         Ok(rustix::fs::openat(&self.0, name, flags, FILE_MODE)?.into())
@@ -288,6 +296,8 @@ mod tests {
         assert!(folder.lookup("loop").is_err());
         assert!(folder.open_file("link").is_err());
         assert!(folder.write_file("link").is_err());
+        assert!(folder.open_or_create("link").is_err());
+        folder.open_or_create("file").unwrap();
         assert!(folder.create_file("file").is_err());
         assert_eq!(folder.file_bytes("file").unwrap(), Some(5));
         assert_eq!(folder.file_bytes("other").unwrap(), None);
