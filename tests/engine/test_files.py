@@ -196,7 +196,7 @@ def test_directories_with_other_contents_are_refused_and_unchanged(built: Path, 
         ended = Ended(config)
         assert ended.code in (2, 3), config
         assert reason in ended.failure
-    assert sorted(path.name for path in foreign.iterdir() if not path.name.startswith(".")) == ["letter.txt"]
+    assert sorted(path.name for path in foreign.iterdir()) == ["letter.txt"]
     assert (foreign / "letter.txt").read_text() == "precious"
     (built / MARKER).write_text("{")
     damaged = Ended(verify(built))

@@ -74,8 +74,8 @@ impl Place {
     /// # Errors
     /// It holds no trees, is in use, or is not accessible.
     pub fn of_trees(directory: &Path, exclusive: bool) -> Result<(Place, Marker), Failure> {
-        let place = Place::lock(directory, open_folder(directory)?, exclusive)?;
-        let marker = place.read_marker()?.ok_or_else(|| {
+        let folder = open_folder(directory)?;
+        let without_trees = || {
             Failure::usage(
                 format_args!(
                     "{} holds no trees: it has no {MARKER_NAME}",
@@ -83,7 +83,11 @@ impl Place {
                 ),
                 "build them first (`hakaru files build`), or correct the path",
             )
-        })?;
+        };
+        // Also before the lock, which is not created in a directory of others.
+        read_marker(&folder, directory)?.ok_or_else(without_trees)?;
+        let place = Place::lock(directory, folder, exclusive)?;
+        let marker = place.read_marker()?.ok_or_else(without_trees)?;
         Ok((place, marker))
     }
 
