@@ -45,7 +45,7 @@ impl Shared {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the number of threads that have not ended.
+    /// Returns the number of threads whose end was not received.
     pub fn running(&self) -> u32 {
         self.running.load(Ordering::Relaxed)
     }
@@ -123,13 +123,17 @@ impl Crew {
         work: impl FnOnce(&Shared) -> Result<(), Failure> + Send + 'static,
     ) -> Result<(), Failure> {
         let shared = self.shared.clone();
+        // The main thread counts down as it receives the ends, so none is missed.
         shared.running.fetch_add(1, Ordering::Relaxed);
         self.spawned = true;
         let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            // What the work holds is released before its end is reported.
             let result = work(&shared);
-            shared.running.fetch_sub(1, Ordering::Relaxed);
             shared.send(Report::Ended(result));
         });
+        if spawned.is_err() {
+            self.shared.running.fetch_sub(1, Ordering::Relaxed);
+        }
         spawned
             .map(drop)
             .or_environment("start a thread", "raise the limit of processes (ulimit -u)")
@@ -155,8 +159,6 @@ impl Crew {
             }
             self.take_reports(control)?;
             if self.spawned && self.shared.running() == 0 {
-                // The last report precedes the last wake-up.
-                self.take_reports(control)?;
                 return Ok(Watched::Ended);
             }
             if std::mem::take(&mut self.out_of_work) {
@@ -214,7 +216,10 @@ impl Crew {
             match report {
                 Report::Complaint(failure) => control.error(&failure, false),
                 Report::OutOfWork => self.out_of_work = true,
-                Report::Ended(result) => result?,
+                Report::Ended(result) => {
+                    self.shared.running.fetch_sub(1, Ordering::Relaxed);
+                    result?;
+                }
             }
         }
         Ok(())
