@@ -348,6 +348,29 @@ def test_stopped_load_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("second", [False, True])
+def test_failed_load_removes_its_trees_when_no_thread_writes_any_more(tmp_path: Path, second: bool) -> None:
+    directory = tmp_path / "trees"
+    spec = trees(trees=8, targets=2000)
+    assert Ended({"engine": "files", "task": "build", "directory": str(directory), "trees": spec}).code == 0
+    for tree in sorted(directory.glob("t0*"))[1:]:
+        shutil.rmtree(tree)
+    pipe = first_file(directory)
+    pipe.unlink()
+    os.mkfifo(pipe)
+    if second:
+        (directory / "t00000" / "mine").write_text("mine")
+    # One builder fails at the pipe while the others write.
+    ended = Ended(load(directory, build=True, remove=True, trees=spec))
+    assert ended.code == 3
+    assert f"{pipe}: it is not a regular file" in ended.failure
+    if second:
+        assert [complaint for complaint in ended.complaints if "cannot delete" in complaint], ended.events
+        assert (directory / "t00000" / "mine").read_text() == "mine"
+    else:
+        assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:

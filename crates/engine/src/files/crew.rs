@@ -65,6 +65,8 @@ pub struct Crew {
     waiter: Waiter,
     out_of_work: bool,
     spawned: bool,
+    /// Instant until which ordered threads have time to end.
+    deadline: Option<Time>,
 }
 
 /// Reason why [`Crew::watch`] returned.
@@ -105,6 +107,7 @@ impl Crew {
             waiter: Waiter::sleeping(8),
             out_of_work: false,
             spawned: false,
+            deadline: None,
         })
     }
 
@@ -194,8 +197,7 @@ impl Crew {
         samples: &mut Schedule,
         sample: &mut dyn FnMut(Time, &Control),
     ) -> Result<(), Failure> {
-        self.shared.stop();
-        let deadline = clock::now() + STOP_TIME;
+        let deadline = self.stop();
         while self.shared.running() > 0 {
             if self.watch(reactor, control, Some(deadline), samples, sample)? == Watched::Reached {
                 return Err(Failure::peer(
@@ -209,6 +211,30 @@ impl Crew {
             }
         }
         self.take_reports(control)
+    }
+
+    /// After a failure: orders the threads to end and waits for them, without a report of further
+    /// failures. A thread that hangs in the file system may still run after this.
+    pub fn abandon(&mut self, control: &Control) {
+        let deadline = self.stop();
+        while self.shared.running() > 0 {
+            let left = Duration::from_nanos(deadline.ns_since(clock::now()));
+            match self.reports.recv_timeout(left) {
+                Ok(Report::Ended(_)) => {
+                    self.shared.running.fetch_sub(1, Ordering::Relaxed);
+                }
+                Ok(Report::Complaint(failure)) => control.error(&failure, false),
+                Ok(Report::OutOfWork) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn stop(&mut self) -> Time {
+        self.shared.stop();
+        *self
+            .deadline
+            .get_or_insert_with(|| clock::now() + STOP_TIME)
     }
 
     fn take_reports(&mut self, control: &Control) -> Result<(), Failure> {

@@ -61,13 +61,14 @@ pub fn run(config: &FilesLoad, reactor: &Reactor, control: &mut Control) -> Resu
     load.control.ready(trees::facts(&load.forest, &load.place));
     let done = load.run();
     if config.remove {
-        // Also after a failure, which is reported rather than one of the removal.
-        let removed = load.process(Work::Remove).map(drop);
-        let removed = match Arc::into_inner(load.place) {
-            Some(place) if removed.is_ok() => place.remove(),
-            _ => removed,
+        return match (done, load.remove()) {
+            (Ok(finished), Ok(())) => finished.report(control),
+            (Ok(_), Err(failure)) | (Err(failure), Ok(())) => Err(failure),
+            (Err(first), Err(second)) => {
+                control.error(&second, false);
+                Err(first)
+            }
         };
-        return done.and_then(|finished| removed.and_then(|()| finished.report(control)));
     }
     done?.report(control)
 }
@@ -166,10 +167,42 @@ impl State {
 impl Load<'_> {
     fn run(&mut self) -> Result<Finished, Failure> {
         let mut threads = Crew::new(self.reactor)?;
-        let ordered = self.watch(&mut threads, None, false)?;
+        let done = self.run_phases(&mut threads);
+        if done.is_err() {
+            threads.abandon(self.control);
+        }
+        done
+    }
+
+    /// Deletes the trees.
+    fn remove(mut self) -> Result<(), Failure> {
+        let in_use = |path: &Path| {
+            let message = format!(
+                "the trees in {} are not deleted: a thread still waits for the file system",
+                path.display()
+            );
+            Failure::peer(
+                message,
+                "delete them with `hakaru files remove` when the file server responds",
+            )
+        };
+        // Every thread that may still write holds a reference.
+        if Arc::get_mut(&mut self.place).is_none() {
+            return Err(in_use(self.place.directory()));
+        }
+        self.process(Work::Remove)?;
+        let path = self.place.directory().to_owned();
+        match Arc::into_inner(self.place) {
+            Some(place) => place.remove(),
+            None => Err(in_use(&path)),
+        }
+    }
+
+    fn run_phases(&mut self, threads: &mut Crew) -> Result<Finished, Failure> {
+        let ordered = self.watch(threads, None, false)?;
         let mut stopped = !matches!(ordered, Watched::Started(_));
         if let Watched::Started(at) = ordered {
-            stopped = self.watch(&mut threads, Some(at), false)? == Watched::Stopped;
+            stopped = self.watch(threads, Some(at), false)? == Watched::Stopped;
             self.samples.start(at);
         }
         for (phase, work, wanted) in [
@@ -189,7 +222,7 @@ impl Load<'_> {
                 mismatches: 0,
             });
         }
-        self.load(&mut threads)
+        self.load(threads)
     }
 
     /// Builds, drops from the cache, or deletes.
@@ -212,7 +245,7 @@ impl Load<'_> {
                 }
             }
         };
-        trees::process(
+        let done = trees::process(
             work,
             &forest,
             &place,
@@ -220,7 +253,11 @@ impl Load<'_> {
             &progress,
             &mut threads,
             watch,
-        )
+        );
+        if done.is_err() {
+            threads.abandon(self.control);
+        }
+        done
     }
 
     fn load(&mut self, threads: &mut Crew) -> Result<Finished, Failure> {

@@ -138,10 +138,11 @@ pub fn run(
     if done == Watched::Stopped {
         threads.end(reactor, control, &mut samples, &mut sample)?;
     } else if work == Work::Remove {
-        // No thread is left that shares the place.
-        if let Some(place) = Arc::into_inner(place) {
-            place.remove()?;
-        }
+        let place = Arc::into_inner(place).ok_or_else(|| {
+            let message = "a thread still uses the trees after their deletion";
+            Failure::peer(message, "repeat `hakaru files remove`")
+        })?;
+        place.remove()?;
     }
     let now = clock::now();
     sample(now, control);
