@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,21 @@ def test_killed_build_continues_and_its_trees_are_refused_before(tmp_path: Path)
     assert 90 <= continued.values["files_kept"] < 40_000
     assert continued.values["files_done"] == 40_000
     assert Ended(verify(directory)).code == 0
+
+
+def test_a_stop_before_the_instant_of_the_start_is_obeyed(built: Path) -> None:
+    for task in ("build", "remove"):
+        config = build(built) if task == "build" else {"engine": "files", "task": task, "directory": str(built)}
+        engine = Engine(config)
+        try:
+            engine.send({"type": "start", "at_ns": time.monotonic_ns() + 3_000_000_000})
+            engine.send({"type": "stop"})
+            assert engine.wait_for("result")["values"]["files_done"] == 0
+            assert engine.process.wait(20) == 0
+        finally:
+            engine.close()
+    assert json.loads((built / MARKER).read_text())["state"] == "complete"
+    assert Ended(verify(built)).code == 0
 
 
 def test_damaged_missing_and_replaced_files_are_named(built: Path) -> None:

@@ -113,12 +113,15 @@ pub fn run(
     } = crew;
     control.ready(facts(&forest, &place));
     let mut threads = crew::Crew::new(reactor)?;
-    let started = threads.watch(reactor, control, None, &mut samples, &mut |_, _| ())?;
-    let Watched::Started(at) = started else {
+    let mut wait = |until| threads.watch(reactor, control, until, &mut samples, &mut |_, _| ());
+    let started = match wait(None)? {
+        Watched::Started(at) => (wait(Some(at))? != Watched::Stopped).then_some(at),
+        _ => None,
+    };
+    let Some(at) = started else {
         control.result(clock::now(), Progress::default().counters(), Vec::new());
         return Ok(());
     };
-    threads.watch(reactor, control, Some(at), &mut samples, &mut |_, _| ())?;
     samples.start(at);
     let place = Arc::new(place);
     let progress = Arc::new(Progress::default());
