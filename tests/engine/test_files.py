@@ -324,6 +324,14 @@ def test_wrong_data_ends_a_load_with_exit_code_6(built: Path) -> None:
     assert "1 reads returned wrong data" in ended.failure
 
 
+def test_warm_up_that_uses_every_file_is_refused(built: Path) -> None:
+    ended = Ended(load(built, warmup_s=60.0))
+    assert ended.code == 2
+    assert "the warm-up of 60 s used every file" in ended.failure
+    assert "shorten the warm-up" in ended.failure
+    assert not ended.of("result")
+
+
 def test_load_gives_up_when_every_file_fails(built: Path) -> None:
     for tree in built.glob("t0*"):
         shutil.rmtree(tree)

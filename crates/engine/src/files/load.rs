@@ -268,6 +268,16 @@ impl Load<'_> {
             self.control.phase("warmup", begin);
             let until = begin + Duration::from_secs_f64(self.config.warmup_s);
             watched = Some(self.watch(threads, Some(until), false)?);
+            if matches!(watched, Some(Watched::OutOfWork | Watched::Ended)) {
+                // A rate over what is left would be one of microseconds.
+                return Err(Failure::usage(
+                    format_args!(
+                        "the warm-up of {} s used every file: nothing is left to measure",
+                        self.config.warmup_s
+                    ),
+                    "shorten the warm-up, or use more trees or larger files",
+                ));
+            }
         }
         let measure = clock::now();
         self.sample(measure, threads.shared(), false);
