@@ -324,6 +324,32 @@ def test_wrong_data_ends_a_load_with_exit_code_6(built: Path) -> None:
     assert "1 reads returned wrong data" in ended.failure
 
 
+def test_load_that_ends_by_time_completes_the_files_that_it_writes(tmp_path: Path) -> None:
+    directory = tmp_path / "trees"
+    spec = trees(trees=2, targets=100, scale="1/2")
+    assert Ended({"engine": "files", "task": "build", "directory": str(directory), "trees": spec}).code == 0
+    ended = Ended(load(directory, trees=spec, read_percent=0, block_bytes=512, measure_s=0.05))
+    assert ended.code == 0, ended.events
+    assert ended.values["files_written"] < 200
+    assert ended.values["written_bytes"] > 0
+    assert Ended(verify(directory)).code == 0
+
+
+def test_trees_with_files_that_were_written_in_part_are_not_complete(tmp_path: Path) -> None:
+    directory = tmp_path / "trees"
+    spec = trees(scale="1/10", targets=20)
+    config = {"engine": "files", "task": "build", "directory": str(directory), "trees": spec}
+    assert Ended(config).code == 0
+    # Writes beyond the first kilobytes of a file fail.
+    inside = ("sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh")
+    ended = Ended(load(directory, trees=spec, read_percent=0, block_bytes=512), inside)
+    assert ended.values["files_failed"] > 0
+    refused = Ended(verify(directory))
+    assert "not complete" in refused.failure
+    assert Ended(config).code == 0
+    assert Ended(verify(directory)).code == 0
+
+
 def test_warm_up_that_uses_every_file_is_refused(built: Path) -> None:
     ended = Ended(load(built, warmup_s=60.0))
     assert ended.code == 2

@@ -26,6 +26,8 @@ pub struct Tool {
     step: Option<Step>,
     in_flight: Option<Operation>,
     stopping: bool,
+    cutting: bool,
+    has_cut: bool,
 }
 
 /// The use of one file.
@@ -44,6 +46,17 @@ struct Step {
     failed: bool,
     /// Whether the tool was stopped before the file was complete.
     aborted: bool,
+}
+
+impl Step {
+    /// Returns whether the file is open for writing and shorter than described.
+    fn is_cut(&self) -> bool {
+        let is_open = matches!(
+            self.state,
+            State::Transferring | State::Flushing | State::Closing
+        );
+        is_open && self.direction == OpenMode::Write && self.done < self.size
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +94,8 @@ impl Tool {
             step: None,
             in_flight: None,
             stopping: false,
+            cutting: false,
+            has_cut: false,
         }
     }
 
@@ -113,9 +128,23 @@ impl Tool {
         self.has_unit = true;
     }
 
-    /// Ends the work: an open file is closed, and no other file is begun.
+    /// Ends the work: a file that is read is closed, one that is written is completed, and no other
+    /// file is begun.
     pub fn stop(&mut self) {
         self.stopping = true;
+    }
+
+    /// Ends the work as [`Tool::stop`], but closes a file that is written too.
+    pub fn cut(&mut self) {
+        self.stopping = true;
+        self.cutting = true;
+    }
+
+    /// Returns whether a file was opened for writing, and not all of it written: because of
+    /// [`Tool::cut`], of a failure, or because it is in work. It is shorter than described.
+    #[must_use]
+    pub fn has_cut(&self) -> bool {
+        self.has_cut || self.step.as_ref().is_some_and(Step::is_cut)
     }
 
     /// Returns the next operation. Returns `None` while one is in flight, and if the tool is idle.
@@ -200,6 +229,9 @@ impl Tool {
         let Some(step) = &mut self.step else {
             return;
         };
+        if operation.action == Action::Close {
+            self.has_cut |= step.is_cut();
+        }
         let began = *step.began.get_or_insert(completion.started);
         let of = Measured::from(&operation.action);
         match advance(step, &operation.action, completion.outcome, journal) {
@@ -223,7 +255,8 @@ impl Tool {
                 State::Closing
             };
         }
-        if self.stopping && step.state == State::Transferring {
+        let ends_now = self.cutting || self.stopping && step.direction == OpenMode::Read;
+        if ends_now && step.state == State::Transferring {
             step.aborted = true;
             step.state = State::Closing;
         } else if self.stopping && step.state == State::Walking {

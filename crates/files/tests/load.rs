@@ -69,6 +69,8 @@ struct Disk {
     failures: HashSet<u64>,
     executed: u64,
     read: Vec<u8>,
+    /// Whether a stop cuts the files that are written.
+    cuts: bool,
 }
 
 impl Disk {
@@ -81,6 +83,7 @@ impl Disk {
             failures: HashSet::new(),
             executed: 0,
             read: Vec::new(),
+            cuts: false,
         };
         for tree in 0..forest.config().trees {
             for folder in 0..forest.config().folders {
@@ -173,6 +176,8 @@ struct Run {
     counts: BTreeMap<&'static str, u64>,
     meter: Meter,
     order: Vec<FileId>,
+    /// Whether a tool cut a file.
+    has_cut: bool,
 }
 
 /// Runs all tools in turn, one operation each, 10 µs per operation.
@@ -189,7 +194,11 @@ fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
     while std::mem::take(&mut busy) {
         for tool in &mut tools {
             if stop_after.is_some_and(|after| disk.executed >= after) {
-                tool.stop();
+                if disk.cuts {
+                    tool.cut();
+                } else {
+                    tool.stop();
+                }
             } else if tool.is_idle()
                 && let Some(tree) = units.take()
             {
@@ -230,6 +239,7 @@ fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
         counts,
         meter,
         order,
+        has_cut: tools.iter().any(Tool::has_cut),
     }
 }
 
@@ -243,8 +253,10 @@ fn every_target_is_used_once_and_the_trees_stay_as_described() {
         counts,
         mut meter,
         order,
+        has_cut,
     } = run(&config, &mut disk, None);
     assert_eq!(disk.files, before);
+    assert!(!has_cut);
     let distinct: HashSet<FileId> = order.iter().copied().collect();
     assert_eq!(distinct.len(), 600);
     assert_eq!(counts["files_read"] + counts["files_written"], 600);
@@ -318,7 +330,15 @@ fn a_stopped_tool_closes_its_file_and_counts_no_failure() {
         for profile in [FilesProfile::WholeFiles, FilesProfile::Metadata] {
             let config = FilesLoad { profile, ..load() };
             let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
-            let counts = run(&config, &mut disk, Some(stop_after)).counts;
+            let before = disk.files.clone();
+            let Run {
+                counts, has_cut, ..
+            } = run(&config, &mut disk, Some(stop_after));
+            assert!(!has_cut);
+            assert!(
+                disk.files == before,
+                "{stop_after}: a written file is complete"
+            );
             assert!(
                 disk.executed <= stop_after + 12,
                 "{stop_after}: {}",
@@ -334,6 +354,32 @@ fn a_stopped_tool_closes_its_file_and_counts_no_failure() {
                 "{stop_after}"
             );
         }
+    }
+}
+
+#[test]
+fn cut_and_failed_writes_are_known() {
+    let config = FilesLoad {
+        read_percent: 0,
+        ..load()
+    };
+    let mut cuts = 0;
+    for stop_after in 1..80 {
+        let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
+        let before = disk.files.clone();
+        disk.cuts = true;
+        let run = run(&config, &mut disk, Some(stop_after));
+        assert_eq!(run.has_cut, disk.files != before, "{stop_after}");
+        assert_eq!(run.counts["files_failed"], 0);
+        cuts += u32::from(run.has_cut);
+    }
+    assert!((20..79).contains(&cuts), "{cuts}");
+    for failed in 1..80 {
+        let mut disk = Disk::of(&Forest::new(&config.trees).unwrap());
+        let before = disk.files.clone();
+        disk.failures.insert(failed);
+        let run = run(&config, &mut disk, None);
+        assert_eq!(run.has_cut, disk.files != before, "{failed}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! A load: tools in threads of their own, the phases, and the samples.
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,9 @@ const JOURNAL_LEN: usize = 64;
 const JOURNAL_AGE: Duration = Duration::from_millis(20);
 /// Failures that are reported one by one.
 const REPORTED_MAX: u64 = 20;
+/// Time that a tool has after the order to end to complete the file that it writes. Below the time
+/// that threads have to end.
+const COMPLETION_TIME: Duration = Duration::from_secs(10);
 /// Failed files in succession after which a tool gives up.
 const FAILED_MAX: u32 = 100;
 
@@ -133,6 +136,8 @@ struct Load<'a> {
 struct State {
     meter: Mutex<Meter>,
     reported: AtomicU64,
+    /// Whether a tool left a file shorter than described.
+    has_cut: AtomicBool,
 }
 
 impl State {
@@ -171,7 +176,19 @@ impl Load<'_> {
         if done.is_err() {
             threads.abandon(self.control);
         }
-        done
+        let marked = if self.state.has_cut.load(Ordering::Relaxed) && !self.config.remove {
+            // A build repairs them.
+            self.place.write_marker(BuildState::Building, &self.forest)
+        } else {
+            Ok(())
+        };
+        match (done, marked) {
+            (Err(first), Err(second)) => {
+                self.control.error(&second, false);
+                Err(first)
+            }
+            (done, marked) => marked.and(done),
+        }
     }
 
     /// Deletes the trees.
@@ -337,6 +354,9 @@ impl Load<'_> {
             let block_bytes = self.settings.block_bytes as usize;
             threads.spawn(format!("tool-{number}"), move |shared| {
                 let done = worker.run(&units, block_bytes, shared);
+                if worker.tool.has_cut() {
+                    worker.state.has_cut.store(true, Ordering::Relaxed);
+                }
                 worker.state.meter().absorb(&mut worker.journal);
                 // Released before the end is reported, because deleting needs the only reference.
                 drop(worker);
@@ -445,9 +465,15 @@ impl Worker {
     ) -> Result<(), Failure> {
         let mut buffer = vec![0; block_bytes];
         let mut scratch = vec![0; block_bytes];
+        let mut cut_at = None;
         loop {
             if shared.is_stopped() {
-                self.tool.stop();
+                let now = clock::now();
+                if now < *cut_at.get_or_insert(now + COMPLETION_TIME) {
+                    self.tool.stop();
+                } else {
+                    self.tool.cut();
+                }
             }
             if let Some(operation) = self.tool.poll_operation() {
                 self.execute(&operation, &mut buffer, &mut scratch, shared)?;
