@@ -260,6 +260,18 @@ def test_removal_keeps_the_files_of_others(built: Path) -> None:
     assert not built.exists()
 
 
+def test_what_a_killed_metadata_load_leaves_is_removed(built: Path) -> None:
+    for number, folder in enumerate(sorted({path.parent for path in built.glob("t0*/**/f*")})):
+        for file in sorted(folder.glob("f*"))[: number % 3]:
+            left = "n" + file.name.removeprefix("f") + "r" * (number % 2)
+            (folder / left).touch()
+    assert list(built.glob("t0*/**/n??????"))
+    assert list(built.glob("t0*/**/n??????r"))
+    ended = Ended({"engine": "files", "task": "remove", "directory": str(built)})
+    assert ended.code == 0, ended.events
+    assert not built.exists()
+
+
 def test_trees_in_use_are_not_built_again(built: Path) -> None:
     engine = Engine(load(built))
     try:

@@ -209,6 +209,14 @@ impl Forest {
         format!("{role}{:06}", file.index)
     }
 
+    /// Returns the names that the profile `metadata` uses beside a file: before and after renaming.
+    #[must_use]
+    pub fn passing_names(&self, file: FileId) -> [String; 2] {
+        let name = format!("n{:06}", file.index);
+        let renamed = format!("{name}r");
+        [name, renamed]
+    }
+
     /// Returns the path of a folder below the directory of the trees, with `/` between names.
     #[must_use]
     pub fn folder_path(&self, tree: u32, folder: u32) -> String {

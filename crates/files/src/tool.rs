@@ -305,7 +305,10 @@ impl Tool {
         let path = match settings.profile {
             FilesProfile::WholeFiles => format!("{folder_path}/{}", forest.file_name(file)),
             // Tools of several engines may work in one folder.
-            FilesProfile::Metadata => format!("{folder_path}/n{:06}", file.index),
+            FilesProfile::Metadata => {
+                let [name, _] = forest.passing_names(file);
+                format!("{folder_path}/{name}")
+            }
         };
         Step {
             file,
@@ -329,7 +332,11 @@ impl Tool {
         let rest = (step.size - step.done).min(u64::from(self.settings.block_bytes)) as u32;
         let metadata = self.settings.profile == FilesProfile::Metadata;
         let renamed: Arc<str> = match step.state {
-            State::Renaming | State::Deleting => format!("{}r", step.path).into(),
+            State::Renaming | State::Deleting => {
+                let [_, renamed] = self.forest.passing_names(step.file);
+                let folder = step.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+                format!("{folder}/{renamed}").into()
+            }
             _ => Arc::clone(&step.path),
         };
         let action = match (step.state, step.walk.last()) {

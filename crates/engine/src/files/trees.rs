@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hakaru_contract::ErrorClass;
 use hakaru_contract::files::TreesConfig;
-use hakaru_files::{BuildState, FileId, Forest, Total, Units, folder_name};
+use hakaru_files::{BuildState, FileId, Forest, Role, Total, Units, folder_name};
 use hakaru_runtime::file::folder::{Folder, drop_from_cache};
 use hakaru_runtime::{Reactor, clock};
 use hakaru_units::Time;
@@ -301,7 +301,7 @@ impl Task<'_> {
                 self.process_file(&opened, *file, &mut buffers)?;
             }
             if self.work == Work::Remove {
-                self.remove_folder(tree, folder)?;
+                self.remove_folder(tree, folder, &opened, &by_folder[folder as usize])?;
             }
         }
         Ok(true)
@@ -448,18 +448,33 @@ impl Task<'_> {
         Ok(None)
     }
 
-    fn remove_folder(&self, tree: u32, folder: u32) -> Result<(), Failure> {
+    /// Deletes a folder whose described `files` are deleted.
+    fn remove_folder(
+        &self,
+        tree: u32,
+        folder: u32,
+        opened: &Folder,
+        files: &[FileId],
+    ) -> Result<(), Failure> {
         let parent = match self.forest.shape().parent(tree, folder) {
             Some(parent) => self.open(tree, parent)?,
             None => None,
         };
         let above = parent.as_ref().unwrap_or(self.place.folder());
-        match above.delete_folder(&folder_name(tree, folder)) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                Err(self.failure("delete", &self.forest.folder_path(tree, folder), &error))
-            }
-        }
+        let name = folder_name(tree, folder);
+        let deleted = match above.delete_folder(&name) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => files
+                .iter()
+                .filter(|file| file.role == Role::Target)
+                .flat_map(|file| self.forest.passing_names(*file))
+                // A load that was killed leaves them.
+                .try_for_each(|name| opened.delete_file(&name).map(drop))
+                .and_then(|()| above.delete_folder(&name)),
+            other => other,
+        };
+        deleted
+            .map(drop)
+            .map_err(|error| self.failure("delete", &self.forest.folder_path(tree, folder), &error))
     }
 
     /// Counts wrong files, and reports the first ones.
