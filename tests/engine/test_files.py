@@ -284,7 +284,11 @@ def test_trees_in_use_are_not_built_again(built: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [("size=2m,nr_inodes=100", "No space left"), ("size=256k", "bytes free")]
+    ("options", "reason"), [
+        ("size=8m,nr_inodes=100", "No space left"),
+        # Enough for the sizes, which are below 1 MiB together, and not for the blocks.
+        ("size=2m", "bytes free"),
+    ],
 )
 def test_full_disk_ends_the_build_with_the_path(tmp_path: Path, options: str, reason: str) -> None:
     mount = f'mount -t tmpfs -o {options} tmpfs {tmp_path} && exec "$@"'

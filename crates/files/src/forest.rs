@@ -10,6 +10,10 @@ use crate::sizes::Sizes;
 
 /// Largest number of files in all trees.
 pub const FILES_MAX: u64 = 1 << 24;
+/// Largest sum of the sizes of all files, as file systems count in signed numbers.
+const BYTES_MAX: u128 = i64::MAX as u128;
+/// Unit in which file systems give space to files and folders.
+const BLOCK_BYTES: u64 = 4096;
 /// Largest factor by which the sizes above a threshold are stretched or shrunk.
 const STRETCH_MAX: u128 = 4;
 /// Probabilities of the thresholds above which sizes are stretched; the first one that is enough is
@@ -126,8 +130,22 @@ impl Forest {
         if let Some(total) = config.total_bytes {
             forest.stretch = Some(forest.stretch_to(total)?);
         }
-        forest.of_targets = forest.total(Role::Target);
-        forest.of_dummies = forest.total(Role::Dummy);
+        let bytes = |role| -> u128 {
+            let sizes = forest.of_role(role).map(|file| forest.size(file));
+            sizes.map(u128::from).sum()
+        };
+        let (targets, dummies) = (bytes(Role::Target), bytes(Role::Dummy));
+        if targets + dummies > BYTES_MAX {
+            let hint = "use smaller sizes, fewer files or a larger `divide_sizes_by`";
+            let problem = format!("{} bytes in all files", targets + dummies);
+            return refuse("sizes", problem, hint);
+        }
+        let total = |per_tree: u32, bytes: u128| Total {
+            files: u64::from(config.trees) * u64::from(per_tree),
+            bytes: bytes as u64,
+        };
+        forest.of_targets = total(config.targets, targets);
+        forest.of_dummies = total(config.dummies, dummies);
         Ok(forest)
     }
 
@@ -157,6 +175,18 @@ impl Forest {
     #[must_use]
     pub fn dummies(&self) -> Total {
         self.of_dummies
+    }
+
+    /// Returns the space that all files and folders take on a usual file system, bytes: each a whole
+    /// number of blocks of 4 KiB. Draws all sizes.
+    #[must_use]
+    pub fn space_bytes(&self) -> u128 {
+        let files = self.of_role(Role::Target).chain(self.of_role(Role::Dummy));
+        let blocks: u128 = files
+            .map(|file| u128::from(self.size(file).div_ceil(BLOCK_BYTES)))
+            .sum();
+        let folders = u128::from(self.config.trees) * u128::from(self.config.folders);
+        (blocks + folders) * u128::from(BLOCK_BYTES)
     }
 
     /// Returns the shape of the trees.
@@ -278,14 +308,6 @@ impl Forest {
             .flat_map(move |tree| (0..per_tree).map(move |index| FileId { tree, role, index }))
     }
 
-    fn total(&self, role: Role) -> Total {
-        self.of_role(role)
-            .fold(Total::default(), |sum, file| Total {
-                files: sum.files + 1,
-                bytes: sum.bytes + self.size(file),
-            })
-    }
-
     fn stretch_to(&self, total_bytes: u64) -> Result<Stretch, ConfigError> {
         let drawn: Vec<u64> = self
             .of_role(Role::Target)
@@ -340,8 +362,11 @@ impl Forest {
             denominator,
             one_more: 0,
         };
-        let kept: u64 = drawn.iter().map(|size| stretch.kept(*size)).sum();
-        stretch.numerator = u128::from(total.checked_sub(kept)?);
+        let kept: u128 = drawn
+            .iter()
+            .map(|size| u128::from(stretch.kept(*size)))
+            .sum();
+        stretch.numerator = u128::from(total).checked_sub(kept)?;
         let unstretched = denominator / u128::from(divisor);
         let fits = unstretched > 0
             && stretch.numerator <= unstretched * factor_max

@@ -226,6 +226,45 @@ fn golden_names_sizes_and_checksums() {
 }
 
 #[test]
+fn files_and_folders_take_whole_blocks() {
+    let mut config = published(1, 1_000_000_000);
+    (config.trees, config.targets, config.dummies) = (3, 7, 2);
+    config.total_bytes = None;
+    let forest = Forest::new(&config).unwrap();
+    let files = (0..3).flat_map(|tree| forest.files(tree));
+    let filled = files.filter(|file| forest.size(*file) > 0).count() as u128;
+    // Divided by so much, no file is larger than a block.
+    assert!(filled <= 27);
+    let folders = 3 * u128::from(config.folders);
+    assert_eq!(forest.space_bytes(), (filled + folders) * 4096);
+    config.divide_sizes_by = 1;
+    let forest = Forest::new(&config).unwrap();
+    let bytes = u128::from(forest.targets().bytes + forest.dummies().bytes);
+    let space = forest.space_bytes() - folders * 4096;
+    assert!((bytes..bytes + 27 * 4096).contains(&space) && space % 4096 == 0);
+}
+
+#[test]
+fn sums_beyond_those_of_file_systems_are_refused() {
+    let mut config = published(1, 1);
+    config.total_bytes = None;
+    config.sizes = FileSizes::Table {
+        classes: vec![SizeClass {
+            up_to_bytes: 1 << 50,
+            count: 1.0,
+        }],
+    };
+    (config.trees, config.targets) = (65, 1000);
+    let refused = Forest::new(&config).unwrap_err();
+    assert_eq!(refused.field, "sizes");
+    assert!(refused.to_string().contains("bytes in all files"));
+    config.total_bytes = Some(u64::MAX);
+    assert!(Forest::new(&config).is_err());
+    (config.trees, config.total_bytes) = (6, None);
+    assert!(Forest::new(&config).is_ok());
+}
+
+#[test]
 fn descriptions_that_cannot_be_built_are_refused_by_field() {
     type Case = (fn(&mut TreesConfig), &'static str);
     let cases: [Case; 14] = [

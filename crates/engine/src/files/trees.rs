@@ -29,8 +29,8 @@ pub const ENTITY: &str = "trees";
 const CHUNK_BYTES: usize = 256 << 10;
 /// Wrong files that are reported one by one.
 const REPORTED_MAX: u64 = 20;
-/// Share of the free space that trees may take; folders and metadata need the rest.
-const FREE_SHARE: u64 = 98;
+/// Share of the free space that trees may take; metadata need the rest.
+const FREE_SHARE: u128 = 98;
 
 /// Work on each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,13 +252,13 @@ pub fn take(units: &Mutex<Units>) -> Option<u32> {
 }
 
 fn check_space(forest: &Forest, place: &Place) -> Result<(), Failure> {
-    let needed = forest.targets().bytes + forest.dummies().bytes;
+    let needed = forest.space_bytes();
     let shown = place.directory().display();
     let free = place.folder().free_bytes().or_environment(
         format_args!("read the free space of {shown}"),
         "choose another directory",
     )?;
-    if needed > free / 100 * FREE_SHARE {
+    if needed > u128::from(free) * FREE_SHARE / 100 {
         return Err(Failure::environment(
             format_args!("the trees take {needed} bytes, and {shown} has {free} bytes free"),
             "free some space, choose another directory, or divide the sizes (`scale`)",
