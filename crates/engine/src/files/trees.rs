@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hakaru_contract::ErrorClass;
 use hakaru_contract::files::TreesConfig;
 use hakaru_files::{BuildState, FileId, Forest, Role, Total, Units, folder_name};
-use hakaru_runtime::file::folder::{Folder, drop_from_cache};
+use hakaru_runtime::file::folder::{Folder, drop_from_cache, is_no_folder};
 use hakaru_runtime::{Reactor, clock};
 use hakaru_units::Time;
 use serde_json::json;
@@ -321,7 +321,7 @@ impl Task<'_> {
                 Ok(())
             };
             let below = match created.and_then(|()| above.lookup(&name)) {
-                Err(error) if self.work != Work::Build && is_missing(&error) => {
+                Err(error) if self.is_missing(&error) => {
                     self.missing_folder(tree, folder);
                     return Ok(None);
                 }
@@ -338,6 +338,16 @@ impl Task<'_> {
         Ok(opened)
     }
 
+    /// Returns whether the error of a lookup says that there is no such folder, and the work goes on
+    /// without it. For a check, a file or a symbolic link in its place is no such folder either.
+    fn is_missing(&self, error: &io::Error) -> bool {
+        match self.work {
+            Work::Build => false,
+            Work::Verify => error.kind() == io::ErrorKind::NotFound || is_no_folder(error),
+            Work::DropFromCache | Work::Remove => error.kind() == io::ErrorKind::NotFound,
+        }
+    }
+
     fn missing_folder(&self, tree: u32, folder: u32) {
         if self.work == Work::Verify {
             let path = self.forest.folder_path(tree, folder);
@@ -345,7 +355,8 @@ impl Task<'_> {
                 .forest
                 .files(tree)
                 .filter(|f| self.forest.folder(*f) == folder);
-            let missing = files.count() as u64;
+            // A folder without files counts too.
+            let missing = files.count().max(1) as u64;
             self.complain(&path, "the folder is missing", missing);
         }
     }
@@ -503,8 +514,4 @@ impl Task<'_> {
             hint,
         )
     }
-}
-
-fn is_missing(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
 }

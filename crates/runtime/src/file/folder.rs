@@ -224,6 +224,14 @@ impl Folder {
     }
 }
 
+/// Returns whether a lookup failed because the name belongs to something else than a folder.
+#[must_use]
+pub fn is_no_folder(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let is = |errno: Errno| error.raw_os_error() == Some(errno.raw_os_error());
+    is(Errno::NOTDIR) || is(Errno::LOOP)
+}
+
 /// Drops a file's pages from the page cache, after writing them to stable storage.
 ///
 /// # Errors
@@ -293,7 +301,10 @@ mod tests {
             .unwrap();
         folder.create_folder("below").unwrap();
         folder.create_folder("below").unwrap();
-        assert!(folder.lookup("loop").is_err());
+        for name in ["loop", "link", "file"] {
+            assert!(is_no_folder(&folder.lookup(name).unwrap_err()), "{name}");
+        }
+        assert!(!is_no_folder(&folder.lookup("missing").unwrap_err()));
         assert!(folder.open_file("link").is_err());
         assert!(folder.write_file("link").is_err());
         assert!(folder.open_or_create("link").is_err());
