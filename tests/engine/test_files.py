@@ -299,7 +299,8 @@ def test_trees_in_use_are_not_built_again(built: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "reason"), [
+    ("options", "reason"),
+    [
         ("size=8m,nr_inodes=100", "No space left"),
         # Enough for the sizes, which are below 1 MiB together, and not for the blocks.
         ("size=2m", "bytes free"),

@@ -241,7 +241,7 @@ fn files_and_folders_take_whole_blocks() {
     let forest = Forest::new(&config).unwrap();
     let bytes = u128::from(forest.targets().bytes + forest.dummies().bytes);
     let space = forest.space_bytes() - folders * 4096;
-    assert!((bytes..bytes + 27 * 4096).contains(&space) && space % 4096 == 0);
+    assert!((bytes..bytes + 27 * 4096).contains(&space) && space.is_multiple_of(4096));
 }
 
 #[test]
