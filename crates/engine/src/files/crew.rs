@@ -130,7 +130,7 @@ impl Crew {
         shared.running.fetch_add(1, Ordering::Relaxed);
         self.spawned = true;
         let spawned = std::thread::Builder::new().name(name).spawn(move || {
-            // What the work holds is released before its end is reported.
+            // The work's references are released before its end is reported.
             let result = work(&shared);
             shared.send(Report::Ended(result));
         });

@@ -135,7 +135,7 @@ impl Place {
     /// The directory cannot be written.
     pub fn write_marker(&self, state: BuildState, forest: &Forest) -> Result<(), Failure> {
         let marker = Marker::new(state, forest.digest(), forest.config().clone());
-        // What an interrupted start, or somebody else, left under this name is never written to.
+        // A file of this name is never written to: it may belong to somebody else.
         let written = self
             .folder
             .delete_file(NEW_MARKER_NAME)

@@ -338,8 +338,8 @@ impl Task<'_> {
         Ok(opened)
     }
 
-    /// Returns whether the error of a lookup says that there is no such folder, and the work goes on
-    /// without it. For a check, a file or a symbolic link in its place is no such folder either.
+    /// Returns whether the error of a lookup says that there is no such folder, and the work
+    /// continues without it. For a check, a file or a symbolic link in its place is none either.
     fn is_missing(&self, error: &io::Error) -> bool {
         match self.work {
             Work::Build => false,
