@@ -35,6 +35,10 @@ def test_frame_sizes_are_numbers_or_imix(tmp_path: Any) -> None:
             {"measure": {"repetitions": 1, "sample_interval": "250 ms"}},
             "250 ms is too long for the CPU use of trials of 1 s",
         ),
+        (
+            {"lab": {"device": {"forwards": "switch"}}, "load": {"settle": "50 ms"}},
+            "a sample must fall into the pause after each trial",
+        ),
         ({"load": {"latency": {"percent": [0.0]}}}, "above 0 and at most 100"),
         ({"lab": {"hosts": 1}}, "a study of packets needs a device"),
     ],

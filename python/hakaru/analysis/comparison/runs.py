@@ -91,7 +91,7 @@ def _unjudged(
     if not pairs:
         hint = "compare runs that have points with the same levels; `hakaru runs` lists the runs"
         raise UsageError(f"{names[0]} and {names[1]} have no point in common", hint)
-    known = dict.fromkeys(name for pair in pairs for name in pair[0]["metrics"])
+    known = dict.fromkeys(name for pair in pairs for name in pair[0]["metrics"] if name in pair[1]["metrics"])
     for metric in metrics:
         if metric not in known:
             raise UsageError(f"--metric {metric}: the runs have no such metric", did_you_mean(metric, known))

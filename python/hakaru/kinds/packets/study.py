@@ -41,6 +41,13 @@ class PacketsStudy(StudyKind):
             )
             message = f"{interval} is too long for the CPU use of trials of {format_duration(shortest)}"
             yield ("measure", "sample_interval"), message, f"use {format_duration(most)} or less, or longer trials"
+        if (
+            study.lab.device is not None
+            and study.lab.device.forwards == "switch"
+            and study.measure.sample_interval > load.settle
+        ):
+            message = "a sample must fall into the pause after each trial, because the switch reports its losses there"
+            yield ("measure", "sample_interval"), message, f"use {format_duration(load.settle)} or less"
         largest = max(size for size, _ in load.sizes)
         if largest > study.lab.mtu + FRAME_HEADER_BYTES:
             message = f"frames of {largest} bytes do not fit the MTU of {study.lab.mtu}"

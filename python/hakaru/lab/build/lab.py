@@ -216,13 +216,16 @@ class Lab:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await asyncio.gather(*(engine.close() for engine in self._engines))
-            await self._close_guest()
+        # In reverse order. An error does not keep the others from being closed.
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self.namespaces.close)
             if self._load_guests is not None:
-                await self._load_guests.close()
-        finally:
-            self.namespaces.close()
+                stack.push_async_callback(self._load_guests.close)
+            stack.push_async_callback(self._close_guest)
+            stack.push_async_callback(self._close_engines)
+
+    async def _close_engines(self) -> None:
+        await asyncio.gather(*(engine.close() for engine in self._engines))
 
     async def start_engine(self, node: str, config: contract.EngineConfig) -> EngineProcess:
         """Start and configure an engine in a node. The caller next awaits its `ready`. Raises as
