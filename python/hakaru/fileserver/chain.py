@@ -256,7 +256,7 @@ class Chain:
             "modprobe nbd max_part=0 nbds_max=1",
             shlex.join(command),
             f"for i in $(seq {_WAITS}); do {size} && exit 0; usleep {_WAIT_US}; done",
-            f"echo {_DEVICE} has not the size of the disk; exit 1",
+            f"echo the size of {_DEVICE} is not that of the disk; exit 1",
         )
 
     async def detach(self) -> None:

@@ -209,7 +209,7 @@ FOLDERS = ("private", "state", "cache", "lock", "pid", "ncalrpc")
 
 
 def passwd(users: Sequence[User], uid: int) -> str:
-    """Return /etc/passwd with the users, all of whom are the same user of the operating system."""
+    """Return /etc/passwd with the users. All have the same number in the operating system."""
     lines = ["root:x:0:0:root:/:/bin/sh", "nobody:x:65534:65534:nobody:/:/bin/sh"]
     return "\n".join([*lines, *(f"{user.name}:x:{uid}:{uid}::/:/bin/sh" for user in users)]) + "\n"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.report.blocks import Cell, Row
+from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.figures import note
 from hakaru.wording import number, say
 
@@ -35,3 +35,28 @@ def row(point: Json, cells: Sequence[Cell | str], letters: Mapping[str, str], st
     """The row of a point, with the letters of its caveats."""
     marks = [letters[caveat["caveat"]] for caveat in point["caveats"]]
     return Row(cells, state if point["valid"] else "invalid", marks)
+
+
+def points_table(
+    points: Sequence[Json],
+    letters: Mapping[str, str],
+    language: str,
+    *,
+    title: str,
+    metric: str,
+    columns: Sequence[Column],
+    cells: Callable[[Json], Sequence[Cell | str]],
+) -> Table:
+    """A table with a row for each point: its levels of the factors that vary, then `cells`.
+
+    `title`: id of the message; the caption continues with the levels of the other factors and the
+    repetitions of `metric`.
+    """
+    varied, about = factors(points, language, metric)
+    heads = [Column(factor, "level", header=True) for factor in varied]
+    rows: list[Row] = []
+    for point in points:
+        levels: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
+        rows.append(row(point, [*levels, *cells(point)], letters))
+    caption = say(language, "table.points.caption", {"title": say(language, title), "about": about})
+    return Table(caption, [*heads, *columns], rows, "numbers", caveats=True)

@@ -71,7 +71,7 @@ class FilesLoad(Load):
         default=3600 * SECOND_NS,
         ge=SECOND_NS,
         le=86_400 * SECOND_NS,
-        description="end of a load that has no `measure.time` and has not used every file by then",
+        description="longest duration of a load without `measure.time`, which otherwise ends when every file was used",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hakaru.kinds.files import names
 from hakaru.report import common
-from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.report.blocks import Cell, Column, Table
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
@@ -24,14 +24,7 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
 def _table(
     points: list[Json], letters: Mapping[str, str], language: str, title: str, columns: list[Column], cells: Cells
 ) -> Table:
-    varied, caption = common.factors(points, language, names.RATE)
-    heads = [Column(factor, "level", header=True) for factor in varied]
-    rows: list[Row] = []
-    for point in points:
-        levels: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
-        rows.append(common.row(point, [*levels, *cells(point)], letters))
-    caption = say(language, "table.files.caption", {"title": say(language, title), "about": caption})
-    return Table(caption, [*heads, *columns], rows, "numbers", caveats=True)
+    return common.points_table(points, letters, language, title=title, metric=names.RATE, columns=columns, cells=cells)
 
 
 def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
