@@ -110,8 +110,10 @@ impl Interface {
                 let all = [
                     ("from_guest", port.packets_in),
                     ("from_guest_bytes", port.bytes_in),
+                    ("from_guest_super_frames", port.super_frames_in),
                     ("to_guest", port.packets_out),
                     ("to_guest_bytes", port.bytes_out),
+                    ("to_guest_super_frames", port.super_frames_out),
                     ("dropped_no_buffer", port.dropped_no_buffer),
                     ("dropped_down", port.dropped_down),
                     ("broken_rings", port.broken_rings),

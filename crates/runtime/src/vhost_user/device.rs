@@ -63,10 +63,14 @@ pub struct PortCounters {
     pub packets_in: u64,
     /// Their bytes, without FCS.
     pub bytes_in: u64,
+    /// Those that were super-frames.
+    pub super_frames_in: u64,
     /// Frames and super-frames written into the guest's memory.
     pub packets_out: u64,
     /// Their bytes, without FCS.
     pub bytes_out: u64,
+    /// Those that were super-frames.
+    pub super_frames_out: u64,
     /// Frames to the guest dropped because its driver offered too few receive buffers.
     pub dropped_no_buffer: u64,
     /// Frames to the guest dropped because no guest is connected, or its driver is not running.
@@ -201,6 +205,7 @@ impl Device {
             Some(received) => {
                 self.counters.packets_in += 1;
                 self.counters.bytes_in += received.bytes.len() as u64;
+                self.counters.super_frames_in += u64::from(received.offload.segmentation.is_some());
                 Ok(received)
             }
             None => {
@@ -227,6 +232,8 @@ impl Device {
                 Ok(Put::Done) => {
                     self.counters.packets_out += 1;
                     self.counters.bytes_out += (packet.head.len() + packet.body.len()) as u64;
+                    self.counters.super_frames_out +=
+                        u64::from(packet.offload.segmentation.is_some());
                 }
                 Ok(Put::NoBuffer | Put::TooLong) => self.counters.dropped_no_buffer += 1,
                 Err(_) => {

@@ -217,6 +217,10 @@ fn frames_pass_both_ways_and_a_second_guest_connects_after_the_first() {
             [counters.bytes_in, counters.bytes_out],
             [60 * turn, 454 * turn]
         );
+        assert_eq!(
+            [counters.super_frames_in, counters.super_frames_out],
+            [0, turn]
+        );
 
         // A stopped ring is not used, and keeps its place.
         assert_eq!(peer.frontend.get_vring_base(1).unwrap(), 1);
