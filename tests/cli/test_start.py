@@ -19,7 +19,7 @@ TEXTS = {"title", "question", "expectation"}
 
 
 def test_kinds_of_hakaru_have_templates() -> None:
-    assert {"vms", "copy", "packets"} <= set(KINDS)
+    assert {"vms", "copy", "packets", "files"} <= set(KINDS)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
