@@ -67,6 +67,27 @@ def test_row_is_shown_and_not_judged_without_what_it_needs(tmp_path: Path, needs
     assert scorecard.error("en", row) == ("not judged here" if reasons else "+20.0\u00a0%")
 
 
+def test_row_is_not_judged_where_the_test_setup_was_the_bottleneck(tmp_path: Path) -> None:
+    points = [
+        Pt({"pattern": "any", "vms": 1}, [constant(1000)] * 3),
+        Pt({"pattern": "any", "vms": 4}, [constant(3000, machine_cpu=0.99)] * 3),
+    ]
+    references = [
+        single("value", where={"vms": 1}, published=1250),
+        single("value", where={"vms": 4}, published=2500) | {"id": "limited"},
+        single("ratio", of={"vms": 4}, to={"vms": 1}, published=2) | {"id": "ratio"},
+    ]
+    more: Json = {"reference": references, "publications": PUBLICATIONS}
+    summary = summarise(write_run(tmp_path, points, factors=[{"pattern": ["any"], "vms": [1, 4]}], **more))
+    assert [point["limiter"] for point in summary["points"]] == ["undetermined", "machine_cpu"]
+    rows = {row["row"]: row for row in summary["scorecard"]["rows"]}
+    assert {name: row["counted"] for name, row in rows.items()} == {"row": True, "limited": False, "ratio": False}
+    assert rows["row"]["error_percent"] == pytest.approx(-20)
+    assert rows["limited"]["mean"] == 3000, "the measured side is shown in any case"
+    assert "the test setup was the bottleneck" in rows["limited"]["not_judged"]["en"]
+    assert (summary["scorecard"]["median_error_percent"], summary["scorecard"]["predicted_measured"]) == (20, 1)
+
+
 def test_points_that_differ_in_one_factor_can_count_as_their_mean(tmp_path: Path) -> None:
     one = single("ratio", of={"pattern": "any"}, to={"vms": 1}, mean_over="vms", published=2.5)
     (row,) = swept(tmp_path, one, levels=(1, 4, 8))["scorecard"]["rows"]

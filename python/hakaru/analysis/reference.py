@@ -141,7 +141,14 @@ def _missing(needs: Needs | None, points: Sequence[Point], machine: Mapping[str,
 
 
 def _unjudged(row: Row, reasons: dict[str, str] | None) -> Row:
-    """The row without an error, if this machine cannot be compared with the publication."""
+    """The row without an error, if this machine cannot be compared with the publication, or if the
+    value is that of the test setup, because this was the bottleneck.
+    """
+    if reasons is None and row.measured.is_limited_by_setup:
+        reasons = {
+            language: say(language, "scorecard.not_judged", {"reasons": say(language, "scorecard.needs.setup")})
+            for language in LANGUAGES
+        }
     return row if reasons is None else replace(row, error_percent=None, not_judged=reasons)
 
 
@@ -268,7 +275,8 @@ def _ratio(of: Point | None, to: Point | None, metric: str) -> Measured:
     value = of.ratio_to(to, metric)
     if value.mean is None:
         return Measured()
-    return Measured(value.mean, value.low, value.high, value.n, 2, of.valid and to.valid)
+    limited = of.verdict.test_setup_limited or to.verdict.test_setup_limited
+    return Measured(value.mean, value.low, value.high, value.n, 2, of.valid and to.valid, limited)
 
 
 def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
@@ -370,17 +378,21 @@ def _by_level(
     return [(level, p) for level, p in chosen if p is not None and p.mean(metric) is not None]
 
 
-def _of_points(by_level: Sequence[tuple[Level, Point]], metric: str) -> tuple[int, int, bool]:
-    """Lowest number of repetitions, number of points, and whether all are valid."""
+def _of_points(by_level: Sequence[tuple[Level, Point]], metric: str) -> tuple[int, int, bool, bool]:
+    """Lowest number of repetitions, number of points, whether all are valid, and whether the test
+    setup limited any.
+    """
     points = [p for _, p in by_level]
-    return min(p.metrics[metric].n for p in points), len(points), all(p.valid for p in points)
+    limited = any(p.verdict.test_setup_limited for p in points)
+    return min(p.metrics[metric].n for p in points), len(points), all(p.valid for p in points), limited
 
 
 def _of_estimate(point: Point | None, metric: str) -> Measured:
     estimate = point.metrics.get(metric) if point else None
     if point is None or estimate is None or estimate.mean is None:
         return Measured()
-    return Measured(estimate.mean, estimate.low, estimate.high, estimate.n, 1, point.valid)
+    limited = point.verdict.test_setup_limited
+    return Measured(estimate.mean, estimate.low, estimate.high, estimate.n, 1, point.valid, limited)
 
 
 def _unit(points: Sequence[Point], metric: str) -> str:

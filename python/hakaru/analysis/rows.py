@@ -34,6 +34,10 @@ class Measured:
     """Points with a value."""
     valid: bool = True
     """Whether the numbers of all these points may be used."""
+    is_limited_by_setup: bool = False
+    """Whether the bottleneck of one of these points is the test setup (load generator, emulated
+    network, this machine), so that the value is that of the test setup.
+    """
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Row:
     """Points of the study's full form that the row needs."""
     note: dict[str, str] | None = None
     not_judged: dict[str, str] | None = None
-    """Reasons, by language, why this machine cannot be compared with the publication. Such a row
-    has no error.
+    """Reasons, by language, why this machine, or this run on it, cannot be compared with the
+    publication. Such a row has no error.
     """
     parts: tuple[float, ...] = ()
     """Summands of the published value (one per VM), if the table has them."""
