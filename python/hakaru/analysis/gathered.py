@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis import checks, emulated
+from hakaru.analysis import checks, emulated, rule_book
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.latency import Latencies, curve
 from hakaru.analysis.points import estimates, members, worst_of_each
@@ -25,6 +25,7 @@ class Gathered:
         self.origin = origin
         self.values: dict[str, list[float]] = {name: [] for name in metrics}
         self.uses: list[dict[str, Use]] = []
+        self._gauges: list[rule_book.GaugeValues] = []
         self.caveats: list[Caveat] = []
         self.over_time: dict[str, list[float | None]] = {}
         self._latencies = Latencies.none()
@@ -48,6 +49,7 @@ class Gathered:
         for name, value in values.items():
             self.values.setdefault(name, []).append(value)
         self.uses.append(use)
+        self._gauges.append(rule_book.of_repetition(repetition.counters, repetition.window))
         self._latencies.add(latencies)
         self._lost.append(emulated.lost_outside(repetition.counters))
         late_us = emulated.lateness_us(repetition)
@@ -87,4 +89,5 @@ class Gathered:
             "service_ms": None,
             "distribution": {name: curve(histogram) for name, histogram in latencies.items()},
             "over_time": self.over_time,
+            "rule_book": rule_book.judge(rule_book.BOOK, self._gauges),
         }

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis.estimate import Estimate, finite, ratio
+from hakaru.analysis.rule_book.judge import Judgement
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.run_data import Repetition
@@ -32,6 +33,8 @@ class Point:
     """Mean time that a drive takes for one command."""
     distribution: dict[str, list[list[float]]]
     over_time: dict[str, list[float | None]]
+    rule_book: list[Judgement] = field(default_factory=list, kw_only=True)
+    """Rules of thumb applied to its devices, in the order of the book."""
     evidence: Evidence = field(default_factory=lambda: Evidence(None, {}), kw_only=True)
     """The evidence for its bottleneck."""
     verdict: Verdict = field(default_factory=lambda: Verdict(UNDETERMINED, values={"reason": "no_value"}), kw_only=True)
@@ -77,6 +80,7 @@ class Point:
             "drive_service_ms": finite(self.service_ms),
             "distribution": self.distribution,
             "over_time": self.over_time,
+            "rule_book": [judgement.to_json() for judgement in self.rule_book],
         }
 
 

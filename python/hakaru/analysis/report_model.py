@@ -152,6 +152,23 @@ class HostReport(Reported):
     mb_per_s: Number
 
 
+class JudgementReport(Reported):
+    """A rule of thumb applied to a point: the device with the highest value. `by`: the rule that
+    overrides this one.
+    """
+
+    rule: str
+    gauge: str
+    device: str
+    value: EstimateReport
+    outcome: Literal["fine", "at_limit", "above", "overridden", "shown"]
+    by: str | None
+    limit: list[Number] | None
+    published: list[Number] | None
+    headroom: list[Number] | None
+    source: str
+
+
 class PointReport(WithParts):
     """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md)."""
 
@@ -168,6 +185,7 @@ class PointReport(WithParts):
     drive_service_ms: Number | None
     distribution: dict[Literal["all", "read", "write"], list[list[Number]]]
     over_time: dict[str, list[Number | None]]
+    rule_book: list[JudgementReport] = Field(default_factory=list)
     path: PathReport | None = None
     request: RequestReport | None = None
     bounds: list[BoundReport] = Field(default_factory=list)

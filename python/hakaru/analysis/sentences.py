@@ -55,7 +55,7 @@ def resource(language: str, name: str) -> str:
         return say(language, f"resource.link.{direction}", {"name": link})
     if kind == "cpu":
         return say(language, f"resource.cpu.{rest}")
-    if kind in ("group", "port"):
+    if kind in ("group", "port", "disk"):
         return say(language, f"resource.{kind}", {"name": rest.replace(".", " ")})
     words = say(language, f"resource.{kind}")
     return say(language, "resource.of", {"resource": words, "node": rest}) if rest else words

@@ -74,7 +74,7 @@ def _busy(counters: Counters, window: tuple[int, int], node: str, entity: str) -
     return {k.entity: s.rate(*window) / 1e7 for k, s in selected}
 
 
-def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
+def arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
     """Node, suffix and prefix of each array. They distinguish the devices of several arrays: the
     suffix follows a plain name, the prefix precedes a number. With one array both are empty.
     """
@@ -84,7 +84,7 @@ def _arrays(counters: Counters) -> Iterator[tuple[str, str, str]]:
 
 
 def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    for node, suffix, prefix in _arrays(counters):
+    for node, suffix, prefix in arrays(counters):
         drives = _busy(counters, window, node, "drive/")
         if not drives:
             continue
@@ -99,7 +99,7 @@ def _drives(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, 
 
 
 def _single(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    for node, suffix, prefix in _arrays(counters):
+    for node, suffix, prefix in arrays(counters):
         for percent in _busy(counters, window, node, "controller").values():
             yield f"controller{suffix}", Use(percent)
         for name, percent in sorted(_busy(counters, window, node, "port/").items()):

@@ -13,12 +13,17 @@ from hakaru.wording import number, say
 Json = dict[str, Any]
 
 
+def varied_factors(points: Sequence[Json]) -> list[str]:
+    """Factors that vary between the points, or all if none does."""
+    names = list(points[0]["factors"])
+    return [f for f in names if len({str(p["factors"][f]) for p in points}) > 1] or names
+
+
 def factors(points: Sequence[Json], language: str, metric: str) -> tuple[list[str], str]:
     """Factors that vary between the points, and a caption with the levels of the other factors and
     the number of repetitions that gave `metric`.
     """
-    names = list(points[0]["factors"])
-    varied = [f for f in names if len({str(p["factors"][f]) for p in points}) > 1] or names
+    varied = varied_factors(points)
     fixed = sentences.series({f: v for f, v in points[0]["factors"].items() if f not in varied}, language)
     origin = note(points, language, metric, "table")
     return varied, say(language, "series", {"series": fixed, "text": origin}) if fixed else origin

@@ -27,6 +27,7 @@ from hakaru.report import (
     kind,
     lab_variants,
     link_checks,
+    rule_book,
     scorecard,
 )
 from hakaru.report.blocks import Group
@@ -83,7 +84,11 @@ def build(inputs: Inputs, language: str) -> Json:
         "groups": groups,
         "tables": report_kind.tables(summary, letters, language),
         "about_tables": report_kind.about_tables(summary, language),
-        "sections": [*scorecard.section(summary, language), *report_kind.sections(summary, language)],
+        "sections": [
+            *scorecard.section(summary, language),
+            *report_kind.sections(summary, language),
+            *rule_book.section(summary, language),
+        ],
         "lab": _lab(lab, study, language),
         "method": _method(inputs.run, summary, language),
         "findings": findings.rows(summary, language),
