@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search calibrate figure scorecard clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search calibrate figure scorecard dist clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -107,6 +107,10 @@ crash: setup
 storms: setup
 	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test storms -- --nocapture
 	HAKARU_LONG=1 cargo test -p hakaru-world --release --test digests -- --nocapture
+
+# Builds the wheels, the source distribution and the recipe of a container image into `dist`.
+dist:
+	tools/dist
 
 fuzz: setup
 	fuzz/run.sh

@@ -35,6 +35,7 @@ ORDER = (
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets"),
     ("kind", "units", "caveats", "login_defaults", "search"),
+    ("extras",),
     ("errors", "system_calls"),
     ("",),
 )

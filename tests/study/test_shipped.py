@@ -1,4 +1,4 @@
-"""Files of a wheel: `hakaru/shipped` links to every study and table, and to the page about metrics.
+"""Files of a wheel: `hakaru/shipped` links to every study with its README, table, page and schema.
 
 A wheel contains only the package, so files outside the package need these links.
 """
@@ -11,12 +11,19 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = ROOT / "python" / "hakaru" / "shipped"
-FILES = sorted([*ROOT.glob("studies/*/study.yaml"), *ROOT.glob("studies/*/*.csv"), *ROOT.glob("reference/*.csv")])
-FILES.append(ROOT / "docs" / "reference" / "metrics.md")
+PATTERNS = (
+    "studies/*/study.yaml",
+    "studies/*/README.md",
+    "studies/*/*.csv",
+    "reference/*.csv",
+    "docs/**/*.md",
+    "schema/*.json",
+)
+FILES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_study_and_table_is_in_the_package(path: Path) -> None:
+def test_every_file_that_users_need_is_in_the_package(path: Path) -> None:
     link = SHIPPED / path.relative_to(ROOT)
     assert link.is_symlink() and link.resolve() == path, f"ln -s it: {link}"
 

@@ -11,7 +11,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     results      report, query
     tools        doctor, analyse, schema
     shells       completion, man
-    tune, array, files, scorecard, compare, runs  the commands of the same names
+    tune, array, files, scorecard, compare, runs, docs  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
 
@@ -29,6 +29,8 @@ from hakaru.cli import results, shells, start, study, tools
 from hakaru.cli.array import app as array_app
 from hakaru.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from hakaru.cli.compare import compare
+from hakaru.cli.docs import EXAMPLES as DOCS_EXAMPLES
+from hakaru.cli.docs import docs
 from hakaru.cli.files import app as files_app
 from hakaru.cli.options import DEFAULTS
 from hakaru.cli.runs import app as runs_app
@@ -67,6 +69,7 @@ app.command(tune, help_epilogue=TUNE_EXAMPLES)
 app.command(tools.analyse, help_epilogue=tools.ANALYSE_EXAMPLES)
 app.command(array_app)
 app.command(files_app)
+app.command(docs, help_epilogue=DOCS_EXAMPLES)
 app.command(tools.schema, help_epilogue=tools.SCHEMA_EXAMPLES)
 shells.register(app)
 

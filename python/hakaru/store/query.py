@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from hakaru.errors import UsageError
+from hakaru.extras import extra
 from hakaru.store.directory import PARTIAL, RunReader, list_runs
 from hakaru.store.tables import HISTOGRAMS, SAMPLES
 from hakaru.store.tcp import TCP
@@ -80,12 +80,14 @@ class Answer:
 
 def query(sql: str, folder: Path) -> Answer:
     """Return the result of `sql` over the runs in `folder`. Raises `UsageError` for SQL that DuckDB
-    refuses.
+    refuses, and `EnvironmentError_` without the extra `sql`.
     """
     runs = list_runs(folder)
     rows: dict[str, list[dict[str, Any]]] = {view: [] for view in VIEWS}
     for directory in runs:
         _collect(directory, rows)
+    with extra("sql"):
+        import duckdb
     connection = duckdb.connect(":memory:")
     try:
         for view, columns in VIEWS.items():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any, Literal
 
-from hakaru.errors import EnvironmentError_
+from hakaru.extras import extra
 from hakaru.tune.closed_form import bound_bytes_per_s, suggest
 from hakaru.tune.conditions import Conditions
 from hakaru.tune.knobs import Knob, Machine, Settings, Space, Value, defaults_of, settle
@@ -198,12 +198,8 @@ def _rate(trial: SearchTrial) -> float:
 
 
 def _optuna() -> Any:
-    try:
+    with extra("tune"):
         import optuna
-    except ImportError as e:
-        raise EnvironmentError_(
-            "the search needs the package optuna, which is not installed", "pip install 'hakaru[tune]'"
-        ) from e
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

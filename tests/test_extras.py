@@ -1,0 +1,57 @@
+"""Packages of optional extras: hakaru starts without them, and names the extra that it needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hakaru.errors import EnvironmentError_
+from hakaru.extras import extra
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = {name: packages for name, packages in PROJECT["optional-dependencies"].items() if name != "dev"}
+MODULES = ("duckdb", "optuna")
+# Runs a command in a process in which these modules are not installed.
+_WITHOUT = """
+import sys
+for name in {modules!r}:
+    sys.modules[name] = None
+from hakaru.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without(modules: tuple[str, ...], *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = _WITHOUT.format(modules=modules)
+    return subprocess.run([sys.executable, "-c", program, *arguments], cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("studies",), ("plan", "vm-sweep", "--quick"), ("runs",)])
+def test_commands_work_without_extras(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = without(MODULES, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_query_names_the_extra_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    done = without(("duckdb",), "query", "select 1", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "this needs the package duckdb, which is not installed" in done.stderr
+    assert "install hakaru with its extra `sql`" in done.stderr
+
+
+def test_another_missing_module_is_a_defect() -> None:
+    with pytest.raises(ModuleNotFoundError), extra("sql"):
+        import hakaru.missing  # noqa: F401
+    with pytest.raises(EnvironmentError_, match="the package missing_package"), extra("sql"):
+        import missing_package.part  # noqa: F401
+
+
+def test_development_has_every_extra() -> None:
+    development = set(PROJECT["optional-dependencies"]["dev"])
+    assert {package for packages in EXTRAS.values() for package in packages} <= development
+    assert not {package for packages in EXTRAS.values() for package in packages} & set(PROJECT["dependencies"])
