@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hakaru.lab import sandbox
 from hakaru.lab.sandbox import explain
+from hakaru.lab.sandbox.entry import read_facts
 
 from .conftest import NOBODY, User
 
@@ -188,6 +189,8 @@ def test_refusal_names_switched_off_user_namespaces(user: User) -> None:
         ("user", "mount", 1, {"container": "1"}, "/proc", "systempaths=unconfined"),
         ("user", "unshare", 87, {}, "nested too deeply", "outside"),
         ("user", "unshare", 22, {}, "kernel lacks", "kernel"),
+        ("root", "private", 22, {"chroot": "1"}, "in a chroot", "systemd-nspawn"),
+        ("user", "unshare", 1, {"chroot": "1"}, "in a chroot", "systemd-nspawn"),
         ("user", "unshare", 1, {}, "security policy", "as root"),
     ],
 )
@@ -197,6 +200,10 @@ def test_every_cause_has_its_own_message_and_remedy(
     message, hint = explain(kind, step, number, facts)
     assert expected_message in message
     assert expected_hint in hint
+
+
+def test_this_machine_is_no_chroot() -> None:
+    assert "chroot" not in read_facts()
 
 
 def test_missing_command_is_an_error_of_the_environment() -> None:

@@ -67,8 +67,8 @@ async def _build(kind: str) -> str:
 
 
 if __name__ == "__main__":
-    sandbox.enter()
     try:
+        sandbox.enter()
         print(asyncio.run(_serve() if sys.argv[1] == "samba" else _build(sys.argv[1])))
     except HakaruError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)

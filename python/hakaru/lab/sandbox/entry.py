@@ -140,7 +140,20 @@ def read_facts() -> dict[str, str]:
             continue
     if any(Path(path).exists() for path in ("/.dockerenv", "/run/.containerenv")):
         facts["container"] = "1"
+    if not _root_is_mount_point():
+        facts["chroot"] = "1"
     return facts
+
+
+def _root_is_mount_point() -> bool:
+    """Whether something is mounted at the root directory of this process, as everywhere except in a
+    chroot.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return True
+    return any(line.split()[4] == "/" for line in lines)
 
 
 def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tuple[str, str]:
@@ -164,6 +177,11 @@ def explain(kind: str, step: str, number: int, facts: Mapping[str, str]) -> tupl
         )
     if number == errno.EUSERS:
         return f"{message}: user namespaces are nested too deeply", "start hakaru outside of the containers it is in"
+    if facts.get("chroot"):
+        return (
+            f"{message}: this process is in a chroot, where the kernel refuses it",
+            "enter the folder with systemd-nspawn or a container, or run hakaru outside of the chroot",
+        )
     if number == errno.EINVAL:
         return f"{message}: this kernel lacks user, network, PID or mount namespaces", "use a distribution's own kernel"
     return _explain_permission(message, kind, step, facts)
