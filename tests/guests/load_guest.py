@@ -1,7 +1,8 @@
 """Program of the tests: a guest in the place of a host, in a lab of its own sandbox. It prints one
 line of JSON.
 
-First the array refuses the login, then the same host gets another guest, which loads the disk.
+First the array refuses the login, then the same host gets another guest, which loads the disk. With
+the argument `in-part`, a guest gets only one of two links.
 """
 
 from __future__ import annotations
@@ -117,11 +118,44 @@ async def work() -> dict[str, Any]:
     return found
 
 
+def delete_bridge(lab: Lab) -> None:
+    with lab.namespaces.inside(HOST), IPRoute() as links:
+        links.link("del", index=links.link_lookup(ifname="br-eth1")[0])
+
+
+def bridged(lab: Lab) -> dict[str, bool]:
+    with lab.namespaces.inside(HOST), IPRoute() as links:
+        return {name: links.link("get", ifname=name)[0].get("master") is not None for name in ("eth0", "eth1")}
+
+
+async def work_in_part() -> dict[str, Any]:
+    """Let the second of two links fail, and report what the host has then."""
+    spec = LabSpec.model_validate({"hosts": 1, "paths": 2, "load_guest": {"cpus": 1}})
+    found: dict[str, Any] = {}
+    async with Lab(plan_lab(spec)) as lab:
+        guests = lab.load_guests
+        await guests.plug(lab.plan, lab.namespaces, [HOST])
+        await guests.unplug()
+        await asyncio.to_thread(delete_bridge, lab)
+        try:
+            await guests.plug(lab.plan, lab.namespaces, [HOST])
+        except GuestError as error:
+            found["refused"] = error.message
+        found["in part"] = await asyncio.to_thread(bridged, lab)
+        await guests.unplug()
+        found["returned"] = await asyncio.to_thread(bridged, lab)
+        # Another guest, with a bridge of its own.
+        await guests.plug(lab.plan, lab.namespaces, [HOST])
+        found["again"] = await asyncio.to_thread(bridged, lab)
+        await guests.unplug()
+    return found
+
+
 def main() -> int:
     """Print the result, or the error."""
     sandbox.enter()
     try:
-        print(json.dumps(asyncio.run(work())))
+        print(json.dumps(asyncio.run(work_in_part() if sys.argv[1] == "in-part" else work())))
     except HakaruError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return error.exit_code

@@ -45,13 +45,9 @@ def study(folder: Path, initiators: list[str]) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("nic", ["virtio-net", "e1000"])
-def test_guest_takes_the_place_of_a_host(image: Image, nic: str) -> None:
-    needs_taps(image)
-    # Built here, because no package mirror can be reached from the sandbox.
-    find_image("generic" if nic == "e1000" else "cloud")
+def found_by_program(argument: str) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("load_guest.py")), nic],
+        [sys.executable, str(Path(__file__).with_name("load_guest.py")), argument],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)])},
         capture_output=True,
         text=True,
@@ -59,6 +55,24 @@ def test_guest_takes_the_place_of_a_host(image: Image, nic: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_links_that_a_guest_got_in_part_are_returned_and_the_next_guest_gets_all(image: Image) -> None:
+    needs_taps(image)
+    found = found_by_program("in-part")
+    assert found["refused"].startswith("guest host-1 cannot be connected: ") and "br-eth1" in found["refused"]
+    assert found["in part"] == {"eth0": True, "eth1": False}
+    assert found["returned"] == {"eth0": False, "eth1": False}
+    assert found["again"] == {"eth0": True, "eth1": True}
+
+
+@pytest.mark.parametrize("nic", ["virtio-net", "e1000"])
+def test_guest_takes_the_place_of_a_host(image: Image, nic: str) -> None:
+    needs_taps(image)
+    # Built here, because no package mirror can be reached from the sandbox.
+    find_image("generic" if nic == "e1000" else "cloud")
+    found = found_by_program(nic)
     assert "guest host-1: " in found["refused"] and "authorization failure" in found["refused"]
     # The guest and its TAP are gone, the bridge stays for the next one.
     assert found["after_refusal"] == ["br-eth0", "eth0", "lo"]

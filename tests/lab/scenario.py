@@ -368,6 +368,56 @@ async def _forward() -> None:
     report(**seen)
 
 
+def bridge_in_part() -> None:
+    """Give the two links of a host to a guest whose second bridge is missing, and return them; then
+    do both twice. Report what the host has at each step.
+    """
+    from hakaru.lab.build.apply import apply_plan
+    from hakaru.lab.build.guest_links import give_links, open_taps, return_links
+    from hakaru.lab.plan.load_guests import load_guests
+    from pyroute2 import IPRoute
+
+    plan = plan_of(sys.argv[2])
+    (guest,) = load_guests(plan, plan.host_names)
+    namespaces = apply_plan(plan)
+
+    def look() -> dict[str, Any]:
+        with namespaces.inside(guest.node), IPRoute() as links:
+            names = {link["index"]: link.get("ifname") for link in links.get_links()}
+            masters = {link.get("ifname"): names.get(link.get("master")) for link in links.get_links()}
+            addresses = sorted(address.get("address") for address in links.get_addr(family=socket.AF_INET))
+            found = links.get_routes(family=socket.AF_INET, table=254)
+            routes = sorted(f"{route.get('dst')} {names[route.get('oif')]}" for route in found)
+        return {"masters": {name: masters[name] for name in ("eth0", "eth1")}, "addresses": addresses, "routes": routes}
+
+    states = {"before": look()}
+    taps = open_taps(namespaces, guest)
+    with namespaces.inside(guest.node), IPRoute() as links:
+        links.link("del", index=links.link_lookup(ifname="br-eth1")[0])
+    error = ""
+    try:
+        give_links(namespaces, guest)
+    except OSError as refused:
+        error = str(refused)
+    states["in part"] = look()
+    return_links(namespaces, guest)
+    states["returned"] = look()
+    return_links(namespaces, guest)
+    states["returned twice"] = look()
+    for tap in taps:
+        tap.close()
+    taps = open_taps(namespaces, guest)
+    give_links(namespaces, guest)
+    give_links(namespaces, guest)
+    states["given twice"] = look()
+    return_links(namespaces, guest)
+    states["returned at last"] = look()
+    for tap in taps:
+        tap.close()
+    namespaces.close()
+    report(states=states, error=error)
+
+
 def _send_through(lab: Any, start: Any, end: Any) -> dict[str, Any]:
     """Send a frame from port `start` to port `end`; return its TTL and MAC addresses on arrival."""
     device = lab.plan.device
@@ -428,6 +478,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         begin_connection,
         diagnose,
         forward,
+        bridge_in_part,
     )
 }
 

@@ -16,6 +16,8 @@ from hakaru.lab.plan.actions import AddAddress, SetRoute
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
 from pydantic import ValidationError
 
+from .conftest import User
+
 LINKED: dict[str, Any] = {
     "hosts": ["kvm"],
     "guests": {"kvm": {"names": ["vm01", "vm02"]}},
@@ -107,7 +109,26 @@ def test_node_gets_its_addresses_and_routes_back() -> None:
     built = plan(**LINKED)
     guest = guest_of(built, "vm01")
     own = [action for action in built.actions if action.node == "vm01"]
-    assert list(guest.node_steps) == [a for a in own if isinstance(a, AddAddress | SetRoute)]
+    assert list(guest.node_steps(guest.links)) == [a for a in own if isinstance(a, AddAddress | SetRoute)]
+
+
+def test_links_that_were_given_in_part_are_returned_and_may_be_given_again(user: User) -> None:
+    done = user.run("bridge_in_part", json.dumps({"hosts": 1, "paths": 2, "load_guest": {}}))
+    if "/dev/net/tun cannot be opened" in done.stderr:
+        pytest.skip("this user may not open /dev/net/tun")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert "the node has no interface br-eth1" in seen["error"]
+    states = seen["states"]
+    assert states["before"]["masters"] == {"eth0": None, "eth1": None}
+    assert len(states["before"]["addresses"]) == 3 and len(states["before"]["routes"]) == 2
+    in_part = states["in part"]
+    assert in_part["masters"] == {"eth0": "br-eth0", "eth1": None}
+    assert len(in_part["addresses"]) == 2 and len(in_part["routes"]) == 1
+    assert states["given twice"]["masters"] == {"eth0": "br-eth0", "eth1": "br-eth1"}
+    assert states["given twice"]["addresses"] == ["127.0.0.1"] and states["given twice"]["routes"] == []
+    for state in ("returned", "returned twice", "returned at last"):
+        assert states[state] == states["before"], state
 
 
 @pytest.mark.parametrize(

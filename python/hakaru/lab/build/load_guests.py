@@ -26,7 +26,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from hakaru.engine import contract
 from hakaru.engine.session import EngineSession
-from hakaru.errors import GuestError, HakaruError
+from hakaru.errors import EnvironmentError_, GuestError, HakaruError
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import Port
 from hakaru.guest.engine import EngineHost, engine_options
@@ -37,8 +37,8 @@ from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
 from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
 from hakaru.guest.pinning import Pinning
 from hakaru.guest.requirements import vectors_of
-from hakaru.guest.tap import Tap, open_tap
-from hakaru.lab.build.apply import Namespaces, apply_actions
+from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.build.guest_links import give_links, open_taps, return_links
 from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
 
@@ -60,6 +60,8 @@ class _Running:
         self.initiator: OpenIscsi | None = None
         self.uses_kernel_initiator = False
         self.is_stopped = False
+        self.is_connected = False
+        """Whether all links of the node were given to it."""
         self.is_measured = False
         """Whether the clocks were measured again, so nothing of the repetition runs any more."""
 
@@ -124,8 +126,10 @@ class LoadGuests:
         if running.is_stopped:
             await running.guest.emulator.execute("cont")
             running.is_stopped = False
-        await asyncio.to_thread(self._set_bridged, wanted, bridged=True)
+        # Before the links are given: after an error, `unplug` returns those that were.
         self._plugged[wanted.node] = wanted
+        await asyncio.to_thread(give_links, self._namespaces, wanted)
+        running.is_connected = True
 
     async def _boot(self, wanted: LoadGuest) -> _Running:
         spec = wanted.spec
@@ -136,7 +140,7 @@ class LoadGuests:
         if refusal is not None:
             raise GuestError(f"no guest with {spec.nic.model}: {refusal.reason}", refusal.hint)
         # In a thread, which changes its network namespace.
-        taps = await asyncio.to_thread(self._open_taps, wanted)
+        taps = await asyncio.to_thread(open_taps, self._namespaces, wanted)
         try:
             ports = tuple(
                 Port(link.interface, spec.nic, tap.descriptors, vectors_of(spec.nic, facts))
@@ -164,37 +168,6 @@ class LoadGuests:
             await guest.close()
             raise
         return _Running(wanted, guest, unknown)
-
-    def _open_taps(self, wanted: LoadGuest) -> list[Tap]:
-        """Open a TAP on a bridge for each link. Bridges may be left from an earlier guest."""
-        taps: list[Tap] = []
-        try:
-            with self._namespaces.inside(wanted.node), IPRoute() as links:
-                for link in wanted.links:
-                    taps.append(open_tap(link.tap, queues=wanted.spec.nic.queues))
-                    if not links.link_lookup(ifname=link.bridge):
-                        links.link("add", ifname=link.bridge, kind="bridge", br_stp_state=0, br_mcast_snooping=0)
-                    (bridge,) = links.link_lookup(ifname=link.bridge)
-                    (tap,) = links.link_lookup(ifname=link.tap)
-                    links.link("set", index=tap, mtu=link.mtu, master=bridge, state="up")
-                    links.link("set", index=bridge, mtu=link.mtu, state="up")
-        except BaseException:
-            for tap_ in taps:
-                tap_.close()
-            raise
-        return taps
-
-    def _set_bridged(self, guest: LoadGuest, *, bridged: bool) -> None:
-        with self._namespaces.inside(guest.node), IPRoute() as links:
-            for link in guest.links:
-                (end,) = links.link_lookup(ifname=link.interface)
-                bridge = links.link_lookup(ifname=link.bridge)[0] if bridged else 0
-                links.link("set", index=end, master=bridge)
-                if bridged:
-                    # Takes the routes along.
-                    links.addr("del", index=end, address=link.address, prefixlen=link.prefix_length)
-        if not bridged:
-            apply_actions(self._namespaces, guest.node_steps)
 
     def _forget_neighbours(self) -> None:
         for node in self._ends:
@@ -276,23 +249,40 @@ class LoadGuests:
 
     async def unplug(self) -> None:
         """Return the links to the nodes, and stop the processors of the guests. A guest that is in
-        use, because its repetition failed, or that has ended, is discarded.
+        use, because its repetition failed, that did not get all of its links, or that has ended, is
+        discarded.
+
+        Raises EnvironmentError_ if the kernel refuses to return the links of a node. Those of the
+        others are returned, and the next call tries again.
         """
-        plugged, self._plugged = self._plugged, {}
+        refused: EnvironmentError_ | None = None
+        plugged = dict(self._plugged)
         for node, guest in plugged.items():
-            await asyncio.to_thread(self._set_bridged, guest, bridged=False)
-            running = self._running[node]
-            if running.is_in_use or not running.guest.emulator.running:
-                await self._discard(node)
-                continue
-            running.engines, running.uses_kernel_initiator, running.is_measured = None, False, False
             try:
-                await running.guest.emulator.execute("stop")
-                running.is_stopped = True
-            except HakaruError:
-                await self._discard(node)
+                await asyncio.to_thread(return_links, self._namespaces, guest)
+            except (NetlinkError, OSError, EnvironmentError_) as error:
+                refused = refused or _not_returned(node, error)
+                continue
+            del self._plugged[node]
+            await self._pause(node)
         if plugged:
             await asyncio.to_thread(self._forget_neighbours)
+        if refused is not None:
+            raise refused
+
+    async def _pause(self, node: str) -> None:
+        """Stop the processors of a guest, or discard it."""
+        running = self._running[node]
+        if running.is_in_use or not running.is_connected or not running.guest.emulator.running:
+            await self._discard(node)
+            return
+        running.engines, running.uses_kernel_initiator, running.is_measured = None, False, False
+        running.is_connected = False
+        try:
+            await running.guest.emulator.execute("stop")
+            running.is_stopped = True
+        except HakaruError:
+            await self._discard(node)
 
     async def _discard(self, node: str) -> None:
         running = self._running.pop(node)
@@ -325,6 +315,13 @@ class LoadGuests:
             raise GuestError(f"guest {node}: status {error.status}: {words}", f"its console: {console}") from error
         except HakaruError as error:
             raise GuestError(f"guest {node}: {error.message}", error.hint) from error
+
+
+def _not_returned(node: str, error: NetlinkError | OSError | EnvironmentError_) -> EnvironmentError_:
+    reason = error.args[-1] if isinstance(error, NetlinkError) else error
+    return EnvironmentError_(
+        f"the links of guest {node} cannot be returned to its node: {reason}", "`hakaru doctor` checks the kernel"
+    )
 
 
 def _buffers_script(window_bytes: int) -> str:

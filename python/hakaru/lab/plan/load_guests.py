@@ -10,7 +10,7 @@ connection that an earlier point left would let it announce the address as its o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from hakaru.lab.model import LoadGuestSpec
@@ -55,10 +55,11 @@ class LoadGuest:
     """Name below /proc/sys, and value. Those that the guest's kernel lacks are skipped."""
     routes: tuple[SetRoute, ...]
 
-    @property
-    def node_steps(self) -> tuple[Action, ...]:
-        """Actions that give the node its addresses and routes back."""
-        addresses = (AddAddress(self.node, link.interface, link.address, link.prefix_length) for link in self.links)
+    def node_steps(self, links: Collection[GuestLink]) -> tuple[Action, ...]:
+        """Actions that give the node the addresses of `links`, which it lacks, and its routes
+        back.
+        """
+        addresses = (AddAddress(self.node, link.interface, link.address, link.prefix_length) for link in links)
         return (*addresses, *self.routes)
 
 
