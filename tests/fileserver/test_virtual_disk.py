@@ -17,6 +17,7 @@ from hakaru.fileserver.virtual_disk import (
     VirtualDisk,
     attach_command,
     compact_commands,
+    compacted,
     create_commands,
     parse_formats,
     parse_options,
@@ -158,6 +159,23 @@ def test_compaction_drops_zeros_but_not_data(qemu_img: QemuImg, tmp_path: Path) 
     assert (before, after.data_bytes, after.size_bytes) == (20 * MIB, 4 * MIB, SIZE)
     run("qemu-io", "-r", "-f", "vpc", "-c", "read -P 7 0 4M", "-c", "read -P 0 8M 16M", str(path))
     assert not scratch.exists()
+
+
+@pytest.mark.parametrize("values", CREATED, ids=lambda values: "-".join(map(str, values.values())))
+def test_compacted_image_has_the_space_that_its_description_has(
+    qemu_img: QemuImg, tmp_path: Path, values: dict[str, Any]
+) -> None:
+    described, path, scratch = disk(**values), tmp_path / "image", tmp_path / "scratch"
+    for command in (*create_commands(described, str(path)), *compact_commands(described, str(path), str(scratch))):
+        run(*command)
+    after = compacted(described)
+    assert after.chosen_preallocation == "off" and path.stat().st_blocks * 512 < SIZE // 4
+    assert (after.format, after.size, after.block, after.extended_l2) == (
+        *(described.format, described.size, described.block, described.extended_l2),
+    )
+    assert after.subformat == ("dynamic" if described.format in ("raw", "qcow2") else described.subformat)
+    # Nothing remains to be dropped.
+    assert compacted(after) == after
 
 
 def test_seven_of_eight_blocks_of_a_dynamic_vhd_are_misaligned(qemu_img: QemuImg, tmp_path: Path) -> None:

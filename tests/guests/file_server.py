@@ -15,7 +15,7 @@ from typing import Any
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError, LostError
-from hakaru.fileserver.chain import SHARE_PATH, Chain, ChainSpec
+from hakaru.fileserver.chain import HOST_PATH, SHARE_PATH, Chain, ChainSpec
 from hakaru.fileserver.layers import ArrayCounters, array_counters
 from hakaru.fileserver.samba_settings import FileServer, Share, User
 from hakaru.fileserver.virtual_disk import VirtualDisk
@@ -23,7 +23,7 @@ from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import Port
 from hakaru.guest.facts import collect_facts
 from hakaru.guest.image import find_image
-from hakaru.guest.machine import Guest, GuestSpec
+from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
 from hakaru.guest.nic import Nic
 from hakaru.guest.requirements import vectors_of
 from hakaru.guest.tap import Tap, open_tap
@@ -40,6 +40,14 @@ PAGE_BYTES = 64 << 10
 FILE_BYTES = 16 * MIB
 PORTAL, ADDRESS = "10.77.0.1:3260", "10.77.0.100"
 TARGET_NAME = "iqn.2026-01.org.hakaru:chain"
+BREAK_QEMU_IMG = """
+set -e
+program=$(command -v qemu-img)
+mv $program $program.whole
+printf '#!/bin/sh\\nfor last; do :; done\\necho part >$last\\necho no space; exit 1\\n' >$program
+chmod 755 $program
+"""
+REPAIR_QEMU_IMG = "program=$(command -v qemu-img); mv $program.whole $program"
 SERVER = FileServer("fs-1", (Share(name="data", path=SHARE_PATH),), (User("vm-1", "what vm-1 knows"),))
 
 
@@ -143,6 +151,26 @@ async def use(lab: Lab, chain: Chain, stages: Stages, folder: Path) -> None:
     report(identical=identical and content.read_bytes() == copy.read_bytes(), trimmed=trimmed, lost=await lose(chain))
 
 
+async def shrink(chain: Chain, stages: Stages) -> None:
+    """Compact a fixed disk: first with a qemu-img that fails when it has written a part."""
+    await stages.take("empty")
+    await chain.guest.run(f"echo kept >{SHARE_PATH}/kept")
+    await chain.guest.run(BREAK_QEMU_IMG)
+    output = ""
+    try:
+        await chain.compact()
+    except GuestCommandError as error:
+        output = error.output.strip()
+    await chain.guest.run(REPAIR_QEMU_IMG)
+    after = (await chain.guest.run(f"cat {SHARE_PATH}/kept; ls {HOST_PATH}")).split()
+    described = (await chain.describe())["disk"]
+    await stages.take("failed")
+    await chain.compact()
+    await stages.take("compacted")
+    kept = (await chain.guest.run(f"cat {SHARE_PATH}/kept")).strip()
+    report(shrunk={"output": output, "after": after, "described": described, "kept": kept})
+
+
 async def lose(chain: Chain) -> str:
     """Kill Samba and return the error. The chain stays."""
     assert await chain.check() == ""
@@ -170,11 +198,14 @@ async def work(specs: list[ChainSpec], folder: Path) -> None:
             for lun, chain_spec in enumerate(specs):
                 async with await Chain.build(guest, chain_spec, PORTAL, TARGET_NAME, lun=lun) as chain:
                     stages = Stages(chain, array, lun)
+                    described = await chain.describe()
                     if chain_spec.disk.subformat == "dynamic":
                         await use(lab, chain, stages, folder)
                     else:
-                        await stages.take("empty")
-                    report(described=await chain.describe(), checked=await chain.check(), stages=stages.layers)
+                        await shrink(chain, stages)
+                    compacted = (await chain.describe())["disk"]
+                    checked = await chain.check()
+                    report(described=described, compacted=compacted, checked=checked, stages=stages.layers)
             left = await guest.run("cat /proc/mounts; ps; cat /proc/diskstats; iscsiadm -m session 2>&1 || true")
             report(left=left)
 

@@ -54,10 +54,10 @@ def chains(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Chains:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     results = [line for line in lines if "described" in line]
-    used = iter(line for line in lines if "identical" in line)
+    used = iter([line for line in lines if "identical" in line])
+    shrunk = iter([line for line in lines if "shrunk" in line])
     for result in results:
-        if result["described"]["disk"]["subformat"] == "dynamic":
-            result |= next(used)
+        result |= next(used if result["described"]["disk"]["subformat"] == "dynamic" else shrunk)
     return {**dict(zip(CHAINS, results, strict=True)), "left": lines[-1]}
 
 
@@ -145,6 +145,27 @@ def test_fixed_disk_takes_the_file_system_at_once_but_the_pool_only_if_it_is_wri
     # QEMU maps all blocks of a fixed VHDX without writing them.
     assert chains["vhdx"]["stages"]["empty"]["image_allocated_bytes"] < DISK_MIB // 2 * MIB
     assert chains["vhdx"]["stages"]["empty"]["image_data_bytes"] is None
+
+
+@pytest.mark.parametrize("name", ["raw falloc", "vhd full", "vhdx"])
+def test_disk_is_mounted_again_if_qemu_img_fails(chains: Chains, name: str) -> None:
+    shrunk = chains[name]["shrunk"]
+    assert shrunk["output"] == "no space"
+    # The share has its file, and no part of a copy remains beside the image.
+    assert shrunk["after"] == ["kept", "disk.image"]
+    assert shrunk["described"] == chains[name]["described"]["disk"]
+    empty, failed = (chains[name]["stages"][stage] for stage in ("empty", "failed"))
+    for layer in ("image_allocated_bytes", "host_used_bytes"):
+        assert abs(failed[layer] - empty[layer]) < MIB, layer
+
+
+@pytest.mark.parametrize(("name", "subformat"), [("raw falloc", "dynamic"), ("vhd full", "fixed"), ("vhdx", "fixed")])
+def test_compacted_fixed_disk_is_sparse_and_described_so(chains: Chains, name: str, subformat: str) -> None:
+    described = chains[name]["compacted"]
+    assert (described["subformat"], described["preallocation"]) == (subformat, "off")
+    assert described | {"subformat": "fixed"} == chains[name]["described"]["disk"] | {"preallocation": "off"}
+    assert chains[name]["stages"]["compacted"]["image_allocated_bytes"] < DISK_MIB // 2 * MIB
+    assert chains[name]["shrunk"]["kept"] == "kept" and chains[name]["checked"] == ""
 
 
 def test_write_caches_are_switched_off_layer_by_layer(chains: Chains) -> None:

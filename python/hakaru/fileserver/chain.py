@@ -19,7 +19,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -80,6 +80,7 @@ class Chain:
     def __init__(self, guest: Guest, spec: ChainSpec, initiator: OpenIscsi) -> None:
         self.guest = guest
         self.spec = spec
+        """The layers as they are: `compact` changes the disk."""
         self.initiator = initiator
         self.lu_device = ""
         """The LU's disk in the guest: `/dev/sda`."""
@@ -196,14 +197,26 @@ class Chain:
 
     async def compact(self) -> None:
         """Copy the image without unused blocks and zeros, with the disk detached meanwhile. The
-        host needs space for both. Samba must have ended.
+        host needs space for both. Samba must have ended. A fixed disk is sparse then, and `spec`
+        describes it so.
+
+        After an error of `qemu-img`, such as a full host, the image is the old one, and mounted
+        again.
         """
         await self._unmount(SHARE_PATH)
         await self.detach()
         commands = virtual_disk.compact_commands(self.spec.disk, IMAGE_PATH, _SCRATCH_PATH)
-        await self._run("set -e", *map(shlex.join, commands), "sync")
-        await self.attach()
-        await self._mount_share()
+        try:
+            await self._run("set -e", *map(shlex.join, commands))
+        except GuestCommandError:
+            # The first error matters, also if the image is damaged and cannot be attached.
+            with contextlib.suppress(HakaruError):
+                await self._run(f"rm -f {_SCRATCH_PATH}")
+                await self._attach_share()
+            raise
+        self.spec = replace(self.spec, disk=virtual_disk.compacted(self.spec.disk))
+        await self._run("sync")
+        await self._attach_share()
 
     async def check(self) -> str:
         """Return the report of `qemu-img check` on the image, and the errors in the kernel's log;
@@ -304,6 +317,10 @@ class Chain:
 
     async def _mount_share(self) -> None:
         await self._mount(_DEVICE, SHARE_PATH, self.spec.guest_file_system, self.spec.guest_write_back)
+
+    async def _attach_share(self) -> None:
+        await self.attach()
+        await self._mount_share()
 
     async def _mount(self, device: str, path: str, kind: FileSystem, write_back: bool) -> None:
         options = ",".join([*_MOUNT_OPTIONS[kind], *([] if write_back else ["sync"])])

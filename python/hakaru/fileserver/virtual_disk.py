@@ -4,6 +4,7 @@
     refusal(disk, qemu_img)              what this qemu-img lacks for it, or None
     create_commands(disk, "/srv/disk")   qemu-img create …, and what it leaves out
     attach_command(disk, "/srv/disk", "/dev/nbd0")
+    compacted(disk)                      the same disk after `compact_commands`
 
 `QemuImg` has the facts about the qemu-img of a machine or guest. `parse_formats` and
 `parse_options` read them from its help.
@@ -234,12 +235,21 @@ def attach_command(disk: VirtualDisk, path: str, device: str) -> list[str]:
     ]
 
 
+def compacted(disk: VirtualDisk) -> VirtualDisk:
+    """Return the description of an image after `compact_commands`. It takes only the space of its
+    data, so a fixed one is sparse. Raw images and qcow2 have no other fixed ones, so theirs is
+    dynamic.
+    """
+    subformat = disk.subformat if FORMATS[disk.format].subformats else "dynamic"
+    return VirtualDisk.model_validate({**disk.model_dump(), "subformat": subformat, "preallocation": "off"})
+
+
 def compact_commands(disk: VirtualDisk, path: str, scratch: str) -> list[list[str]]:
     """Return the commands that copy an image that is not attached, without its unused blocks and
     zeros, to `scratch` and put it in its place. The counterpart of Hyper-V's compaction.
     """
     driver = FORMATS[disk.format].driver
-    options = ",".join(f"{name}={value}" for name, value in _options(disk).items() if name != "preallocation")
+    options = ",".join(f"{name}={value}" for name, value in _options(compacted(disk)).items())
     convert = ["qemu-img", "convert", "-f", driver, "-O", driver, *(("-o", options) if options else ()), path, scratch]
     return [convert, ["mv", scratch, path]]
 
