@@ -55,6 +55,16 @@ def run(work: Awaitable[None]) -> None:
     asyncio.run(bounded())
 
 
+def test_engine_without_counters_on_demand_refuses_to_count() -> None:
+    async def work() -> None:
+        async with await EngineProcess.spawn("storage", array()) as engine:
+            await engine.ready()
+            with pytest.raises(UsageError, match="does not accept `count` orders now"):
+                await engine.count()
+
+    run(work())
+
+
 async def portal_of(engine: EngineProcess) -> str:
     return str((await engine.ready()).found["portals"][0])
 

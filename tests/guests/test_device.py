@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,12 @@ from hakaru.guest.requirements import Accelerator, requirements
 from hakaru.lab.build import losses
 from hakaru.store import RunReader
 
+from tests.guests import slow_guest
 from tests.guests.conftest import Run
 from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
 
+ROOT = Path(__file__).parents[2]
 SLOW = {
     "frame": 512,
     "search": {"lowest": 100.0, "highest": 1000.0, "budget": "4 s", "goals": [{"trial": "500 ms", "time": "1 s"}]},
@@ -73,8 +77,26 @@ def test_frames_to_a_guest_go_into_its_memory(hakaru: Hakaru, tmp_path: Path, im
     received = sum(s["received"] for t in record["trials"]["log"] for s in t["streams"])
     ports = record["device"]["ports"]
     assert set(ports) == {"left", "right"} and ports["left"]["up_now"] == ports["right"]["up_now"] == 1
-    # Samples of the ports are up to a second old, and trials without the device do not use them.
+    # The last trial over the loop does not use them.
     assert received > 0 and ports["left"]["to_guest"] > 0 and ports["right"]["from_guest"] > 0
+    lost = [place for trial in record["trials"]["log"] for place, n in trial["device_losses"].items() if n]
+    # More frames than an emulated guest has buffers for, as the first trial through it sends.
+    assert "input/guest-left" in lost or record["device"]["accelerator"] == "kvm"
+
+
+def test_frames_for_which_a_guest_has_no_buffer_are_located_to_the_frame(image: Image) -> None:
+    facts = collect_facts(Accelerator("tcg"))
+    if (refusal := requirements(Nic(model="vhost-user"), image.recipe, facts)) is not None:
+        pytest.skip(refusal.reason)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.guests.slow_guest"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    dropped = found["described"]["left"]["dropped_no_buffer"]
+    # The driver offers 256 buffers.
+    assert found["to_guest"] == 256 and dropped == slow_guest.FRAMES - 256
+    assert found["lost"] == {"input/guest-left": dropped}
 
 
 @pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])

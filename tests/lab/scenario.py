@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hakaru.errors import HakaruError
+from hakaru.errors import HakaruError, LostError
 from hakaru.lab import sandbox
 
 
@@ -368,6 +368,50 @@ async def _forward() -> None:
     report(**seen)
 
 
+def lose_in_ports() -> None:
+    """Send frames to the port of a guest that never connects, then kill the fabric behind it.
+    Report the losses that are located, and the error.
+    """
+    asyncio.run(_lose_in_ports(int(sys.argv[3])))
+
+
+async def _lose_in_ports(frames: int) -> None:
+    from hakaru.engine.process import EngineProcess
+    from hakaru.lab.build.apply import apply_plan
+    from hakaru.lab.build.guest_ports import GuestPorts
+    from hakaru.lab.plan.device import plan_guest_fabric
+
+    plan = plan_of(sys.argv[2])
+    device, namespaces = plan.device, await asyncio.to_thread(apply_plan, plan)
+    config = plan_guest_fabric(device, plan.links[0].mtu)
+    try:
+        engine = await EngineProcess.spawn(device.node, config, namespace=namespaces[device.node])
+        ports = await GuestPorts.start(engine)
+        try:
+            start, end = device.ports
+            before = await ports.count_losses()
+            with namespaces.inside(device.tester), socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+                sender.bind((start.name, 0))
+                for _ in range(frames):
+                    sender.send(_udp_frame(start.tester_mac, start.device_mac, start.address, end.address))
+            async with asyncio.timeout(20):
+                while (await engine.count())["interface/guest-left"]["dropped_down"] < frames:
+                    pass
+            after = await ports.count_losses()
+            os.kill(engine.pid, signal.SIGKILL)
+            error = ""
+            try:
+                await ports.count_losses()
+            except LostError as lost:
+                error = lost.message
+        finally:
+            await ports.close()
+    finally:
+        namespaces.close()
+    up = {name: found["up_now"] for name, found in ports.counters.items()}
+    report(before=before, after=after, up=up, error=error)
+
+
 def bridge_in_part() -> None:
     """Give the two links of a host to a guest whose second bridge is missing, and return them; then
     do both twice. Report what the host has at each step.
@@ -478,6 +522,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
         begin_connection,
         diagnose,
         forward,
+        lose_in_ports,
         bridge_in_part,
     )
 }

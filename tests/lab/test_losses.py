@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from hakaru.errors import EnvironmentError_
 from hakaru.lab.build import guest as built
-from hakaru.lab.build.losses import losses_of
+from hakaru.lab.build.losses import losses_of, losses_of_fabric
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from pyroute2 import NetlinkError
+
+from .conftest import User
 
 NET_DEV = """Inter-|   Receive                                   |  Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed
@@ -28,6 +31,39 @@ def test_losses_are_errors_and_drops_by_interface_and_direction() -> None:
         "host/tap-left/tx": 16,
     }
     assert losses_of("", "device") == {}
+
+
+VHOST_USER = {
+    "hosts": ["generator"],
+    "device": {"name": "router", "forwards": "guest", "guest": {"nic": {"model": "vhost-user"}}},
+}
+
+
+def test_losses_of_a_fabric_are_its_drops_and_those_of_its_ports() -> None:
+    counters = {
+        "link/left/a-b": {"frames_in": 9.0, "dropped_buffer": 2.0, "dropped_mtu": 1.0},
+        "interface/left": {"lost_overrun": 4.0, "lost_refused": 3.0, "lost_after": 5.0},
+        "interface/guest-left": {"to_guest": 7.0, "dropped_no_buffer": 6.0, "dropped_down": 8.0, "up_now": 1.0},
+        "thread/loop": {"cpu_ns": 1.0},
+    }
+    assert losses_of_fabric(counters) == {
+        "host/left/a-b/dropped_buffer": 2,
+        "host/left/a-b/dropped_mtu": 1,
+        "host/left/lost_overrun": 4,
+        "host/left/lost_refused": 3,
+        "input/guest-left": 6,
+        "host/guest-left/dropped_down": 8,
+    }
+
+
+def test_frames_that_a_port_of_a_guest_drops_are_located_to_the_frame(user: User) -> None:
+    done = user.run("lose_in_ports", json.dumps(VHOST_USER), "300")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["up"] == {"left": 0, "right": 0}
+    assert set(seen["before"].values()) == {0}
+    assert {place: lost for place, lost in seen["after"].items() if lost} == {"host/guest-left/dropped_down": 300}
+    assert seen["error"] == "fabric on router was lost: ended by SIGKILL"
 
 
 @pytest.mark.parametrize(

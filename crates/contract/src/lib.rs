@@ -13,6 +13,7 @@
 //! engine  → phase, sample…   cumulative counters and interval histograms, one clock
 //! engine  → result     load ended (initiator, probe), or answer to stop
 //! control → manage     array: status, growth, volumes, …; answered by a reply with the same id
+//! control → count      fabric: its counters now; answered by a reply with the same id
 //! control → trial      packets: frames at given rates; answered by a trial with the same id
 //! control → stop       end cleanly; the engine answers result and exits 0
 //! ```

@@ -42,6 +42,12 @@ pub enum Command {
         /// The request.
         action: ManageAction,
     },
+    /// Reports the counters as they are now; answered by one `reply`, whose value has them by
+    /// entity. Only a fabric accepts it, once it is `ready`.
+    Count {
+        /// Number of the request, repeated in the reply.
+        id: u64,
+    },
     /// Carries out a trial; answered by one `trial`, or by `reply` with an error. Only a generator
     /// of packets accepts it, once it has started. Trials are carried out in order.
     Trial(TrialOrder),
@@ -108,11 +114,12 @@ pub enum Event {
     },
     /// End of a trial.
     Trial(TrialOutcome),
-    /// Answer to `manage`, with either `value` or `error`. Also refuses a trial, with `error`.
+    /// Answer to `manage` or `count`, with either `value` or `error`. Also refuses a trial, with
+    /// `error`.
     Reply {
         /// Number of the request.
         id: u64,
-        /// Requested or created objects.
+        /// Requested or created objects, or counters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<BTreeMap<String, serde_json::Value>>,
         /// Reason why nothing was done.
@@ -132,7 +139,7 @@ pub enum Event {
     },
 }
 
-/// Reason why a management request was not carried out.
+/// Reason why a request was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplyError {

@@ -28,7 +28,7 @@ use hakaru_runtime::process::lines::{LineReader, LineWriter};
 use hakaru_runtime::process::{self, ResourceUse, TerminationSignal};
 use hakaru_runtime::{Interest, Reactor, Token, Waiter, Waker};
 use hakaru_units::Time;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::failure::{Failure, OrEnvironment};
 
@@ -62,6 +62,8 @@ pub struct Control {
     orders: VecDeque<Order>,
     /// Orders of the operator, if this engine accepts any now.
     operator_orders: Option<VecDeque<(u64, ManageAction)>>,
+    /// Numbers of the requests for counters, if this engine answers any now.
+    count_orders: Option<VecDeque<u64>>,
     /// Orders of trials, if this engine carries them out.
     trial_orders: Option<VecDeque<TrialOrder>>,
     stopped: bool,
@@ -98,6 +100,7 @@ impl Control {
                 configured: None,
                 orders: VecDeque::new(),
                 operator_orders: None,
+                count_orders: None,
                 trial_orders: None,
                 stopped: false,
             })
@@ -161,17 +164,25 @@ impl Control {
                 .deregister(self.input.descriptor())
                 .or_environment("stop watching stdin", "see dmesg")?;
         }
-        let operator_orders = self.operator_orders.as_ref();
-        let has_operator_order = operator_orders.is_some_and(|orders| !orders.is_empty());
-        let until = if self.orders.is_empty() && self.configured.is_none() && !has_operator_order {
-            until
-        } else {
+        let until = if self.has_orders() {
             Some(Time::ZERO)
+        } else {
+            until
         };
         waiter.wait(reactor, until).or_environment(
             "wait for events",
             "see dmesg; Linux 5.11 or newer is needed",
         )
+    }
+
+    /// Returns whether the shell has orders to fetch.
+    fn has_orders(&self) -> bool {
+        let operator_orders = self.operator_orders.as_ref();
+        let count_orders = self.count_orders.as_ref();
+        !self.orders.is_empty()
+            || self.configured.is_some()
+            || operator_orders.is_some_and(|orders| !orders.is_empty())
+            || count_orders.is_some_and(|orders| !orders.is_empty())
     }
 
     /// Handles the event if it belongs to the control plane. Returns `false` if it belongs to the
@@ -209,6 +220,24 @@ impl Control {
     /// Returns the operator's next order, to be answered with [`Control::reply`] under its number.
     pub fn poll_operator_order(&mut self) -> Option<(u64, ManageAction)> {
         self.operator_orders.as_mut()?.pop_front()
+    }
+
+    /// Accepts requests for counters from now on.
+    pub fn accept_count_orders(&mut self) {
+        self.count_orders.get_or_insert_default();
+    }
+
+    /// Returns the number of the next request for counters, to be answered with
+    /// [`Control::counted`]. A shell fetches all of them in every turn.
+    pub fn poll_count_order(&mut self) -> Option<u64> {
+        self.count_orders.as_mut()?.pop_front()
+    }
+
+    /// Answers a request for counters.
+    pub fn counted(&self, id: u64, counters: Counters) {
+        let by_entity = counters.into_iter();
+        let value = by_entity.map(|(entity, values)| (entity, json!(values)));
+        self.reply(id, Ok(value.collect()));
     }
 
     /// Answers an order of the operator.
@@ -285,6 +314,16 @@ impl Control {
                     let refused = Failure::usage(
                         "this engine does not accept `manage` orders now",
                         "send them to an array, after its `ready`",
+                    );
+                    self.reply(id, Err(refused));
+                }
+            },
+            Command::Count { id } => match &mut self.count_orders {
+                Some(orders) => orders.push_back(id),
+                None => {
+                    let refused = Failure::usage(
+                        "this engine does not accept `count` orders now",
+                        "send them to a fabric, after its `ready`",
                     );
                     self.reply(id, Err(refused));
                 }

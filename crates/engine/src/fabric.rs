@@ -49,6 +49,7 @@ pub fn run(
         .iter()
         .map(|interface| interface.name.as_str())
         .collect();
+    control.accept_count_orders();
     control.ready(BTreeMap::from([("interfaces".to_owned(), json!(names))]));
     shell.serve(control)
 }
@@ -163,6 +164,9 @@ impl<'r> Shell<'r> {
                     Order::Start(at) => self.samples.start(at.max(now)),
                     Order::Stop => return self.finish(control),
                 }
+            }
+            while let Some(id) = control.poll_count_order() {
+                control.counted(id, self.counters(now)?);
             }
             if self.samples.due(now) {
                 self.sample(now, control)?;

@@ -34,6 +34,8 @@ READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 # An operator's order waits for one or two commits, on a disk that may be busy.
 MANAGE_TIMEOUT_S = 60.0
+# An engine answers between two turns of its loop, unless its machine is busy.
+COUNT_TIMEOUT_S = 20.0
 # A trial also waits for its threads, and for those ordered before it.
 TRIAL_GRACE_S = 30.0
 # An array that runs for months may report very many faulty peers, so only the newest are kept.
@@ -132,16 +134,30 @@ class EngineSession(abc.ABC):
         """Send an action to a serving array and return the value of its reply. Raises an error
         reply by its class.
         """
-        order = next(self._orders)
-        future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
+        order = contract.Manage(id=next(self._orders), action=action)
+        return await self._request(order, f"the result of `{action.kind}`", timeout_s)
+
+    async def count(self, timeout_s: float = COUNT_TIMEOUT_S) -> dict[str, dict[str, float]]:
+        """Return the counters of a fabric, by entity: those of an instant during the call, unlike
+        the newest sample. Raises UsageError for other engines.
+        """
+        return await self._request(contract.Count(id=next(self._orders)), "its counters", timeout_s)
+
+    def _check_running(self) -> None:
         if self._result.done():
+            # Raises the error of an engine that failed.
+            self._result.result()
             raise LostError(f"{self.name} has ended", "start it again")
-        self._replies[order] = future
+
+    async def _request(self, order: contract.Manage | contract.Count, answer: str, timeout_s: float) -> dict[str, Any]:
+        self._check_running()
+        future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
+        self._replies[order.id] = future
         try:
-            await self._send(contract.Manage(id=order, action=action))
-            reply = await self._expect(future, f"the result of `{action.kind}`", timeout_s)
+            await self._send(order)
+            reply = await self._expect(future, answer, timeout_s)
         finally:
-            del self._replies[order]
+            del self._replies[order.id]
         if reply.error is not None:
             raise _EXCEPTIONS[reply.error.class_](reply.error.message, reply.error.hint)
         return reply.value or {}
@@ -150,8 +166,7 @@ class EngineSession(abc.ABC):
         """Carry out a trial of a generator of packets. Raises the error of a refused one by its
         class. `timeout_s` None: the length of the trial and a grace period.
         """
-        if self._result.done():
-            raise LostError(f"{self.name} has ended", "start it again")
+        self._check_running()
         future: asyncio.Future[contract.TrialOutcome] = asyncio.get_running_loop().create_future()
         self._trials[order.id] = future
         length_s = (order.duration_ns + order.settle_ns) / 1e9

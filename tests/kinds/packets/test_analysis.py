@@ -123,6 +123,7 @@ def shares_of(folder: Path, rep: Rep) -> dict[str, float]:
         (Bench(100_000.0, losses={"host/tap-left/tx": 50}), "host"),
         (Bench(100_000.0, losses={"device/right/tx": 50}), "device"),
         (Bench(100_000.0, losses={"output/right": 50}), "output"),
+        (Bench(100_000.0, losses={"host/left/a-b/dropped_buffer": 50}), "host"),
         (Bench(100_000.0, ring_drops=50), "receiver"),
         (Bench(100_000.0, late=50), "late"),
     ],
@@ -132,6 +133,12 @@ def test_each_place_of_losses_has_a_counter_of_its_own(tmp_path: Path, bench: Be
     # The input queue of the simulated device has all losses, so the others are counted too often.
     assert set(shares) == {"input", place, "unlocated"}
     assert shares[place] == pytest.approx(-shares["unlocated"]) and shares[place] > 0
+
+
+def test_frames_for_which_a_guest_has_no_buffer_are_lost_before_the_device(tmp_path: Path) -> None:
+    bench = Bench(100_000.0, unseen=1.0, losses={"input/guest-left": 50})
+    shares = shares_of(tmp_path, Rep(bench))
+    assert set(shares) == {"input", "unlocated"} and shares["input"] > 0
 
 
 def test_losses_of_the_own_switch_are_those_of_its_counters(tmp_path: Path) -> None:

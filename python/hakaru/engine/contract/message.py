@@ -66,6 +66,13 @@ class Manage(Command):
     action: ManageAction
 
 
+class Count(Command):
+    """Report the counters as they are now."""
+
+    type: Literal["count"] = "count"
+    id: int
+
+
 class Trial(Command):
     """Carry out a trial: frames at `rates` per second and stream for `duration_ns`. A rate of None
     is the highest possible.
@@ -161,7 +168,7 @@ class ReplyError(Message):
 
 
 class Reply(Message):
-    """The result of a `manage`: `value` or `error`."""
+    """The result of a `manage` or `count`: `value` or `error`."""
 
     type: Literal["reply"] = "reply"
     id: int

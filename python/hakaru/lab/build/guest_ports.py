@@ -6,10 +6,12 @@ It runs as long as the guest, across repetitions: QEMU connects to it when it st
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
-from hakaru.engine import clock, contract
+from hakaru.engine import clock
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError
+from hakaru.lab.build.losses import losses_of_fabric
 
 
 class GuestPorts:
@@ -18,8 +20,8 @@ class GuestPorts:
     def __init__(self, engine: EngineProcess) -> None:
         self.engine = engine
         self.counters: dict[str, dict[str, float]] = {}
-        """Counters of its ports by name, since the guest's boot, as of the last second."""
-        self._reader = asyncio.create_task(self._read())
+        """Counters of its ports by name, since the guest's boot, as of the last `count_losses`."""
+        self._reader = asyncio.create_task(self._discard_events())
 
     @classmethod
     async def start(cls, engine: EngineProcess) -> GuestPorts:
@@ -34,23 +36,23 @@ class GuestPorts:
             raise
         return cls(engine)
 
-    async def _read(self) -> None:
-        try:
-            async for event in self.engine.events():
-                if isinstance(event, contract.Sample):
-                    self.counters = {
-                        entity.removeprefix("interface/guest-"): dict(values)
-                        for entity, values in event.counters.items()
-                        if entity.startswith("interface/guest-")
-                    }
-        except HakaruError:
-            # `running` reports an engine that was lost.
-            return
+    async def _discard_events(self) -> None:
+        # `count_losses` reports an engine that was lost.
+        with contextlib.suppress(HakaruError):
+            async for _ in self.engine.events():
+                pass
 
-    @property
-    def running(self) -> bool:
-        """Whether the engine still runs."""
-        return self.engine.running
+    async def count_losses(self) -> dict[str, int]:
+        """Frames that were lost between the cables and the guest so far, by place. Raises LostError
+        if the engine has ended or does not respond.
+        """
+        counted = await self.engine.count()
+        self.counters = {
+            entity.removeprefix("interface/guest-"): values
+            for entity, values in counted.items()
+            if entity.startswith("interface/guest-")
+        }
+        return losses_of_fabric(counted)
 
     async def close(self) -> None:
         """End the engine. Safe to call twice."""

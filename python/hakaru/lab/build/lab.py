@@ -139,25 +139,24 @@ class Lab:
         self.plan = replace(self.plan, structure=())
 
     async def count_losses(self) -> dict[str, int]:
-        """Frames that the device has lost so far, by the counters of its interfaces
-        (`hakaru.lab.build.losses`); empty in a lab without a device.
+        """Frames that the device has lost so far, by the counters of its interfaces and of the
+        fabric behind them (`hakaru.lab.build.losses`); empty in a lab without a device.
 
-        Raises DeviceError if the guest that forwards has ended or does not respond, or if the
-        fabric behind its NICs has ended; the next change boots another.
+        Raises DeviceError if the guest that forwards, or the fabric behind its NICs, has ended or
+        does not respond; the next change boots another.
         """
         device = self.plan.device
         if device is None:
             return {}
-        if self._ports is not None and not self._ports.running:
-            self._forget_device()
-            raise DeviceError("the fabric behind the guest's NICs has ended", "run `hakaru doctor`")
         losses = await asyncio.to_thread(count_here, self.namespaces, device)
-        if self._guest is not None:
-            try:
+        try:
+            if self._ports is not None:
+                losses |= await self._ports.count_losses()
+            if self._guest is not None:
                 losses |= await count_in_guest(self._guest)
-            except HakaruError as error:
-                self._forget_device()
-                raise DeviceError(error.message, error.hint) from error
+        except HakaruError as error:
+            self._forget_device()
+            raise DeviceError(error.message, error.hint) from error
         return losses
 
     @property

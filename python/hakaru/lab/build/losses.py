@@ -1,6 +1,8 @@
 """Frames that a device under test has lost, by counters of interfaces. All counts are cumulative.
 
+    input/PORT                               frames for which a guest had no receive buffer
     host/INTERFACE/rx, host/INTERFACE/tx     in front of a guest: TAPs, bridges, ends of the cables
+    host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and a guest's memory
     device/INTERFACE/rx, device/…/tx         the device itself: its namespace, or inside the guest
     output/INTERFACE                         frames that the tester's end of a cable did not accept
 
@@ -12,10 +14,11 @@ the tester misses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hakaru import lost_packets
 from hakaru.lab.build.apply import Namespaces
 from hakaru.lab.plan.device import Device
 
@@ -55,6 +58,26 @@ def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> di
             continue
         losses[f"{place}/{name}/rx"] = received
         losses[f"output/{name}" if name in cables else f"{place}/{name}/tx"] = sent
+    return losses
+
+
+def losses_of_fabric(counters: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
+    """Losses by the links and ports of a fabric between the cables and the memory of a guest.
+    `counters`: entity → name → value.
+
+    A frame of a test is one packet. `lost_after` is left out: it is the kernel's counter of the
+    same interface, which `losses_of` has.
+    """
+    losses = {}
+    for entity, values in counters.items():
+        kind, _, place = entity.partition("/")
+        if kind not in ("link", "interface"):
+            continue
+        for name, value in values.items():
+            if name == "dropped_no_buffer":
+                losses[f"input/{place}"] = int(value)
+            elif name.startswith("dropped_") or (name in lost_packets.LOST and name != "lost_after"):
+                losses[f"host/{place}/{name}"] = int(value)
     return losses
 
 

@@ -195,7 +195,8 @@ def plan_guest_fabric(device: Device, mtu: int) -> contract.FabricEngineConfig:
         )
         for port in device.ports
     ]
-    return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links), sample_interval_ms=1000)
+    # Counters are asked for between trials. A sample would take time from a device at work.
+    return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links), sample_interval_ms=60_000)
 
 
 def device_structure(device: Device) -> Iterator[Structure]:

@@ -2,8 +2,9 @@
 
 Each place of losses has a counter of its own, which no other place is derived from:
 
-    input      the tester's interface: the device's end of the cable did not accept the frame
-    host       TAPs, bridges and cables in front of a guest
+    input      the tester's interface: the device's end of the cable did not accept the frame;
+               ports in a guest's memory: the guest had no receive buffer for it
+    host       TAPs, bridges and cables in front of a guest, or the fabric in front of its memory
     device     interfaces of the device: of its namespace, of the guest, or of hakaru's switch
     output     the device's interface: the tester's end of the cable did not accept the frame
     receiver   receive ring of the tester (PACKET_STATISTICS), drops of its interface
@@ -132,7 +133,7 @@ def _trial(entry: Mapping[str, Any], late: int, in_switch: int, counters: Counte
         received=total("streams", "received"),
         lost=total("streams", "lost"),
         lost_at={
-            "input": total("ports", "tx_dropped"),
+            "input": total("ports", "tx_dropped") + by_counters("input"),
             "host": by_counters("host"),
             "device": by_counters("device") + in_switch,
             "output": by_counters("output") - refused_twice,
