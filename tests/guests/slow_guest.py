@@ -52,8 +52,8 @@ async def arrived(ports: GuestPorts) -> float:
 async def work() -> dict[str, Any]:
     """Count the losses before and after the guest stood still."""
     async with Lab(plan_lab(LabSpec.model_validate(LAB))) as lab:
-        ports, guest = lab._ports, lab._guest
-        assert ports is not None and guest is not None
+        ports, (guest,) = lab._ports, lab._guests
+        assert ports is not None
         before = await lab.count_losses()
         to_guest = ports.counters["left"]["to_guest"]
         os.kill(guest.emulator.pid, signal.SIGSTOP)

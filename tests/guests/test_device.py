@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ SLOW = {
     "latency": None,
 }
 """Rates that an emulated guest reaches."""
+OWN_FRAMES_MAX = 100
+"""Frames that a guest sends of its own, such as those of IPv6 at its start."""
 
 
 @pytest.fixture
@@ -39,11 +42,21 @@ def hakaru(tmp_path: Path) -> Hakaru:
     return Hakaru(tmp_path / "runs")
 
 
-def study(folder: Path, nics: list[str]) -> Path:
-    device = {"name": "router", "forwards": "guest"}
+def study(folder: Path, nics: list[str], chain: int = 1) -> Path:
+    device = {"name": "router", "forwards": "guest", "guest": {"chain": chain}}
     variables = {"nic": {"sets": ["lab.device.guest.nic.model"]}}
     lab = {"hosts": ["generator"], "device": device}
     return written(folder, lab=lab, load=SLOW, variables=variables, factors=[{"nic": nics}])
+
+
+def found_by(program: str) -> dict[str, Any]:
+    """Return what a program of the tests has printed, in a sandbox of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.guests.{program}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def needs_taps(image: Image) -> None:
@@ -88,15 +101,46 @@ def test_frames_for_which_a_guest_has_no_buffer_are_located_to_the_frame(image: 
     facts = collect_facts(Accelerator("tcg"))
     if (refusal := requirements(Nic(model="vhost-user"), image.recipe, facts)) is not None:
         pytest.skip(refusal.reason)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.guests.slow_guest"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    found = found_by("slow_guest")
     dropped = found["described"]["left"]["dropped_no_buffer"]
     # The driver offers 256 buffers.
     assert found["to_guest"] == 256 and dropped == slow_guest.FRAMES - 256
     assert found["lost"] == {"input/guest-left": dropped}
+
+
+@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+def test_frames_pass_every_guest_of_a_chain(hakaru: Hakaru, tmp_path: Path, image: Image, nic: str) -> None:
+    if nic == "virtio-net":
+        needs_taps(image)
+    path = study(tmp_path / "study", [nic], chain=2)
+    result = hakaru.run("run", str(path), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "done", record["error"]
+    assert record["device"]["chain"] == 2
+    searched = [trial for trial in record["trials"]["log"] if trial["purpose"] == "search"]
+    # Only the guests connect the two cables.
+    assert sum(stream["received"] for trial in searched for stream in trial["streams"]) > 0
+    if nic == "vhost-user":
+        ports = record["device"]["ports"]
+        assert set(ports) == {"left", "right-1", "left-2", "right"}
+        # The second guest gets what the first one has sent.
+        way = [ports["left"]["to_guest"], ports["right-1"]["from_guest"]]
+        way += [ports["left-2"]["to_guest"], ports["right"]["from_guest"]]
+        assert all(after <= before + OWN_FRAMES_MAX for before, after in pairwise(way)), way
+        assert way[-1] >= sum(stream["received"] for trial in searched for stream in trial["streams"])
+    assert guests_below(os.getpid()) == []
+
+
+def test_chain_without_one_of_its_guests_leaves_none(image: Image) -> None:
+    needs_taps(image)
+    found = found_by("broken_chain")
+    assert found["refused"].startswith("the TAPs of guest router-2 cannot be connected")
+    assert found["without"] == found["refused_guests"] == found["emulators"] == found["left"] == 0
+    assert found["guests"] == ["router-1", "router-2"]
+    ends = [f"{port}/{way}" for port in ("left", "right") for way in ("rx", "tx")]
+    assert found["places"] == [f"device/{guest}/{end}" for guest in found["guests"] for end in ends]
+    assert "guest router-2" in found["killed"] and "SIGKILL" in found["killed"]
 
 
 @pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
@@ -132,6 +176,10 @@ def test_guest_whose_processors_stand_still_is_noticed(
         async with await Guest.boot(GuestSpec("still", image), accelerator) as guest:
             counted = await losses.count_in_guest(guest)
             assert set(counted) == {"device/eth0/rx", "device/eth0/tx"}
+            assert set(await losses.count_in_guest(guest, "device/router-2")) == {
+                "device/router-2/eth0/rx",
+                "device/router-2/eth0/tx",
+            }
             await guest.emulator.execute("stop")
             with pytest.raises(LostError, match="did not respond within 2 s; QEMU reports the state `paused`"):
                 await losses.count_in_guest(guest)

@@ -379,14 +379,14 @@ async def _lose_in_ports(frames: int) -> None:
     from hakaru.engine.process import EngineProcess
     from hakaru.lab.build.apply import apply_plan
     from hakaru.lab.build.guest_ports import GuestPorts
-    from hakaru.lab.plan.device import plan_guest_fabric
+    from hakaru.lab.plan.device_guests import plan_guest_fabric
 
     plan = plan_of(sys.argv[2])
     device, namespaces = plan.device, await asyncio.to_thread(apply_plan, plan)
     config = plan_guest_fabric(device, plan.links[0].mtu)
     try:
         engine = await EngineProcess.spawn(device.node, config, namespace=namespaces[device.node])
-        ports = await GuestPorts.start(engine)
+        ports = await GuestPorts.start(engine, device)
         try:
             start, end = device.ports
             before = await ports.count_losses()

@@ -17,7 +17,8 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.model.device import GuestDeviceSpec
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan import actions as planned
-from hakaru.lab.plan.device import plan_guest_fabric
+from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
+from pydantic import ValidationError
 
 from .conftest import User
 
@@ -67,6 +68,59 @@ def test_guest_with_ports_in_its_memory_has_a_fabric_instead_of_bridges() -> Non
     ]
     restored = LabPlan.from_description(json.loads(json.dumps(built.describe())))
     assert restored.device == device
+
+
+def chain(length: int, **nic: str) -> LabPlan:
+    guest = {"chain": length, "nic": {"model": "virtio-net", **nic}}
+    return plan(lab("guest") | {"device": {"name": "router", "forwards": "guest", "guest": guest}})
+
+
+def test_guests_of_a_chain_are_neighbours_of_each_other_and_its_ends_those_of_the_tester() -> None:
+    built = chain(3)
+    device = built.device
+    assert device is not None
+    first, second, third = device_guests(device)
+    assert [guest.name for guest in (first, second, third)] == ["router-1", "router-2", "router-3"]
+    left, right = device.ports
+    assert (first.left.mac, third.right.mac) == (left.device_mac, right.device_mac)
+    assert (first.left.neighbour_mac, third.right.neighbour_mac) == (left.tester_mac, right.tester_mac)
+    for before, after in ((first, second), (second, third)):
+        assert (before.right.neighbour_mac, after.left.neighbour_mac) == (after.left.mac, before.right.mac)
+        assert before.right.bridge == after.left.bridge
+    ports = [port for guest in (first, second, third) for port in guest.ports]
+    for names in ([port.mac for port in ports], [port.name for port in ports], [port.tap for port in ports]):
+        assert len(set(names)) == 6
+    bridges = {action.interface for action in built.actions if isinstance(action, planned.CreateBridge)}
+    assert bridges == {port.bridge for port in ports} == {"br-left", "br-mid-1", "br-mid-2", "br-right"}
+    assert LabPlan.from_description(json.loads(json.dumps(built.describe()))).device == device
+
+
+def test_one_guest_has_the_names_of_the_device() -> None:
+    device = chain(1).device
+    assert device is not None
+    (guest,) = device_guests(device)
+    assert (guest.name, guest.place) == ("router", "device")
+    assert [(port.name, port.mac, port.neighbour_mac) for port in guest.ports] == [
+        (port.name, port.device_mac, port.tester_mac) for port in device.ports
+    ]
+
+
+def test_chain_with_ports_in_memory_has_links_between_its_guests() -> None:
+    built = chain(2, model="vhost-user")
+    assert built.device is not None
+    assert not any(isinstance(action, planned.CreateBridge) for action in built.actions)
+    links = plan_guest_fabric(built.device, 1500).fabric.links
+    assert [(link.name, link.a.name, link.b.name) for link in links] == [
+        ("left", "left", "guest-left"),
+        ("right", "right", "guest-right"),
+        ("mid-1", "guest-right-1", "guest-left-2"),
+    ]
+
+
+@pytest.mark.parametrize("length", [0, 9])
+def test_chain_without_guests_or_with_too_many_is_refused(length: int) -> None:
+    with pytest.raises(ValidationError, match="chain"):
+        chain(length)
 
 
 @pytest.mark.parametrize(

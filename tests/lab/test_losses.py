@@ -11,6 +11,7 @@ from hakaru.lab.build import guest as built
 from hakaru.lab.build.losses import losses_of, losses_of_fabric
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.lab.plan.device_guests import device_guests
 from pyroute2 import NetlinkError
 
 from .conftest import User
@@ -46,7 +47,10 @@ def test_losses_of_a_fabric_are_its_drops_and_those_of_its_ports() -> None:
         "interface/guest-left": {"to_guest": 7.0, "dropped_no_buffer": 6.0, "dropped_down": 8.0, "up_now": 1.0},
         "thread/loop": {"cpu_ns": 1.0},
     }
-    assert losses_of_fabric(counters) == {
+    # Between guests of a chain, a frame has entered the device before.
+    counters["interface/guest-left-2"] = {"dropped_no_buffer": 10.0}
+    assert losses_of_fabric(counters, ("guest-left", "guest-right")) == {
+        "host/guest-left-2/dropped_no_buffer": 10,
         "host/left/a-b/dropped_buffer": 2,
         "host/left/a-b/dropped_mtu": 1,
         "host/left/lost_overrun": 4,
@@ -82,6 +86,7 @@ def test_errors_of_the_kernel_name_the_guest(monkeypatch: pytest.MonkeyPatch, er
     fields = {"hosts": ["generator"], "device": {"name": "router", "forwards": "guest"}}
     device = plan_lab(LabSpec.model_validate(fields)).device
     assert device is not None
+    (guest,) = device_guests(device)
     with pytest.raises(EnvironmentError_, match=f"TAPs of guest router cannot be connected.*{words}") as raised:
-        built._plug_taps(device, 1, None, 1500)  # type: ignore[arg-type]
+        built._plug_taps(device.node, guest, 1, None, 1500)  # type: ignore[arg-type]
     assert raised.value.hint

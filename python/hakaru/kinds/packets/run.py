@@ -91,7 +91,7 @@ class PacketsRun(RunKind):
         held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
         device = lab.device if lab is not None else None
         if device is not None and device.guest is not None:
-            held += MEMORY_DEFAULT_BYTES + EMULATOR_BYTES
+            held += device.guest.chain * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES)
         return Cost(other + budget, 2 * (other + most), held_bytes=held, actors=4, sockets=8)
 
     def each(self, expanded: Expanded) -> str:

@@ -1,4 +1,4 @@
-"""The guest that is a lab's device: its ports outside, its boot, its forwarding.
+"""The guests that are a lab's device: their ports outside, their boot, their forwarding.
 
     cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
     cable ──── fabric ─────── NIC [guest] NIC ────────── fabric ── cable    (vhost-user)
@@ -9,7 +9,7 @@ The fabric must run before the guest boots (`Lab`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
@@ -26,23 +26,31 @@ from hakaru.guest.tap import Tap, open_tap
 from hakaru.lab.build.apply import Namespaces
 from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.model.device import GuestDeviceSpec
-from hakaru.lab.plan.device import Device, bridge_of, socket_of
+from hakaru.lab.plan.device import Device
+from hakaru.lab.plan.device_guests import DeviceGuest, device_guests
 
 _CARRIER_WAITS, _CARRIER_WAIT_US = 500, 20_000
 
 
-async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> Guest:
-    """Boot the guest of a device, and let it forward. Raises DeviceError with the reason if this
-    machine cannot run it, or if it does not boot.
+async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> list[Guest]:
+    """Boot the guests of a device, and let them forward. Raises DeviceError with the reason if this
+    machine cannot run them, or if one does not boot; none is left then.
     """
     assert device.guest is not None
+    guests: list[Guest] = []
     try:
-        return await _boot(device, device.guest, namespaces, mtu)
-    except HakaruError as error:
-        raise DeviceError(error.message, error.hint) from error
+        for planned in device_guests(device):
+            guests.append(await _boot(device, device.guest, planned, namespaces, mtu))
+    except BaseException as error:
+        for guest in guests:
+            await guest.close()
+        if isinstance(error, HakaruError):
+            raise DeviceError(error.message, error.hint) from error
+        raise
+    return guests
 
 
-async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, mtu: int) -> Guest:
+async def _boot(device: Device, spec: GuestDeviceSpec, planned: DeviceGuest, namespaces: Namespaces, mtu: int) -> Guest:
     image = find_image(spec.recipe)
     accelerator = await find_accelerator(image)
     facts = collect_facts(accelerator)
@@ -52,17 +60,17 @@ async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, m
     taps: list[Tap] = []
     if not device.in_memory:
         # In a thread, which changes its network namespace.
-        taps = await asyncio.to_thread(_plug_taps, device, spec.nic.queues, namespaces, mtu)
+        taps = await asyncio.to_thread(_plug_taps, device.node, planned, spec.nic.queues, namespaces, mtu)
     try:
         ports = []
-        for position, port in enumerate(device.ports):
-            socket = socket_of(port) if device.in_memory else None
-            nic = spec.nic.model_copy(update={"mac": port.device_mac, "socket": socket})
+        for position, port in enumerate(planned.ports):
+            socket = port.socket if device.in_memory else None
+            nic = spec.nic.model_copy(update={"mac": port.mac, "socket": socket})
             descriptors = taps[position].descriptors if taps else ()
-            ports.append(Port(port.name, nic, descriptors, vectors_of(nic, facts)))
+            ports.append(Port(port.outer.name, nic, descriptors, vectors_of(nic, facts)))
         pinning = Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
         described = GuestSpec(
-            device.name,
+            planned.name,
             image,
             cpus=spec.cpus,
             ports=tuple(ports),
@@ -76,35 +84,34 @@ async def _boot(device: Device, spec: GuestDeviceSpec, namespaces: Namespaces, m
         for tap in taps:
             tap.close()
     try:
-        await guest.run(_SCRIPTS[spec.forwards](device, mtu))
+        await guest.run(_SCRIPTS[spec.forwards](planned, mtu))
     except BaseException:
         await guest.close()
         raise
     return guest
 
 
-def _plug_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
+def _plug_taps(node: str, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
     """A TAP on the bridge of each port. Raises EnvironmentError_ for anything that the kernel
     refuses.
     """
     try:
-        return _open_taps(device, queues, namespaces, mtu)
+        return _open_taps(node, guest, queues, namespaces, mtu)
     except (NetlinkError, OSError, ValueError) as error:
         reason = error.args[-1] if isinstance(error, NetlinkError) else error
         raise EnvironmentError_(
-            f"the TAPs of guest {device.name} cannot be connected: {reason}",
+            f"the TAPs of guest {guest.name} cannot be connected: {reason}",
             "`hakaru doctor` checks the kernel; use fewer queues, or another name of the device",
         ) from error
 
 
-def _open_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
+def _open_taps(node: str, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
     taps: list[Tap] = []
     try:
-        with namespaces.inside(device.node), IPRoute() as links:
-            for port in device.ports:
-                name = f"tap-{port.name}"
-                taps.append(open_tap(name, queues=queues))
-                (index,), (bridge,) = (links.link_lookup(ifname=each) for each in (name, bridge_of(port)))
+        with namespaces.inside(node), IPRoute() as links:
+            for port in guest.ports:
+                taps.append(open_tap(port.tap, queues=queues))
+                (index,), (bridge,) = (links.link_lookup(ifname=each) for each in (port.tap, port.bridge))
                 links.link("set", index=index, mtu=mtu, master=bridge, state="up")
     except BaseException:
         for tap in taps:
@@ -113,9 +120,9 @@ def _open_taps(device: Device, queues: int, namespaces: Namespaces, mtu: int) ->
     return taps
 
 
-def _wait_for_carrier(device: Device) -> str:
+def _wait_for_carrier(guest: DeviceGuest) -> str:
     """Shell commands that wait until both interfaces have a carrier."""
-    files = " ".join(f"/sys/class/net/{port.name}/carrier" for port in device.ports)
+    files = " ".join(f"/sys/class/net/{port.outer.name}/carrier" for port in guest.ports)
     return f"""
 for i in $(seq {_CARRIER_WAITS}); do
     [ "$(cat {files} | tr -d '\\n')" = 11 ] && exit 0
@@ -126,36 +133,39 @@ exit 1
 """
 
 
-def _route(device: Device, mtu: int) -> str:
+def _route(guest: DeviceGuest, mtu: int) -> str:
     """Shell commands for a router with static neighbours."""
     lines = ["set -e"]
-    for port in device.ports:
+    for port in guest.ports:
+        outer = port.outer
         lines += [
-            f"ip link set {port.name} mtu {mtu} up",
-            f"ip address add {port.router_address}/{port.prefix_length} dev {port.name}",
-            f"arp -i {port.name} -s {port.address} {port.tester_mac}",
+            f"ip link set {outer.name} mtu {mtu} up",
+            f"ip address add {outer.router_address}/{outer.prefix_length} dev {outer.name}",
+            f"arp -i {outer.name} -s {outer.address} {port.neighbour_mac}",
         ]
-    return "\n".join([*lines, "echo 1 >/proc/sys/net/ipv4/ip_forward", _wait_for_carrier(device)])
+    return "\n".join([*lines, "echo 1 >/proc/sys/net/ipv4/ip_forward", _wait_for_carrier(guest)])
 
 
-def _bridge(device: Device, mtu: int) -> str:
+def _bridge(guest: DeviceGuest, mtu: int) -> str:
     """Shell commands for a bridge of both interfaces."""
     lines = ["set -e", "modprobe bridge", "ip link add br0 type bridge"]
-    for port in device.ports:
-        lines += [f"ip link set {port.name} mtu {mtu} up", f"ip link set {port.name} master br0"]
-    return "\n".join([*lines, "ip link set br0 up", _wait_for_carrier(device)])
+    for port in (port.outer.name for port in guest.ports):
+        lines += [f"ip link set {port} mtu {mtu} up", f"ip link set {port} master br0"]
+    return "\n".join([*lines, "ip link set br0 up", _wait_for_carrier(guest)])
 
 
-_SCRIPTS: dict[str, Callable[[Device, int], str]] = {"routing": _route, "bridge": _bridge}
+_SCRIPTS: dict[str, Callable[[DeviceGuest, int], str]] = {"routing": _route, "bridge": _bridge}
 
 
-def describe_guest(guest: Guest, spec: GuestDeviceSpec, ports: GuestPorts | None) -> dict[str, Any]:
-    """The guest as built, for the repetition's record. `ports`: its ports in its memory, if any."""
+def describe_guests(guests: Sequence[Guest], spec: GuestDeviceSpec, ports: GuestPorts | None) -> dict[str, Any]:
+    """The guests as built, for the repetition's record. `ports`: those in their memory, if any."""
+    guest = guests[0]
     return {
         **({"ports": ports.counters} if ports is not None else {}),
         "kind": "guest",
         "nic": spec.nic.model_dump(exclude_none=True),
         "cpus": spec.cpus,
+        "chain": len(guests),
         "kernel": guest.kernel_version,
         "accelerator": guest.accelerator.kind,
         "accelerator_reason": guest.accelerator.reason,

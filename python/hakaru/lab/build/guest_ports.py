@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
 from hakaru.engine import clock
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError
 from hakaru.lab.build.losses import losses_of_fabric
+from hakaru.lab.plan.device import Device
+from hakaru.lab.plan.device_guests import device_guests
 
 
 class GuestPorts:
     """A running fabric engine. Created by `start`."""
 
-    def __init__(self, engine: EngineProcess) -> None:
+    def __init__(self, engine: EngineProcess, inputs: Collection[str]) -> None:
         self.engine = engine
+        self._inputs = inputs
         self.counters: dict[str, dict[str, float]] = {}
         """Counters of its ports by name, since the guest's boot, as of the last `count_losses`."""
         self._reader = asyncio.create_task(self._discard_events())
 
     @classmethod
-    async def start(cls, engine: EngineProcess) -> GuestPorts:
-        """Start the engine, which was configured before, and listen for the guest. Ends the engine
+    async def start(cls, engine: EngineProcess, device: Device) -> GuestPorts:
+        """Start the engine, which was configured before, and listen for the guests. Ends the engine
         after an error.
         """
         try:
@@ -34,7 +38,8 @@ class GuestPorts:
         except BaseException:
             await engine.close()
             raise
-        return cls(engine)
+        guests = device_guests(device)
+        return cls(engine, (guests[0].left.end.name, guests[-1].right.end.name))
 
     async def _discard_events(self) -> None:
         # `count_losses` reports an engine that was lost.
@@ -52,7 +57,7 @@ class GuestPorts:
             for entity, values in counted.items()
             if entity.startswith("interface/guest-")
         }
-        return losses_of_fabric(counted)
+        return losses_of_fabric(counted, self._inputs)
 
     async def close(self) -> None:
         """End the engine. Safe to call twice."""

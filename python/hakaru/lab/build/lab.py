@@ -31,7 +31,7 @@ from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
-from hakaru.lab.plan.device import plan_guest_fabric
+from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
 
@@ -51,7 +51,7 @@ class Lab:
         self.namespaces = Namespaces()
         """Namespaces of the nodes; empty before the lab is built."""
         self._engines: list[EngineProcess] = []
-        self._guest: Guest | None = None
+        self._guests: list[Guest] = []
         self._load_guests: LoadGuests | None = None
         # The fabric behind the guest's NICs, if they are ports in its memory.
         self._ports: GuestPorts | None = None
@@ -115,8 +115,8 @@ class Lab:
             try:
                 if device.in_memory:
                     engine = await self.start_engine(device.node, plan_guest_fabric(device, mtu))
-                    self._ports = await GuestPorts.start(engine)
-                self._guest = await boot_device(device, self.namespaces, mtu)
+                    self._ports = await GuestPorts.start(engine, device)
+                self._guests = await boot_device(device, self.namespaces, mtu)
             except LostError as error:
                 await self._close_guest()
                 raise DeviceError(error.message, error.hint) from error
@@ -125,14 +125,13 @@ class Lab:
                 raise
 
     async def _close_guest(self) -> None:
-        guest, self._guest = self._guest, None
+        guests, self._guests = self._guests, []
         ports, self._ports = self._ports, None
-        try:
-            if guest is not None:
-                await guest.close()
-        finally:
+        async with contextlib.AsyncExitStack() as stack:
             if ports is not None:
-                await ports.close()
+                stack.push_async_callback(ports.close)
+            for guest in guests:
+                stack.push_async_callback(guest.close)
 
     def _forget_device(self) -> None:
         """Make the current plan differ from every other one, so that the next change builds."""
@@ -152,8 +151,9 @@ class Lab:
         try:
             if self._ports is not None:
                 losses |= await self._ports.count_losses()
-            if self._guest is not None:
-                losses |= await count_in_guest(self._guest)
+            if self._guests:
+                for guest, planned in zip(self._guests, device_guests(device), strict=True):
+                    losses |= await count_in_guest(guest, planned.place)
         except HakaruError as error:
             self._forget_device()
             raise DeviceError(error.message, error.hint) from error
@@ -161,13 +161,13 @@ class Lab:
 
     @property
     def device(self) -> dict[str, Any] | None:
-        """The guest that forwards, as built; None for other devices."""
+        """The guests that forward, as built; None for other devices."""
         plan = self.plan.device
-        if self._guest is None or plan is None or plan.guest is None:
+        if not self._guests or plan is None or plan.guest is None:
             return None
-        from hakaru.lab.build.guest import describe_guest
+        from hakaru.lab.build.guest import describe_guests
 
-        return describe_guest(self._guest, plan.guest, self._ports)
+        return describe_guests(self._guests, plan.guest, self._ports)
 
     @property
     def load_guests(self) -> LoadGuests:

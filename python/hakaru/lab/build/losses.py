@@ -2,8 +2,9 @@
 
     input/PORT                               frames for which a guest had no receive buffer
     host/INTERFACE/rx, host/INTERFACE/tx     in front of a guest: TAPs, bridges, ends of the cables
-    host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and a guest's memory
+    host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and the guests' memory
     device/INTERFACE/rx, device/…/tx         the device itself: its namespace, or inside the guest
+    device/GUEST/INTERFACE/rx, …/tx          inside each guest of a chain
     output/INTERFACE                         frames that the tester's end of a cable did not accept
 
 Counts are read while no frame is under way, so the difference of two readings belongs to the trials
@@ -14,7 +15,7 @@ the tester misses.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,9 +62,9 @@ def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> di
     return losses
 
 
-def losses_of_fabric(counters: Mapping[str, Mapping[str, float]]) -> dict[str, int]:
-    """Losses by the links and ports of a fabric between the cables and the memory of a guest.
-    `counters`: entity → name → value.
+def losses_of_fabric(counters: Mapping[str, Mapping[str, float]], inputs: Collection[str]) -> dict[str, int]:
+    """Losses by the links and ports of a fabric between the cables and the memory of guests.
+    `counters`: entity → name → value. `inputs`: ports that frames enter the device by.
 
     A frame of a test is one packet. `lost_after` is left out: it is the kernel's counter of the
     same interface, which `losses_of` has.
@@ -74,7 +75,7 @@ def losses_of_fabric(counters: Mapping[str, Mapping[str, float]]) -> dict[str, i
         if kind not in ("link", "interface"):
             continue
         for name, value in values.items():
-            if name == "dropped_no_buffer":
+            if name == "dropped_no_buffer" and place in inputs:
                 losses[f"input/{place}"] = int(value)
             elif name.startswith("dropped_") or (name in lost_packets.LOST and name != "lost_after"):
                 losses[f"host/{place}/{name}"] = int(value)
@@ -90,7 +91,7 @@ def count_here(namespaces: Namespaces, device: Device) -> dict[str, int]:
     return losses_of(text, "device" if device.guest is None else "host", frozenset(port.name for port in device.ports))
 
 
-async def count_in_guest(guest: Guest) -> dict[str, int]:
+async def count_in_guest(guest: Guest, place: str = "device") -> dict[str, int]:
     """Losses of the interfaces inside a guest. Raises LostError if it does not answer in time."""
     try:
         text = await asyncio.wait_for(guest.run("cat /proc/net/dev"), ANSWER_TIMEOUT_S)
@@ -99,4 +100,4 @@ async def count_in_guest(guest: Guest) -> dict[str, int]:
         state = await guest.emulator.status()
         problem = f"did not respond within {ANSWER_TIMEOUT_S:g} s; QEMU reports the state `{state}`"
         raise guest.emulator.lost_error(problem) from None
-    return losses_of(text, "device")
+    return losses_of(text, place)

@@ -13,10 +13,17 @@ Forwards = Literal["bridge", "routing", "xdp", "switch", "guest", "equipment"]
 
 
 class GuestDeviceSpec(MachineSpec):
-    """A guest with two NICs, which forwards frames from one to the other."""
+    """A guest with two NICs, which forwards frames from one to the other, or a chain of them."""
 
     forwards: Literal["routing", "bridge"] = Field(
         default="routing", description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge."
+    )
+
+    chain: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Number of such guests, one behind the other. Each forwards every frame, and has the same pinning.",
     )
 
     def refusal(self, facts: Facts) -> Refusal | None:

@@ -9,7 +9,8 @@ The tester's interfaces have no address: its engine builds the frames, and the k
 neither their address nor their UDP port, drops its own copy without an answer. A router reaches the
 addresses of the frames through neighbours that never expire. Cables are as fast as the machine.
 
-A guest's NICs are TAPs on bridges with the cables, or ports of a fabric in the guest's memory.
+A guest's NICs are TAPs on bridges with the cables, or ports of a fabric in the guest's memory
+(`device_guests`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from hakaru.engine import contract
 from hakaru.lab.model import LINK_FIELDS, STAR_FIELDS, LabSpec
 from hakaru.lab.model.device import Forwards, GuestDeviceSpec
 from hakaru.lab.plan.actions import (
@@ -46,8 +46,8 @@ from hakaru.lab.plan.topology import Topology
 
 PORTS = ("left", "right")
 LOOP = ("loop-a", "loop-b")
-# Queue of a cable without a rate. It is never used.
-_QUEUE_BYTES = 2 * 1024**2
+QUEUE_BYTES = 2 * 1024**2
+"""Queue of a cable without a rate. It is never used."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,12 @@ def plan_device(spec: LabSpec) -> tuple[Device, Topology]:
     check_unique([*hosts, spec.device.name], "give the tester and the device names of their own")
     check_mtu(spec.mtu)
     subnets = plan_subnets(spec.network, len(PORTS), 2)
-    ports = tuple(_port(name, place, subnet) for place, (name, subnet) in enumerate(zip(PORTS, subnets, strict=True)))
     guest = spec.device.guest if spec.device.forwards == "guest" else None
+    # The guest at each end of a chain.
+    ends = (0, guest.chain - 1 if guest is not None else 0)
+    ports = tuple(
+        _port(name, place, ends[place], subnet) for place, (name, subnet) in enumerate(zip(PORTS, subnets, strict=True))
+    )
     if guest is not None and (guest.nic.mac or guest.nic.socket):
         raise ImpossibleLabError(
             "`mac` and `socket` of the NIC are given",
@@ -145,10 +149,11 @@ def plan_device(spec: LabSpec) -> tuple[Device, Topology]:
     return device, Topology(nodes, links, (), (Switch(device.name),))
 
 
-def _port(name: str, place: int, subnet: IPv4Network) -> DevicePort:
-    # Locally administered addresses; those of one lab cannot be seen by another.
-    macs = [f"02:00:00:00:{place:02x}:{end:02x}" for end in (1, 2)]
-    return DevicePort(name, macs[0], macs[1], str(subnet[2]), str(subnet[1]), subnet.prefixlen, str(subnet))
+def _port(name: str, place: int, guest: int, subnet: IPv4Network) -> DevicePort:
+    tester_mac = f"02:00:00:00:{place:02x}:01"
+    return DevicePort(
+        name, tester_mac, mac_of_port(place, guest), str(subnet[2]), str(subnet[1]), subnet.prefixlen, str(subnet)
+    )
 
 
 def _link(device: Device, port: DevicePort, path: int, mtu: int) -> Link:
@@ -162,7 +167,7 @@ def _link(device: Device, port: DevicePort, path: int, mtu: int) -> Link:
         address=port.address,
         prefix_length=port.prefix_length,
         rate_bits_per_s=None,
-        queue_bytes=_QUEUE_BYTES,
+        queue_bytes=QUEUE_BYTES,
         mtu=mtu,
     )
 
@@ -172,31 +177,19 @@ def bridge_of(port: DevicePort) -> str:
     return f"br-{port.name}"
 
 
-def socket_of(port: DevicePort) -> str:
-    """Socket of a port in the memory of a guest: an abstract name in the device's namespace, which
-    leaves no file behind.
+def mac_of_port(place: int, guest: int) -> str:
+    """MAC address of a device's port: that of the guest in a chain, if it has several. `place`: 0
+    for left, 1 for right.
     """
-    return f"@{port.name}"
+    # Locally administered addresses; those of one lab cannot be seen by another. The tester has 1.
+    return f"02:00:00:00:{place:02x}:{guest + 2:02x}"
 
 
-def plan_guest_fabric(device: Device, mtu: int) -> contract.FabricEngineConfig:
-    """Configuration of the fabric between the cables and the memory of a guest. Its links are as
-    fast as the machine.
-    """
-    queue = contract.Direction(queue=contract.Queue(bytes=_QUEUE_BYTES))
-    links = [
-        contract.LinkConfig(
-            name=port.name,
-            a=contract.InterfaceEnd(name=port.name),
-            b=contract.VhostUserEnd(name=f"guest-{port.name}", socket=socket_of(port)),
-            mtu_bytes=mtu,
-            a_to_b=queue,
-            b_to_a=queue,
-        )
-        for port in device.ports
-    ]
-    # Counters are asked for between trials. A sample would take time from a device at work.
-    return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links), sample_interval_ms=60_000)
+def middle_bridges(device: Device) -> tuple[str, ...]:
+    """Bridges between the guests of a chain."""
+    if device.guest is None or device.in_memory:
+        return ()
+    return tuple(f"br-mid-{number}" for number in range(1, device.guest.chain))
 
 
 def device_structure(device: Device) -> Iterator[Structure]:
@@ -208,6 +201,8 @@ def device_structure(device: Device) -> Iterator[Structure]:
     bridge = BRIDGE if device.forwards == "bridge" else None
     if bridge is not None:
         yield CreateBridge(device.node, bridge)
+    for middle in middle_bridges(device):
+        yield CreateBridge(device.node, middle)
     for port in device.ports:
         # The MAC address of a guest's port is that of its NIC.
         mac = port.device_mac if device.guest is None else None
@@ -240,6 +235,8 @@ def device_settings(device: Device, mtu: int) -> Iterator[Setting]:
     """MTU of every interface, and the routes of a device that routes."""
     if device.forwards == "bridge":
         yield SetMtu(device.node, BRIDGE, mtu)
+    for middle in middle_bridges(device):
+        yield SetMtu(device.node, middle, mtu)
     for port in device.ports:
         if device.guest is not None and not device.in_memory:
             yield SetMtu(device.node, bridge_of(port), mtu)
