@@ -119,5 +119,26 @@ def test_charts_of_a_size_are_equally_wide(size: Size) -> None:
 def test_marks_have_their_numbers_as_tooltip() -> None:
     drawn = charts.svg(every_chart(WIDE)["lines"], "Requests per second")
     assert drawn.count("<title>") == 4
-    assert "<title>this run: 4, 300</title>" in drawn
-    assert 'aria-label="Requests per second"' in drawn
+    assert "<title>this run: VMs 4, IOPS 300</title>" in drawn
+    assert "<title>this run: VMs 1, IOPS 100 (90–110)</title>" in drawn
+
+
+def test_drawings_have_their_numbers_as_text_for_readers_who_do_not_see_them() -> None:
+    named = {name: re.search(r'aria-label="([^"]*)"', charts.svg(c, "A"))[1] for name, c in every_chart(WIDE).items()}  # type: ignore[index]
+    assert named["lines"] == "A. this run (VMs: IOPS) 1: 100, 4: 300; published (VMs: IOPS) 1: 100, 4: 300"
+    assert named["panels"].count("this run") == 2
+    assert named["bars"] == "A. a: 3 MB/s, 5"
+    assert named["stacks"] == "A. a, x: 60.0 %; a, z: 40.0 %"
+    assert named["heat"] == "A. x 1, y a: –; x 2, y a: 1"
+
+
+def test_long_lines_are_described_by_their_ends_and_extremes() -> None:
+    points = [(float(x), float((x - 30) ** 2), None, None) for x in range(50)]
+    (text,) = charts.numbers_of(lines([Line("a", points)], Axes("s", "ms"), WIDE))
+    assert text == "a (s: ms) 0: 900, 30: 0, 49: 361"
+
+
+def test_marks_of_a_series_have_its_class_and_marks_with_text_on_them_keep_their_colour() -> None:
+    drawn = charts.svg(lines([Line("", POINTS), Line("a", POINTS), Line("b", POINTS)], Axes("x", "y"), WIDE))
+    assert set(re.findall(r' class="([^"]*)"', drawn)) == {"s0", "s1"}
+    assert set(re.findall(r' class="([^"]*)"', charts.svg(every_chart(WIDE)["heat"]))) == {"keep"}

@@ -11,7 +11,7 @@ from hakaru.report.charts.bar import Bar, bars
 from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
 from hakaru.report.charts.line import Axes, Line, lines, log_ticks, panels
-from hakaru.report.charts.render import Chart, png, spec, svg
+from hakaru.report.charts.render import Chart, numbers_of, png, series_of, spec, svg
 from hakaru.report.charts.stack import Stack, stacks
 from hakaru.report.charts.theme import (
     DASHES,
@@ -50,8 +50,10 @@ __all__ = [
     "lines",
     "log_ticks",
     "look",
+    "numbers_of",
     "panels",
     "png",
+    "series_of",
     "spec",
     "stacks",
     "svg",

@@ -61,7 +61,13 @@ def bars(rows: Sequence[Bar], axis: str, size: Size, most: float | None = None) 
         _text(published).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX, color=THEIRS),
         spacer(-left, width + right),
     ]
-    return layered(layers, width, {"step": step, "for": "position"})
+    return layered(layers, width, {"step": step, "for": "position"}, in_words(rows))
+
+
+def in_words(rows: Sequence[Bar]) -> list[str]:
+    """The numbers of bars in words."""
+    texts = [(bar.label, ", ".join(filter(None, [bar.text, bar.published_text]))) for bar in rows]
+    return [f"{label}: {text}" for label, text in texts if text]
 
 
 def _text(chart: alt.Chart) -> alt.Chart:

@@ -12,7 +12,7 @@ from typing import Any
 
 import altair as alt
 
-from hakaru.report.charts.bar import GAP_PX, ROW_PX, TEXT_GAP_PX, Bar, names
+from hakaru.report.charts.bar import GAP_PX, ROW_PX, TEXT_GAP_PX, Bar, in_words, names
 from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, OURS, PLAIN, THEIRS, Size
@@ -50,7 +50,7 @@ def dots(rows: Sequence[Bar], axis: str, size: Size) -> alt.LayerChart:
         _text(published).mark_text(align="left", baseline="middle", dx=TEXT_GAP_PX + 4, color=THEIRS),
         spacer(-left, width + right),
     ]
-    return layered(layers, width, {"step": step, "for": "position"})
+    return layered(layers, width, {"step": step, "for": "position"}, in_words(rows))
 
 
 def _text(chart: alt.Chart) -> alt.Chart:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from hakaru.report.charts.marks import chart_of, layered, spacer
+from hakaru.report.charts.marks import chart_of, layered, named, spacer
 from hakaru.report.charts.theme import ALARM, AXIS_PX, HAIR, INK, OURS, PALEST, PAPER, Size
 
 CELL_PX = 34
@@ -53,12 +53,13 @@ def heat(
         middle.transform_filter(f"(datum.percent > {DARK_FROM}) === {dark}").mark_text(fontWeight=700, color=colour)
         for dark, colour in (("true", PAPER), ("false", INK))
     ]
-    layers = [*squares, *texts, spacer(0, size.width + size.labels)]
+    kept = [named(layer, "keep") for layer in (*squares, *texts)]
+    layers = [*kept, spacer(0, size.width + size.labels)]
     if edges := border({(c.column, c.row) for c in cells if c.framed}):
         frame = chart_of(edges).mark_rule(color=ALARM, strokeWidth=3.2, strokeCap="square")
         layers.append(frame.encode(x="x:Q", y="y:Q", x2="x2:Q", y2="y2:Q"))
     width = size.width + (0 if size.narrow else size.labels // 2)
-    return layered(layers, width, CELL_PX * len(rows))
+    return layered(layers, width, CELL_PX * len(rows), [str(value["says"]) for value in values])
 
 
 def _axis(names: Sequence[str], title: str, extent: float = 0) -> alt.Axis:

@@ -11,12 +11,15 @@ from typing import Any
 
 import altair as alt
 
-from hakaru.report.charts.marks import chart_of, fixed, layered, spacer
+from hakaru.report.charts.marks import chart_of, fixed, layered, named, spacer
 from hakaru.report.charts.text import apart, wrap
 from hakaru.report.charts.theme import AXIS_PX, LINE_PX, OURS, PAPER, PLAIN, Size
+from hakaru.wording import number
 
 MARKED_MAX = 20
 """Maximum number of points of a line with markers; more markers would hide the line."""
+TOOLTIPS_MAX = 120
+"""Maximum number of points of a line with tooltips."""
 LABEL_GAP_PX = 4.0
 STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 15)
 
@@ -60,9 +63,21 @@ def lines(series: Sequence[Line], axes: Axes, size: Size) -> alt.LayerChart:
         axis=_y_axis(axes, low, high),
         scale=alt.Scale(domain=[low, high], nice=False, type="log" if axes.y_log else "linear"),
     )
-    layers = [layer for line in shown for layer in _line(line, x, y, low)]
+    layers = []
+    for line, css in zip(shown, _classes(shown), strict=True):
+        layers += [named(layer, css) for layer in _line(line, axes, (x, y), low, size)]
     layers += _labels(shown, axes, (low, high), size)
-    return layered(layers, size.width, size.height)
+    numbers = [_in_words(line, axes) for line in shown if line.label or len(shown) == 1]
+    return layered(layers, size.width, size.height, numbers, [line.label for line in shown if line.label])
+
+
+def _classes(shown: Sequence[Line]) -> list[str]:
+    """The class of each line. A line without a name belongs to the next one with a name."""
+    count, classes = 0, []
+    for line in shown:
+        classes.append(f"s{count}")
+        count += bool(line.label)
+    return classes
 
 
 def _range(series: Sequence[Line], axes: Axes) -> tuple[float, float]:
@@ -112,14 +127,15 @@ def _x_axis(axes: Axes) -> alt.Axis:
     return alt.Axis(**options)
 
 
-def _line(line: Line, x: alt.X, y: alt.Y, bottom: float) -> list[alt.Chart]:
+def _line(line: Line, axes: Axes, scales: tuple[alt.X, alt.Y], bottom: float, size: Size) -> list[alt.Chart]:
+    x, y = scales
     rows = [
         {
             "x": px,
             "y": py,
             "low": None if low is None else max(low, bottom),
             "high": high,
-            "says": _tooltip(line, px, py),
+            "says": _tooltip(line, axes, (px, py, low, high)),
         }
         for px, py, low, high in line.points
     ]
@@ -136,12 +152,40 @@ def _line(line: Line, x: alt.X, y: alt.Y, bottom: float) -> list[alt.Chart]:
             aria=True, shape=line.marker, size=42, opacity=1, color=line.colour, fill=fill, strokeWidth=1.6
         )
         layers.append(dots.encode(description="says:N"))
+    elif len(rows) <= TOOLTIPS_MAX and line.label and not size.narrow:
+        layers.append(chart.mark_point(aria=True, shape="square", size=60, opacity=0).encode(description="says:N"))
     return layers
 
 
-def _tooltip(line: Line, x: float, y: float) -> str:
-    """Text of a marker: its tooltip, and its name for screen readers."""
-    return f"{line.label}: {x:g}, {y:,.4g}".removeprefix(": ")
+def _tooltip(line: Line, axes: Axes, point: LinePoint) -> str:
+    """Text of a marker."""
+    x, y, low, high = point
+    interval = "" if low is None or high is None else f" ({number(low)}–{number(high)})"
+    where, value = f"{axes.x} {_level(axes, x)}", f"{axes.y} {number(y)}{interval}"
+    return f"{line.label}: {where}, {value}".removeprefix(": ")
+
+
+def _level(axes: Axes, x: float) -> str:
+    """A position on the horizontal axis, as the axis shows it: 1518, not 1,518."""
+    return axes.x_labels.get(x) or (f"{x:.12g}" if x == int(x) else f"{float(f'{x:.4g}'):.12g}")
+
+
+def _in_words(line: Line, axes: Axes) -> str:
+    """The numbers of a line in words: those at the ticks of a long line, else its first, lowest,
+    highest and last.
+    """
+    shown = list(line.points)
+    if len(shown) > MARKED_MAX:
+        shown = [point for point in line.points if point[0] in axes.x_labels]
+    if len(line.points) > MARKED_MAX and len(shown) < 2:
+        chosen = {line.points[0], min(line.points, key=_height), max(line.points, key=_height), line.points[-1]}
+        shown = [point for point in line.points if point in chosen]
+    values = ", ".join(f"{_level(axes, x)}: {number(y)}" for x, y, _, _ in shown)
+    return f"{line.label} ({axes.x}: {axes.y}) {values}".strip()
+
+
+def _height(point: LinePoint) -> float:
+    return point[1]
 
 
 def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], size: Size) -> list[alt.Chart]:
@@ -154,6 +198,7 @@ def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], siz
     heights = [LINE_PX * len(text) + LABEL_GAP_PX for text in texts]
     places = apart([place for place, _ in ends], heights, size.height)
     layers = [spacer(size.width, size.width + size.labels)]
+    classes = dict(zip(map(id, series), _classes(series), strict=True))
     for (_, line), text, place in zip(ends, texts, places, strict=True):
         top = place - LINE_PX / 2 * (len(text) - 1)
         name = fixed().mark_text(
@@ -165,11 +210,12 @@ def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], siz
             fontWeight=700,
             color=line.colour,
         )
-        layers.append(name)
+        layers.append(named(name, classes[id(line)]))
         if line.points[-1][0] < right:
             end = chart_of([{"x": line.points[-1][0], "y": line.points[-1][1]}])
             leader = end.mark_rule(color=line.colour, strokeWidth=0.7, opacity=0.6)
-            layers.append(leader.encode(x="x:Q", y="y:Q", x2=alt.value(size.width + 5), y2=alt.value(place)))
+            leader = leader.encode(x="x:Q", y="y:Q", x2=alt.value(size.width + 5), y2=alt.value(place))
+            layers.append(named(leader, classes[id(line)]))
     return layers
 
 
@@ -185,5 +231,14 @@ def _pixel(y: float, axes: Axes, domain: tuple[float, float], size: Size) -> flo
 
 def panels(*charts: alt.LayerChart) -> alt.VConcatChart:
     """Charts one above the other, with the same width and independent axes."""
-    column: alt.VConcatChart = alt.vconcat(*charts, spacing=44).resolve_scale(x="independent", y="independent")
+    numbers = [text for chart in charts for text in chart.usermeta["numbers"]]
+    # Only the whole chart can have metadata. Series of panels have nothing in common, so their
+    # layers lose the names, which Vega would use twice.
+    parts = [chart.copy() for chart in charts]
+    for part in parts:
+        part.usermeta = alt.Undefined
+        for layer in part.layer:
+            layer.name = alt.Undefined
+    column: alt.VConcatChart = alt.vconcat(*parts, spacing=44).resolve_scale(x="independent", y="independent")
+    column.usermeta = {"numbers": numbers, "series": []}
     return column

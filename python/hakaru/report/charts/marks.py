@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
+
+_NUMBERS = itertools.count()
 
 Height = float | Mapping[str, Any]
 
@@ -26,6 +29,20 @@ def spacer(left: float, right: float) -> alt.Chart:
     return box
 
 
-def layered(layers: Sequence[alt.Chart], width: float, height: Height) -> alt.LayerChart:
-    """The layers as one chart, the first at the bottom."""
-    return alt.LayerChart(layer=list(layers), width=width, height=height)
+def named(chart: alt.Chart, css: str) -> alt.Chart:
+    """The layer with a class in the drawing: `sN` for the series N, `keep` for marks whose colours
+    a dark page must not change, because their text is legible on them.
+    """
+    # Vega requires that the names of a chart's layers differ.
+    layer: alt.Chart = chart.properties(name=f"{css}_{next(_NUMBERS)}")
+    return layer
+
+
+def layered(
+    layers: Sequence[alt.Chart], width: float, height: Height, numbers: Sequence[str] = (), series: Sequence[str] = ()
+) -> alt.LayerChart:
+    """The layers as one chart, the first at the bottom. `numbers` are what the chart shows, for
+    readers who do not see it; `series` are the names of the series `s0`, `s1`, ….
+    """
+    about = {"numbers": list(numbers), "series": list(series)}
+    return alt.LayerChart(layer=list(layers), width=width, height=height, usermeta=about)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 
 from hakaru.report.charts.bar import names
-from hakaru.report.charts.marks import chart_of, layered, spacer
+from hakaru.report.charts.marks import chart_of, layered, named, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, PAPER, SHADES, Size
 
@@ -38,7 +38,8 @@ def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -
     shades = {name: SHADES[place % len(SHADES)] for place, name in enumerate(shown)}
     step = max(ROW_PX, LINE_PX * max(map(len, labels)) + 6)
     columns = max(1, int(width // max((pixels(name) + 30 for name in shown), default=width)))
-    chart = chart_of([cell for place, row in enumerate(rows) for cell in _cells(place, row, parts, present)]).encode(
+    cells = [cell for place, row in enumerate(rows) for cell in _cells(place, row, parts, present)]
+    chart = chart_of(cells).encode(
         y=names(labels),
         x=alt.X(
             "begin:Q",
@@ -56,12 +57,12 @@ def stacks(rows: Sequence[Stack], parts: Sequence[str], axis: str, size: Size) -
         description="says:N",
     )
     written = chart.transform_filter(f"datum.share >= {WRITTEN_FROM}").encode(x="middle:Q", text="text:N")
-    layers = [filled]
+    layers = [named(filled, "keep")]
     for dark in (True, False):
         of_shade = [name for place, name in enumerate(shown) if (place % 2 == 0) is dark]
         text = written.transform_filter(alt.FieldOneOfPredicate("part", of_shade))
-        layers.append(text.mark_text(baseline="middle", color=PAPER if dark else INK))
-    return layered([*layers, spacer(-left, 0)], width, {"step": step})
+        layers.append(named(text.mark_text(baseline="middle", color=PAPER if dark else INK), "keep"))
+    return layered([*layers, spacer(-left, 0)], width, {"step": step}, [str(cell["says"]) for cell in cells])
 
 
 def _cells(place: int, row: Stack, parts: Sequence[str], present: Sequence[int]) -> list[dict[str, object]]:

@@ -19,8 +19,10 @@ PALEST = "#eef3f8"
 """Lightest shade of a heat map; `OURS` is the darkest."""
 PALETTE = (OURS, ALARM, "#1b7a4b", THEIRS, "#6a3d9a", QUIET, "#0e7c86", "#a0457a")
 """Colours of series, by index. Dashes and markers distinguish the series in greyscale."""
-SHADES = (OURS, "#e3c78f", "#6a3d9a", "#a9cdea", "#1b7a4b", "#dfe3e7", THEIRS, "#f0d0d0")
-"""Parts of a stacked bar: dark and light in turn, so that neighbours differ in greyscale."""
+SHADES = ("#0b5395", "#e3c78f", "#6a3d9b", "#a9cdea", "#1b7a4c", "#dfe3e7", "#8a5a01", "#f0d0d0")
+"""Parts of a stacked bar: dark and light in turn, so that neighbours differ in greyscale. None is a
+colour of `PALETTE`, because a dark page replaces those.
+"""
 DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3), (4, 4), (1, 3), (12, 3), (5, 2, 1, 2))
 MARKERS = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "circle", "square")
 PLAIN = ".12~g"
