@@ -19,7 +19,7 @@ from hakaru.wording import LANGUAGES, number, say
 from PIL import Image
 
 from tests.analysis.small_distance import Load, Pt, factors, published_shape, spec_of, write_run
-from tests.report.test_output import Page, squeezed
+from tests.report.test_output import Page, sentences_of, squeezed
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def test_report_shows_the_numbers_and_findings_of_the_json(rendered: dict[str, P
     for point in summary["points"]:
         for name in ("mb_per_s", "bound_mb_per_s", "r2ts_per_command"):
             assert squeezed(number(point["metrics"][name]["mean"], language)) in text
-    for finding in summary["findings"]:
-        assert squeezed(finding["text" if language == "en" else f"text_{language}"]) in text
+    for sentence in (s for finding in summary["findings"] for s in sentences_of(finding, language)):
+        assert squeezed(sentence) in text
 
 
 def test_both_languages_have_the_same_numbers(rendered: dict[str, Path]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hakaru import kind
+from hakaru.analysis import sentences
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.report import figure, render
 from hakaru.report.output import bound, phrases
@@ -63,6 +64,14 @@ def rendered(invented_run: Path, tmp_path_factory: pytest.TempPathFactory) -> di
     return {path.name: path for path in render(invented_run, ["html", "pdf", "json"], LANGUAGES, out)}
 
 
+def sentences_of(finding: dict[str, Any], language: str) -> list[str]:
+    """Return the sentences of a finding without the name of its points, which stands before the
+    first one.
+    """
+    text: str = finding["text" if language == "en" else f"text_{language}"]
+    return sentences.split(language, text.removeprefix(sentences.in_series(language, finding["where"], "", True)))
+
+
 def squeezed(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
@@ -87,9 +96,9 @@ def test_html_and_pdf_show_the_numbers_of_the_json(rendered: dict[str, Path], la
         for text in (*row, "–".join(interval)):
             assert squeezed(text) in html
             assert squeezed(text) in pdf
-    sentences = [f["text" if language == "en" else f"text_{language}"] for f in summary["findings"]]
-    assert len(sentences) >= 5
-    for sentence in sentences:
+    found = [sentence for finding in summary["findings"] for sentence in sentences_of(finding, language)]
+    assert len(found) >= 10
+    for sentence in found:
         assert squeezed(sentence) in html
         assert squeezed(sentence) in pdf
 
@@ -228,10 +237,11 @@ def test_command_to_run_again_has_every_option_of_the_run() -> None:
 def test_cover_names_the_origin_of_the_numbers(rendered: dict[str, Path], language: str) -> None:
     cover = rendered[f"report.{language}.html"].read_text().split("</header>")[0]
     words = {
-        "en": ("simulated", "quick form", "2 repetitions of 3 s"),
-        "ja": ("シミュレーション", "短縮版", "3 s を 2 回"),
+        "en": ("<b>simulated</b>", "quick form", "2 × 3 s", "2 repetitions of 3 s"),
+        "ja": ("<b>シミュレーション</b>", "短縮版", "3 s × 2 回", "3 s を 2 回"),
     }
-    assert all(word in cover for word in words[language])
+    badge = bound(re.search(r'<p class="badge simulated".*?</p>', cover)[0])  # type: ignore[index]
+    assert all(bound(word) in badge for word in words[language])
 
 
 def test_tables_can_be_read_and_scrolled_without_a_mouse(rendered: dict[str, Path]) -> None:

@@ -67,7 +67,7 @@ def test_section_has_every_row_once_and_each_note_once(run: Path, language: str)
     (table,) = section.tables
     rows = [row for row in table.rows if isinstance(row, Row)]
     assert len(rows) == len(summary["scorecard"]["rows"]) == 7
-    assert PUBLICATIONS["paper"]["source"] in table.caption
+    assert PUBLICATIONS["paper"]["title"][language] in table.caption  # type: ignore[index]
     notes = [row.text for row in table.rows if isinstance(row, Across) and not row.heading]
     assert notes == [TABLE["note"][language]] * 2  # once for each metric
     missing = rows[2]

@@ -5,6 +5,7 @@ Every function takes the language first. `hakaru.wording` formats all numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -117,6 +118,16 @@ def metric(language: str, name: str) -> str:
 def sentences(language: str, *parts: str) -> str:
     """Join sentences: in English with spaces, in Japanese without. Empty parts are left out."""
     return (" " if language == "en" else "").join(p for p in parts if p)
+
+
+_ENDS = {"en": re.compile(r"(?<=[.!?]) +(?=[A-Z0-9])"), "ja": re.compile(r"(?<=。)(?=.)")}
+
+
+def split(language: str, text: str) -> list[str]:
+    """The sentences of a text that `sentences` joined. An abbreviation before a capital letter
+    would end a sentence, so texts have none.
+    """
+    return [part for part in _ENDS[language].split(text) if part]
 
 
 def caveat(language: str, instance: Caveat) -> str:

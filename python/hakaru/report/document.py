@@ -11,30 +11,27 @@ import datetime as dt
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
 from hakaru.engine.contract import PresetModel
 from hakaru.report import (
-    calibrated,
     capture_files,
     charts,
-    environment,
+    conditions,
     findings,
+    first_page,
     kind,
-    lab_variants,
-    link_checks,
     rule_book,
     scorecard,
+    sources,
 )
 from hakaru.report.blocks import Group
 from hakaru.report.figures import Figure
-from hakaru.report.lab import describe_lab, plan_of
-from hakaru.study import Study
-from hakaru.units import format_duration
+from hakaru.report.lab import plan_of
+from hakaru.report.once import Once
 from hakaru.wording import say, tenths
 
 Json = dict[str, Any]
@@ -66,10 +63,20 @@ def build(inputs: Inputs, language: str) -> Json:
     summary, study, lab = _clean_all(inputs.summary), inputs.run.study, inputs.run.lab
     report_kind = kind.of(summary["run"]["kind"])
     letters = _letters(summary)
+    all_chief = report_kind.chief_findings(summary)
+    chief = findings.on_first_page(all_chief)
     groups = [_group(group) for group in report_kind.groups(summary, study, language)]
-    for n, figure in enumerate((figure for group in groups for figure in group["figures"]), 1):
-        figure["label"] = say(language, "figure", {"n": n})
-    factors = {point["point"]: point["factors"] for point in summary["points"]}
+    _label(groups, language)
+    lead = _taken_lead(groups)
+    shown_groups = [group for group in groups if group["figures"] or (group["name"] and group["is_empty"])]
+    once = Once(language)
+    for group in shown_groups:
+        group["about"] = once.text(group["about"])
+    sections = [
+        *scorecard.section(summary, language),
+        *report_kind.sections(summary, language),
+        *rule_book.section(summary, language),
+    ]
     return {
         "language": language,
         "title": _localised(summary["study"]["title"], language),
@@ -77,27 +84,27 @@ def build(inputs: Inputs, language: str) -> Json:
         "expectation": _localised(summary["study"].get("expectation"), language),
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
-        "numbers": _numbers(summary, study, language),
+        "badge": first_page.badge(summary, study, language),
         "notices": _notices(summary, language),
-        "answer": [*_answer(summary, language), *scorecard.answer(summary, language)],
+        "answer": [*findings.paragraphs(chief, language), *scorecard.answer(summary, language)],
+        "answer_more": len(all_chief) - len(chief),
         "tiles": report_kind.tiles(summary, language),
-        "groups": groups,
-        "tables": report_kind.tables(summary, letters, language),
+        "tiles_about": report_kind.tiles_about(summary, language),
+        "lead": lead,
+        "next_steps": first_page.next_steps(summary, _clean_all(inputs.run.run), report_kind, language),
+        "groups": shown_groups,
+        "tables": once.tables(report_kind.tables(summary, letters, language)),
         "about_tables": report_kind.about_tables(summary, language),
-        "sections": [
-            *scorecard.section(summary, language),
-            *report_kind.sections(summary, language),
-            *rule_book.section(summary, language),
-        ],
-        "lab": _lab(lab, study, language),
-        "method": _method(inputs.run, summary, language),
-        "findings": findings.rows(summary, language),
+        "sections": [replace(section, tables=once.tables(section.tables)) for section in sections],
+        "lab": conditions.of_lab(lab, study, summary, clean, language),
+        "method": [text for text in map(once.text, _method(inputs.run, summary, language)) if text],
+        "findings": findings.rows(summary, language, chief),
         "expectations": [_expectation(e, language) for e in summary["expectations"]],
         "caveats": _caveats(summary, letters, language),
-        "links": link_checks.groups(summary["links"], factors, language),
         "captures": capture_files.rows(summary, inputs.run_path, language),
         "captures_more": max(0, len(summary.get("captures") or []) - capture_files.SHOWN_MAX),
-        "environment": environment.rows(summary["run"], _clean_all(inputs.run.machine), language),
+        "environment": conditions.of_machine(summary["run"], _clean_all(inputs.run.machine), language),
+        "sources": sources.rows(summary, language),
         "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run.run)),
         "say": lambda message, **values: say(language, message, values),
     }
@@ -122,33 +129,6 @@ def _localised(text: Any, language: str) -> str:
     return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
 
 
-def _numbers(summary: Json, study: Study, language: str) -> list[str]:
-    """Origin of the numbers and measuring time of each point, for the cover."""
-    origins = dict.fromkeys(point["origin"] for point in summary["points"])
-    words = [say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins)]
-    words.append(say(language, "cover.quick" if summary["run"].get("quick") else "cover.full"))
-    counts = sorted({repetitions for point in summary["points"] if (repetitions := _repetitions(point))})
-    if counts:
-        n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        time = study.measure.time
-        message = "cover.repetitions" if time else "cover.repetitions.alone"
-        words.append(say(language, message, {"n": n, "time": format_duration(time) if time else ""}))
-    return [word for word in words if word]
-
-
-def _repetitions(point: Json) -> int:
-    return max((int(metric.get("n") or 0) for metric in point["metrics"].values()), default=0)
-
-
-def _lab(lab: Json, study: Study, language: str) -> Json:
-    """The lab, with its changes between points, and the calibrated parameters of the study."""
-    described = describe_lab(lab, clean, language)
-    calibrated_rows = [(clean(name), clean(value)) for name, value in calibrated.rows(study, language)]
-    variants = [(clean(name), clean(changes)) for name, changes in lab_variants.rows(study, language)]
-    shown = variants if described["drawing"] else []
-    return described | {"about": [*described["about"], *calibrated_rows], "variants": shown}
-
-
 def _notices(summary: Json, language: str) -> list[str]:
     notices = []
     if summary["run"].get("status") in ("running", "interrupted"):
@@ -165,20 +145,6 @@ def _is_untranslated(text: Any, language: str) -> bool:
     place.
     """
     return language != "en" and isinstance(text, dict) and text.get(language) == text.get("en")
-
-
-def _answer(summary: Json, language: str) -> list[Json]:
-    """The chief findings, one paragraph per sweep, each with the name of the sweep once."""
-    texts_by_name: dict[str, list[str]] = {}
-    for finding in kind.of(summary["run"]["kind"]).chief_findings(summary):
-        name = sentences.series(finding["where"], language)
-        prefix = sentences.in_series(language, finding["where"], "", True)
-        texts_by_name.setdefault(name, []).append(finding[_localised_key("text", language)].removeprefix(prefix))
-    several = len(texts_by_name) > 1
-    return [
-        {"name": n if several else "", "text": sentences.sentences(language, *texts)}
-        for n, texts in texts_by_name.items()
-    ]
 
 
 def _method(run: RunData, summary: Json, language: str) -> list[str]:
@@ -218,18 +184,42 @@ def _group(group: Group) -> Json:
     return {
         "name": clean(group.name),
         "about": clean(group.about),
+        "is_empty": not group.figures,
         "figures": [_figure(figure) for figure in group.figures],
     }
 
 
 def _figure(figure: Figure) -> Json:
+    wide, narrow = figure.draw(charts.WIDE), figure.draw(charts.NARROW)
     return {
         "name": figure.name,
         "title": figure.title,
         "note": figure.note,
-        "wide": charts.svg(figure.draw(charts.WIDE), figure.title),
-        "narrow": charts.svg(figure.draw(charts.NARROW), figure.title),
+        "series": charts.series_of(wide),
+        "wide": charts.svg(wide, figure.title),
+        "narrow": charts.svg(narrow, figure.title),
     }
+
+
+def _label(groups: list[Json], language: str) -> None:
+    """Number the figures. A note that an earlier figure has is replaced by a reference to it."""
+    figures = [figure for group in groups for figure in group["figures"]]
+    noted: dict[str, int] = {}
+    for n, figure in enumerate(figures, 1):
+        figure["label"] = say(language, "figure", {"n": n})
+        first = noted.setdefault(figure["note"], n)
+        if first != n:
+            figure["note"] = say(language, "figure.note.as", {"n": first})
+    several = sum(bool(group["figures"]) for group in groups) > 1
+    for group in groups if several else []:
+        for figure in group["figures"]:
+            figure["title"] = say(language, "series", {"series": group["name"], "text": figure["title"]})
+
+
+def _taken_lead(groups: list[Json]) -> Json | None:
+    """The figure of the first page, which is the first one. It is taken out of its group."""
+    group = next((group for group in groups if group["figures"]), None)
+    return group["figures"].pop(0) if group else None
 
 
 def _expectation(expectation: Json, language: str) -> Json:

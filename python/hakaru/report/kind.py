@@ -52,6 +52,10 @@ class ReportKind(ABC):
         """
         return []
 
+    def tiles_about(self, summary: Json, language: str) -> str:
+        """The points that the tiles describe, if the run has others. Default: none."""
+        return ""
+
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """Sentences about the method in addition to those of all reports. Default: none.
 

@@ -4,6 +4,7 @@ summary as JSON.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +16,20 @@ from markupsafe import Markup
 from hakaru.analysis import summarise
 from hakaru.analysis.run_data import RunData
 from hakaru.errors import UsageError
-from hakaru.report import charts, document, kind
+from hakaru.report import charts, csv_link, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
 from hakaru.store import write_atomic
 from hakaru.wording import LANGUAGES
 
 FORMATS = ("html", "pdf", "json")
 TEMPLATES = Path(__file__).parent / "templates"
-# Text up to the end of a sequence of hiragana.
-_PHRASE = re.compile(r"[^\u3040-\u309f]*[\u3040-\u309f]*")
+_SECTION = re.compile(r'<section id="([a-z_]+)"[^>]*>\s*<h2>(.*?)</h2>', re.DOTALL)
+_DRAWING = re.compile(r'<svg [^>]*?aria-label="([^"]*)"[^>]*>')
 # The space between a number and its unit.
-_UNIT_OF_NUMBER = re.compile(r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|台|秒)(?!\w))")
+_UNIT_OF_NUMBER = re.compile(
+    r"(?<=\d) (?=(?:%|[kKMGT]?i?B(?:/s)?|[kMGT]?bit/s|[nµm]?s|IOPS|GHz|VMs?|台|回|個|秒)(?!\w))"
+    r"|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
+)
 
 
 def render(
@@ -100,6 +104,8 @@ def page(shown: dict[str, Any]) -> str:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["bound"] = bound
+    environment.filters["csv"] = csv_link.href
+    environment.filters["sections"] = sections
     environment.filters["phrases"] = phrases
     environment.filters["unbroken"] = unbroken
     css = (TEMPLATES / "report.css").read_text()
@@ -113,20 +119,32 @@ def bound(text: str) -> str:
     return _UNIT_OF_NUMBER.sub("\u00a0", text)
 
 
+def sections(body: str) -> list[tuple[str, Markup]]:
+    """Anchor and heading of each section of a page, for its table of contents."""
+    return [(anchor, Markup(heading)) for anchor, heading in _SECTION.findall(body)]
+
+
 def unbroken(text: str) -> Markup:
     """A heading as markup whose units, such as `MB/s`, stay on one line."""
     span = Markup('<span class="unit">{}</span>')
     return Markup(" ").join(span.format(word) if "/" in word else word for word in text.split(" "))
 
 
-def phrases(text: str) -> Markup:
-    """A Japanese heading as markup that breaks lines between phrases, not inside words.
+@functools.cache
+def _phrase_parser() -> Any:
+    from budoux import load_default_japanese_parser  # reads its model
 
-    A phrase ends after hiragana (particles and endings), which is a good approximation and needs no
-    dictionary. Text without hiragana is one phrase, whose spaces still allow breaks.
+    return load_default_japanese_parser()
+
+
+def phrases(text: str, language: str = "ja") -> Markup | str:
+    """A Japanese heading as markup that breaks lines between phrases, not inside words. Headings of
+    other languages stay as they are.
     """
+    if language != "ja":
+        return text
     span = Markup('<span class="phrase">{}</span>')
-    parts = [part for part in _PHRASE.findall(text) if part]
+    parts: list[str] = _phrase_parser().parse(text)
     return Markup("").join(
         Markup(" " if part[0].isspace() else "") + span.format(part.strip()) for part in parts if part.strip()
     )
@@ -139,11 +157,17 @@ def faces(text: str) -> str:
 
 
 def pdf(html: str) -> bytes:
-    """The PDF of a report's HTML. Only `data:` URLs are fetched."""
+    """The PDF of a report's HTML, tagged for screen readers (PDF/UA-1). Only `data:` URLs are
+    fetched.
+    """
     from weasyprint import HTML  # takes a second to import
     from weasyprint.urls import URLFetcher
 
-    return bytes(HTML(string=html, url_fetcher=URLFetcher(allowed_protocols=("data",))).write_pdf())
+    # WeasyPrint takes the text alternative of a drawing from its `title`, which a browser would
+    # show as a tooltip of the whole drawing.
+    titled = _DRAWING.sub(r"\g<0><title>\g<1></title>", html)
+    page = HTML(string=titled, url_fetcher=URLFetcher(allowed_protocols=("data",)))
+    return bytes(page.write_pdf(pdf_variant="pdf/ua-1"))
 
 
 def _write(path: Path, raw: bytes) -> Path:

@@ -42,7 +42,7 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
         say(console, finding["text"])
     _print_expectations(console, summary["expectations"])
     for paragraph in scorecard.answer(summary, "en"):
-        say(console, f"{paragraph['name']}: {paragraph['text']}")
+        say(console, f"{paragraph['name']}: {scorecard.counts(summary, 'en')} {paragraph['text']}")
     for path in reports:
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 

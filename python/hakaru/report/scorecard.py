@@ -21,7 +21,7 @@ def section(summary: Json, language: str) -> list[Section]:
     card = summary["scorecard"]
     if not card["rows"]:
         return []
-    about = sentences.sentences(language, *_counts(card, language), say(language, "scorecard.about"))
+    about = sentences.sentences(language, counts(summary, language), say(language, "scorecard.about"))
     tables = []
     for publication in card["publications"]:
         rows = [row for row in card["rows"] if row["publication"] == publication["id"]]
@@ -31,20 +31,25 @@ def section(summary: Json, language: str) -> list[Section]:
 
 
 def answer(summary: Json, language: str) -> list[Json]:
-    """The sentence for the first page: how many published numbers were compared, and the worst
-    predicted one. None without published numbers.
+    """The sentences for the first page: the median error of the predicted numbers, and the worst
+    one. None without published numbers.
     """
     card = summary["scorecard"]
     if not card["rows"]:
         return []
     titles = [publication["title"][language] for publication in card["publications"]]
     name = say(language, "scorecard.answer", {"title": say(language, "list.separator").join(titles)})
-    return [{"name": name, "text": sentences.sentences(language, *_counts(card, language))}]
+    return [{"name": name, "text": sentences.sentences(language, *_errors(card, language))}]
 
 
-def _counts(card: Json, language: str) -> Iterator[str]:
-    """Sentences about the number of rows and the errors of the predicted ones."""
-    yield say(language, "scorecard.counts", {**card, "rows": len(card["rows"])})
+def counts(summary: Json, language: str) -> str:
+    """How many published numbers were compared; empty without published numbers."""
+    card = summary["scorecard"]
+    return say(language, "scorecard.counts", {**card, "rows": len(card["rows"])}) if card["rows"] else ""
+
+
+def _errors(card: Json, language: str) -> Iterator[str]:
+    """Sentences about the errors of the predicted rows."""
     worst = card["worst"]
     if worst is None:
         yield say(language, "scorecard.no_prediction")
@@ -89,9 +94,7 @@ def _table(publication: Json, rows: Sequence[Json], language: str) -> Table:
             reasons = row["not_judged"]
             if reasons and (i + 1 == len(members) or members[i + 1]["not_judged"] != reasons):
                 shown.append(Across(str(reasons[language]), heading=False))
-    caption = say(
-        language, "scorecard.cited", {"title": publication["title"][language], "source": publication["source"]}
-    )
+    caption = say(language, "scorecard.cited", {"title": publication["title"][language]})
     return Table(caption, columns, shown, "numbers scorecard")
 
 

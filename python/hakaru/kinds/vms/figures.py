@@ -52,7 +52,17 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
             title = sweep.reference_title(language)
             series.append(Line(title, published_line, charts.THEIRS, (6, 3), "square", hollow=True))
         figures.append(_figure(sweep, language, metric, series, unit))
-    return figures
+    return figures[:1] if _is_one_curve(sweep) else figures
+
+
+def _is_one_curve(sweep: Sweep) -> bool:
+    """Whether MB/s and IOPS have the same curve, because all requests are of one size."""
+    sizes = [
+        p["metrics"]["mb_per_s"]["mean"] / p["metrics"]["iops"]["mean"]
+        for p in sweep.measured
+        if p["metrics"]["iops"]["mean"] and p["metrics"]["mb_per_s"]["mean"]
+    ]
+    return bool(sizes) and max(sizes) <= 1.005 * min(sizes)
 
 
 def _figure(sweep: Sweep, language: str, name: str, series: list[Line], unit: str) -> Figure:

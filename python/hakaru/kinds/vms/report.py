@@ -47,6 +47,13 @@ class VmsReport(ReportKind):
         """The four numbers of the first curve, or the rates at the chief distance."""
         return path.tiles(summary, language) if path.is_distance(summary) else _tiles(summary, language)
 
+    def tiles_about(self, summary: Json, language: str) -> str:
+        """The sweep of the tiles, if the run has several."""
+        if path.is_distance(summary) or len(summary["sweeps"]) < 2:
+            return ""
+        curve = next((s for s in summary["sweeps"] if s["peak"] and len(s["points"]) > 1), None)
+        return sentences.series(curve["where"], language) if curve else ""
+
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """Times, patterns, bounds."""
         times = {

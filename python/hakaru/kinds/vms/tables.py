@@ -5,6 +5,7 @@ each resource.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -45,8 +46,11 @@ def of_sweep(sweep: Sweep, letters: Mapping[str, str], language: str) -> list[Ta
     """The table of points, those of the equipment and of the hosts, and that of utilisation if any
     was monitored.
     """
-    tables = [_points(sweep, letters, language), *_equipment(sweep, language), *_hosts(sweep, language)]
-    return [*tables, *_utilisation(sweep, language)]
+    others = [*_equipment(sweep, language), *_hosts(sweep, language), *_utilisation(sweep, language)]
+    tables = [
+        replace(table, caption=sentences.in_series(language, sweep.where, table.caption, True)) for table in others
+    ]
+    return [_points(sweep, letters, language), *tables]
 
 
 def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
