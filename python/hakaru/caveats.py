@@ -67,6 +67,9 @@ CAVEATS: dict[str, Severity] = {
     "search_unfinished": "warning",  # the search ended before its bounds were as close as the goal demands
     "search_below_range": "warning",  # the device loses frames even at the lowest rate that was tried
     "search_capped": "warning",  # the device forwards the highest rate that was tried, {rate} frames/s
+    "goal_not_monotone": "warning",  # level {missed} misses the goal, and the harder level {met} meets it
+    "goal_unfinished": "warning",  # the search for the goal ended before its answer was certain
+    "goal_tester_limit": "warning",  # from level {level} on, the load generator was at its limit
     "losses_unlocated": "note",  # of {lost} lost frames, {frames} are in no counter
     "cpu_not_sampled": "note",  # {trials} trials have fewer than {samples} samples of the CPU within them
     "trials_invalid": "note",  # {trials} trials that the tester could not send or count were left out

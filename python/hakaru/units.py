@@ -6,8 +6,9 @@ makes a lab a thousand times too small. Binary prefixes (Ki, Mi, Gi, Ti) are pow
 ones (k, M, G, T) powers of 1000. `b` for bit is refused because it is easily mistaken for byte.
 Values are integers in bytes, bits per second or nanoseconds.
 
-`Size`, `Rate` and `Duration` are types for pydantic models: text in a study file, an integer in
-Python, text again when dumped.
+`Size`, `Rate`, `Duration` and `Percent` are types for pydantic models: text in a study file, a
+number in Python, text again when dumped. `unit_in` finds the unit in the name of a metric, and
+`value_of_metric` converts a quantity to it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _USUAL = {"a size": ("B", "KiB", "MiB"), "a rate": ("Mbit/s", "Gbit/s"), "a dura
 """Quantity → the units that a number without a unit probably means."""
 
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+]?[0-9]{1,2})?)\s*([A-Za-zµ/]+)")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
 # Keeps every quantity inside a signed 64-bit integer of the engine. No lab needs more.
 _MAX = 2**63 - 1
 
@@ -99,6 +101,20 @@ def parse_duration(text: object) -> int:
     return _parse(text, _DURATION, "a duration", "30 s")
 
 
+def parse_percent(text: object) -> float:
+    """Percent. `3 %`, `0.5 %`. Raises ValueError with a valid example."""
+    match = _PERCENT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        hint = f"`{text:g} %`" if isinstance(text, int | float) and not isinstance(text, bool) else "`3 %`"
+        raise ValueError(f"a percentage is a number and `%`, such as {hint}; got {text!r}")
+    return float(match[1])
+
+
+def format_percent(value: float) -> str:
+    """`3.0` → `3 %`."""
+    return f"{value:g} %"
+
+
 def _format(value: int, units: dict[str, int]) -> str:
     """The largest unit that writes `value` exactly with at most three decimals; the smallest unit
     otherwise.
@@ -161,6 +177,48 @@ def approximate_duration(ns: float) -> str:
     return f"{ns:.0f} ns"
 
 
+UNITS_IN_NAMES = (
+    ("mib_per_s", "MiB/s"),
+    ("mb_per_s", "MB/s"),
+    ("gbit_per_s", "Gbit/s"),
+    ("mbit_per_s", "Mbit/s"),
+    ("per_s", "1/s"),
+    ("percent", "percent"),
+    ("ms", "ms"),
+    ("us", "µs"),
+    ("s", "s"),
+)
+"""Words in the name of a metric → its unit; the first that matches counts."""
+
+
+def unit_in(metric: str) -> str:
+    """The unit that the name of a metric contains (`latency_ms_mean`: ms); empty if there is
+    none.
+    """
+    words = f"_{metric.partition('/')[0]}_"
+    return next((unit_name for text, unit_name in UNITS_IN_NAMES if f"_{text}_" in words), "")
+
+
+_METRIC_DURATIONS = {"ms": 1e6, "µs": 1e3, "s": 1e9}
+_METRIC_RATES = {name: _RATE[name] for name in ("MiB/s", "MB/s", "Gbit/s", "Mbit/s")}
+
+
+def value_of_metric(metric: str, text: object) -> float:
+    """A quantity in the unit that the name of a metric contains: `20 ms` of `latency_ms_p99` is 20.
+    Metrics without such a unit take a number. Raises ValueError with a valid example.
+    """
+    unit = unit_in(metric)
+    if unit in _METRIC_DURATIONS:
+        return parse_duration(text) / _METRIC_DURATIONS[unit]
+    if unit in _METRIC_RATES:
+        return parse_rate(text) / _METRIC_RATES[unit]
+    if unit == "percent" and text != 0:
+        return parse_percent(text)
+    if isinstance(text, bool) or not isinstance(text, int | float) or text < 0:
+        raise ValueError(f"{metric} is a number without a unit, such as `100`; got {text!r}")
+    return float(text)
+
+
 Size = Annotated[
     int,
     BeforeValidator(parse_size),
@@ -184,3 +242,11 @@ Duration = Annotated[
     WithJsonSchema({"type": "string", "examples": ["30 s", "3 min"]}),
 ]
 """Nanoseconds, written with a unit."""
+
+Percent = Annotated[
+    float,
+    BeforeValidator(parse_percent),
+    PlainSerializer(format_percent, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["3 %"]}),
+]
+"""Percent, written with `%`."""

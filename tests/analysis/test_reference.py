@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.analysis import scorecard, sentences, summarise
+from hakaru.analysis import scorecard, summarise
 from hakaru.analysis.estimate import ratio
+from hakaru.units import unit_in
 
 from tests.analysis import small_distance
 from tests.analysis.small_backup import PUBLICATIONS as BACKUP_PUBLICATIONS
@@ -235,7 +236,7 @@ def test_row_has_words_in_both_languages_and_its_note(tmp_path: Path) -> None:
     ],
 )
 def test_unit_of_a_number_that_was_not_measured_is_in_its_name(metric: str, unit: str) -> None:
-    assert sentences.unit_in(metric) == unit
+    assert unit_in(metric) == unit
 
 
 def test_copy_is_compared_by_the_sum_of_the_rows_of_a_level(tmp_path: Path) -> None:

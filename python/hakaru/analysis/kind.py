@@ -6,10 +6,14 @@ Implemented in `hakaru.kinds` and by other packages; `of` returns it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from hakaru import kind
 from hakaru.analysis import direction
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages, verdicts_of
 from hakaru.analysis.run_data import RunData
 
@@ -37,6 +41,24 @@ class AnalysisKind(ABC):
         words of its name (`hakaru.analysis.direction`).
         """
         return direction.better(metric)
+
+    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
+        """Analyse one point, also during the run. `raw`: its description in points.json.
+
+        A search for a goal judges points by it. Default: none, and studies of the kind cannot have
+        a goal.
+        """
+        raise NotImplementedError
+
+    @property
+    def judges_points(self) -> bool:
+        """Whether single points can be analysed. Follows from `point`."""
+        return type(self).point is not AnalysisKind.point
+
+    def results(self, directory: Path, raw: Mapping[str, Any]) -> Mapping[str, Estimate] | None:
+        """The metrics of one point of a run in progress; None if its numbers may not be used."""
+        point = self.point(RunData.read(directory), raw)
+        return point.metrics if point.valid else None
 
     @abstractmethod
     def analyse(self, run: RunData) -> dict[str, Any]:

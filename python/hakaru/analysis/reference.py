@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from hakaru.analysis import sentences
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
@@ -37,6 +36,7 @@ from hakaru.study.references import (
 )
 from hakaru.study.tables import cells_of
 from hakaru.study.where import same_level, selects
+from hakaru.units import unit_in
 from hakaru.wording import LANGUAGES, say
 
 
@@ -397,7 +397,7 @@ def _of_estimate(point: Point | None, metric: str) -> Measured:
 
 def _unit(points: Sequence[Point], metric: str) -> str:
     """Unit of a metric; if no point has the metric, the unit that its name contains."""
-    return next((p.metrics[metric].unit for p in points if metric in p.metrics), sentences.unit_in(metric))
+    return next((p.metrics[metric].unit for p in points if metric in p.metrics), unit_in(metric))
 
 
 def _number(value: Any) -> float | None:

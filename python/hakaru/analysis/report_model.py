@@ -365,6 +365,39 @@ class CaptureReport(Reported):
     cut_short: bool
 
 
+class LimitReport(Reported):
+    """A limit of a goal, in the unit of the metric."""
+
+    metric: str
+    side: Literal["most", "least"]
+    value: Number
+
+
+class GoalReport(Reported):
+    """The answer of a search: the last level of `over` that meets all limits.
+
+    `low` is the last level, up to the answer, that surely meets the goal (its intervals are within
+    the limits), and `high` the last one that does not surely miss it. `missing` is the first level
+    that misses the goal. With `find: lowest`, the search goes from high levels to low ones. Numbers
+    that do not exist are null.
+    """
+
+    over: str
+    where: Levels
+    find: Literal["highest", "lowest"]
+    limits: list[LimitReport]
+    verdict: Literal["bracketed", "at_least", "tester_limit", "below_range", "unfinished"]
+    answer: Number | None
+    low: Number | None
+    high: Number | None
+    missing: Number | None
+    point: str | None
+    points: list[str]
+    levels: list[Number]
+    repetitions: int
+    repetitions_most: int
+
+
 class StudyReport(Reported):
     """The study's texts."""
 
@@ -408,6 +441,7 @@ class Summary(WithParts):
     valid: bool
     curves: list[CurveReport] = Field(default_factory=list)
     maps: list[MapReport] = Field(default_factory=list)
+    goals: list[GoalReport] = Field(default_factory=list)
 
 
 def report_schema() -> dict[str, Any]:

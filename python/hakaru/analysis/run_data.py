@@ -53,6 +53,14 @@ class Repetition:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """One search: the points that it may measure, the lowest level of `over` first."""
+
+    over: str
+    points: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
 class RunData:
     """One run."""
 
@@ -70,6 +78,8 @@ class RunData:
     machine: dict[str, Any]
     points: list[dict[str, Any]]
     _repetitions: dict[str, list[dict[str, Any]]]
+    searches: tuple[Searched, ...] = ()
+    """The searches for the goal of the study, with all points that they may measure."""
 
     @classmethod
     def read(cls, directory: Path) -> RunData:
@@ -85,7 +95,8 @@ class RunData:
         except ValidationError as e:
             raise UsageError(f"{directory}/study.json cannot be read: {e}", "the file was changed after the run") from e
         tables = [reference.get("rows") or [] for reference in study_json.get("reference") or []]
-        return cls(directory=directory, study=study, tables=tables, _repetitions=by_point, **parts)
+        searches = tuple(_searches(study_json))
+        return cls(directory=directory, study=study, tables=tables, _repetitions=by_point, searches=searches, **parts)
 
     def compared_with(self, loaded: Loaded) -> RunData:
         """The same run, compared with the published numbers of a study as it is now, which may have
@@ -132,6 +143,12 @@ class RunData:
         reader = RunReader(self.directory)
         for raw in self.records(point):
             yield _load(reader, raw)
+
+
+def _searches(described: Mapping[str, Any]) -> Iterator[Searched]:
+    by_id = {point["point"]: point for point in described.get("points") or []}
+    for search in described.get("searches") or []:
+        yield Searched(str(search["over"]), tuple(by_id[name] for name in search["points"]))
 
 
 def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:

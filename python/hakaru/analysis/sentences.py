@@ -79,33 +79,12 @@ SIGNS = {
 }
 """Unit → the text after a value. The names of metrics with other units express them."""
 
-UNITS_IN_NAMES = (
-    ("mib_per_s", "MiB/s"),
-    ("mb_per_s", "MB/s"),
-    ("gbit_per_s", "Gbit/s"),
-    ("mbit_per_s", "Mbit/s"),
-    ("per_s", "1/s"),
-    ("percent", "percent"),
-    ("ms", "ms"),
-    ("us", "µs"),
-    ("s", "s"),
-)
-"""Words in the name of a metric → its unit; the first that matches counts."""
-
 
 def unit(name: str) -> str:
     """The unit as written after a value; empty for units that the name of the metric already
     expresses.
     """
     return SIGNS.get(name, "")
-
-
-def unit_in(metric: str) -> str:
-    """The unit that the name of a metric contains (`latency_ms_mean`: ms); empty if there is
-    none.
-    """
-    words = f"_{metric.partition('/')[0]}_"
-    return next((unit_name for text, unit_name in UNITS_IN_NAMES if f"_{text}_" in words), "")
 
 
 def metric(language: str, name: str) -> str:

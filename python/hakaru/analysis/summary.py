@@ -15,6 +15,7 @@ from hakaru.analysis import (
     expectation_words,
     expectations,
     findings,
+    goals,
     kind,
     reference,
     report_model,
@@ -75,6 +76,8 @@ def of_run(
         tcp_pass.finding(p.factors, tcp_by_point[p.id], len(analysed) > 1) for p in analysed if p.id in tcp_by_point
     ]
     all_findings = [*all_findings, *(f for f in tcp_findings if f is not None)]
+    answers = goals.answers_of(run, analysed)
+    all_findings = [*goals.findings_of(answers), *all_findings]
     outcomes = expectations.evaluate([expect.model_dump(mode="json") for expect in run.study.expect], results)
     units = {name: estimate.unit for point in analysed for name, estimate in point.metrics.items()}
     return {
@@ -90,7 +93,14 @@ def of_run(
         "expectations": [_outcome(o, several, units) for o in outcomes],
         "references": [scorecard.table_json(c) for c in compared.tables],
         "scorecard": scorecard.to_json(compared),
-        "caveats": [_caveat(c) for c in _run_caveats(run, any(r.error_percent is not None for r in compared.rows))],
+        "goals": [answer.to_json() for answer in answers],
+        "caveats": [
+            _caveat(c)
+            for c in [
+                *(c for answer in answers for c in answer.caveats),
+                *_run_caveats(run, any(r.error_percent is not None for r in compared.rows)),
+            ]
+        ],
         "links": link_checks(run.lab),
         "captures": captures_of(run),
         "valid": all(p.valid for p in analysed),

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,6 +15,9 @@ from hakaru.cli.options import Json
 from hakaru.cli.study import Study
 from hakaru.errors import UsageError
 from hakaru.output import print_error, print_json
+
+if TYPE_CHECKING:
+    from hakaru.study import Expanded
 
 INIT_EXAMPLES = "Examples: hakaru init; hakaru init copy my-backup"
 VALIDATE_EXAMPLES = "Example: hakaru validate ./my-study"
@@ -91,10 +94,14 @@ def validate(study: Study, /, *, json_: Json = False) -> int:
     if not json_:
         loaded = load(study).study
         forms = {"full": expand(loaded), "quick": expand(loaded, quick=True) if loaded.quick else None}
-        sizes = [
-            f"{len(form.points)} points x {form.measure.repetitions} repetitions ({name} form)"
-            for name, form in forms.items()
-            if form is not None
-        ]
+        sizes = [f"{_size(form)} ({name} form)" for name, form in forms.items() if form is not None]
         print(f"{path}: valid; {', '.join(sizes)}")
     return 0
+
+
+def _size(form: Expanded) -> str:
+    """`6 points x 3 repetitions`; of a study with a goal, `2 searches over 64 points`."""
+    searches = len(form.searches)
+    if searches:
+        return f"{searches} search{'es' if searches > 1 else ''} over {len(form.points)} points"
+    return f"{len(form.points)} points x {form.measure.repetitions} repetitions"

@@ -23,6 +23,7 @@ from hakaru.report import (
     conditions,
     findings,
     first_page,
+    goals,
     kind,
     rule_book,
     scorecard,
@@ -63,7 +64,8 @@ def build(inputs: Inputs, language: str) -> Json:
     summary, study, lab = _clean_all(inputs.summary), inputs.run.study, inputs.run.lab
     report_kind = kind.of(summary["run"]["kind"])
     letters = _letters(summary)
-    all_chief = report_kind.chief_findings(summary)
+    others = [finding for finding in report_kind.chief_findings(summary) if finding["kind"] != "goal"]
+    all_chief = [*goals.findings(summary), *others]
     chief = findings.on_first_page(all_chief)
     groups = [_group(group) for group in report_kind.groups(summary, study, language)]
     _label(groups, language)
@@ -88,7 +90,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "notices": _notices(summary, language),
         "answer": [*findings.paragraphs(chief, language), *scorecard.answer(summary, language)],
         "answer_more": len(all_chief) - len(chief),
-        "tiles": report_kind.tiles(summary, language),
+        "tiles": [*goals.tiles(summary, language), *report_kind.tiles(summary, language)],
         "tiles_about": report_kind.tiles_about(summary, language),
         "lead": lead,
         "next_steps": first_page.next_steps(summary, _clean_all(inputs.run.run), report_kind, language),
@@ -154,7 +156,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
         "repetitions": study.measure.repetitions,
         "seed": str(study.seed),
     }
-    texts = [say(language, "method.points", counts)]
+    texts = goals.method(summary, study, language) or [say(language, "method.points", counts)]
     kind_texts = kind.of(run.kind).method(summary, study, plan, language)
     texts += [clean(text) for text in kind_texts]
     # A run on a site used the arrays of the site, not those of the study.

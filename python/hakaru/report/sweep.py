@@ -20,6 +20,9 @@ class Sweep:
         self.where: dict[str, Any] = self.raw["where"]
         self.measured = [p for p in self.points if p["metrics"]["iops"]["mean"] is not None]
         self.peak: dict[str, Any] | None = by_id.get(self.raw["peak"])
+        self.goal: dict[str, Any] | None = next(
+            (g for g in summary.get("goals") or [] if g["where"] == self.where and g["over"] == self.over), None
+        )
         self.references = [r for r in summary["references"] if r["where"] == self.where and r["over"] == self.over]
 
     def level(self, point: dict[str, Any]) -> float:
@@ -41,7 +44,7 @@ class Sweep:
         return str(self.references[0]["title"][language]) if self.references else ""
 
 
-def factor_title(sweep: Sweep, language: str) -> str:
-    """Name of the swept factor, for an axis."""
-    name = f"factor.{sweep.over}"
-    return say(language, name) if has(name) else sweep.over
+def factor_title(over: str, language: str) -> str:
+    """Name of a factor, for an axis."""
+    name = f"factor.{over}"
+    return say(language, name) if has(name) else over

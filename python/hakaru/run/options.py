@@ -60,4 +60,9 @@ def expand_options(loaded: Loaded, options: Options) -> Expanded:
     expanded = expand(loaded.study, quick=options.quick, seed=options.seed, repetitions=options.repetitions, only=only)
     if not expanded.points:
         raise UsageError("--only leaves no point", "choose levels that occur together; `hakaru plan` lists the points")
+    for search in expanded.searches:
+        if len(search.points) < 2:
+            raise UsageError(
+                f"--only leaves a single level of {search.over} to search", "keep at least two of its levels"
+            )
     return expanded

@@ -15,8 +15,10 @@ from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import kind
 from hakaru.run.kind import Cost
+from hakaru.run.schedule import Searches, schedule_of
 from hakaru.study import Expanded, Point
 from hakaru.study.model import Study
+from hakaru.study.part import level_text
 from hakaru.units import format_size
 
 # Measured on two cores, in seconds: starting hakaru and building the lab; checking one host's link,
@@ -65,9 +67,10 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     """Upper bounds for memory and disk, and the expected time. `lab` is None for a site."""
     measure = expanded.measure
     hosts = len(lab.loading_names) if lab else 1
-    studies = [expanded.at(turn.point) for turn in expanded.repetitions]
     by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
-    costs = [by_point[turn.point.id] for turn in expanded.repetitions]
+    points = [turn.point for turn in schedule_of(expanded).left(())]
+    studies = [expanded.at(point) for point in points]
+    costs = [by_point[point.id] for point in points]
     seconds = sum(cost.seconds for cost in costs) + len(costs) * REPETITION_S + REPORT_S
     if lab:
         seconds += LAB_S + min(LINK_CHECKS_S_MAX, hosts * len(lab.array_names) * LINK_CHECK_S)
@@ -75,7 +78,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
         seconds += VARIANT_S * len(_variants(studies, lab))
     guests = [_guest_memory(expanded.at(point), lab, by_point[point.id]) for point in expanded.points]
     by_guests = {point.id: len(memory) for point, memory in zip(expanded.points, guests, strict=True)}
-    seconds += sum(by_guests[turn.point.id] for turn in expanded.repetitions) * GUEST_LOGIN_S
+    seconds += sum(by_guests[point.id] for point in points) * GUEST_LOGIN_S
     seconds += max(by_guests.values(), default=0) * GUEST_BOOT_S
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)
@@ -134,6 +137,7 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
         "points": [{"point": p.id, "factors": p.factors} for p in expanded.points],
         "impossible_here": [{"point": name, "reason": r.reason, "hint": r.hint} for name, r in refused.items()],
         "order": [r.name for r in expanded.repetitions],
+        "searches": _searches(expanded),
         "lab": lab.describe() if lab else None,
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
@@ -150,25 +154,70 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
     needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
+    searches = _searches(expanded)
+    size = f"{len(expanded.points)} points x {measure.repetitions} repetitions"
+    if searches:
+        levels, repetitions = (sum(s[f"{name}_most"] for s in searches) for name in ("points", "repetitions"))
+        count = "1 search" if len(searches) == 1 else f"{len(searches)} searches"
+        size = f"{count} for the goal, at most {levels} points and {repetitions} repetitions"
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
-        f"{len(expanded.points)} points x {measure.repetitions} repetitions ({form}), {each}",
-        f"about {needed.seconds / 60:.1f} minutes, at most {_rounded_up(needed.disk_bytes)} of disk "
-        f"and {_rounded_up(needed.memory_bytes)} of memory",
+        f"{size} ({form}), {each}",
+        f"{'at most' if searches else 'about'} {needed.seconds / 60:.1f} minutes, "
+        f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",
     ]
     if lab:
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
         at = f": {arrays}" if arrays else ""
         text.append(f"lab: {lab_parts(lab)}{at}; {lab.backend} backend; {needed.engines} engines")
-    text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
-    text.append("points:")
-    text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
+    if searches:
+        text.append(f"seed {expanded.seed}; order: follows from the results")
+        text += [_search_line(search) for search in searches]
+    else:
+        text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
+        text.append("points:")
+        text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, refusal in refused.items():
         reasons.setdefault((refusal.reason, refusal.hint), []).append(name)
     for (reason, hint), names in reasons.items():
         text.append(f"not possible here: {' '.join(names)}: {reason} ({hint})")
     return text
+
+
+def _searches(expanded: Expanded) -> list[dict[str, Any]]:
+    """Every search with its limits: the most points and repetitions that it can take."""
+    schedule = schedule_of(expanded)
+    if not isinstance(schedule, Searches):
+        return []
+    described = []
+    for search in schedule.searches:
+        levels, first = schedule.goal.over(len(search.points)), search.points[0]
+        described.append(
+            {
+                "over": search.over,
+                "where": {name: level for name, level in first.factors.items() if name != search.over},
+                "levels": [point.factors[search.over] for point in search.points],
+                "find": schedule.goal.find,
+                "limits": [vars(limit) for limit in schedule.goal.limits],
+                "points_most": levels.levels_most,
+                "repetitions_most": levels.repetitions_most,
+            }
+        )
+    return described
+
+
+def _search_line(search: Mapping[str, Any]) -> str:
+    """`  search: random-32k: highest of 32 levels of vms from 1 to 32 with latency_ms_p99 at most
+    20`.
+    """
+    where = ", ".join(f"{name} {level_text(level)}" for name, level in search["where"].items())
+    limits = " and ".join(f"{limit['metric']} at {limit['side']} {limit['value']:g}" for limit in search["limits"])
+    levels = search["levels"]
+    text = (
+        f"{search['find']} of {len(levels)} levels of {search['over']} from {levels[0]} to {levels[-1]} with {limits}"
+    )
+    return f"  {where}: {text}" if where else f"  {text}"
 
 
 def lab_parts(lab: LabPlan) -> str:

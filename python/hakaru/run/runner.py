@@ -20,12 +20,13 @@ import os
 import platform
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from hakaru import __version__
+from hakaru import kind as kinds
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import DeviceError, GuestError, HakaruError, Interrupted, UsageError
@@ -40,10 +41,12 @@ from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
+from hakaru.run.schedule import schedule_of, times_of
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, write_note
-from hakaru.study import Expanded, Loaded, Repetition
+from hakaru.study import Expanded, Loaded, Point, Repetition
+from hakaru.study.goal import Interval
 from hakaru.study.model import JUDGING_PARTS
 
 LATE_STARTS_MAX = 3
@@ -214,6 +217,7 @@ class Run:
         self._prepared = prepared
         self._expanded = prepared.expanded
         self._watch = watch
+        self._schedule = schedule_of(prepared.expanded)
         self._done: set[str] = set()
         self._clock: Clock = _Remaining(prepared)
         self._meta: dict[str, Any] = {}
@@ -241,7 +245,7 @@ class Run:
 
     @property
     def _total(self) -> int:
-        return len(self._expanded.repetitions)
+        return self._schedule.most
 
     def _how_to_resume(self, directory: Path) -> str:
         return f"`hakaru run {self._prepared.loaded.study.id} --resume {directory.name}` continues it"
@@ -265,14 +269,24 @@ class Run:
         if prepared.resumed is None:
             writer.write("study.json", self._expanded.describe(prepared.loaded.tables))
             writer.write_bytes("study.yaml", prepared.loaded.source)
-            repetitions = self._expanded.measure.repetitions
-            points = [{"point": p.id, "factors": p.factors, "repetitions": repetitions} for p in self._expanded.points]
-            writer.write("points.json", points)
+        if prepared.resumed is None or not self._schedule.is_fixed:
+            self._write_points(writer)
         if prepared.note:
             write_note(writer.directory, prepared.note)
         writer.write("machine.json", describe_machine())
         self._watch.event("run_started", run=writer.name, study=study.id, repetitions=self._total, done=len(self._done))
         return writer
+
+    def _write_points(self, writer: RunWriter) -> None:
+        """Write points.json: all points with their planned repetitions, or those that a search has
+        measured so far.
+        """
+        described = []
+        for point in self._expanded.points:
+            times = self._expanded.measure.repetitions if self._schedule.is_fixed else times_of(point, self._done)
+            if times:
+                described.append({"point": point.id, "factors": point.factors, "repetitions": times})
+        writer.write("points.json", described)
 
     def _describe(self, name: str, now: dt.datetime) -> dict[str, Any]:
         prepared, study = self._prepared, self._prepared.loaded.study
@@ -350,10 +364,11 @@ class Run:
 
     @property
     def _left(self) -> list[Repetition]:
-        return [turn for turn in self._expanded.repetitions if turn.name not in self._done]
+        return self._schedule.left(self._done)
 
     async def _repetitions(self, writer: RunWriter, place: Place) -> None:
-        for turn in self._left:
+        results = _Results(self._expanded, writer.directory)
+        while (turn := self._schedule.next(self._done, results)) is not None:
             if not place.is_known(self._expanded, turn):
                 label = f"measuring the links that {turn.point.id} changes"
                 self._watch.phase("check", label, self._clock.left_s(self._left))
@@ -367,6 +382,8 @@ class Run:
                 outcome = failed_outcome(place, turn, error, [Caveat(name, {"error": error.message})])
             writer.write_repetition(outcome.record, outcome.samples, outcome.histograms, outcome.tcp, outcome.captures)
             self._done.add(turn.name)
+            if not self._schedule.is_fixed:
+                self._write_points(writer)
             if outcome.rates is not None:
                 self._watch.result(turn, outcome.rates)
             self._clock.took(turn, time.monotonic() - began)
@@ -411,6 +428,24 @@ class Run:
         directory = writer.finish()
         self._watch.event("run_ended", run=directory.name, status=status, done=len(self._done), total=self._total)
         return directory
+
+
+class _Results:
+    """Results of the points of a run in progress, as in its report. Each is computed once per
+    repetition.
+    """
+
+    def __init__(self, expanded: Expanded, directory: Path) -> None:
+        self._analysis = kinds.of(expanded.study).analysis
+        self._directory = directory
+        self._known: dict[tuple[str, int], Mapping[str, Interval] | None] = {}
+
+    def __call__(self, point: Point, times: int) -> Mapping[str, Interval] | None:
+        key = point.id, times
+        if key not in self._known:
+            raw = {"point": point.id, "factors": point.factors, "repetitions": times}
+            self._known[key] = self._analysis.results(self._directory, raw)
+        return self._known[key]
 
 
 class Clock(Protocol):

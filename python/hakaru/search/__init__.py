@@ -21,6 +21,7 @@ results in the same order give the same search.
     selector    next load for one goal of MLRsearch
     mlr         MLRsearch: several goals in one search
     halving     plain bisection, and the published procedure
+    levels      levels that are judged by repetitions of whole measurements; the answer is a range
     controller  time budget, trials that the tester could not send, the log; runs a procedure
     simulated   devices in virtual time
 
@@ -31,6 +32,7 @@ from hakaru.search.controller import Controller, Ended, LoggedTrial, Outcome
 from hakaru.search.goal import FORWARDING_GOALS, Goal, GoalResult, Verdict, loss_ratio_of_percentile
 from hakaru.search.grid import CountGrid, Grid, RateGrid
 from hakaru.search.halving import Bisection, PublishedProcedure
+from hakaru.search.levels import LevelRange, LevelResult, LevelSearch
 from hakaru.search.mlr import MlrSearch
 from hakaru.search.procedure import Procedure
 from hakaru.search.trial import Trial, TrialResult
@@ -44,6 +46,9 @@ __all__ = [
     "Goal",
     "GoalResult",
     "Grid",
+    "LevelRange",
+    "LevelResult",
+    "LevelSearch",
     "LoggedTrial",
     "MlrSearch",
     "Outcome",

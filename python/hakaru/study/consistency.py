@@ -3,7 +3,7 @@
 `problems` is pure and returns places, messages and hints. `load` calls it after validating the
 shapes. Storage and lab are checked as written, and as they are at every point
 (`consistency_points`); references and expectations against the points and each other
-(`consistency_comparisons`).
+(`consistency_comparisons`); the goal against blocks and metrics (`consistency_goal`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
 from hakaru.study import kind
 from hakaru.study.consistency_comparisons import comparison_problems
+from hakaru.study.consistency_goal import goal_problems, range_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
 from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
@@ -24,7 +25,7 @@ from hakaru.units import format_size
 
 def problems(study: Study) -> list[Problem]:
     """All problems of a study, in the order of the checks."""
-    of_study = [*_equipment(study), *_factors(study), *_variables(study)]
+    of_study = [*_equipment(study), *_factors(study), *_variables(study), *range_problems(study)]
     of_study = of_study or [*kind.of(study).problems(study)]
     # The points of an inconsistent study would only repeat the same problems.
     if of_study:
@@ -33,6 +34,7 @@ def problems(study: Study) -> list[Problem]:
     return [
         *point_problems(study, lambda changed: one_study(changed) or [*_adjustment(lab, changed)]),
         *comparison_problems(study),
+        *goal_problems(study),
         *_calibrated(study),
     ]
 
@@ -139,7 +141,7 @@ def _factors(study: Study) -> Iterator[Problem]:
                 )
                 continue
             variable = study.variables[name]
-            if isinstance(variable, Sets):
+            if isinstance(variable, Sets) or name in block.ranges:
                 continue
             for i, level in enumerate(levels):
                 if level_text(level) not in variable:

@@ -4,15 +4,19 @@ The order is a randomised complete block design: a run goes round by round, and 
 every point once, in an order of its own. A drift during the run (temperature, other programs)
 therefore affects all points alike, and an interrupted run has measured all points about equally
 often. The same study, form and seed give the same order.
+
+With a goal, the points are those that a search may measure, and `searches` has them in the order of
+the searched factor. The repetitions follow from the results (`hakaru.run.schedule`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hakaru.study.factors import Factors
 from hakaru.study.model import Measure, Study, quick_form
 from hakaru.study.part import level_text
 from hakaru.study.tables import Row
@@ -45,6 +49,14 @@ class Repetition:
 
 
 @dataclass(frozen=True)
+class Searched:
+    """The points of one search, which differ only in the factor `over`, the lowest level first."""
+
+    over: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
 class Expanded:
     """A study with its points, order, seed and times; the contents of `study.json`."""
 
@@ -54,6 +66,8 @@ class Expanded:
     measure: Measure
     points: tuple[Point, ...]
     repetitions: tuple[Repetition, ...]
+    """All repetitions in their order; empty for a study with a goal."""
+    searches: tuple[Searched, ...] = ()
 
     def at(self, point: Point) -> Study:
         """The study at a point, with the changes of its levels."""
@@ -71,6 +85,7 @@ class Expanded:
             "measure": self.measure.model_dump(mode="json"),
             "points": [{"point": p.id, "factors": p.factors} for p in self.points],
             "order": [{"point": r.point.id, "repetition": r.repetition} for r in self.repetitions],
+            "searches": [{"over": s.over, "points": [p.id for p in s.points]} for s in self.searches],
         }
         return described
 
@@ -111,18 +126,32 @@ def expand(
     if repetitions is not None:
         measure = measure.model_copy(update={"repetitions": repetitions})
     seed = study.seed if seed is None else seed
-    combinations = [factors for block in blocks for factors in block.points()]
+    combinations = [(factors, block) for block in blocks for factors in block.points()]
     width = max(2, len(str(len(combinations))))
     # An ID is the point's number in the study even if `only` leaves out other points, so that it
     # means the same in all runs.
-    points = tuple(
-        Point(f"p{place:0{width}}", factors, study.at(factors))
-        for place, factors in enumerate(combinations, start=1)
+    numbered = [
+        (Point(f"p{place:0{width}}", factors, study.at(factors)), block)
+        for place, (factors, block) in enumerate(combinations, start=1)
         if all(name in factors and level_text(factors[name]) in levels for name, levels in (only or {}).items())
-    )
+    ]
+    points = tuple(point for point, _ in numbered)
+    if study.goal is not None:
+        return Expanded(study, quick, seed, measure, points, (), tuple(_searches(numbered)))
     order: list[tuple[Point, int]] = []
     generator = random.Random(seed)
     for r in range(1, measure.repetitions + 1):
         order += [(point, r) for point in generator.sample(points, len(points))]
     repetitions_in_order = tuple(Repetition(point, r, place) for place, (point, r) in enumerate(order, start=1))
     return Expanded(study, quick, seed, measure, points, repetitions_in_order)
+
+
+def _searches(numbered: Iterable[tuple[Point, Factors]]) -> Iterator[Searched]:
+    """Yield the searches of all blocks, in the order of the study. A block has one range."""
+    groups: dict[tuple[Any, ...], list[Point]] = {}
+    for point, block in numbered:
+        (over,) = block.ranges
+        rest = tuple((name, level_text(level)) for name, level in point.factors.items() if name != over)
+        groups.setdefault((id(block), over, rest), []).append(point)
+    for (_, over, _), points in groups.items():
+        yield Searched(over, tuple(sorted(points, key=lambda point: float(point.factors[over]))))

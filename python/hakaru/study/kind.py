@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from hakaru import kind
 from hakaru.study.any_load import Load
@@ -36,6 +36,20 @@ class StudyKind(ABC):
     @abstractmethod
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
+
+    def can_search(self, study: Study) -> bool:
+        """Whether studies of this kind may have a goal. Default: if the kind's analysis can judge
+        single points.
+        """
+        return cast(bool, kind.of(study).analysis.judges_points)
+
+    def better(self, study: Study, metric: str) -> Literal["higher", "lower"] | None:
+        """Whether higher or lower values of a metric are better; None if neither.
+
+        Default: as the kind's analysis says. Called only if a study has a goal, because this
+        imports the analysis.
+        """
+        return cast(Literal["higher", "lower"] | None, kind.of(study).analysis.better(metric))
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of bottlenecks that an expectation of kind `limiter` may use.

@@ -22,6 +22,7 @@ from hakaru.study.calibrated import Calibrated
 from hakaru.study.expectations import Expect
 from hakaru.study.explain import known_keys
 from hakaru.study.factors import Factors
+from hakaru.study.goal import Goal
 from hakaru.study.part import SECOND_NS, FactorName, Id, Level, Line, Part, Text
 from hakaru.study.references import Publication, Reference
 from hakaru.study.storage import ArraySpec, Lu, Placement
@@ -36,7 +37,7 @@ MEASURED_PARTS = frozenset({"lab", "array", "arrays", "load", "variables"})
 """Fields of a study that affect what a point measures."""
 JUDGING_PARTS = frozenset({"title", "question", "expectation", "calibrated", "publications", "reference", "expect"})
 """Fields of a study that explain and judge results."""
-SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "measure", "watch", "seed", "quick"})
+SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "goal", "measure", "watch", "seed", "quick"})
 """Fields of a study that choose points, times and recordings."""
 
 
@@ -50,6 +51,12 @@ class Measure(Part):
         default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition"
     )
     repetitions: int = Field(ge=1, le=REPETITIONS_MAX)
+    repetitions_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=REPETITIONS_MAX,
+        description="repetitions of one point at most, where a goal adds some; default: `repetitions`",
+    )
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
     verify: bool = Field(
         default=False,
@@ -65,6 +72,11 @@ class Measure(Part):
     def time_ns(self) -> int:
         """Measuring time of a load."""
         return self.time or 0
+
+    @property
+    def most(self) -> int:
+        """Repetitions of one point at most."""
+        return max(self.repetitions, self.repetitions_max or 0)
 
 
 class Quick(Part):
@@ -94,6 +106,9 @@ class Study(Part):
     load: AnyLoad = Field(description="load on the lab, as the kind of the study defines it")
     variables: dict[FactorName, Variable] = Field(default_factory=dict, max_length=100)
     factors: list[Factors] = Field(min_length=1, max_length=100, description="blocks of points, in order")
+    goal: Goal | None = Field(
+        default=None, description="limits of metrics; each block of `factors` then has one range of levels to search"
+    )
     measure: Measure
     watch: Watch | None = Field(default=None, description="recordings besides the counters, which are always recorded")
     seed: int = Field(default=1, ge=0, lt=1 << 63)
@@ -176,6 +191,7 @@ __all__ = [
     "ArraySpec",
     "Expect",
     "Factors",
+    "Goal",
     "Id",
     "Line",
     "Load",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from hakaru.analysis import sentences
-from hakaru.report import charts
+from hakaru.report import charts, goals
 from hakaru.report.charts import Axes, Bar, Chart, Line, Size
 from hakaru.report.figures import Figure, note
 from hakaru.report.sweep import Summary, Sweep, factor_title
@@ -37,7 +37,7 @@ def of_sweep(summary: Summary, index: int, language: str) -> list[Figure]:
 def _axes(sweep: Sweep, language: str, y: str) -> Axes:
     rows = [row["level"] for r in sweep.references for row in r["rows"]]
     ticks = sorted({sweep.level(p) for p in sweep.points} | {float(level) for level in rows})
-    return Axes(x=factor_title(sweep, language), y=y, x_ticks=ticks)
+    return Axes(x=factor_title(sweep.over, language), y=y, x_ticks=ticks)
 
 
 def _throughput(sweep: Sweep, language: str) -> list[Figure]:
@@ -51,6 +51,7 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
         if published_line:
             title = sweep.reference_title(language)
             series.append(Line(title, published_line, charts.THEIRS, (6, 3), "square", hollow=True))
+        series += goals.lines(sweep, (metric,), language)
         figures.append(_figure(sweep, language, metric, series, unit))
     return figures[:1] if _is_one_curve(sweep) else figures
 
@@ -76,6 +77,10 @@ def _latency(sweep: Sweep, language: str) -> list[Figure]:
     series = []
     for metric, label, style in shown:
         series.append(Line(say(language, f"label.{label}"), sweep.line(metric), *charts.look(style)))
+    limited = [limit["metric"] for limit in (sweep.goal or {"limits": ()})["limits"] if "latency_ms" in limit["metric"]]
+    for style, metric in enumerate((m for m in limited if m not in (name for name, _, _ in shown)), 3):
+        series.append(Line(sentences.metric(language, metric), sweep.line(metric), *charts.look(style)))
+    series += goals.lines(sweep, limited, language)
     published_line = sweep.published("latency_ms_mean")
     if published_line:
         label = say(language, "label.published_mean", {"title": sweep.reference_title(language)})
@@ -116,7 +121,7 @@ def _utilisation(sweep: Sweep, language: str) -> list[Figure]:
         series.append(Line(sentences.resource(language, name), points, *charts.look(i)))
     top = max(100.0, max(p[1] for s in series for p in s.points))
     ticks = sorted({sweep.level(p) for p in sweep.points})
-    titles = (factor_title(sweep, language), say(language, "unit.percent"))
+    titles = (factor_title(sweep.over, language), say(language, "unit.percent"))
     axes = Axes(*titles, ticks, y_max=104.0 if top <= 104 else top * 1.05)
     spec = lambda size: charts.lines(series, axes, size)  # noqa: E731
     return [Figure("utilisation", title, note(sweep.measured, language, "iops", "use"), spec)]

@@ -14,6 +14,7 @@ from hakaru.study.variables import Problem
 
 LOAD_METRICS = frozenset(
     {"iops", "read_iops", "write_iops", "mb_per_s", "mib_per_s", "read_mb_per_s", "write_mb_per_s", "outstanding_mean"}
+    | {"errors_per_s"}
     | {f"{op}latency_ms_{x}" for op in ("", "read_", "write_") for x in ("mean", "p50", "p90", "p99", "p999")}
     | {"array_mb_per_s", "array_mb_per_s_max", "controller_percent", "busiest_drive_percent", "initiator_cpu_percent"}
     | {"packets_per_s", "packets_per_io", "packets", "packet_errors"}

@@ -57,12 +57,12 @@ def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
     published = {r["level"]: r for ref in sweep.references if ref["metric"] == "iops" for r in ref["rows"]}
     names = ["n", "iops", *(("published", "difference") if published else ()), *RATES, *LATENCIES]
     columns = [
-        Column(factor_title(sweep, language), header=True),
+        Column(factor_title(sweep.over, language), header=True),
         *(Column(say(language, f"table.{n}")) for n in names),
     ]
     origins = dict.fromkeys(point["origin"] for point in sweep.points)
     about = {
-        "series": sentences.series(sweep.where, language) or factor_title(sweep, language),
+        "series": sentences.series(sweep.where, language) or factor_title(sweep.over, language),
         "origin": say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins),
     }
     rows = []
@@ -101,7 +101,7 @@ def _equipment(sweep: Sweep, language: str) -> list[Table]:
     tables = []
     for part, names in EQUIPMENT.items():
         shown = [n for n in names if any(p["metrics"].get(n, {}).get("mean") is not None for p in sweep.measured)]
-        columns = [Column(factor_title(sweep, language), header=True)]
+        columns = [Column(factor_title(sweep.over, language), header=True)]
         columns += [Column(say(language, f"table.{name}")) for name in shown]
         rows = [
             Row([number(sweep.level(p), language), *(_figure(p["metrics"], n, language) for n in shown)])
@@ -146,7 +146,7 @@ def _utilisation(sweep: Sweep, language: str) -> list[Table]:
     shown = [name for name in names if name in chosen or name == "drives_average"]
     if not shown:
         return []
-    columns = [Column(factor_title(sweep, language), header=True)]
+    columns = [Column(factor_title(sweep.over, language), header=True)]
     columns += [Column(sentences.resource(language, name)) for name in shown]
     rows = []
     for point in sweep.points:

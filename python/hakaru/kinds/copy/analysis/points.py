@@ -4,7 +4,7 @@ bottleneck.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -61,7 +61,7 @@ class CopyPoint(Point):
         }
 
 
-def analyse(run: RunData, raw: dict[str, Any], nics: list[Nic]) -> CopyPoint:
+def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
     """Analyse one point of the run."""
     changed = run.study_at(raw["point"], raw["factors"])
     setup = setup_at(run.study, changed)

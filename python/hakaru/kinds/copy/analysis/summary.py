@@ -4,10 +4,12 @@ sweeps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import expectations, reference, summary
 from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.utilisation import nics_of_lab
@@ -23,6 +25,10 @@ class CopyAnalysis(AnalysisKind):
     def rules(self) -> Stages:
         """The possible bottlenecks, in order."""
         return STAGES
+
+    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
+        """One point of a run."""
+        return points.analyse(run, raw, nics_of_lab(run.lab))
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
@@ -31,7 +32,7 @@ class FilesPoint(Point):
         return described
 
 
-def analyse(run: RunData, raw: dict[str, Any]) -> FilesPoint:
+def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     """Analyse one point of the run."""
     load = load_at(run.study_at(raw["point"], raw["factors"]))
     units = names.metrics_of(load)

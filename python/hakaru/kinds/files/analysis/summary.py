@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import expectations, reference, summary
@@ -22,6 +23,10 @@ class FilesAnalysis(AnalysisKind):
     def rules(self) -> Stages:
         """The possible bottlenecks, in order."""
         return STAGES
+
+    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
+        """One point of a run."""
+        return points.analyse(run, raw)
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""

@@ -66,7 +66,7 @@ class PacketsPoint(Point):
         }
 
 
-def analyse(run: RunData, raw: dict[str, Any]) -> PacketsPoint:
+def analyse(run: RunData, raw: Mapping[str, Any]) -> PacketsPoint:
     """Analyse one point of the run."""
     study = run.study_at(raw["point"], raw["factors"])
     load, device = load_at(study), study.lab.device

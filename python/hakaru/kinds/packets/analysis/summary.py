@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import expectations, reference, summary
 from hakaru.analysis.kind import AnalysisKind
+from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.kinds.packets.analysis import findings, points
@@ -19,6 +21,10 @@ class PacketsAnalysis(AnalysisKind):
     def rules(self) -> Stages:
         """The possible bottlenecks, in order."""
         return STAGES
+
+    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
+        """One point of a run."""
+        return points.analyse(run, raw)
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""

@@ -1,0 +1,78 @@
+"""The answers of searches for a goal in reports: headline, number at the head, method, lines of
+figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hakaru.analysis.goals import goal_words, range_words, with_unit
+from hakaru.report import charts
+from hakaru.report.charts import Line
+from hakaru.report.sweep import Sweep, factor_title
+from hakaru.study import Study
+from hakaru.study.goal import Limit
+from hakaru.wording import say
+
+Json = dict[str, Any]
+
+
+def findings(summary: Json) -> list[Json]:
+    """The findings about the goal, one for each search."""
+    return [finding for finding in summary["findings"] if finding["kind"] == "goal"]
+
+
+def tiles(summary: Json, language: str) -> list[Json]:
+    """The answer of the first search, for the head of the report."""
+    return [
+        {
+            "title": say(language, f"tile.goal.{goal['find']}"),
+            "value": range_words(goal, language),
+            "small": _limits(goal, language),
+        }
+        for goal in (summary.get("goals") or [])[:1]
+    ]
+
+
+def method(summary: Json, study: Study, language: str) -> list[str]:
+    """A sentence about each search."""
+    return [
+        say(
+            language,
+            "method.goal",
+            {
+                "factor": factor_title(goal["over"], language),
+                "goal": _limits(goal, language),
+                "most": study.measure.most,
+                "repetitions": goal["repetitions"],
+                "repetitions_most": goal["repetitions_most"],
+            },
+        )
+        for goal in summary.get("goals") or []
+    ]
+
+
+def lines(sweep: Sweep, metrics: Collection[str], language: str) -> list[Line]:
+    """Lines for a figure of these metrics: each limit of the goal over the whole sweep, and the
+    value at the answer.
+    """
+    goal, drawn = sweep.goal, list[Line]()
+    if goal is None or not sweep.measured:
+        return drawn
+    levels = [sweep.level(point) for point in sweep.measured]
+    for limit in goal["limits"]:
+        if limit["metric"] not in metrics:
+            continue
+        value = with_unit(limit["metric"], limit["value"], language)
+        ends = [(level, limit["value"], None, None) for level in (min(levels), max(levels))]
+        drawn.append(Line(say(language, "label.goal", {"value": value}), ends, charts.QUIET, (5, 3), "none"))
+        at_answer = [each for each in sweep.line(limit["metric"]) if each[0] == goal["answer"]]
+        if at_answer:
+            label = say(language, "label.goal.answer", {"answer": range_words(goal, language)})
+            drawn.append(Line(label, at_answer, charts.QUIET, (1, 0), "diamond", hollow=True))
+    return drawn
+
+
+def _limits(goal: Mapping[str, Any], language: str) -> str:
+    return goal_words([Limit(**limit) for limit in goal["limits"]], language)
