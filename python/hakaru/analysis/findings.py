@@ -89,7 +89,7 @@ def _level_words(sweep: Sweep, point: Point) -> Callable[[str], str]:
 
 
 def _peak(sweep: Sweep) -> Draft:
-    peak, near = sweep.peak(), sweep.near_peak()
+    peak, near, like = sweep.peak(), sweep.near_peak(), sweep.like_peak()
     if peak is None:
         return "peak", lambda language: say(language, "finding.peak.none"), None, {"over": sweep.over}
     iops, last = peak.metrics["iops"], sweep.measured()[-1]
@@ -100,15 +100,23 @@ def _peak(sweep: Sweep) -> Draft:
         "mb_per_s": peak.mean("mb_per_s"),
         "latency_ms_mean": peak.mean("latency_ms_mean"),
         "near_peak": [sweep.level(p) for p in near],
+        "like_peak": [sweep.level(p) for p in like],
         "at_end_of_sweep": peak is last,
     }
 
     def write(language: str) -> str:
-        values = {"level": _level_words(sweep, peak)(language), "iops": iops.mean, "mb_per_s": peak.mean("mb_per_s")}
+        values = {
+            "level": _peak_words(sweep, peak, like, language),
+            "iops": iops.mean,
+            "mb_per_s": peak.mean("mb_per_s"),
+        }
         values |= {"latency": peak.mean("latency_ms_mean")}
         single = len(sweep.measured()) == 1
         parts = [say(language, "finding.peak.single" if single else "finding.peak", values)]
         parts.append(_interval(language, iops.low, iops.high, iops.n))
+        if len(like) > 1:
+            ends = {"first": _level_words(sweep, like[0])(language), "last": _level_words(sweep, like[-1])(language)}
+            parts.append(say(language, "finding.peak.like", ends))
         if len(near) > 1:
             ends = {"first": _level_words(sweep, near[0])(language), "last": _level_words(sweep, near[-1])(language)}
             parts.append(say(language, "finding.peak.range", ends))
@@ -117,6 +125,14 @@ def _peak(sweep: Sweep) -> Draft:
         return sentences.sentences(language, *parts)
 
     return "peak", write, None, evidence
+
+
+def _peak_words(sweep: Sweep, peak: Point, like: list[Point], language: str) -> str:
+    """`7 VMs (4 to 10)`: the peak, with the levels whose intervals overlap with its own."""
+    level = _level_words(sweep, peak)(language)
+    if len(like) < 2:
+        return level
+    return say(language, "levels.range", {"answer": level, "low": sweep.level(like[0]), "high": sweep.level(like[-1])})
 
 
 def _interval(language: str, low: float | None, high: float | None, n: int) -> str:

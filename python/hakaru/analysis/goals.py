@@ -225,4 +225,4 @@ def range_words(goal: Mapping[str, Any], language: str) -> str:
         return say(language, "goal.range.unknown", values)
     if low is None or high is None:
         return say(language, f"goal.range.{'fewer' if low is None else 'more'}", values)
-    return say(language, "goal.range", values)
+    return say(language, "levels.range", values)

@@ -305,13 +305,16 @@ class ScorecardReport(Reported):
 
 
 class SweepReport(Reported):
-    """Points that differ only in the factor `over`."""
+    """Points that differ only in the factor `over`. `like_peak`: the consecutive points around the
+    peak whose intervals overlap with its own.
+    """
 
     over: str
     where: Levels
     points: list[str]
     peak: str | None
     near_peak: list[str]
+    like_peak: list[str] = Field(default_factory=list)
     limiter: str
     resource: str | None
 

@@ -141,6 +141,7 @@ def describe_sweep(sweep: Sweep, verdict: SweepVerdict) -> dict[str, Any]:
         "points": [p.id for p in sweep.points],
         "peak": peak.id if peak else None,
         "near_peak": [p.id for p in sweep.near_peak()],
+        "like_peak": [p.id for p in sweep.like_peak()],
         "limiter": verdict.limiter,
         "resource": verdict.resource,
     }

@@ -4,7 +4,7 @@ and has findings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,14 +37,34 @@ class Sweep:
 
     def near_peak(self, metric: str = "iops") -> list[Point]:
         """The consecutive points around the peak whose means lie within 5 % of it."""
-        points, peak = self.measured(metric), self.peak(metric)
+        peak = self.peak(metric)
         if peak is None:
             return []
         floor = NEAR_PEAK * (peak.mean(metric) or 0.0)
+        return self._around(peak, metric, lambda point: (point.mean(metric) or 0.0) >= floor)
+
+    def like_peak(self, metric: str = "iops") -> list[Point]:
+        """The consecutive points around the peak whose 95 % intervals overlap with its own, so the
+        repetitions do not show which of them is the highest. Only the peak if it has no interval.
+        """
+        peak = self.peak(metric)
+        if peak is None:
+            return []
+        low = peak.metrics[metric].low
+
+        def overlaps(point: Point) -> bool:
+            high = point.metrics[metric].high
+            return low is not None and high is not None and high >= low
+
+        return self._around(peak, metric, overlaps)
+
+    def _around(self, peak: Point, metric: str, belongs: Callable[[Point], bool]) -> list[Point]:
+        """The peak with the consecutive points on both sides for which `belongs` holds."""
+        points = self.measured(metric)
         first = last = points.index(peak)
-        while first > 0 and (points[first - 1].mean(metric) or 0.0) >= floor:
+        while first > 0 and belongs(points[first - 1]):
             first -= 1
-        while last + 1 < len(points) and (points[last + 1].mean(metric) or 0.0) >= floor:
+        while last + 1 < len(points) and belongs(points[last + 1]):
             last += 1
         return points[first : last + 1]
 

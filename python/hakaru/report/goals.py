@@ -17,6 +17,9 @@ from hakaru.wording import say
 
 Json = dict[str, Any]
 
+AROUND_PX2 = 300
+"""Area of a marker that shows around the marker of a line."""
+
 
 def findings(summary: Json) -> list[Json]:
     """The findings about the goal, one for each search."""
@@ -54,8 +57,8 @@ def method(summary: Json, study: Study, language: str) -> list[str]:
 
 
 def lines(sweep: Sweep, metrics: Collection[str], language: str) -> list[Line]:
-    """Lines for a figure of these metrics: each limit of the goal over the whole sweep, and the
-    value at the answer.
+    """Lines for a figure of these metrics, to be drawn below its own: each limit of the goal over
+    the whole sweep, and the value at the answer.
     """
     goal, drawn = sweep.goal, list[Line]()
     if goal is None or not sweep.measured:
@@ -70,7 +73,8 @@ def lines(sweep: Sweep, metrics: Collection[str], language: str) -> list[Line]:
         at_answer = [each for each in sweep.line(limit["metric"]) if each[0] == goal["answer"]]
         if at_answer:
             label = say(language, "label.goal.answer", {"answer": range_words(goal, language)})
-            drawn.append(Line(label, at_answer, charts.QUIET, (1, 0), "diamond", hollow=True))
+            around = Line(label, at_answer, charts.QUIET, marker="diamond", hollow=True, marker_size=AROUND_PX2)
+            drawn.append(around)
     return drawn
 
 

@@ -136,6 +136,10 @@ def _tiles(summary: Json, language: str) -> list[Json]:
     peak = sweep.peak
     assert peak is not None  # chosen above
     metrics, by_id = peak["metrics"], {p["point"]: p for p in summary["points"]}
+    like = [sweep.level(by_id[i]) for i in sweep.raw["like_peak"]]
+    best = sentences.level(language, sweep.over, sweep.level(peak))
+    if len(like) > 1:
+        best = say(language, "levels.range", {"answer": best, "low": like[0], "high": like[-1]})
     near = [sentences.level(language, sweep.over, sweep.level(by_id[i])) for i in sweep.raw["near_peak"]]
     iops, p99 = metrics["iops"], metrics["latency_ms_p99"]
     interval = "tile.interval" if iops["low"] is not None else "tile.no_interval"
@@ -143,7 +147,7 @@ def _tiles(summary: Json, language: str) -> list[Json]:
     within = say(language, "tile.near", {"first": near[0], "last": near[-1]}) if len(near) > 1 else ""
     latency = f"{number(metrics['latency_ms_mean']['mean'], language)} ms"
     return [
-        _tile(language, "best", sentences.level(language, sweep.over, sweep.level(peak)), within),
+        _tile(language, "best", best, within),
         _tile(language, "rate", f"{number(iops['mean'], language)} IOPS", say(language, interval, iops)),
         _tile(language, "latency", latency, say(language, "tile.p99", {"value": p99["mean"]}) if p99["mean"] else ""),
         _tile(

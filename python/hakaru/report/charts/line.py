@@ -37,6 +37,8 @@ class Line:
     dash: Sequence[int] = (1, 0)
     marker: str = "circle"
     hollow: bool = False
+    marker_size: int = 42
+    """Area of a marker in square pixels."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,13 @@ def _line(line: Line, axes: Axes, scales: tuple[alt.X, alt.Y], bottom: float, si
     if len(rows) <= MARKED_MAX and line.marker != "none":
         fill = PAPER if line.hollow else line.colour
         dots = chart.mark_point(
-            aria=True, shape=line.marker, size=42, opacity=1, color=line.colour, fill=fill, strokeWidth=1.6
+            aria=True,
+            shape=line.marker,
+            size=line.marker_size,
+            opacity=1,
+            color=line.colour,
+            fill=fill,
+            strokeWidth=1.6,
         )
         layers.append(dots.encode(description="says:N"))
     elif len(rows) <= TOOLTIPS_MAX and line.label and not size.narrow:

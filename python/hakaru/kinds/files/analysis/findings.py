@@ -22,22 +22,29 @@ def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
     return [*(peak for peak in peaks if peak is not None), *(_limiter(point, several) for point in points)]
 
 
+def level_words(sweep: Sweep, point: Point, language: str) -> str:
+    """The level of a point in words."""
+    return sentences.level(language, sweep.over, sweep.level(point))
+
+
 def _peak(sweep: Sweep, several: bool) -> Finding | None:
     peak = sweep.peak(names.RATE)
     if peak is None:
         return None
-    near = sweep.near_peak(names.RATE)
+    near, like = sweep.near_peak(names.RATE), sweep.like_peak(names.RATE)
     rate = peak.metrics[names.RATE]
     text = {}
     for language in LANGUAGES:
         values = {
-            "level": sentences.level(language, sweep.over, sweep.level(peak)),
+            "level": level_words(sweep, peak, language),
             "files": rate.mean,
             "mb": peak.mean("mb_per_s"),
             "first": round(sweep.level(near[0])),
             "last": round(sweep.level(near[-1])),
         }
         parts = [say(language, "files.peak", values)]
+        ends = {"first": level_words(sweep, like[0], language), "last": level_words(sweep, like[-1], language)}
+        parts += [say(language, "finding.peak.like", ends)] if len(like) > 1 else []
         parts += [say(language, "files.near", values)] if len(near) > 1 else []
         own = sentences.sentences(language, *parts)
         text[language] = sentences.in_series(language, sweep.where, own, several)
@@ -46,6 +53,7 @@ def _peak(sweep: Sweep, several: bool) -> Finding | None:
         "level": sweep.level(peak),
         **rate.to_json(),
         "near_peak": [sweep.level(point) for point in near],
+        "like_peak": [sweep.level(point) for point in like],
     }
     return Finding("peak", dict(sweep.where), text, None, evidence)
 
