@@ -70,6 +70,8 @@ CAVEATS: dict[str, Severity] = {
     "goal_not_monotone": "warning",  # level {missed} misses the goal, and the harder level {met} meets it
     "goal_unfinished": "warning",  # the search for the goal ended before its answer was certain
     "goal_tester_limit": "warning",  # from level {level} on, the load generator was at its limit
+    "precision_missed": "warning",  # after {n} repetitions, {metric} is known to {percent} %, not {asked} %
+    "precision_unknown": "warning",  # {n} repetitions of {metric} have no interval, and {asked} % were requested
     "losses_unlocated": "note",  # of {lost} lost frames, {frames} are in no counter
     "cpu_not_sampled": "note",  # {trials} trials have fewer than {samples} samples of the CPU within them
     "trials_invalid": "note",  # {trials} trials that the tester could not send or count were left out

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from hakaru.run import plan
 from hakaru.run.schedule import Searches, schedule_of
 from hakaru.store import RunReader
 from hakaru.study import Expanded, Point, expand, load
+from hakaru.study.results import PointResults
 
 from tests.run.conftest import STUDY, Hakaru, until
 
@@ -59,9 +59,9 @@ class Simulated:
         noise = random.Random(f"{point.id}-{number}").gauss(1, 0.06)
         self.values.setdefault(point.id, []).append(1.4 * float(point.factors["vms"]) * noise)
 
-    def results(self, point: Point, times: int) -> Mapping[str, Estimate]:
+    def results(self, point: Point, times: int) -> PointResults:
         assert len(self.values[point.id]) == times
-        return {"latency_ms_mean": Estimate.over(self.values[point.id], "ms")}
+        return PointResults({"latency_ms_mean": Estimate.over(self.values[point.id], "ms")}, "iops")
 
 
 def order_of(schedule: Searches, done: list[str], system: Simulated) -> list[str]:

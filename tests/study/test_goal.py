@@ -118,6 +118,35 @@ def test_range_of_a_place_that_takes_text_is_refused(tmp_path: Path) -> None:
         load(written(tmp_path, text))
 
 
+MEASURE = next(line for line in VMS.splitlines() if line.startswith("measure:"))
+PRECISE = MEASURE.replace("repetitions: 3", "repetitions: 3, repetitions_max: 8, precision: 3 %")
+PRECISION_MISTAKES = [
+    ("repetitions_max: 8, ", "", "add `repetitions_max: 10`"),
+    ("precision: 3 %", "precision: 3", "such as `3 %`"),
+    ("precision: 3 %", "precision: 0 %", "more than 0 %"),
+    ("precision: 3 %", "precision: {latency: 5 %}", "did you mean 'latency_ms_p99'?"),
+    (", precision: 3 %", "", "add `precision: 3 %`"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "correction"), PRECISION_MISTAKES)
+def test_message_about_the_precision_contains_the_correction(
+    right: str, wrong: str, correction: str, tmp_path: Path
+) -> None:
+    valid = VMS.replace(MEASURE, PRECISE)
+    assert load(written(tmp_path, valid)).study.measure.precisions("iops") == {"iops": 3.0}
+    assert right in PRECISE
+    with pytest.raises(UsageError) as error:
+        load(written(tmp_path, valid.replace(right, wrong)))
+    text = f"{error.value.message}\n{error.value.hint}"
+    assert correction in text, text
+
+
+def test_goal_and_precision_together_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="either a goal or a precision"):
+        load(written(tmp_path, SEARCHED.replace(MEASURE, PRECISE)))
+
+
 def test_more_repetitions_than_the_most_are_refused(tmp_path: Path) -> None:
     repetitions = next(line for line in VMS.splitlines() if "repetitions:" in line)
     changed = repetitions.replace("repetitions: ", "repetitions_max: 1, repetitions: ")

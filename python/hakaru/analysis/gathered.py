@@ -90,4 +90,5 @@ class Gathered:
             "distribution": {name: curve(histogram) for name, histogram in latencies.items()},
             "over_time": self.over_time,
             "rule_book": rule_book.judge(rule_book.BOOK, self._gauges),
+            "chief": rate,
         }

@@ -12,10 +12,10 @@ from typing import Any, Literal, cast
 
 from hakaru import kind
 from hakaru.analysis import direction
-from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages, verdicts_of
 from hakaru.analysis.run_data import RunData
+from hakaru.study.results import PointResults
 
 
 class AnalysisKind(ABC):
@@ -45,8 +45,8 @@ class AnalysisKind(ABC):
     def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
         """Analyse one point, also during the run. `raw`: its description in points.json.
 
-        A search for a goal judges points by it. Default: none, and studies of the kind cannot have
-        a goal.
+        A search for a goal and a requested precision judge points by it. Default: none, and studies
+        of the kind can have neither.
         """
         raise NotImplementedError
 
@@ -55,10 +55,10 @@ class AnalysisKind(ABC):
         """Whether single points can be analysed. Follows from `point`."""
         return type(self).point is not AnalysisKind.point
 
-    def results(self, directory: Path, raw: Mapping[str, Any]) -> Mapping[str, Estimate] | None:
-        """The metrics of one point of a run in progress; None if its numbers may not be used."""
+    def results(self, directory: Path, raw: Mapping[str, Any]) -> PointResults | None:
+        """The results of one point of a run in progress; None if its numbers may not be used."""
         point = self.point(RunData.read(directory), raw)
-        return point.metrics if point.valid else None
+        return PointResults(point.metrics, point.chief) if point.valid else None
 
     @abstractmethod
     def analyse(self, run: RunData) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Point:
     """The evidence for its bottleneck."""
     verdict: Verdict = field(default_factory=lambda: Verdict(UNDETERMINED, values={"reason": "no_value"}), kw_only=True)
     """The bottleneck of this point by itself."""
+    chief: str = field(default="iops", kw_only=True)
+    """The metric by which repetitions are compared."""
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric; None if it has no value."""

@@ -17,6 +17,7 @@ from hakaru.analysis import (
     findings,
     goals,
     kind,
+    precision,
     reference,
     report_model,
     scorecard,
@@ -71,6 +72,7 @@ def of_run(
     several: bool,
 ) -> dict[str, Any]:
     """The parts of a summary that all kinds of study have."""
+    precision.mark(run.study.measure, analysed)
     tcp_by_point = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
     tcp_findings = [
         tcp_pass.finding(p.factors, tcp_by_point[p.id], len(analysed) > 1) for p in analysed if p.id in tcp_by_point

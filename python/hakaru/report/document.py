@@ -25,6 +25,7 @@ from hakaru.report import (
     first_page,
     goals,
     kind,
+    precision,
     rule_book,
     scorecard,
     sources,
@@ -157,6 +158,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
         "seed": str(study.seed),
     }
     texts = goals.method(summary, study, language) or [say(language, "method.points", counts)]
+    texts += precision.method(summary, study, language)
     kind_texts = kind.of(run.kind).method(summary, study, plan, language)
     texts += [clean(text) for text in kind_texts]
     # A run on a site used the arrays of the site, not those of the study.

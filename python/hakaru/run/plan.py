@@ -138,6 +138,7 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
         "impossible_here": [{"point": name, "reason": r.reason, "hint": r.hint} for name, r in refused.items()],
         "order": [r.name for r in expanded.repetitions],
         "searches": _searches(expanded),
+        "repetitions_most": schedule_of(expanded).most,
         "lab": lab.describe() if lab else None,
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
@@ -154,16 +155,18 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
     needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
-    searches = _searches(expanded)
+    schedule, searches = schedule_of(expanded), _searches(expanded)
     size = f"{len(expanded.points)} points x {measure.repetitions} repetitions"
     if searches:
         levels, repetitions = (sum(s[f"{name}_most"] for s in searches) for name in ("points", "repetitions"))
         count = "1 search" if len(searches) == 1 else f"{len(searches)} searches"
         size = f"{count} for the goal, at most {levels} points and {repetitions} repetitions"
+    elif measure.precision is not None:
+        size = f"{len(expanded.points)} points x {measure.repetitions} to {measure.most} repetitions"
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{size} ({form}), {each}",
-        f"{'at most' if searches else 'about'} {needed.seconds / 60:.1f} minutes, "
+        f"{'about' if schedule.is_fixed else 'at most'} {needed.seconds / 60:.1f} minutes, "
         f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",
     ]
     if lab:
@@ -174,7 +177,8 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
         text.append(f"seed {expanded.seed}; order: follows from the results")
         text += [_search_line(search) for search in searches]
     else:
-        text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}")
+        further = "" if schedule.is_fixed else " and further rounds of points that are not precise enough"
+        text.append(f"seed {expanded.seed}; order: {' '.join(r.name for r in expanded.repetitions)}{further}")
         text.append("points:")
         text += [f"  {p.id}  " + "  ".join(f"{k} {v}" for k, v in p.factors.items()) for p in expanded.points]
     reasons: dict[tuple[str, str], list[str]] = {}

@@ -20,7 +20,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,13 +41,13 @@ from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
-from hakaru.run.schedule import schedule_of, times_of
+from hakaru.run.schedule import schedule_of
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, write_note
 from hakaru.study import Expanded, Loaded, Point, Repetition
-from hakaru.study.goal import Interval
 from hakaru.study.model import JUDGING_PARTS
+from hakaru.study.results import PointResults
 
 LATE_STARTS_MAX = 3
 # A `kill` of the process group reaches this process directly and again through the sandbox. Signals
@@ -278,12 +278,12 @@ class Run:
         return writer
 
     def _write_points(self, writer: RunWriter) -> None:
-        """Write points.json: all points with their planned repetitions, or those that a search has
+        """Write points.json: the points with their planned repetitions, or those that a search has
         measured so far.
         """
         described = []
         for point in self._expanded.points:
-            times = self._expanded.measure.repetitions if self._schedule.is_fixed else times_of(point, self._done)
+            times = self._schedule.planned(point, self._done)
             if times:
                 described.append({"point": point.id, "factors": point.factors, "repetitions": times})
         writer.write("points.json", described)
@@ -438,9 +438,9 @@ class _Results:
     def __init__(self, expanded: Expanded, directory: Path) -> None:
         self._analysis = kinds.of(expanded.study).analysis
         self._directory = directory
-        self._known: dict[tuple[str, int], Mapping[str, Interval] | None] = {}
+        self._known: dict[tuple[str, int], PointResults | None] = {}
 
-    def __call__(self, point: Point, times: int) -> Mapping[str, Interval] | None:
+    def __call__(self, point: Point, times: int) -> PointResults | None:
         key = point.id, times
         if key not in self._known:
             raw = {"point": point.id, "factors": point.factors, "repetitions": times}

@@ -1,4 +1,4 @@
-"""Checks of the goal of a study against its blocks of factors and its metrics. Pure."""
+"""Checks of the goal and the precision of a study: blocks, metrics, repetitions. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hakaru.study.factors import Factors
 from hakaru.study.model import Measure, Study
 from hakaru.study.part import Level, level_text
 from hakaru.study.variables import Change, Problem, Sets
+from hakaru.suggest import did_you_mean
 
 NO_NUMBER = ("string_type", "bool_type", "literal_error", "model_type", "dict_type", "list_type")
 """Errors of pydantic at places that take no number."""
@@ -54,14 +55,37 @@ def _repetitions(study: Study) -> Iterator[Problem]:
     if study.quick and study.quick.measure:
         measures.append((("quick", "measure"), study.quick.measure))
     for place, measure in measures:
+        field = (*place, "repetitions_max")
+        if measure.precision is not None:
+            yield from _precision(study, (*place, "precision"), measure)
         if measure.repetitions_max is None:
             continue
-        field = (*place, "repetitions_max")
         if measure.repetitions_max < measure.repetitions:
-            yield field, f"fewer than `repetitions`, {measure.repetitions}", "it limits what a goal adds to them"
-        elif study.goal is None:
-            message = "nothing adds repetitions: the study has no goal"
-            yield field, message, "leave it out, or add `goal`"
+            yield (
+                field,
+                f"fewer than `repetitions`, {measure.repetitions}",
+                "it limits what a goal or a precision adds to them",
+            )
+        elif study.goal is None and measure.precision is None:
+            message = "nothing adds repetitions: the study has neither a goal nor a precision"
+            yield field, message, "leave it out, or add `precision: 3 %` here"
+
+
+def _precision(study: Study, place: tuple[str, ...], measure: Measure) -> Iterator[Problem]:
+    """Check the requested precision: its metrics, and the limit of repetitions that it needs."""
+    if study.goal is not None:
+        hint = "leave it out: a goal repeats levels until they are decided"
+        yield place, "a study has either a goal or a precision", hint
+        return
+    if measure.repetitions_max is None:
+        hint = f"add `repetitions_max: {max(10, 2 * measure.repetitions)}` beside it"
+        yield place, "needs a limit of the repetitions", hint
+    metrics = kind.of(study).metrics(study)
+    for metric, percent in measure.precisions("").items():
+        if metric and metric not in metrics:
+            yield (*place, metric), f"no metric {metric!r}", did_you_mean(metric, metrics)
+        elif not 0 < percent < 100:
+            yield place, f"should be more than 0 % and less than 100 %; got {percent:g} %", ""
 
 
 def _instead(block: Factors) -> str:

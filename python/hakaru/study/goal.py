@@ -12,28 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from hakaru.search import LevelResult, LevelSearch
 from hakaru.study.part import LevelText, Part
+from hakaru.study.results import Interval
 from hakaru.suggest import did_you_mean
 from hakaru.units import value_of_metric
 
 Side = Literal["most", "least"]
 Written = int | float | LevelText
-
-
-class Interval(Protocol):
-    """A mean over repetitions with its 95 % interval; None where it does not exist."""
-
-    @property
-    def mean(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
 
 
 @dataclass(frozen=True)

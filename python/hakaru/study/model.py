@@ -28,7 +28,7 @@ from hakaru.study.references import Publication, Reference
 from hakaru.study.storage import ArraySpec, Lu, Placement
 from hakaru.study.variables import Change, Changes, Sets, Variable, apply, changes_of
 from hakaru.study.watch import Watch
-from hakaru.units import Duration
+from hakaru.units import Duration, Percent
 
 POINTS_MAX = 1000
 REPETITIONS_MAX = 100
@@ -55,7 +55,12 @@ class Measure(Part):
         default=None,
         ge=1,
         le=REPETITIONS_MAX,
-        description="repetitions of one point at most, where a goal adds some; default: `repetitions`",
+        description="repetitions of one point at most, where `goal` or `precision` adds some; default: `repetitions`",
+    )
+    precision: Percent | dict[str, Percent] | None = Field(
+        default=None,
+        description="repeat a point until half the 95 % interval of its chief metric, or of each metric named here, "
+        "is at most this share of the mean",
     )
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
     verify: bool = Field(
@@ -72,6 +77,14 @@ class Measure(Part):
     def time_ns(self) -> int:
         """Measuring time of a load."""
         return self.time or 0
+
+    def precisions(self, chief: str) -> dict[str, float]:
+        """Metric → requested half width of its interval, percent of the mean; empty without a
+        request. `chief`: the metric that a request without a name means.
+        """
+        if self.precision is None:
+            return {}
+        return dict(self.precision) if isinstance(self.precision, dict) else {chief: self.precision}
 
     @property
     def most(self) -> int:
