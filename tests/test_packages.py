@@ -17,6 +17,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "python"
 
 ORDER = (
     ("cli",),
+    ("live",),
     ("kinds",),
     ("tune",),
     ("report",),
@@ -33,7 +34,7 @@ ORDER = (
     ("fileserver",),
     ("guest",),
     ("engine",),
-    ("wording", "output", "terminal", "text", "suggest", "lost_packets"),
+    ("wording", "output", "terminal", "text", "suggest", "lost_packets", "unix_socket"),
     ("kind", "units", "caveats", "login_defaults", "search"),
     ("extras",),
     ("errors", "system_calls"),

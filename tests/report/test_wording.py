@@ -74,7 +74,7 @@ def test_texts_of_a_kind_are_used_only_in_its_folder_and_common_ones_elsewhere(n
     own = [PYTHON / "kinds" / name, *(PYTHON / folder for folder in USERS_OF_KINDS.get(name, []))]
     others = [
         PYTHON / top if top != "kinds" else PYTHON / "kinds" / other
-        for top in ("analysis", "capture", "report", "run", "tune", "cli", "kinds")
+        for top in ("analysis", "capture", "live", "report", "run", "tune", "cli", "kinds")
         for other in (sorted(set(kind.registered()) - {name}) if top == "kinds" else [""])
     ]
     inside, outside = sources(*own), sources(*(folder for folder in others if folder not in own))
@@ -92,6 +92,7 @@ def test_every_message_that_the_code_uses_is_defined() -> None:
         *(PYTHON / "analysis").rglob("*.py"),
         *(PYTHON / "capture").glob("*.py"),
         *(PYTHON / "kinds").rglob("*.py"),
+        *(PYTHON / "live").glob("*.py"),
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:
@@ -108,7 +109,7 @@ def test_every_metric_has_a_name() -> None:
 def test_no_message_is_unused() -> None:
     text = "".join(
         p.read_text()
-        for folder in ("analysis", "capture", "kinds", "report", "tune")
+        for folder in ("analysis", "capture", "kinds", "live", "report", "tune")
         for p in (PYTHON / folder).rglob("*")
         if p.suffix in (".py", ".j2")
     )

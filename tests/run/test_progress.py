@@ -9,7 +9,8 @@ import pytest
 from hakaru.engine.contract import NamedHistogram, Sample
 from hakaru.kinds.copy.meter import CopyMeter
 from hakaru.kinds.vms.meter import VmsMeter, rates_of, result_of
-from hakaru.run.progress import JsonLines, Lines, duration
+from hakaru.run.progress import Events, Lines, duration
+from hakaru.run.publisher import Publisher
 from hakaru.store import Histograms, Samples
 from hakaru.study import Point, Repetition
 from hdrh.histogram import HdrHistogram
@@ -63,16 +64,17 @@ def test_meter_without_a_request_has_no_latency() -> None:
 
 def test_json_events_are_valid_lines() -> None:
     stream = io.StringIO()
-    events = JsonLines(stream)
+    events = Events(Publisher(), stream)
     events.phase("lab", "4 hosts", 90)
     events.turn(TURN, 2, 12, 60)
-    events.now(TURN, rates_of(3280.4, 107.5, None), 59.6)
+    events.now(TURN, rates_of(3280.4, 107.5, None), {"drives": 3.5}, 59.6)
     events.result(TURN, rates_of(3000, 100, 7.5))
     events.event("done", run="x")
     read = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [e["event"] for e in read] == ["phase", "repetition_started", "sample", "result", "done"]
     assert read[2]["iops"] == 3280.4
     assert read[2]["latency_ms_p99"] is None
+    assert (read[2]["text"], read[2]["queues"]) == ("3,280 IOPS, 108 MB/s", {"drives": 3.5})
     assert (read[3]["point"], read[3]["iops"], read[3]["latency_ms_p99"]) == ("p01", 3000, 7.5)
 
 
@@ -80,7 +82,7 @@ def test_plain_lines_show_the_result_of_a_repetition_not_its_last_interval() -> 
     stream = io.StringIO()
     lines = Lines(stream)
     lines.turn(TURN, 2, 12, 65)
-    lines.now(TURN, rates_of(1, 1, 1), 60)
+    lines.now(TURN, rates_of(1, 1, 1), {}, 60)
     lines.result(TURN, rates_of(3280.4, 107.52, 120.3))
     assert stream.getvalue().splitlines() == [
         "load 3/12: random-32k, vms 7, repetition 2 (1:05 left)",

@@ -8,8 +8,9 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from hakaru import unix_socket
 from hakaru.array import protocol
-from hakaru.array.control import socket_path
+from hakaru.array.state import SOCKET
 from hakaru.errors import EnvironmentError_, LostError
 
 # Deleting a large volume or growing a pool waits for one or two commits.
@@ -21,9 +22,7 @@ def ask(directory: Path, request: protocol.Request, timeout_s: float = ANSWER_S)
     Raises the error of the reply.
     """
     try:
-        with socket_path(directory) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(timeout_s)
-            connection.connect(path)
+        with unix_socket.connect(directory, SOCKET, timeout_s) as connection:
             connection.sendall(request.model_dump_json().encode() + b"\n")
             line = _line(connection)
     except (FileNotFoundError, ConnectionRefusedError):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from hakaru import unix_socket
 from hakaru.array import protocol
 from hakaru.array.state import SOCKET, unusable_error
 from hakaru.errors import HakaruError, UsageError
@@ -77,27 +77,7 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 
 def _bind(directory: Path) -> socket.socket:
-    """Create the socket. Only its owner has access to it, from its creation on."""
-    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    previous_umask = os.umask(0o177)
     try:
-        with socket_path(directory) as path:
-            bound.bind(path)
+        return unix_socket.bind(directory, SOCKET)
     except OSError as e:
-        bound.close()
         raise unusable_error(directory, e) from e
-    finally:
-        os.umask(previous_umask)
-    return bound
-
-
-@contextlib.contextmanager
-def socket_path(directory: Path) -> Iterator[str]:
-    """Yield a path of the socket that fits the 108 bytes of a Unix address, even if that of the
-    directory is long.
-    """
-    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
-    finally:
-        os.close(descriptor)

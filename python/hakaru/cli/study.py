@@ -10,6 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from hakaru.cli.finish import finish, judge
+from hakaru.cli.live import check_terminal, full_screen
 from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, Reports, RunsFolder, Seed
 from hakaru.output import print_json
 
@@ -82,6 +83,9 @@ def run(
     note: Annotated[str | None, Parameter(metavar="TEXT", help="A note, which `hakaru runs` shows.")] = None,
     json_: JsonLines = False,
     quiet: Quiet = False,
+    live: Annotated[
+        bool, Parameter(help="Show the full-screen view of `hakaru attach` instead of the line of progress.")
+    ] = False,
     report: Reports = ("html", "pdf"),
 ) -> int:
     """Run a study: build its lab, load it point by point, analyse the results, write the report.
@@ -90,6 +94,8 @@ def run(
     """
     from hakaru.study import load
 
+    if live:
+        check_terminal(alone=not (json_ or quiet))
     loaded = load(study)
     if site is None:
         from hakaru.lab import sandbox
@@ -114,7 +120,8 @@ def run(
         command=["hakaru", *sys.argv[1:]],
         note=note or "",
     )
-    watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ)
+    view = full_screen() if live else None
+    watch = watchers(json_lines=json_, quiet=quiet, colour="NO_COLOR" not in os.environ, view=view)
     try:
         directory = runner.execute(prepared, watch)
         summary, reports = finish(directory, watch, report)

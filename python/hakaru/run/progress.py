@@ -1,8 +1,9 @@
-"""Progress of a run: one line, redrawn, on a terminal; plain lines elsewhere; JSON for programs.
+"""Progress of a run: one line, redrawn, on a terminal; plain lines elsewhere; events for programs.
 
 People read stderr, programs read stdout. The runner calls a `Watcher`. This module has its three
-implementations, and `Watchers`, which forwards every call to several of them. Rates shown are those
-of the last second and are not stored.
+implementations, and `Watchers`, which forwards every call to several of them. `Events` makes the
+events once, for all their readers: stdout with `--json`, and the socket of the run
+(`hakaru.run.publisher`). Rates shown are those of the last second and are not stored.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import IO, Any, Protocol
 
 from rich.console import Console
@@ -20,6 +22,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from hakaru.errors import Interrupted
 from hakaru.run.meter import Rates
+from hakaru.run.publisher import Publisher
 from hakaru.study import Repetition
 from hakaru.study.part import level_text
 
@@ -27,14 +30,17 @@ from hakaru.study.part import level_text
 class Watcher(Protocol):
     """Receives the progress of a run. `left_s`: expected seconds until the end."""
 
+    def opened(self, directory: Path) -> None:
+        """The run has a directory. Called before anything else, once."""
+
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """The run entered a phase: lab, check, baseline, load, analysis, report."""
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
         """A repetition begins; `done` of `total` are finished."""
 
-    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
-        """About once a second under load: the rates of the last interval."""
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
+        """About once a second under load: the rates of the last interval, and lengths of queues."""
 
     def result(self, turn: Repetition, rates: Rates) -> None:
         """A repetition has ended with these rates."""
@@ -74,6 +80,9 @@ class Terminal:
     def _show(self, text: str, **fields: Any) -> None:
         self._progress.update(self._task, description=text, **fields)
 
+    def opened(self, directory: Path) -> None:
+        """Do nothing."""
+
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """Show the phase instead of the load."""
         self._show(f"{name}: {detail}, {duration(left_s)} left")
@@ -83,7 +92,7 @@ class Terminal:
         self._place = f"{done + 1}/{total}"
         self._show(f"load {self._place}: {factors_text(turn)}, {duration(left_s)} left", completed=done, total=total)
 
-    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
         """Show the current rates beside the repetition."""
         self._show(f"load {self._place}: {factors_text(turn)}: now {rates.text}, {duration(left_s)} left")
 
@@ -104,6 +113,9 @@ class Lines:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
+    def opened(self, directory: Path) -> None:
+        """Do nothing."""
+
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """Print the phase."""
         print(f"{name}: {detail} ({duration(left_s)} left)", file=self._stream, flush=True)
@@ -113,7 +125,7 @@ class Lines:
         text = f"load {done + 1}/{total}: {factors_text(turn)}, repetition {turn.repetition} ({duration(left_s)} left)"
         print(text, file=self._stream, flush=True)
 
-    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
         """Print nothing, because a line per second would bury everything else."""
 
     def result(self, turn: Repetition, rates: Rates) -> None:
@@ -127,23 +139,25 @@ class Lines:
         """Do nothing; the stream belongs to the caller."""
 
 
-class JsonLines:
-    """A stream of JSON objects, one per line, each with `event` and `at` (seconds since the
-    epoch).
+class Events:
+    """Makes the events of a run: JSON objects, one per line, each with `event` and `at` (seconds
+    since the epoch). `publisher` serves them to views; `stream`, if any, gets them too.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, publisher: Publisher, stream: IO[str] | None = None) -> None:
+        self._publisher = publisher
         self._stream = stream
 
+    def opened(self, directory: Path) -> None:
+        """Serve the events in the run's directory."""
+        self._publisher.open(directory)
+
     def event(self, name: str, **values: Any) -> None:
-        """Print an event. Raises Interrupted if the reader closed the pipe."""
+        """Publish an event. Raises Interrupted if the reader of the stream closed the pipe."""
         line = json.dumps({"event": name, "at": round(time.time(), 3)} | values, ensure_ascii=False, allow_nan=False)
-        try:
-            print(line, file=self._stream, flush=True)
-        except BrokenPipeError:
-            # Buffered output must not fail again when the process ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise Interrupted("the reader of the JSON stream closed the pipe", signal=signal.SIGPIPE) from None
+        self._publisher.publish(name, line)
+        if self._stream is not None:
+            _print(line, self._stream)
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """`{"event": "phase", …}`."""
@@ -156,27 +170,40 @@ class JsonLines:
             point=turn.point.id,
             repetition=turn.repetition,
             factors=turn.point.factors,
+            label=factors_text(turn),
             done=done,
             total=total,
             left_s=round(left_s),
         )
 
-    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
         """`{"event": "sample", …}`."""
         self.event(
             "sample",
             point=turn.point.id,
             repetition=turn.repetition,
             left_s=round(left_s),
+            text=rates.text,
+            queues=dict(queues),
             **rates.values,
         )
 
     def result(self, turn: Repetition, rates: Rates) -> None:
         """`{"event": "result", …}`."""
-        self.event("result", point=turn.point.id, repetition=turn.repetition, **rates.values)
+        self.event("result", point=turn.point.id, repetition=turn.repetition, text=rates.text, **rates.values)
 
     def close(self) -> None:
-        """Do nothing; the stream belongs to the caller."""
+        """Disconnect the views. The stream belongs to the caller."""
+        self._publisher.close()
+
+
+def _print(line: str, stream: IO[str]) -> None:
+    try:
+        print(line, file=stream, flush=True)
+    except BrokenPipeError:
+        # Buffered output must not fail again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise Interrupted("the reader of the JSON stream closed the pipe", signal=signal.SIGPIPE) from None
 
 
 class Watchers:
@@ -184,6 +211,11 @@ class Watchers:
 
     def __init__(self, watchers: Sequence[Watcher]) -> None:
         self._watchers = watchers
+
+    def opened(self, directory: Path) -> None:
+        """Forward to all."""
+        for watcher in self._watchers:
+            watcher.opened(directory)
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """Forward to all."""
@@ -195,10 +227,10 @@ class Watchers:
         for watcher in self._watchers:
             watcher.turn(turn, done, total, left_s)
 
-    def now(self, turn: Repetition, rates: Rates, left_s: float) -> None:
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
         """Forward to all."""
         for watcher in self._watchers:
-            watcher.now(turn, rates, left_s)
+            watcher.now(turn, rates, queues, left_s)
 
     def result(self, turn: Repetition, rates: Rates) -> None:
         """Forward to all."""
@@ -216,13 +248,13 @@ class Watchers:
             watcher.close()
 
 
-def watchers(*, json_lines: bool, quiet: bool, colour: bool) -> Watchers:
+def watchers(*, json_lines: bool, quiet: bool, colour: bool, view: Watcher | None = None) -> Watchers:
     """Return the watchers that the command line selects. Lines are plain if stderr is not a
-    terminal or NO_COLOR is set.
+    terminal or NO_COLOR is set. `view` takes their place.
     """
-    chosen: list[Watcher] = []
-    if json_lines:
-        chosen.append(JsonLines(sys.stdout))
-    if not quiet:
+    chosen: list[Watcher] = [Events(Publisher(), sys.stdout if json_lines else None)]
+    if view is not None:
+        chosen.append(view)
+    elif not quiet:
         chosen.append(Terminal(sys.stderr) if colour and sys.stderr.isatty() else Lines(sys.stderr))
     return Watchers(chosen)

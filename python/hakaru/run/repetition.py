@@ -98,13 +98,14 @@ class _Messages:
     drain_ns: list[int] = field(default_factory=list)
 
 
-OnSample = Callable[[str, contract.Sample], None]
+OnSample = Callable[[str, contract.Sample, bool], None]
 
 
 async def run_repetition(
     place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
 ) -> Outcome:
-    """Run a repetition. `on_sample(node, sample)` is called for every sample of the loads.
+    """Run a repetition. `on_sample(node, sample, is_load)` is called for every sample of every
+    engine.
 
     Watches write their files to `folder`. Raises the error of the engine that caused a failure. No
     engine is left when this returns or raises.
@@ -210,8 +211,7 @@ async def _listen(engine: EngineSession, messages: _Messages, on_sample: OnSampl
                 messages.histograms.add(
                     engine.node, engine.kind, event.at_ns, [h.model_dump() for h in event.histograms]
                 )
-                if loads:
-                    on_sample(engine.node, event)
+                on_sample(engine.node, event, loads)
 
 
 async def _until_loaded(

@@ -40,6 +40,7 @@ from hakaru.run.options import Options, expand_options
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
+from hakaru.run.queues import QueueMeter
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
 from hakaru.run.schedule import schedule_of
 from hakaru.run.site import SitePlace, check_writes
@@ -265,6 +266,7 @@ class Run:
             now = dt.datetime.now(dt.UTC)
             writer = RunWriter.create(prepared.folder, study.id, now)
             self._meta = self._describe(writer.name, now)
+        self._watch.opened(writer.directory)
         writer.write("run.json", self._meta)
         if prepared.resumed is None:
             writer.write("study.json", self._expanded.describe(prepared.loaded.tables))
@@ -399,12 +401,14 @@ class Run:
         """
         began = time.monotonic()
         hosts = len(place.loads(self._expanded, turn))
-        meter = kind.of(self._expanded.study).meter(self._expanded, turn, hosts)
+        meter, queues = kind.of(self._expanded.study).meter(self._expanded, turn, hosts), QueueMeter()
 
-        def on_sample(node: str, sample: contract.Sample) -> None:
-            rates = meter.add(node, sample)
+        def on_sample(node: str, sample: contract.Sample, is_load: bool) -> None:
+            queues.add(node, sample)
+            rates = meter.add(node, sample) if is_load else None
             if rates is not None:
-                self._watch.now(turn, rates, self._clock.left_s(self._left) - (time.monotonic() - began))
+                left_s = self._clock.left_s(self._left) - (time.monotonic() - began)
+                self._watch.now(turn, rates, queues.lengths(), left_s)
 
         for attempt in range(1, LATE_STARTS_MAX + 1):
             try:

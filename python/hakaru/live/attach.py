@@ -1,0 +1,54 @@
+"""The command `hakaru attach`: a full-screen view on a terminal, plain lines elsewhere, events on
+demand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from hakaru.errors import EnvironmentError_
+from hakaru.live.feed import CLOSED, LiveRun, events
+from hakaru.live.lines import line_of
+
+if TYPE_CHECKING:
+    from hakaru.live.screen import RunScreen
+
+
+def attach(run: LiveRun, *, json_lines: bool, plain: bool, language: str) -> int:
+    """Watch a run until it ends or the user leaves. Returns the exit code: 0, and 7 if the process
+    of the run was killed.
+    """
+    if json_lines or plain:
+        return asyncio.run(_print(run, json_lines=json_lines))
+    screen = load_screen()(run, language)
+    code = screen.run()
+    if screen.error is not None:
+        raise screen.error
+    return code or 0
+
+
+def load_screen() -> type[RunScreen]:
+    """Return the full-screen view. Raises EnvironmentError_ if textual is not installed."""
+    try:
+        from hakaru.live.screen import RunScreen
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "textual":
+            raise
+        raise EnvironmentError_(
+            "the full-screen view needs the package textual, which is not installed",
+            "`pip install 'hakaru[live]'` installs it; `hakaru attach --plain` prints plain lines without it",
+        ) from None
+    return RunScreen
+
+
+async def _print(run: LiveRun, *, json_lines: bool) -> int:
+    was_killed = False
+    async for event in events(run):
+        line = json.dumps(event, ensure_ascii=False) if json_lines else line_of(event)
+        if line is not None:
+            print(line, file=sys.stdout, flush=True)
+        was_killed = event["event"] == CLOSED and event["status"] == "running"
+    return 7 if was_killed else 0

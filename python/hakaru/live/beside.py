@@ -1,0 +1,93 @@
+"""The full-screen view of `hakaru run --live`: the view of `hakaru attach` on the run's terminal.
+
+It is a process of its own, so that it takes no time from the run's. When the user leaves it, the
+run continues with its line of progress. It ends with the run.
+
+    python -m hakaru.live.beside FOLDER RUN LANGUAGE
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hakaru.live.attach import load_screen
+from hakaru.live.feed import LiveRun, of_directory
+from hakaru.run.meter import Rates
+from hakaru.run.progress import Terminal, Watcher
+from hakaru.study import Repetition
+
+END_S = 5.0
+"""Time for the view to leave the terminal at the end of the run."""
+
+
+class Beside:
+    """A watcher that shows the view until the user leaves it, and the line of progress then.
+    Raises EnvironmentError_ if textual is not installed.
+    """
+
+    def __init__(self, language: str) -> None:
+        load_screen()
+        self._language = language
+        self._view: subprocess.Popen[bytes] | None = None
+        self._line: Terminal | None = None
+
+    def _watcher(self) -> Watcher | None:
+        """The line of progress; None while the terminal belongs to the view."""
+        if self._view is not None and self._view.poll() is None:
+            return None
+        if self._line is None:
+            self._line = Terminal(sys.stderr)
+        return self._line
+
+    def opened(self, directory: Path) -> None:
+        """Start the view."""
+        run = of_directory(directory)
+        command = [sys.executable, "-m", "hakaru.live.beside", str(run.folder), run.name, self._language]
+        self._view = subprocess.Popen(command)
+
+    def phase(self, name: str, detail: str, left_s: float) -> None:
+        """Forward to the line."""
+        if watcher := self._watcher():
+            watcher.phase(name, detail, left_s)
+
+    def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
+        """Forward to the line."""
+        if watcher := self._watcher():
+            watcher.turn(turn, done, total, left_s)
+
+    def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
+        """Forward to the line."""
+        if watcher := self._watcher():
+            watcher.now(turn, rates, queues, left_s)
+
+    def result(self, turn: Repetition, rates: Rates) -> None:
+        """Show nothing, because the table of points follows."""
+
+    def event(self, name: str, **values: Any) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Give the terminal back. The view has seen the end of the run."""
+        if self._view is not None:
+            try:
+                self._view.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._view.terminate()
+                self._view.wait()
+        if self._line is not None:
+            self._line.close()
+
+
+def main() -> None:
+    """Show the view until the run ends or the user leaves."""
+    folder, name, language = sys.argv[1:]
+    screen = load_screen()(LiveRun(Path(folder), name), language, leave_at_end=True)
+    screen.run()
+
+
+if __name__ == "__main__":
+    main()

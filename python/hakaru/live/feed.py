@@ -1,0 +1,141 @@
+"""The events of a run in progress, read from the socket in its directory.
+
+    live_runs(folder)      the runs of a folder that are in progress, the newest last
+    find_live(name, …)     the run that a user names
+    events(run)            its events, from the first one on, until the run has ended
+
+A run whose process was killed leaves a socket that refuses connections. A reader that was dropped
+because it was too slow connects again; the event `joined` says that the events start over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hakaru import unix_socket
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.run.publisher import SOCKET
+from hakaru.store import find_run, stored_runs
+from hakaru.store.directory import PARTIAL, described, run_directories
+
+Event = dict[str, Any]
+
+LINE_MAX_BYTES = 64 << 20
+CONNECT_S = 5.0
+CLOSED = "closed"
+"""Event of a reader: the connection ended before the event `done`. `status` is that of run.json; of
+a run whose process was killed, it is `running`.
+"""
+JOINED = "joined"
+"""Event of a reader: the events that follow start with the first one of the run."""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run in progress. Its directory is renamed when its last repetition has ended."""
+
+    folder: Path
+    name: str
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are now."""
+        partial = self.folder / f"{self.name}{PARTIAL}"
+        return partial if partial.is_dir() else self.folder / self.name
+
+    def connect(self) -> socket.socket:
+        """Connect to its socket. Raises OSError if it is not in progress."""
+        try:
+            return unix_socket.connect(self.directory, SOCKET, CONNECT_S)
+        except FileNotFoundError:
+            # The directory may have been renamed between the two steps.
+            return unix_socket.connect(self.directory, SOCKET, CONNECT_S)
+
+    def is_live(self) -> bool:
+        """Whether its process publishes events now."""
+        try:
+            self.connect().close()
+        except OSError:
+            return False
+        return True
+
+
+def of_directory(directory: Path) -> LiveRun:
+    """The run in `directory`, in progress or not."""
+    return LiveRun(directory.parent, directory.name.removesuffix(PARTIAL))
+
+
+def live_runs(folder: Path) -> list[LiveRun]:
+    """The runs of `folder` that are in progress, the newest last."""
+    with_socket = [d for d in run_directories(folder) if (d / SOCKET).is_socket()]
+    runs = [(str(described(d).get("started", "")), d.name, of_directory(d)) for d in with_socket]
+    return [run for _, _, run in sorted(runs, key=lambda each: each[:2]) if run.is_live()]
+
+
+def find_live(name: str | None, folder: Path) -> LiveRun:
+    """The run in progress called `name`, or the newest one. Raises UsageError if there is none."""
+    if name is None or name == "latest":
+        runs = live_runs(folder)
+        if not runs:
+            raise UsageError(f"no run is in progress in {folder}", "`hakaru runs` lists the runs that have ended")
+        return runs[-1]
+    run = of_directory(find_run(name, folder))
+    if not run.is_live():
+        status = next((each.status for each in stored_runs(run.folder) if each.name == run.name), "ended")
+        hint = f"`hakaru report {run.name}` writes its report"
+        if status == "killed":
+            study = described(run.directory).get("study", "STUDY")
+            hint = f"`hakaru run {study} --resume {run.name}` continues it"
+        raise UsageError(f"{run.name} is not in progress: {status}", hint)
+    return run
+
+
+async def events(run: LiveRun) -> AsyncIterator[Event]:
+    """Yield the events of a run until its end: the last one is `done` or `closed`. Raises
+    EnvironmentError_ if it is not in progress.
+    """
+    try:
+        connection = run.connect()
+    except OSError as e:
+        raise EnvironmentError_(
+            f"cannot watch {run.name}: {e.strerror or e}", "`hakaru runs` shows whether it has ended"
+        ) from e
+    while True:
+        yield {"event": JOINED, "run": run.name}
+        dropped = False
+        async for event in _lines(connection):
+            yield event
+            dropped |= event["event"] == "dropped"
+            if event["event"] == "done":
+                return
+        again = _connect_again(run) if dropped else None
+        if again is None:
+            yield {"event": CLOSED, "run": run.name, "status": described(run.directory).get("status")}
+            return
+        connection = again
+
+
+def _connect_again(run: LiveRun) -> socket.socket | None:
+    try:
+        return run.connect()
+    except OSError:
+        return None
+
+
+async def _lines(connection: socket.socket) -> AsyncIterator[Event]:
+    connection.setblocking(False)
+    reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LINE_MAX_BYTES)
+    try:
+        while line := await reader.readline():
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+    except ConnectionError:
+        return
+    finally:
+        writer.close()
