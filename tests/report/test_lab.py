@@ -144,7 +144,7 @@ def test_captures_are_linked_with_their_packets_and_losses() -> None:
     summary = {"points": [{"point": "p01", "factors": {"vms": 2}}], "captures": [whole, short]}
     first, second = capture_files.rows(summary, "..", "en")
     assert first["files"] == [{"name": "p01-1-kvm.pcapng", "href": "../capture/p01-1-kvm.pcapng"}]
-    assert (first["packets"], first["bytes"], first["lost"]) == ("12,345", "2000 kB", "nothing")
+    assert (first["packets"], first["bytes"], first["lost"]) == ("12,345", "2,000 kB", "nothing")
     assert second["files"][0]["href"] == "../capture/p01-2%20a.pcapng"
     assert second["lost"] == (
         "7 packets for lack of buffer space, the 2 oldest files, replaced by newer ones, "

@@ -33,7 +33,7 @@ def _row(capture: Json, factors: Mapping[str, Any], run_path: str, language: str
         "packets": number(capture["packets"], language),
         "bytes": format_size(capture["bytes"] >> 20 << 20)
         if capture["bytes"] >= 1 << 24
-        else f"{capture['bytes'] // 1000} kB",
+        else f"{number(capture['bytes'] // 1000, language)} kB",
         "lost": _lost(capture, language),
     }
 

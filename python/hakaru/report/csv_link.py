@@ -36,6 +36,7 @@ def text(table: Table, say: Say) -> str:
     writer = csv.writer(file)
     kinds = [_small(table, i) for i in range(_width(table))]
     has_groups = any(isinstance(row, Across) for row in table.rows)
+    width = len(kinds) + sum({"interval": 2, "note": 1}.get(kind, 0) for kind in kinds) + table.caveats
     if table.columns:
         titles = [t for column, kind in zip(table.columns, kinds, strict=True) for t in _titles(column, kind, say)]
         heads = [say("csv.group")] if has_groups else []
@@ -46,7 +47,7 @@ def text(table: Table, say: Say) -> str:
             if row.heading:
                 group = row.text
             else:
-                writer.writerow([_plain(group), _plain(row.text)])
+                writer.writerow([_plain(group), _plain(row.text), *[""] * (width - 1)])
             continue
         cells = [value for cell, kind in zip(row.cells, kinds, strict=True) for value in _values(cell, kind)]
         marks = [" ".join(row.marks)] if table.caveats else []

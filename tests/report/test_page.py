@@ -1,0 +1,212 @@
+"""A report says nothing twice, can be navigated, and its tables can be saved as CSV."""
+
+from __future__ import annotations
+
+import csv
+import html as markup
+import io
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hakaru.analysis import sentences, summarise
+from hakaru.kinds.vms.report import REPORT
+from hakaru.report import csv_link, render
+from hakaru.report.blocks import Across, Cell, Column, Row, Table
+from hakaru.report.findings import on_first_page, paragraphs, rows
+from hakaru.report.first_page import next_steps
+from hakaru.wording import LANGUAGES, catalogue, has, say
+
+from tests.analysis import small_backup, small_distance
+from tests.fixtures.make_run import make_run
+from tests.report.test_output import Page
+
+PROSE = re.compile(r"<(p|li|dt|dd|h[1-6]|figcaption)\b[^>]*>(.*?)</\1>", re.DOTALL)
+FEW_WORDS, FEW_LETTERS = 6, 20
+"""Longest repeated text that is a name or a reference: words in English, letters in Japanese."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Write a sweep, a backup and a study of distance."""
+    folder = tmp_path_factory.mktemp("runs")
+    backup = small_backup.published_shape(folder, (32, 512), (1, 8), [small_backup.PUBLISHED])
+    return [make_run(folder), backup, small_distance.published_shape(folder)]
+
+
+@pytest.fixture(scope="module")
+def pages(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Language → the HTML of each run."""
+    return {
+        language: [render(run, ["html"], [language], tmp_path_factory.mktemp("out"))[0].read_text() for run in runs]
+        for language in LANGUAGES
+    }
+
+
+def prose(html: str, language: str) -> list[str]:
+    """Return the sentences of paragraphs, lists, headings and captions, without names, references
+    and lists of numbers or points.
+    """
+    body = re.sub(r"<(style|svg)\b.*?</\1>|<p class=\"(evidence|places)\">.*?</p>", "", html, flags=re.DOTALL)
+    texts = [" ".join(markup.unescape(re.sub(r"<[^>]+>", "", inner)).split()) for _, inner in PROSE.findall(body)]
+    found = [sentence.strip() for text in texts for sentence in sentences.split(language, text)]
+    if language == "en":
+        return [sentence for sentence in found if len(sentence.split()) > FEW_WORDS]
+    return [sentence for sentence in found if len(sentence) > FEW_LETTERS]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_sentence_is_shown_twice(pages: dict[str, list[str]], language: str) -> None:
+    for page in pages[language]:
+        counts = Counter(prose(page, language))
+        assert len(counts) > 20
+        assert {sentence: n for sentence, n in counts.items() if n > 1} == {}
+
+
+def test_no_figure_is_shown_twice(pages: dict[str, list[str]]) -> None:
+    for page in pages["en"]:
+        drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+        assert len(drawings) == len(set(drawings)) > 4
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_first_page_has_badge_tiles_figure_answer_and_steps_in_this_order(
+    pages: dict[str, list[str]], language: str
+) -> None:
+    for page in pages[language]:
+        places = [
+            page.index(part) for part in ('class="badge', 'class="tiles"', "<svg", 'class="said"', 'class="next"')
+        ]
+        assert places == sorted(places)
+        assert places[-1] < page.index("<nav")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_contents_lead_to_every_section_and_back(pages: dict[str, list[str]], language: str) -> None:
+    for page in pages[language]:
+        nav = re.search(r"<nav.*?</nav>", page, re.DOTALL)[0]  # type: ignore[index]
+        sections = re.findall(r'<section id="([^"]+)"', page)
+        assert re.findall(r'href="#([^"]+)"', nav) == sections[1:]  # the first one is above
+        ids = re.findall(r' id="([^"]+)"', page)
+        assert len(ids) == len(set(ids))
+        assert {ref[1:] for ref in Page(page).references if ref.startswith("#")} <= set(ids)
+        assert '<a href="#top">' in page
+
+
+def test_findings_of_the_first_page_are_continued_not_repeated() -> None:
+    text = "random: The drive is full. It is full from 4 VMs upwards."
+    other = "sequential: The drive is full. The link is busy too."
+    findings = [
+        {"kind": "limiter", "where": {"p": name}, "limiter": "drives", "text": t, "text_ja": t, "evidence": {}}
+        for name, t in (("random", text), ("sequential", other))
+    ]
+    (paragraph,) = paragraphs(findings[:1], "en")
+    assert paragraph == {"name": "random", "text": "The drive is full."}
+    entries = rows({"findings": findings, "points": []}, "en", findings[:1])
+    assert [(e["name"], e["text"]) for e in entries] == [
+        ("random", "It is full from 4 VMs upwards."),
+        ("sequential", "The link is busy too."),
+    ]
+    assert all(e["label"] == say("en", "findings.bottleneck", {"limiter": "drives"}) for e in entries)
+    both = paragraphs(findings, "en")
+    assert both == [{"name": "random, sequential", "text": "The drive is full."}]
+
+
+def test_sentences_of_several_findings_are_stated_once_with_their_points() -> None:
+    findings = [
+        {"kind": "reach", "where": {"p": p}, "limiter": None, "text": f"{p}: Same words. Of {p} only.", "evidence": {}}
+        for p in ("a", "b")
+    ]
+    entries = rows({"findings": findings, "points": []}, "en")
+    assert [(e["name"], e["text"], e["places"]) for e in entries] == [
+        ("", "Same words.", ["a, b"]),
+        ("a", "Of a only.", []),
+        ("b", "Of b only.", []),
+    ]
+
+
+def test_first_page_has_room_for_few_points() -> None:
+    long = "Words. " * 100
+    findings = [{"kind": "peak", "where": {"p": p}, "text": f"{p}: {long}"} for p in ("a", "b", "c")]
+    assert [f["where"]["p"] for f in on_first_page(findings)] == ["a"]
+    short = [{"kind": "peak", "where": {"p": p}, "text": f"{p}: Words."} for p in ("a", "b", "c")]
+    assert on_first_page(short) == short
+
+
+def test_next_steps_of_a_quick_run_name_the_full_form(runs: list[Path]) -> None:
+    summary = summarise(runs[0])
+    run = {"study": "vm-sweep", "quick": True, "seed": 1}
+    steps = next_steps(summary, run, REPORT, "en")
+    assert {"text": say("en", "next.full"), "command": "hakaru run vm-sweep --seed 1"} in steps
+    stopped = {**summary, "run": {**summary["run"], "status": "interrupted"}}
+    first = next_steps(stopped, run, REPORT, "en")[0]
+    assert first["command"] == f"hakaru run vm-sweep --resume {summary['run']['run']}"
+
+
+def test_advice_exists_only_for_known_bottlenecks() -> None:
+    advised = [message.removeprefix("next.") for message in catalogue("en") if message.startswith("next.limiter.")]
+    assert len(advised) > 10
+    assert [message for message in advised if not has(message)] == []
+
+
+# --- CSV
+
+
+TABLE = Table(
+    "caption",
+    [Column("VMs", header=True), Column("IOPS"), Column("of what")],
+    [
+        Across("group one", heading=True),
+        Row(["1", Cell("1,043", "776–1,310", bold=True), Cell("=1+1", "note, with comma")], marks=["a", "b"]),
+        Row(["2", Cell("–", "", bold=True), '"quoted"'], marks=[]),
+        Across("TCP of h1: 7 segments", heading=False),
+    ],
+    caveats=True,
+)
+
+
+def lines(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def test_csv_has_plain_numbers_and_separate_intervals() -> None:
+    assert lines(csv_link.text(TABLE, lambda message: message)) == [
+        [
+            "csv.group",
+            "VMs",
+            "IOPS",
+            "IOPS, csv.low",
+            "IOPS, csv.high",
+            "of what",
+            "of what, csv.note",
+            "table.caveats",
+        ],
+        ["group one", "1", "1043", "776", "1310", "'=1+1", "note, with comma", "a b"],
+        ["group one", "2", "", "", "", '"quoted"', "", ""],
+        ["group one", "TCP of h1: 7 segments", "", "", "", "", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("formula", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1"])
+def test_spreadsheets_do_not_evaluate_texts_of_a_study(formula: str) -> None:
+    ((value, _),) = lines(csv_link.text(Table("", [], [Row([formula, "-1.5"])]), str))
+    assert value.startswith("'")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_table_can_be_saved_and_has_the_numbers_of_the_page(pages: dict[str, list[str]], language: str) -> None:
+    page = pages[language][0]
+    links = re.findall(r'download="([^"]+)" href="data:text/csv;charset=utf-8,([^"]+)"', page)
+    assert len(links) == page.count('class="table') > 5
+    assert len({name for name, _ in links}) == len(links)
+    saved: list[Any] = [lines(unquote(raw).removeprefix("\ufeff")) for _, raw in links]
+    assert all(unquote(raw).startswith("\ufeff") for _, raw in links)
+    widths = [{len(row) for row in table} for table in saved]
+    assert all(len(width) == 1 for width in widths), widths
+    summary_rates = re.findall(r"<b>([\d,]+)</b><small>", page)
+    values = {value for table in saved for row in table for value in row}
+    assert summary_rates
+    assert {rate.replace(",", "") for rate in summary_rates} <= values
