@@ -17,6 +17,7 @@ SOURCE = Path(__file__).resolve().parents[1] / "python"
 
 ORDER = (
     ("cli",),
+    ("web",),
     ("live",),
     ("kinds",),
     ("tune",),

@@ -74,7 +74,7 @@ def test_texts_of_a_kind_are_used_only_in_its_folder_and_common_ones_elsewhere(n
     own = [PYTHON / "kinds" / name, *(PYTHON / folder for folder in USERS_OF_KINDS.get(name, []))]
     others = [
         PYTHON / top if top != "kinds" else PYTHON / "kinds" / other
-        for top in ("analysis", "capture", "live", "report", "run", "tune", "cli", "kinds")
+        for top in ("analysis", "capture", "live", "report", "run", "tune", "cli", "kinds", "web")
         for other in (sorted(set(kind.registered()) - {name}) if top == "kinds" else [""])
     ]
     inside, outside = sources(*own), sources(*(folder for folder in others if folder not in own))
@@ -93,6 +93,8 @@ def test_every_message_that_the_code_uses_is_defined() -> None:
         *(PYTHON / "capture").glob("*.py"),
         *(PYTHON / "kinds").rglob("*.py"),
         *(PYTHON / "live").glob("*.py"),
+        *(PYTHON / "web").rglob("*.py"),
+        *(PYTHON / "web").rglob("*.j2"),
         *(PYTHON / "report").rglob("*.py"),
         *(PYTHON / "report").rglob("*.j2"),
     ]:
@@ -109,7 +111,7 @@ def test_every_metric_has_a_name() -> None:
 def test_no_message_is_unused() -> None:
     text = "".join(
         p.read_text()
-        for folder in ("analysis", "capture", "kinds", "live", "report", "tune")
+        for folder in ("analysis", "capture", "kinds", "live", "report", "tune", "web")
         for p in (PYTHON / folder).rglob("*")
         if p.suffix in (".py", ".j2")
     )

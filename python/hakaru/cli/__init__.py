@@ -9,7 +9,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     start        init, validate
     study        studies, plan, run
     results      report, query
-    live         attach
+    live         attach, web
     tools        doctor, analyse, schema
     shells       completion, man
     tune, array, files, scorecard, compare, runs, docs  the commands of the same names
@@ -33,7 +33,7 @@ from hakaru.cli.compare import compare
 from hakaru.cli.docs import EXAMPLES as DOCS_EXAMPLES
 from hakaru.cli.docs import docs
 from hakaru.cli.files import app as files_app
-from hakaru.cli.live import ATTACH_EXAMPLES, attach
+from hakaru.cli.live import ATTACH_EXAMPLES, WEB_EXAMPLES, attach, web
 from hakaru.cli.options import DEFAULTS
 from hakaru.cli.runs import app as runs_app
 from hakaru.cli.scorecard import EXAMPLES as SCORECARD_EXAMPLES
@@ -63,6 +63,7 @@ app.command(study.studies, help_epilogue="Example: hakaru studies --json")
 app.command(study.plan, help_epilogue=study.PLAN_EXAMPLES)
 app.command(study.run, help_epilogue=study.RUN_EXAMPLES)
 app.command(attach, help_epilogue=ATTACH_EXAMPLES)
+app.command(web, help_epilogue=WEB_EXAMPLES)
 app.command(results.report, help_epilogue=results.REPORT_EXAMPLES)
 app.command(results.query, help_epilogue=results.QUERY_EXAMPLES)
 app.command(runs_app)

@@ -1,19 +1,22 @@
-"""Commands that watch runs: `attach`, and the view of `run --live`."""
+"""Commands that watch runs: `attach`, `web`, and the view of `run --live`."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 
 from hakaru.cli.options import RunsFolder
-from hakaru.errors import UsageError
+from hakaru.errors import EnvironmentError_, UsageError
 
 if TYPE_CHECKING:
     from hakaru.run.progress import Watcher
 
 ATTACH_EXAMPLES = "Examples: hakaru attach; hakaru attach vm-sweep-20260101-120000-ab12 --plain"
+
+WEB_EXAMPLES = "Examples: hakaru web; hakaru web --port 0 --out runs/scorecard; hakaru web --metrics"
+WEB_PORT = 9270
 
 Language = Annotated[
     Literal["en", "ja"] | None, Parameter(name="--lang", help="Language: en, ja. Default: that of the locale.")
@@ -45,6 +48,38 @@ def attach(
         plain=plain or not (sys.stdout.isatty() and sys.stdin.isatty()),
         language=lang or language_of_locale(),
     )
+
+
+def web(
+    *,
+    out: RunsFolder = None,
+    port: Annotated[
+        int,
+        Parameter(
+            metavar="N", validator=validators.Number(gte=0, lte=65535), help="Port on 127.0.0.1; 0: any free one."
+        ),
+    ] = WEB_PORT,
+    metrics: Annotated[
+        bool, Parameter(help="Serve /metrics of the run in progress for Prometheus, to every program of this machine.")
+    ] = False,
+    lang: Language = None,
+) -> int:
+    """Show the run in progress, all runs, their reports and comparisons in a browser of this
+    machine. Prints the address to open. Ends with Ctrl-C.
+    """
+    try:
+        from hakaru.web.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+            raise
+        raise EnvironmentError_(
+            f"the pages need the package {error.name}, which is not installed",
+            "`pip install 'hakaru[web]'` installs it",
+        ) from None
+    from hakaru.store import runs_folder
+    from hakaru.wording import language_of_locale
+
+    return serve(runs_folder(out), port, lang or language_of_locale(), metrics=metrics)
 
 
 def check_terminal(*, alone: bool) -> None:

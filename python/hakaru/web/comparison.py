@@ -1,0 +1,81 @@
+"""Comparison of two runs for a page, made in a process that runs only when a processor would
+otherwise be idle, because a run may be in progress.
+
+    python -m hakaru.web.comparison BEFORE AFTER LANGUAGE all|chief
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from hakaru.analysis.comparison.runs import compare
+from hakaru.errors import HakaruError, LostError, error_of_exit_code
+from hakaru.report import comparison as words
+from hakaru.wording import MISSING, say
+
+COLUMNS = ("point", "metric", "before", "after", "difference", "p", "n", "verdict")
+
+
+def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
+    """Title, conditions that differ, rows and notes in words, as `hakaru compare` prints them."""
+    (found,) = compare(before, [after])
+    shown = [row for row in found.rows if all_rows or row.is_chief or row.verdict in words.CHANGED]
+    varied = words.varied_factors(found.rows)
+    conditions = [
+        [f"{c.part}: {c.name}", *(MISSING if v is None else str(v) for v in (c.before, c.after))]
+        for c in found.conditions
+    ]
+    return {
+        "title": say(language, "compare.title", {"before": found.before["run"], "after": found.after["run"]}),
+        "same_conditions": "" if conditions else say(language, "compare.same_conditions"),
+        "condition_columns": [say(language, f"compare.{name}") for name in ("condition", "before", "after")],
+        "conditions": conditions,
+        "columns": [say(language, f"compare.{name}") for name in COLUMNS],
+        "rows": [{"verdict": row.verdict, "cells": words.cells(row, language, varied)} for row in shown],
+        # The page has a link that shows the other rows.
+        "notes": words.notes(found, found.rows, language),
+    }
+
+
+async def compare_apart(before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
+    """Call `compared` in a process of its own. Raises the HakaruError that it raised."""
+    command = (str(before), str(after), language, "all" if all_rows else "chief")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hakaru.web.comparison", *command),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    try:
+        output, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if not output:
+        raise LostError("the comparison has failed", f"`hakaru compare {before} {after}` shows why")
+    answer: dict[str, Any] = json.loads(output)
+    if "error" in answer:
+        raise error_of_exit_code(answer["exit_code"], answer["error"], answer["hint"])
+    return answer
+
+
+def main() -> None:
+    """Print the comparison, or the error, as JSON."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    before, after, language, extent = sys.argv[1:]
+    try:
+        answer = compared(Path(before), Path(after), language, all_rows=extent == "all")
+    except HakaruError as error:
+        answer = {"error": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    print(json.dumps(answer, ensure_ascii=False, allow_nan=False))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""The pages in a real browser (Chromium), served by the real command."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import ScriptedRun
+
+sync_api = pytest.importorskip("playwright.sync_api")
+ROOT = Path(__file__).parents[2]
+CHROMIUM = shutil.which("chromium")
+WAIT_MS = 120_000
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
+
+
+@dataclass
+class Served:
+    """A browser, and the server that it looks at."""
+
+    browser: sync_api.Browser
+    url: str
+    """With the token."""
+    faults: list[str]
+    """Errors of pages, and what their security policy refused."""
+
+    @property
+    def base(self) -> str:
+        return self.url.partition("/?")[0]
+
+    def page(self) -> sync_api.Page:
+        """A new browser session at the first page."""
+        page = self.browser.new_context().new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda message: self.faults.append(message.text) if message.type == "error" else None)
+        page.goto(self.url)
+        page.wait_for_url(f"{self.base}/")
+        return page
+
+
+def width_of(element: sync_api.Locator) -> float:
+    box = element.bounding_box()
+    assert box is not None
+    return float(box["width"])
+
+
+def until(page: sync_api.Page, condition: Callable[[], bool]) -> None:
+    """Let the page work until the condition holds; fail after a minute."""
+    for _ in range(600):
+        if condition():
+            return
+        page.wait_for_timeout(100)
+    pytest.fail("the page did not get there")
+
+
+@pytest.fixture
+def served(folder: Path) -> Iterator[Served]:
+    command = [sys.executable, "-m", "hakaru.cli", "web", "--port", "0", "--out", str(folder), "--lang", "en"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    # Root has no sandbox of Chromium. Names of other sites lead to this machine.
+    arguments = ["--no-sandbox", "--host-resolver-rules=MAP * 127.0.0.1"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server,
+        sync_api.sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        assert server.stdout is not None
+        try:
+            yield Served(browser, server.stdout.readline().strip(), [])
+        finally:
+            browser.close()
+            server.terminate()
+            assert server.wait(30) in (0, -15)
+
+
+def test_the_run_in_progress_fills_at_every_width(served: Served, live: ScriptedRun) -> None:
+    page = served.page()
+    page.wait_for_selector("#rates .chart canvas")
+    page.wait_for_selector("#points summary")
+    assert page.inner_text("#status") == "running (load 2/12)"
+    assert "1,297 ± 234" in page.inner_text("#points")
+    before = page.inner_text("#rates .chart b")
+    live.sample(1, 1, 3456)
+    page.wait_for_selector("#rates .chart b:text-is('3,456')")
+    assert before == "2,600"
+    for width in (1400, 800, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        place, chart = page.locator("#rates .chart > div").first, page.locator("#rates .uplot").first
+        until(page, lambda p=place, c=chart: abs(width_of(p) - width_of(c)) <= 1)
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(20, 25, 30)"
+    live.finish()
+    page.wait_for_selector("#status:text-is('done')")
+    page.click("#run a")
+    page.wait_for_url(f"**/runs/{live.run.name}?lang=en")
+    page.click("text=日本語")
+    page.wait_for_selector("html[lang=ja]")
+    assert served.faults == []
+
+
+def test_two_runs_are_compared_by_clicks(served: Served, folder: Path) -> None:
+    page = served.page()
+    page.locator("input[name=before]").nth(0).check()
+    page.locator("input[name=after]").nth(1).check()
+    page.click("button")
+    page.wait_for_selector(".compared tbody tr")
+    count = page.locator(".compared tbody tr").count()
+    page.click("text=Show every comparison")
+    page.locator(".compared tbody tr").nth(count).wait_for()
+    assert served.faults == []
+
+
+def test_a_report_runs_no_script_and_a_second_use_of_the_token_fails(served: Served, folder: Path) -> None:
+    page = served.page()
+    name = next(run.name for run in folder.iterdir() if (run / "report").is_dir())
+    page.goto(f"{served.base}/runs/{name}")
+    title = page.title()
+    report = page.frame_locator("iframe")
+    assert report.locator("body").inner_text() == "report"
+    assert page.title() == title and name in title
+    # The browser says what it refused.
+    assert any("sandbox" in fault for fault in served.faults)
+    other = served.browser.new_context().new_page()
+    assert other.goto(served.url).status == 401
+    assert other.goto(f"{served.base}/").status == 401
+
+
+@contextlib.contextmanager
+def other_site(script: str) -> Iterator[str]:
+    """Serve a page with a script on another port of this machine."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = f"<!doctype html><title>other</title><body><script>{script}</script>".encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f":{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+ATTEMPTS = """
+const base = BASE, results = {};
+const tries = {
+  fetch: () => fetch(base + '/', {credentials: 'include'}).then((r) => r.text()),
+  blind: () => fetch(base + '/', {credentials: 'include', mode: 'no-cors'})
+    .then((r) => r.type === 'opaque' ? '' : 'read'),
+  style: () => new Promise((done, fail) => { const l = document.createElement('link'); l.rel = 'stylesheet';
+    l.onload = () => done('loaded'); l.onerror = fail; l.href = base + '/static/page.css'; document.head.append(l); }),
+  script: () => new Promise((done, fail) => { const s = document.createElement('script');
+    s.onload = () => done('loaded'); s.onerror = fail; s.src = base + '/static/live.js'; document.body.append(s); }),
+  events: () => new Promise((done, fail) => { const e = new EventSource(base + '/events', {withCredentials: true});
+    e.onmessage = (m) => done(m.data); e.onerror = () => { e.close(); fail(); }; }),
+};
+Promise.all(Object.entries(tries).map(([name, attempt]) =>
+  attempt().then((found) => { results[name] = found; }, () => { results[name] = ''; })))
+  .then(() => { window.results = results; });
+"""
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "evil.example"])
+def test_a_page_of_another_origin_gets_nothing(served: Served, host: str) -> None:
+    # The browser has the cookie, and other ports of the same name are the same site for it.
+    page = served.page()
+    with other_site(ATTEMPTS.replace("BASE", repr(served.base))) as place:
+        page.goto(f"http://{host}{place}")
+        page.wait_for_function("() => window.results !== undefined")
+        assert page.evaluate("window.results") == {"fetch": "", "blind": "", "style": "", "script": "", "events": ""}
+
+
+def test_a_name_that_is_bound_to_this_machine_gets_nothing(served: Served) -> None:
+    page = served.page()
+    port = served.base.rpartition(":")[2]
+    for path in ("/", "/metrics", "/static/page.css", f"/?{served.url.partition('?')[2]}"):
+        answer = page.goto(f"http://evil.example:{port}{path}")
+        assert answer.status == 421
