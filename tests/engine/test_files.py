@@ -19,65 +19,8 @@ import pytest
 from hakaru.engine.binary import find_engine
 from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
 
+from tests.engine.files_engine import MARKER, Ended, build, first_file, load, remove, trees, verify
 from tests.peers.array import Engine
-
-TREE = {"trees": 3, "depth": 4, "folders": 9, "targets": 200, "scale": "1/10000"}
-MARKER = "hakaru-files.json"
-
-
-def trees(**changes: Any) -> dict[str, Any]:
-    return TreeSpec.model_validate(TREE | changes).config().model_dump()
-
-
-def build(directory: Path, **changes: Any) -> dict[str, Any]:
-    return {"engine": "files", "task": "build", "directory": str(directory), "trees": trees(**changes)}
-
-
-def verify(directory: Path) -> dict[str, Any]:
-    return {"engine": "files", "task": "verify", "directory": str(directory)}
-
-
-def load(directory: Path, **settings: Any) -> dict[str, Any]:
-    destination = {"kind": "directory", "path": str(directory)}
-    config = {"engine": "files", "task": "load", "destination": destination, "tools": 2, "seed": 3}
-    return config | {"trees": trees(), "sample_interval_ms": 100} | settings
-
-
-class Ended:
-    """Events and exit code of an engine that ran to its end."""
-
-    def __init__(self, config: dict[str, Any], inside: tuple[str, ...] = ()) -> None:
-        orders = [{"type": "configure", "contract": 1, "config": config}, {"type": "start", "at_ns": 0}]
-        process = subprocess.Popen(
-            [*inside, find_engine(), "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        assert process.stdin and process.stdout and process.stderr
-        with process.stdin, process.stdout, process.stderr:
-            for order in orders:
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-            process.stdin.flush()
-            self.events = [json.loads(line) for line in process.stdout]
-        self.code = process.wait(30)
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in self.events if event["type"] == kind]
-
-    @property
-    def values(self) -> dict[str, float]:
-        (result,) = self.of("result")
-        values: dict[str, float] = result["values"]
-        return values
-
-    @property
-    def failure(self) -> str:
-        """Message and hint of the fatal error."""
-        fatal = [event for event in self.of("error") if event["fatal"]]
-        assert len(fatal) == 1, self.events
-        return f"{fatal[0]['message']} ({fatal[0]['hint']})"
-
-    @property
-    def complaints(self) -> list[str]:
-        return [event["message"] for event in self.of("error") if not event["fatal"]]
 
 
 @pytest.fixture
@@ -86,11 +29,6 @@ def built(tmp_path: Path) -> Path:
     ended = Ended(build(directory))
     assert ended.code == 0, ended.events
     return directory
-
-
-def first_file(directory: Path, least_bytes: int = 1) -> Path:
-    files = sorted(path for path in directory.glob("t0*/**/f*") if path.stat().st_size >= least_bytes)
-    return files[0]
 
 
 def test_published_trees_have_the_published_totals(tmp_path: Path) -> None:
@@ -114,7 +52,7 @@ def test_built_trees_are_verified_and_removed_without_a_trace(built: Path, tmp_p
     assert sum(path.stat().st_size for path in files) == PUBLISHED_BYTES * 600 // 128_000 // 10_000
     ended = Ended(verify(built))
     assert (ended.code, ended.values["files_done"], ended.values["files_wrong"]) == (0, 600, 0)
-    assert Ended({"engine": "files", "task": "remove", "directory": str(built)}).code == 0
+    assert Ended(remove(built)).code == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -159,7 +97,7 @@ def test_killed_build_continues_and_its_trees_are_refused_before(tmp_path: Path)
 
 def test_a_stop_before_the_instant_of_the_start_is_obeyed(built: Path) -> None:
     for task in ("build", "remove"):
-        config = build(built) if task == "build" else {"engine": "files", "task": task, "directory": str(built)}
+        config = build(built) if task == "build" else remove(built)
         engine = Engine(config)
         try:
             engine.send({"type": "start", "at_ns": time.monotonic_ns() + 3_000_000_000})
@@ -217,7 +155,7 @@ def test_directories_with_other_contents_are_refused_and_unchanged(built: Path, 
         (build(foreign), "not empty"),
         (build(built, seed=2), "another description"),
         (verify(foreign), "holds no trees"),
-        ({"engine": "files", "task": "remove", "directory": str(foreign)}, "holds no trees"),
+        (remove(foreign), "holds no trees"),
         (load(built, trees=trees(seed=2)), "another description"),
         (load(tmp_path / "nowhere"), "cannot open"),
         (build(foreign / "letter.txt"), "letter.txt"),
@@ -266,12 +204,12 @@ def test_own_names_that_belong_to_others_are_never_written_to(
 def test_removal_keeps_the_files_of_others(built: Path) -> None:
     own = built / "t00001" / "mine"
     own.write_text("mine")
-    refused = Ended({"engine": "files", "task": "remove", "directory": str(built)})
+    refused = Ended(remove(built))
     assert refused.code == 3
     assert "t00001" in refused.failure
     assert own.read_text() == "mine"
     own.unlink()
-    assert Ended({"engine": "files", "task": "remove", "directory": str(built)}).code == 0
+    assert Ended(remove(built)).code == 0
     assert not built.exists()
 
 
@@ -282,7 +220,7 @@ def test_what_a_killed_metadata_load_leaves_is_removed(built: Path) -> None:
             (folder / left).touch()
     assert list(built.glob("t0*/**/n??????"))
     assert list(built.glob("t0*/**/n??????r"))
-    ended = Ended({"engine": "files", "task": "remove", "directory": str(built)})
+    ended = Ended(remove(built))
     assert ended.code == 0, ended.events
     assert not built.exists()
 
@@ -359,7 +297,7 @@ def test_wrong_data_ends_a_load_with_exit_code_6(built: Path) -> None:
 def test_load_that_ends_by_time_completes_the_files_that_it_writes(tmp_path: Path) -> None:
     directory = tmp_path / "trees"
     spec = trees(trees=2, targets=100, scale="1/2")
-    assert Ended({"engine": "files", "task": "build", "directory": str(directory), "trees": spec}).code == 0
+    assert Ended(build(directory) | {"trees": spec}).code == 0
     ended = Ended(load(directory, trees=spec, read_percent=0, block_bytes=512, measure_s=0.05))
     assert ended.code == 0, ended.events
     assert ended.values["files_written"] < 200
@@ -370,7 +308,7 @@ def test_load_that_ends_by_time_completes_the_files_that_it_writes(tmp_path: Pat
 def test_trees_with_files_that_were_written_in_part_are_not_complete(tmp_path: Path) -> None:
     directory = tmp_path / "trees"
     spec = trees(scale="1/10", targets=20)
-    config = {"engine": "files", "task": "build", "directory": str(directory), "trees": spec}
+    config = build(directory) | {"trees": spec}
     assert Ended(config).code == 0
     # Writes beyond the first kilobytes of a file fail.
     inside = ("sh", "-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh")
@@ -434,7 +372,7 @@ def test_stopped_load_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_failed_load_removes_its_trees_when_no_thread_writes_any_more(tmp_path: Path, second: bool) -> None:
     directory = tmp_path / "trees"
     spec = trees(trees=8, targets=2000)
-    assert Ended({"engine": "files", "task": "build", "directory": str(directory), "trees": spec}).code == 0
+    assert Ended(build(directory) | {"trees": spec}).code == 0
     for tree in sorted(directory.glob("t0*"))[1:]:
         shutil.rmtree(tree)
     pipe = first_file(directory)

@@ -6,7 +6,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Source of a secret: 12 to 255 bytes of text (96 bits at least, RFC 7143 section 9.2.1).
+/// Source of a secret, such as a password. A secret of CHAP has 12 to 255 bytes (96 bits at least,
+/// RFC 7143 section 9.2.1).
 #[derive(Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SecretSource {

@@ -2,14 +2,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::smb::SmbDestination;
+
 /// Configuration of the `files` engine, which builds, checks, deletes or loads trees of files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "task", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FilesConfig {
     /// Builds trees. An interrupted build continues where it stopped.
     Build {
-        /// Directory of the trees: missing, empty, or with an unfinished build of the same trees.
-        directory: String,
+        /// Place of the trees: missing, empty, or with an unfinished build of the same trees.
+        destination: FilesDestination,
         /// Description of the trees.
         trees: Box<TreesConfig>,
         /// Number of threads, 1 to 256. Default 4.
@@ -19,11 +21,11 @@ pub enum FilesConfig {
         #[serde(default = "default_sample_interval_ms")]
         sample_interval_ms: u32,
     },
-    /// Reads all files of built trees and compares them with their description, which the directory
+    /// Reads all files of built trees and compares them with their description, which their place
     /// contains.
     Verify {
-        /// Directory of the trees.
-        directory: String,
+        /// Place of the trees.
+        destination: FilesDestination,
         /// Number of threads, 1 to 256. Default 4.
         #[serde(default = "default_workers")]
         workers: u32,
@@ -33,8 +35,8 @@ pub enum FilesConfig {
     },
     /// Deletes built trees: the files and folders of their description, and nothing else.
     Remove {
-        /// Directory of the trees. It is deleted too if nothing else is left in it.
-        directory: String,
+        /// Place of the trees. It is deleted too if nothing else is left in it.
+        destination: FilesDestination,
     },
     /// Runs a load on built trees.
     Load(FilesLoad),
@@ -44,7 +46,7 @@ pub enum FilesConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilesLoad {
-    /// Destination.
+    /// Place of the trees.
     pub destination: FilesDestination,
     /// Description of the trees, which must be that of the destination.
     pub trees: Box<TreesConfig>,
@@ -78,8 +80,8 @@ pub struct FilesLoad {
     /// Whether to compare what is read with the description. Default false.
     #[serde(default)]
     pub verify: bool,
-    /// Whether to drop the files from the page cache of this machine before the load. Default
-    /// false.
+    /// Whether to drop the files from the page cache of this machine before the load. Refused for
+    /// file servers, which have caches of their own. Default false.
     #[serde(default)]
     pub cold: bool,
     /// Seed of the choices between reading and writing, and of the order of files.
@@ -96,8 +98,8 @@ pub struct FilesLoad {
     pub sample_interval_ms: u32,
 }
 
-/// Destination of a load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Place of trees.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum FilesDestination {
     /// A directory of this machine, on any mounted file system.
@@ -105,6 +107,8 @@ pub enum FilesDestination {
         /// Directory of the trees.
         path: String,
     },
+    /// A folder of a share of an SMB server.
+    Smb(Box<SmbDestination>),
 }
 
 /// Operations of a step of a load.

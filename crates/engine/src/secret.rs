@@ -1,5 +1,5 @@
-//! CHAP secrets, from the configuration or from files. Messages reveal at most the length of a
-//! secret.
+//! Secrets of CHAP and passwords, from the configuration or from files. Messages reveal at most the
+//! length of a secret.
 use std::fs::File;
 use std::io::Read;
 
@@ -18,11 +18,19 @@ const FILE_LENGTH_MAX: usize = SECRET_LENGTH_MAX + 2;
 /// # Errors
 /// The file cannot be read, or the name or the secret is invalid.
 pub fn credentials(field: &str, user: &ChapUser) -> Result<Credentials, Failure> {
-    let text = match &user.secret {
-        SecretSource::Text { text } => text.clone(),
-        SecretSource::File { path } => read(field, path)?,
-    };
+    let text = text(field, &user.secret)?;
     Credentials::new(&user.name, &text).map_err(|error| unusable(field, &error))
+}
+
+/// Reads a secret of any length. `field` names the setting in messages.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn text(field: &str, secret: &SecretSource) -> Result<String, Failure> {
+    match secret {
+        SecretSource::Text { text } => Ok(text.clone()),
+        SecretSource::File { path } => read(field, path),
+    }
 }
 
 /// Builds the CHAP settings of an initiator.

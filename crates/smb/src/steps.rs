@@ -10,6 +10,7 @@ use crate::error::OpError;
 use crate::op::{Done, Op, OpId, Output, ReadData, WriteData};
 use crate::wire::{
     Access, Change, CreateRequest, Disposition, FileId, OPTION_DIRECTORY, OPTION_FILE, Path,
+    Sharing,
 };
 
 /// A step of a program. `Read`, `Write`, `Flush` and `Close` are about the file that the last
@@ -76,6 +77,11 @@ pub enum Step {
     /// Deletes a file.
     Delete {
         /// File.
+        path: Path,
+    },
+    /// Deletes an empty folder.
+    DeleteFolder {
+        /// Folder.
         path: Path,
     },
 }
@@ -278,6 +284,7 @@ impl FileSteps {
             Op::Create(CreateRequest {
                 path,
                 access,
+                sharing: Sharing::ALL,
                 disposition,
                 options,
             })
@@ -339,6 +346,14 @@ impl FileSteps {
                 let change = Change::Delete;
                 vec![
                     existing(path, Access::DELETE),
+                    Op::Set { file, change },
+                    close,
+                ]
+            }
+            Step::DeleteFolder { path } => {
+                let (kind, change) = (OPTION_DIRECTORY, Change::Delete);
+                vec![
+                    open(path, Access::DELETE, Disposition::Open, kind),
                     Op::Set { file, change },
                     close,
                 ]

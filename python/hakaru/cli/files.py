@@ -14,6 +14,7 @@ from hakaru.units import format_size
 from hakaru.wording import number
 
 if TYPE_CHECKING:
+    from hakaru.engine import contract
     from hakaru.files.task import Done, Task
 
 app = App(
@@ -57,7 +58,7 @@ def build(
 
     given = {"scale": scale, "trees": trees, "seed": seed}
     spec = load_tree(tree, {name: value for name, value in given.items() if value is not None})
-    task = contract.FilesBuild(directory=str(directory.absolute()), trees=spec.config(), workers=workers)
+    task = contract.FilesBuild(destination=_destination(directory), trees=spec.config(), workers=workers)
     return _run(task, "built", quiet=quiet, json_=json_)
 
 
@@ -66,7 +67,7 @@ def verify(directory: Directory, /, *, workers: Workers = 4, quiet: Quiet = Fals
     """Read all files of built trees and compare them with their description."""
     from hakaru.engine import contract
 
-    task = contract.FilesVerify(directory=str(directory.absolute()), workers=workers)
+    task = contract.FilesVerify(destination=_destination(directory), workers=workers)
     return _run(task, "verified", quiet=quiet, json_=json_)
 
 
@@ -75,7 +76,7 @@ def remove(directory: Directory, /, *, quiet: Quiet = False, json_: Json = False
     """Delete built trees: the files and folders of their description, and nothing else."""
     from hakaru.engine import contract
 
-    return _run(contract.FilesRemove(directory=str(directory.absolute())), "deleted", quiet=quiet, json_=json_)
+    return _run(contract.FilesRemove(destination=_destination(directory)), "deleted", quiet=quiet, json_=json_)
 
 
 @app.command(help_epilogue="Example: hakaru files survey /srv/share > tree.yaml")
@@ -108,6 +109,12 @@ def survey(
     about += [] if counted["complete"] else [f"incomplete: the survey ended after {files_max} files (--files-max)"]
     sys.stdout.write(surveys.yaml_of(surveys.tree_of(counted), about))
     return 0
+
+
+def _destination(directory: Path) -> contract.FilesDirectory:
+    from hakaru.engine import contract
+
+    return contract.FilesDirectory(path=str(directory.absolute()))
 
 
 def _run(task: Task, done: str, *, quiet: bool, json_: bool) -> int:

@@ -1,42 +1,29 @@
-//! A load: tools in threads of their own, the phases, and the samples.
+//! A load: its phases, its tools in threads of their own, and its result.
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hakaru_contract::files::{FilesDestination, FilesLoad};
 use hakaru_contract::{ErrorClass, NamedHistogram};
-use hakaru_files::{
-    Action, BuildState, Completion, Failed, Forest, Journal, Measured, Meter, Settings, Tool, Units,
-};
+use hakaru_files::{BuildState, Forest, Measured, Settings, Tool, Units};
 use hakaru_runtime::{Reactor, clock};
-use hakaru_stats::Histogram;
 use hakaru_units::Time;
 
-use super::crew::{Crew, Report, Shared, Watched};
-use super::directory::Directory;
+use super::crew::{Crew, Shared, Watched};
+use super::destination;
 use super::place::Place;
-use super::trees::{self, Progress, Work};
-use crate::control::{Control, Counters};
+use super::root::{Root, Transport};
+use super::state::{State, named, send_sample};
+use super::task::{Progress, Work};
+use super::trees;
+use super::worker::Worker;
+use crate::control::Control;
 use crate::failure::Failure;
 use crate::sampling::Schedule;
 
-/// Entity of all tools together.
-const ENTITY: &str = "files";
 /// Threads that build and delete the trees of a load.
 const BUILDERS: u32 = 4;
-/// Durations in a journal, and age of a journal, from which on it is absorbed.
-const JOURNAL_LEN: usize = 64;
-const JOURNAL_AGE: Duration = Duration::from_millis(20);
-/// Failures that are reported one by one.
-const REPORTED_MAX: u64 = 20;
-/// Time that a tool has after the order to end to complete the file that it writes. Below the time
-/// that threads have to end.
-const COMPLETION_TIME: Duration = Duration::from_secs(10);
-/// Failed files in succession after which a tool gives up.
-const FAILED_MAX: u32 = 100;
-
 /// Runs a load: ready, start, build, load, result, removal.
 ///
 /// # Errors
@@ -48,8 +35,13 @@ pub fn run(config: &FilesLoad, reactor: &Reactor, control: &mut Control) -> Resu
         return Err(Failure::usage(message, "build the trees first"));
     }
     let forest = Arc::new(trees::forest_of(&config.trees)?);
-    let FilesDestination::Directory { path } = &config.destination;
-    let place = Arc::new(open(config, Path::new(path), &forest)?);
+    if config.cold && matches!(config.destination, FilesDestination::Smb(_)) {
+        let message =
+            "`cold` drops files from the page cache of this machine, not of a file server";
+        return Err(Failure::usage(message, "leave out `cold`"));
+    }
+    let root = destination::open(&config.destination, config.build, settings.block_bytes)?;
+    let place = Arc::new(open(config, root, &forest)?);
     let mut load = Load {
         config,
         settings: Arc::new(settings),
@@ -98,17 +90,17 @@ impl Finished {
     }
 }
 
-fn open(config: &FilesLoad, path: &Path, forest: &Forest) -> Result<Place, Failure> {
+fn open(config: &FilesLoad, root: Arc<dyn Root>, forest: &Forest) -> Result<Place, Failure> {
     if config.build {
-        return Place::for_build(path, forest);
+        return Place::for_build(root, forest);
     }
-    let (place, marker) = Place::of_trees(path, config.remove)?;
+    let (place, marker) = Place::of_trees(root, config.remove)?;
     place.require(&marker, &[BuildState::Complete])?;
     if marker.digest != forest.digest() {
         return Err(Failure::usage(
             format_args!(
                 "{} holds trees of another description (digest {}, not {})",
-                path.display(),
+                place.shown(),
                 marker.digest,
                 forest.digest()
             ),
@@ -131,50 +123,14 @@ struct Load<'a> {
     control: &'a mut Control,
 }
 
-/// State that tools share with the main thread.
-#[derive(Default)]
-struct State {
-    meter: Mutex<Meter>,
-    reported: AtomicU64,
-    /// Whether a tool left a file shorter than described.
-    has_cut: AtomicBool,
-}
-
-impl State {
-    /// Locks the meter. A panic of a thread that held it ended the process.
-    fn meter(&self) -> MutexGuard<'_, Meter> {
-        self.meter.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the counters. `tools` is the number of running tools.
-    fn counters(&self, tools: u32) -> BTreeMap<String, f64> {
-        let mut named = BTreeMap::from([("tools_now".to_owned(), f64::from(tools))]);
-        self.meter().visit(&mut |name, value| {
-            named.insert(name.to_owned(), value as f64);
-        });
-        named
-    }
-
-    /// Ends the interval of all histograms, and returns those with values.
-    fn take_intervals(&self, measured: bool) -> Vec<(Measured, Histogram)> {
-        let mut meter = self.meter();
-        let mut taken = Vec::new();
-        for of in Measured::ALL {
-            let histogram = meter.latency(of).take_interval(measured, Histogram::clone);
-            if !histogram.is_empty() {
-                taken.push((of, histogram));
-            }
-        }
-        taken
-    }
-}
-
 impl Load<'_> {
     fn run(&mut self) -> Result<Finished, Failure> {
         let mut threads = Crew::new(self.reactor)?;
         let done = self.run_phases(&mut threads);
         if done.is_err() {
             threads.abandon(self.control);
+            // The last sample has what was finished before the failure.
+            self.sample(clock::now(), threads.shared(), false);
         }
         let marked = if self.state.has_cut.load(Ordering::Relaxed) && !self.config.remove {
             // A build repairs them.
@@ -193,10 +149,10 @@ impl Load<'_> {
 
     /// Deletes the trees.
     fn remove(mut self) -> Result<(), Failure> {
-        let in_use = |path: &Path| {
+        let shown = self.place.shown();
+        let in_use = || {
             let message = format!(
-                "the trees in {} are not deleted: a thread still waits for the file system",
-                path.display()
+                "the trees in {shown} are not deleted: a thread still waits for the file system"
             );
             Failure::peer(
                 message,
@@ -204,14 +160,13 @@ impl Load<'_> {
             )
         };
         // Every thread that may still write holds a reference.
-        if Arc::get_mut(&mut self.place).is_none() {
-            return Err(in_use(self.place.directory()));
+        if Arc::get_mut(&mut self.place).is_none_or(|place| place.is_in_use()) {
+            return Err(in_use());
         }
         self.process(Work::Remove)?;
-        let path = self.place.directory().to_owned();
         match Arc::into_inner(self.place) {
             Some(place) => place.remove(),
-            None => Err(in_use(&path)),
+            None => Err(in_use()),
         }
     }
 
@@ -232,14 +187,57 @@ impl Load<'_> {
             }
         }
         if stopped {
-            return Ok(Finished {
-                ended: clock::now(),
-                values: self.values(0, 0),
-                histograms: Vec::new(),
-                mismatches: 0,
-            });
+            return Ok(self.unmeasured());
         }
         self.load(threads)
+    }
+
+    /// Returns the results of a load that was stopped before it began.
+    fn unmeasured(&self) -> Finished {
+        Finished {
+            ended: clock::now(),
+            values: self.values(0, 0),
+            histograms: Vec::new(),
+            mismatches: 0,
+        }
+    }
+
+    /// Begins the sessions of all tools, so that no login is measured. Returns `None` if the load
+    /// is stopped meanwhile.
+    fn connect(&mut self) -> Result<Option<Vec<Box<dyn Transport>>>, Failure> {
+        let mut threads = Crew::new(self.reactor)?;
+        let begun = Arc::new(Mutex::new(Vec::new()));
+        let (sessions, root) = (Arc::clone(&begun), Arc::clone(self.place.root()));
+        let (tools, keep) = (self.config.tools, self.settings.verify);
+        threads.spawn("connect".to_owned(), move |shared| {
+            for _ in 0..tools {
+                if shared.is_stopped() {
+                    break;
+                }
+                let transport = Arc::clone(&root).transport(keep)?;
+                sessions
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(transport);
+            }
+            drop(root);
+            Ok(())
+        })?;
+        let watched = self.watch(&mut threads, None, false);
+        match watched {
+            Ok(Watched::Ended) => {
+                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(Some(std::mem::take(&mut *begun)))
+            }
+            Ok(_) => {
+                self.end(&mut threads, false)?;
+                Ok(None)
+            }
+            Err(failure) => {
+                threads.abandon(self.control);
+                Err(failure)
+            }
+        }
     }
 
     /// Builds, drops from the cache, or deletes.
@@ -278,8 +276,11 @@ impl Load<'_> {
     }
 
     fn load(&mut self, threads: &mut Crew) -> Result<Finished, Failure> {
+        let Some(transports) = self.connect()? else {
+            return Ok(self.unmeasured());
+        };
         let begin = clock::now();
-        self.spawn_tools(threads)?;
+        self.spawn_tools(threads, transports)?;
         let mut watched = None;
         if self.config.warmup_s > 0.0 {
             self.control.phase("warmup", begin);
@@ -334,30 +335,24 @@ impl Load<'_> {
         })
     }
 
-    fn spawn_tools(&mut self, threads: &mut Crew) -> Result<(), Failure> {
+    fn spawn_tools(
+        &mut self,
+        threads: &mut Crew,
+        transports: Vec<Box<dyn Transport>>,
+    ) -> Result<(), Failure> {
         let FilesLoad {
             first_tree, stride, ..
         } = *self.config;
         let units = Units::new(first_tree, stride, self.config.trees.trees);
         let units = Arc::new(Mutex::new(units));
-        for number in 0..self.config.tools {
-            let mut worker = Worker {
-                tool: Tool::new(Arc::clone(&self.forest), Arc::clone(&self.settings), number),
-                directory: Directory::new(Arc::clone(&self.place)),
-                path: self.place.directory().to_owned(),
-                state: Arc::clone(&self.state),
-                journal: Journal::default(),
-                absorbed: clock::now(),
-                failed: 0,
-            };
+        for (number, transport) in (0..).zip(transports) {
+            let tool = Tool::new(Arc::clone(&self.forest), Arc::clone(&self.settings), number);
+            let root = Arc::clone(self.place.root());
+            let mut worker = Worker::new(tool, transport, root, Arc::clone(&self.state));
             let units = Arc::clone(&units);
             let block_bytes = self.settings.block_bytes as usize;
             threads.spawn(format!("tool-{number}"), move |shared| {
                 let done = worker.run(&units, block_bytes, shared);
-                if worker.tool.has_cut() {
-                    worker.state.has_cut.store(true, Ordering::Relaxed);
-                }
-                worker.state.meter().absorb(&mut worker.journal);
                 // Released before the end is reported, because deleting needs the only reference.
                 drop(worker);
                 done
@@ -410,158 +405,5 @@ impl Load<'_> {
         values.insert("measured_ns".to_owned(), measured_ns as f64);
         values.insert("load_ns".to_owned(), load_ns as f64);
         values
-    }
-}
-
-fn send_sample(
-    at: Time,
-    state: &State,
-    progress: &Progress,
-    shared: &Shared,
-    measured: bool,
-    control: &Control,
-) {
-    let counters = Counters::from([
-        (ENTITY.to_owned(), state.counters(shared.running())),
-        (trees::ENTITY.to_owned(), progress.counters()),
-    ]);
-    let intervals = state.take_intervals(measured);
-    control.sample_later(at, move || {
-        let encoded = intervals
-            .iter()
-            .map(|(of, histogram)| named(*of, histogram));
-        (counters.clone(), encoded.collect())
-    });
-}
-
-fn named(of: Measured, histogram: &Histogram) -> NamedHistogram {
-    NamedHistogram {
-        entity: ENTITY.to_owned(),
-        name: of.histogram().to_owned(),
-        hdr: histogram.encode(),
-    }
-}
-
-/// One tool and its transport.
-struct Worker {
-    tool: Tool,
-    directory: Directory,
-    /// Path of the directory, for messages.
-    path: std::path::PathBuf,
-    state: Arc<State>,
-    journal: Journal,
-    absorbed: Time,
-    /// Failed files in succession.
-    failed: u32,
-}
-
-impl Worker {
-    /// Works until no tree is left, or until the threads must end.
-    fn run(
-        &mut self,
-        units: &Mutex<Units>,
-        block_bytes: usize,
-        shared: &Shared,
-    ) -> Result<(), Failure> {
-        let mut buffer = vec![0; block_bytes];
-        let mut scratch = vec![0; block_bytes];
-        let mut cut_at = None;
-        loop {
-            if shared.is_stopped() {
-                let now = clock::now();
-                if now < *cut_at.get_or_insert(now + COMPLETION_TIME) {
-                    self.tool.stop();
-                } else {
-                    self.tool.cut();
-                }
-            }
-            if let Some(operation) = self.tool.poll_operation() {
-                self.execute(&operation, &mut buffer, &mut scratch, shared)?;
-            } else if shared.is_stopped() {
-                return Ok(());
-            } else if let Some(tree) = trees::take(units) {
-                self.tool.assign(tree);
-            } else {
-                shared.send(Report::OutOfWork);
-                return Ok(());
-            }
-        }
-    }
-
-    fn execute(
-        &mut self,
-        operation: &hakaru_files::Operation,
-        buffer: &mut [u8],
-        scratch: &mut [u8],
-        shared: &Shared,
-    ) -> Result<(), Failure> {
-        if let Action::Write { length, .. } = operation.action {
-            self.tool.fill(&mut buffer[..length as usize]);
-        }
-        let started = clock::now();
-        let outcome = self.directory.execute(operation, buffer);
-        let ended = clock::now();
-        if let (Action::Read { .. }, Ok(read)) = (&operation.action, &outcome)
-            && let Some(wrong) =
-                self.tool
-                    .check(&buffer[..*read as usize], scratch, &mut self.journal)
-        {
-            let path = self.path.join(&*wrong.path);
-            self.complain(shared, || {
-                Failure::new(
-                    ErrorClass::Verification,
-                    format_args!("{}: byte {} is wrong", path.display(), wrong.offset),
-                    "compare the file with `hakaru files verify`",
-                )
-            });
-        }
-        let transferred = matches!(
-            operation.action,
-            Action::Read { .. } | Action::Write { .. } | Action::Create
-        );
-        if transferred && outcome.is_ok() {
-            self.failed = 0;
-        }
-        let completion = Completion {
-            id: operation.id,
-            started,
-            ended,
-            outcome: outcome.map_err(|error| error.to_string()),
-        };
-        self.tool.handle_completion(completion, &mut self.journal);
-        for failed in self.journal.take_failures() {
-            self.handle_failure(&failed, shared)?;
-        }
-        if self.journal.len() >= JOURNAL_LEN || ended >= self.absorbed + JOURNAL_AGE {
-            self.state.meter().absorb(&mut self.journal);
-            self.absorbed = ended;
-        }
-        Ok(())
-    }
-
-    fn handle_failure(&mut self, failed: &Failed, shared: &Shared) -> Result<(), Failure> {
-        let failure = || {
-            let path = self.path.join(&*failed.path);
-            let name = failed.of.histogram().trim_end_matches("_latency_ns");
-            Failure::environment(
-                format_args!("{name} of {} failed: {}", path.display(), failed.reason),
-                "check the file system and its server",
-            )
-        };
-        self.complain(shared, failure);
-        self.failed += 1;
-        if self.failed < FAILED_MAX {
-            return Ok(());
-        }
-        let last = failure();
-        let message = format!("{FAILED_MAX} files in succession failed; the last: {last}");
-        Err(Failure::new(last.class, message, last.hint))
-    }
-
-    /// Reports one of the first failures of all tools.
-    fn complain(&self, shared: &Shared, failure: impl FnOnce() -> Failure) {
-        if self.state.reported.fetch_add(1, Ordering::Relaxed) < REPORTED_MAX {
-            shared.send(Report::Complaint(failure()));
-        }
     }
 }

@@ -1,13 +1,11 @@
-//! The directory of trees: its lock, and the marker that names their description.
+//! The place of trees: its lock, and the marker that names their description.
 //!
-//! Nothing is ever written to a directory that holds anything else.
-use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+//! Nothing is ever written to a place that holds anything else.
+use std::sync::Arc;
 
 use hakaru_files::{BuildState, Forest, MARKER_BYTES_MAX, MARKER_NAME, Marker};
-use hakaru_runtime::file::folder::{self, EntryKind, Folder};
 
+use super::root::Root;
 use crate::failure::{Failure, OrEnvironment};
 
 /// Name of the file that is locked while a process works on the trees.
@@ -15,47 +13,35 @@ const LOCK_NAME: &str = ".hakaru-files.lock";
 /// Name of a marker that is being written.
 const NEW_MARKER_NAME: &str = ".hakaru-files.new";
 
-/// A locked directory of trees.
+/// A locked destination of trees.
 pub struct Place {
-    directory: PathBuf,
-    /// Open folder, from which lookups begin.
-    folder: Folder,
-    /// Keeps the lock; `None` if a reader may not open it.
-    _lock: Option<File>,
+    root: Arc<dyn Root>,
 }
 
 impl Place {
-    /// Takes a directory for building: a missing or empty one, or one with trees of the same
-    /// description.
+    /// Takes a destination for building: an empty one, or one with trees of the same description.
     ///
     /// # Errors
     /// It holds something else, is in use, or is not accessible.
-    pub fn for_build(directory: &Path, forest: &Forest) -> Result<Place, Failure> {
-        let shown = directory.display();
-        fs::create_dir_all(directory).or_environment(
-            format_args!("create the directory {shown}"),
-            "choose a directory that you may write to",
-        )?;
-        let folder = open_folder(directory)?;
-        if read_marker(&folder, directory)?.is_none() {
-            let mut foreign = None;
-            let listed = folder.list(&mut |entry| {
-                // An interrupted start leaves these two, and nothing else.
-                let is_own = entry.kind == EntryKind::File
-                    && (entry.name == LOCK_NAME || entry.name == NEW_MARKER_NAME);
-                if !is_own {
-                    foreign.get_or_insert(entry.name);
-                }
-            });
-            listed.or_environment(format_args!("list {shown}"), "choose another directory")?;
-            if let Some(name) = foreign {
+    pub fn for_build(root: Arc<dyn Root>, forest: &Forest) -> Result<Place, Failure> {
+        let place = Place { root };
+        let shown = place.shown();
+        if place.read_marker()?.is_none() {
+            let names = place.root.list();
+            let names =
+                names.or_environment(format_args!("list {shown}"), "choose another directory")?;
+            // An interrupted start leaves these two, and nothing else.
+            let is_own = |(name, is_file): &(String, bool)| {
+                *is_file && (name == LOCK_NAME || name == NEW_MARKER_NAME)
+            };
+            if let Some((name, _)) = names.iter().find(|entry| !is_own(entry)) {
                 return Err(Failure::usage(
                     format_args!("{shown} is not empty: it contains {name:?}"),
                     "choose an empty or a new directory",
                 ));
             }
         }
-        let place = Place::lock(directory, folder, true)?;
+        place.lock(true)?;
         match place.read_marker()? {
             Some(marker) if marker.digest != forest.digest() => Err(Failure::usage(
                 format_args!(
@@ -69,24 +55,21 @@ impl Place {
         }
     }
 
-    /// Opens a directory of trees. With `exclusive`, no other process may use them meanwhile.
+    /// Takes a destination of trees. With `exclusive`, no other process may use them meanwhile.
     ///
     /// # Errors
     /// It holds no trees, is in use, or is not accessible.
-    pub fn of_trees(directory: &Path, exclusive: bool) -> Result<(Place, Marker), Failure> {
-        let folder = open_folder(directory)?;
+    pub fn of_trees(root: Arc<dyn Root>, exclusive: bool) -> Result<(Place, Marker), Failure> {
+        let place = Place { root };
         let without_trees = || {
             Failure::usage(
-                format_args!(
-                    "{} holds no trees: it has no {MARKER_NAME}",
-                    directory.display()
-                ),
+                format_args!("{} holds no trees: it has no {MARKER_NAME}", place.shown()),
                 "build them first (`hakaru files build`), or correct the path",
             )
         };
         // Also before the lock, which is not created in a directory of others.
-        read_marker(&folder, directory)?.ok_or_else(without_trees)?;
-        let place = Place::lock(directory, folder, exclusive)?;
+        place.read_marker()?.ok_or_else(without_trees)?;
+        place.lock(exclusive)?;
         let marker = place.read_marker()?.ok_or_else(without_trees)?;
         Ok((place, marker))
     }
@@ -104,21 +87,25 @@ impl Place {
             BuildState::Removing => ("partly deleted", "build them again, or repeat `remove`"),
             BuildState::Complete => ("complete", "nothing is left to do"),
         };
-        let shown = self.directory.display();
         Err(Failure::usage(
-            format_args!("the trees in {shown} are {problem}"),
+            format_args!("the trees in {} are {problem}", self.shown()),
             hint,
         ))
     }
 
-    /// Returns the path of the directory.
-    pub fn directory(&self) -> &Path {
-        &self.directory
+    /// Returns the place in messages.
+    pub fn shown(&self) -> String {
+        self.root.locate("")
     }
 
-    /// Returns the open directory.
-    pub fn folder(&self) -> &Folder {
-        &self.folder
+    /// Returns the destination.
+    pub fn root(&self) -> &Arc<dyn Root> {
+        &self.root
+    }
+
+    /// Returns whether a visitor or transport still uses the destination.
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.root) > 1
     }
 
     /// Returns the marker; `None` if there is none.
@@ -126,118 +113,72 @@ impl Place {
     /// # Errors
     /// The file is no marker, or cannot be read.
     pub fn read_marker(&self) -> Result<Option<Marker>, Failure> {
-        read_marker(&self.folder, &self.directory)
+        let path = self.root.locate(MARKER_NAME);
+        let read = self.root.read(MARKER_NAME, MARKER_BYTES_MAX + 1);
+        let bytes = read.or_environment(
+            format_args!("read {path}"),
+            "make it a readable file, or choose another directory",
+        )?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let marker = if bytes.len() as u64 > MARKER_BYTES_MAX {
+            Err(format!("more than {MARKER_BYTES_MAX} bytes"))
+        } else {
+            Marker::parse(&bytes)
+        };
+        marker.map(Some).map_err(|problem| {
+            Failure::usage(
+                format_args!("{path} is damaged: {problem}"),
+                "the directory cannot be used; choose another one",
+            )
+        })
     }
 
     /// Replaces the marker, atomically and durably.
     ///
     /// # Errors
-    /// The directory cannot be written.
+    /// The destination cannot be written.
     pub fn write_marker(&self, state: BuildState, forest: &Forest) -> Result<(), Failure> {
         let marker = Marker::new(state, forest.digest(), forest.config().clone());
-        // A file of this name is never written to: it may belong to somebody else.
+        let contents = marker.emit();
         let written = self
-            .folder
-            .delete_file(NEW_MARKER_NAME)
-            .and_then(|_| self.folder.create_file(NEW_MARKER_NAME))
-            .and_then(|mut file| {
-                file.write_all(marker.emit().as_bytes())?;
-                file.sync_all()
-            })
-            .and_then(|()| self.folder.rename_file(NEW_MARKER_NAME, MARKER_NAME))
-            .and_then(|()| File::open(&self.directory)?.sync_all());
+            .root
+            .replace(MARKER_NAME, NEW_MARKER_NAME, contents.as_bytes());
         written.or_environment(
-            format_args!("write {MARKER_NAME} in {}", self.directory.display()),
+            format_args!("write {MARKER_NAME} in {}", self.shown()),
             "check the space and the rights of the directory",
         )
     }
 
-    /// Deletes the marker and the lock, and the directory if it is empty then.
+    /// Deletes the marker and the lock, and the destination if it is empty then.
     ///
     /// # Errors
     /// They cannot be deleted.
     pub fn remove(self) -> Result<(), Failure> {
         for name in [MARKER_NAME, LOCK_NAME] {
-            self.folder.delete_file(name).or_environment(
-                format_args!("delete {}", self.directory.join(name).display()),
+            self.root.delete(name).or_environment(
+                format_args!("delete {}", self.root.locate(name)),
                 "check the rights of the directory",
             )?;
         }
-        // Files of others may be left in it, and it may be a mount point.
-        let _ = fs::remove_dir(&self.directory);
+        self.root.delete_if_empty();
         Ok(())
     }
 
-    fn lock(directory: &Path, folder: Folder, exclusive: bool) -> Result<Place, Failure> {
-        let shown = directory.display();
-        let lock = if exclusive {
-            folder
-                .open_or_create(LOCK_NAME)
-                .and_then(only_file)
-                .map(Some)
-        } else {
-            // Trees on a read-only file system can be read without a lock.
-            Ok(folder.open_file(LOCK_NAME).and_then(only_file).ok())
-        };
-        let lock = lock.or_environment(
-            format_args!("create {}", directory.join(LOCK_NAME).display()),
+    fn lock(&self, exclusive: bool) -> Result<(), Failure> {
+        let locked = self.root.lock(LOCK_NAME, exclusive);
+        let locked = locked.or_environment(
+            format_args!("create {}", self.root.locate(LOCK_NAME)),
             "choose a directory that you may write to and that has nothing of this name",
         )?;
-        if let Some(file) = &lock {
-            // Without locks (some network file systems), concurrent use is the user's affair.
-            if let Ok(false) = folder::lock(file, exclusive) {
-                return Err(Failure::environment(
-                    format_args!("the trees in {shown} are in use by another process"),
-                    "wait until it has ended",
-                ));
-            }
+        if locked {
+            return Ok(());
         }
-        Ok(Place {
-            directory: directory.to_owned(),
-            folder,
-            _lock: lock,
-        })
-    }
-}
-
-fn open_folder(directory: &Path) -> Result<Folder, Failure> {
-    Folder::open(directory).or_environment(
-        format_args!("open the directory {}", directory.display()),
-        "correct the path",
-    )
-}
-
-fn read_marker(folder: &Folder, directory: &Path) -> Result<Option<Marker>, Failure> {
-    let path = directory.join(MARKER_NAME);
-    let mut bytes = Vec::new();
-    let read = folder
-        .open_file(MARKER_NAME)
-        .and_then(only_file)
-        .and_then(|file| file.take(MARKER_BYTES_MAX + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        other => other.or_environment(
-            format_args!("read {}", path.display()),
-            "make it a readable file, or choose another directory",
-        )?,
-    };
-    let marker = if bytes.len() as u64 > MARKER_BYTES_MAX {
-        Err(format!("more than {MARKER_BYTES_MAX} bytes"))
-    } else {
-        Marker::parse(&bytes)
-    };
-    marker.map(Some).map_err(|problem| {
-        Failure::usage(
-            format_args!("{} is damaged: {problem}", path.display()),
-            "the directory cannot be used; choose another one",
-        )
-    })
-}
-
-fn only_file(file: File) -> io::Result<File> {
-    if file.metadata()?.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("it is not a regular file"))
+        Err(Failure::environment(
+            format_args!(
+                "the trees in {} are in use by another process",
+                self.shown()
+            ),
+            "wait until it has ended",
+        ))
     }
 }

@@ -61,6 +61,9 @@ pub struct Events {
     reported: Vec<epoll::Event>,
 }
 
+// SAFETY: the only pointer in an event is a variant of its user data, which is always a token here.
+unsafe impl Send for Events {}
+
 impl Events {
     /// Creates a buffer for `n` events, at least 1. The next wait returns events that do not fit.
     #[must_use]

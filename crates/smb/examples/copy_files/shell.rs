@@ -9,7 +9,8 @@ use hakaru_runtime::net::Socket;
 use hakaru_runtime::process::entropy;
 use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
 use hakaru_smb::wire::{
-    Access, CreateRequest, DirectoryEntry, Disposition, FileId, OPTION_DIRECTORY, OPTION_FILE, Path,
+    Access, CreateRequest, DirectoryEntry, Disposition, FileId, OPTION_DIRECTORY, OPTION_FILE,
+    Path, Sharing,
 };
 use hakaru_smb::{Config, Connection, Done, Entropy, Event, Op, Output, WriteData};
 
@@ -311,6 +312,7 @@ fn create(path: &str, access: Access, disposition: Disposition, options: u32) ->
     Op::Create(CreateRequest {
         path: Path::new(path).expect("a valid path"),
         access,
+        sharing: Sharing::ALL,
         disposition,
         options,
     })

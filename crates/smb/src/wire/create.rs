@@ -58,19 +58,32 @@ pub const OPTION_DIRECTORY: u32 = 0x1;
 pub const OPTION_FILE: u32 = 0x40;
 /// The object is deleted when it is closed.
 pub const OPTION_DELETE_ON_CLOSE: u32 = 0x1000;
-/// Others may read, write and delete the file at the same time.
-const SHARE_ALL: u32 = 7;
 const ATTRIBUTE_NORMAL: u32 = 0x80;
 const IMPERSONATION: u32 = 2;
 const NAME_AT: u16 = 120;
 
-/// A CREATE request, without an oplock and without create contexts. All sharing is allowed.
+/// Accesses that other opens of the file may have meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing(pub u32);
+
+impl Sharing {
+    /// No other open.
+    pub const NONE: Sharing = Sharing(0);
+    /// Opens for reading.
+    pub const READ: Sharing = Sharing(1);
+    /// All opens, also for writing and deleting.
+    pub const ALL: Sharing = Sharing(7);
+}
+
+/// A CREATE request, without an oplock and without create contexts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateRequest {
     /// Path below the share.
     pub path: Path,
     /// Rights requested.
     pub access: Access,
+    /// Accesses of others.
+    pub sharing: Sharing,
     /// Action.
     pub disposition: Disposition,
     /// `OPTION_*`.
@@ -94,7 +107,7 @@ impl CreateRequest {
             .u64(0)
             .u32(self.access.0)
             .u32(attributes)
-            .u32(SHARE_ALL)
+            .u32(self.sharing.0)
             .u32(self.disposition as u32)
             .u32(self.options)
             .u16(NAME_AT)
@@ -124,6 +137,7 @@ impl CreateRequest {
         Ok(CreateRequest {
             path: Path::from_utf16_bytes(fields.buffer(at.into(), length.into())?),
             access: Access(fields.u32(88)?),
+            sharing: Sharing(fields.u32(96)?),
             disposition,
             options: fields.u32(104)?,
         })

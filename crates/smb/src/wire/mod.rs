@@ -16,7 +16,7 @@ mod status;
 
 pub use create::{
     ATTRIBUTE_DIRECTORY, Access, CreateRequest, CreateResponse, Disposition, FileFacts, FileId,
-    OPTION_DELETE_ON_CLOSE, OPTION_DIRECTORY, OPTION_FILE,
+    OPTION_DELETE_ON_CLOSE, OPTION_DIRECTORY, OPTION_FILE, Sharing,
 };
 pub use fields::WireError;
 pub(crate) use fields::{Emit, Fields};

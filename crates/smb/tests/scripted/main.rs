@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hakaru_smb::wire::{
     Access, Change, Command, CreateRequest, CreateResponse, Disposition, FLAG_RELATED,
-    FLAG_RESPONSE, FileFacts, FileId, Header, OPTION_FILE, Path, ReadRequest, Status, UNSOLICITED,
-    WireError, WriteRequest, emit_buffer_response, emit_close_response, emit_empty,
+    FLAG_RESPONSE, FileFacts, FileId, Header, OPTION_FILE, Path, ReadRequest, Sharing, Status,
+    UNSOLICITED, WireError, WriteRequest, emit_buffer_response, emit_close_response, emit_empty,
     emit_read_response, emit_set_info_response, emit_write_response,
 };
 use hakaru_smb::{ConnectionError, Done, Event, Op, OpError, OpId, Output, WriteData};
@@ -33,6 +33,7 @@ fn open() -> Op {
     Op::Create(CreateRequest {
         path: Path::new("a").unwrap(),
         access: Access::READ,
+        sharing: Sharing::ALL,
         disposition: Disposition::Open,
         options: OPTION_FILE,
     })

@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn files(
         path in path(),
-        (access, options, action) in any::<(u32, u32, u32)>(),
+        (access, sharing, options, action) in any::<(u32, u32, u32, u32)>(),
         disposition in prop_oneof![
             Just(Disposition::Supersede), Just(Disposition::Open), Just(Disposition::Create),
             Just(Disposition::OpenIf), Just(Disposition::Overwrite), Just(Disposition::OverwriteIf),
@@ -91,7 +91,9 @@ proptest! {
         (file, offset, length) in (any::<[u8; 16]>().prop_map(FileId), any::<u64>(), any::<u32>()),
         data in vec(any::<u8>(), 0..200),
     ) {
-        let request = CreateRequest { path, access: Access(access), disposition, options };
+        let request = CreateRequest {
+            path, access: Access(access), sharing: Sharing(sharing), disposition, options,
+        };
         prop_assert_eq!(CreateRequest::parse(&message(|out| request.emit(out))), Ok(request));
         let response = CreateResponse { action, facts, file };
         prop_assert_eq!(CreateResponse::parse(&message(|out| response.emit(out))), Ok(response));

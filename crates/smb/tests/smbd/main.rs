@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use client::Client;
 use hakaru_smb::wire::{
     Access, Change, CreateRequest, Dialect, DirectoryEntry, Disposition, FileId, OPTION_DIRECTORY,
-    OPTION_FILE, Path, Query, SigningAlgorithm, Status,
+    OPTION_FILE, Path, Query, Sharing, SigningAlgorithm, Status,
 };
 use hakaru_smb::{
     Config, ConnectionError, Credentials, Event, Op, OpError, Output, Password, ReadData, Signing,
@@ -35,6 +35,7 @@ fn open(path: &str, access: Access, disposition: Disposition) -> Op {
     Op::Create(CreateRequest {
         path: Path::new(path).unwrap(),
         access,
+        sharing: Sharing::ALL,
         disposition,
         options: OPTION_FILE,
     })
@@ -51,6 +52,7 @@ fn folder(path: &str, disposition: Disposition) -> Op {
     Op::Create(CreateRequest {
         path: Path::new(path).unwrap(),
         access: Access::READ,
+        sharing: Sharing::ALL,
         disposition,
         options: OPTION_DIRECTORY,
     })

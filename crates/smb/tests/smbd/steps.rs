@@ -96,11 +96,16 @@ fn a_program_walks_writes_reads_renames_and_deletes() {
         let file = error(Step::Lookup { path: at("a") });
         assert_eq!(file, status(Status::NOT_A_DIRECTORY));
         assert_eq!(error(read(true)), StepError::NotOpen);
+        let folder = || Path::new(&root).unwrap();
+        let full = error(Step::DeleteFolder { path: folder() });
+        assert_eq!(full, status(Status::DIRECTORY_NOT_EMPTY));
         let mut ok = |step| run(&mut client, &mut steps, step).unwrap();
         for name in ["a", "c"] {
             ok(Step::Delete { path: at(name) });
             assert!(!on_disk(name).exists());
         }
+        ok(Step::DeleteFolder { path: folder() });
+        assert!(!server.path(&root).exists());
         client.log_off();
     }
 }

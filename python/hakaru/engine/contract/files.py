@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hakaru.engine.contract.access import Secret
 from hakaru.engine.contract.part import Message
 
 
@@ -90,12 +91,64 @@ class TreesConfig(Message):
     content: FileContent = FileContent()
 
 
+class FilesDirectory(Message):
+    """A directory on a mounted file system."""
+
+    kind: Literal["directory"] = "directory"
+    path: str
+
+
+class SmbGuest(Message):
+    """The user `guest` without a password."""
+
+    kind: Literal["guest"] = "guest"
+
+
+class SmbAnonymous(Message):
+    """No user."""
+
+    kind: Literal["anonymous"] = "anonymous"
+
+
+class SmbPassword(Message):
+    """A user with a password."""
+
+    kind: Literal["password"] = "password"
+    name: str
+    domain: str = ""
+    password: Secret
+
+
+SmbDialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
+SmbSigningAlgorithm = Literal["aes_gmac", "aes_cmac"]
+
+
+class FilesSmb(Message):
+    """A folder of a share of an SMB server."""
+
+    kind: Literal["smb"] = "smb"
+    address: str
+    share: str
+    folder: str = ""
+    user: Annotated[SmbGuest | SmbAnonymous | SmbPassword, Field(discriminator="kind")] = SmbGuest()
+    dialects: list[SmbDialect] = ["2.1", "3.0", "3.0.2", "3.1.1"]
+    signing: Literal["if_required", "required"] = "if_required"
+    signing_algorithms: list[SmbSigningAlgorithm] = ["aes_gmac", "aes_cmac"]
+    compound: bool = True
+    credits: int = 512
+    connect_timeout_s: float = 10.0
+    request_timeout_s: float = 30.0
+
+
+FilesDestination = Annotated[FilesDirectory | FilesSmb, Field(discriminator="kind")]
+
+
 class FilesBuild(Message):
     """The `files` engine that builds trees."""
 
     engine: Literal["files"] = "files"
     task: Literal["build"] = "build"
-    directory: str
+    destination: FilesDestination
     trees: TreesConfig
     workers: int = 4
     sample_interval_ms: int = 1000
@@ -106,7 +159,7 @@ class FilesVerify(Message):
 
     engine: Literal["files"] = "files"
     task: Literal["verify"] = "verify"
-    directory: str
+    destination: FilesDestination
     workers: int = 4
     sample_interval_ms: int = 1000
 
@@ -116,14 +169,7 @@ class FilesRemove(Message):
 
     engine: Literal["files"] = "files"
     task: Literal["remove"] = "remove"
-    directory: str
-
-
-class FilesDirectory(Message):
-    """A directory on a mounted file system."""
-
-    kind: Literal["directory"] = "directory"
-    path: str
+    destination: FilesDestination
 
 
 class FilesLoad(Message):
@@ -131,7 +177,7 @@ class FilesLoad(Message):
 
     engine: Literal["files"] = "files"
     task: Literal["load"] = "load"
-    destination: FilesDirectory
+    destination: FilesDestination
     trees: TreesConfig
     build: bool = False
     remove: bool = False

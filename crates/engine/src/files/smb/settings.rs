@@ -1,0 +1,168 @@
+//! Checked settings of sessions with one share.
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hakaru_contract::smb::{SmbDestination, SmbDialect, SmbSigning, SmbSigningAlgorithm, SmbUser};
+use hakaru_runtime::process::entropy;
+use hakaru_smb::wire::{Dialect, Path, SigningAlgorithm};
+use hakaru_smb::{Config, Credentials, Entropy, Password, Signing};
+
+use crate::address::parse_address;
+use crate::failure::Failure;
+use crate::secret;
+
+/// Bytes that one credit covers (MS-SMB2 section 3.1.5.2).
+const CREDIT_BYTES: u32 = 64 << 10;
+/// Limits of the client for one request, bytes.
+const IO_BYTES: std::ops::RangeInclusive<u32> = 4096..=8 << 20;
+/// Requests of the longest compound: open, rename, close. Each takes a credit.
+const COMPOUND_REQUESTS: u16 = 3;
+const SHARE_NAME_MAX: usize = 80;
+
+/// Settings of all sessions of an engine.
+pub struct Settings {
+    pub address: SocketAddr,
+    pub config: Config,
+    /// Folder of the trees below the share; empty: the share itself.
+    pub folder: String,
+    /// Whether the requests of a step are one compound.
+    pub compound: bool,
+    /// Time limit of a connection with its login.
+    pub connect_timeout: Duration,
+    share: String,
+    client_guid: [u8; 16],
+}
+
+impl Settings {
+    /// Checks the settings. A request has at most `block_bytes`.
+    ///
+    /// # Errors
+    /// A field is invalid, or the file of the password cannot be read.
+    pub fn new(smb: &SmbDestination, block_bytes: u32) -> Result<Settings, Failure> {
+        let address = parse_address("destination.address", &smb.address)?;
+        let share = &smb.share;
+        if share.is_empty() || share.len() > SHARE_NAME_MAX || share.contains(['/', '\\', '\0']) {
+            return Err(refuse("share", share, "name a share, such as `data`"));
+        }
+        let folder = smb.folder.trim_matches('/');
+        Path::new(folder).map_err(|error| refuse("folder", &smb.folder, error))?;
+        if smb.dialects.is_empty() {
+            return Err(refuse("dialects", "", "omit it to offer all dialects"));
+        }
+        let credits_min = if smb.compound { COMPOUND_REQUESTS } else { 1 };
+        if !(credits_min..=8192).contains(&smb.credits) {
+            let hint = format!("use {credits_min} to 8192");
+            return Err(refuse("credits", smb.credits, hint));
+        }
+        let time = |field, seconds: f64| match (0.1..=600.0).contains(&seconds) {
+            true => Ok(Duration::from_secs_f64(seconds)),
+            false => Err(refuse(field, seconds, "use 0.1 to 600")),
+        };
+        let connect_timeout = time("connect_timeout_s", smb.connect_timeout_s)?;
+        let server = address.ip().to_string();
+        let mut config = Config::new(&server, share, credentials(&smb.user)?);
+        config.dialects = smb.dialects.iter().copied().map(dialect).collect();
+        config.signing = match smb.signing {
+            SmbSigning::IfRequired => Signing::IfRequired,
+            SmbSigning::Required => Signing::Required,
+        };
+        let algorithms = smb.signing_algorithms.iter();
+        config.signing_algorithms = algorithms.copied().map(algorithm).collect();
+        config.credits = smb.credits;
+        config.io_bytes_max = block_bytes
+            .min(u32::from(smb.credits) * CREDIT_BYTES)
+            .clamp(*IO_BYTES.start(), *IO_BYTES.end());
+        config.timeout = time("request_timeout_s", smb.request_timeout_s)?;
+        let mut client_guid = [0; 16];
+        entropy::fill(&mut client_guid);
+        Ok(Settings {
+            address,
+            config,
+            folder: folder.to_owned(),
+            compound: smb.compound,
+            connect_timeout,
+            share: share.clone(),
+            client_guid,
+        })
+    }
+
+    /// Returns random values of a new session.
+    pub fn entropy(&self) -> Entropy {
+        let (mut salt, mut client_challenge) = ([0; 32], [0; 8]);
+        entropy::fill(&mut salt);
+        entropy::fill(&mut client_challenge);
+        Entropy {
+            client_guid: self.client_guid,
+            salt,
+            client_challenge,
+            // Every server since SMB 2 sends its own time.
+            wall_clock: 0,
+        }
+    }
+
+    /// Returns the path of a file below the share.
+    pub fn path(&self, below: &str) -> Path {
+        let path = match (self.folder.as_str(), below) {
+            ("", below) => below.to_owned(),
+            (folder, "") => folder.to_owned(),
+            (folder, below) => format!("{folder}/{below}"),
+        };
+        // The folder was checked, and names of trees have letters and digits.
+        Path::new(&path).expect("checked names")
+    }
+
+    /// Returns the place of a path in messages.
+    pub fn locate(&self, path: &str) -> String {
+        let Settings { address, share, .. } = self;
+        let mut place = format!("smb://{address}/{share}");
+        for part in [self.folder.as_str(), path] {
+            if !part.is_empty() {
+                place.push('/');
+                place.push_str(part);
+            }
+        }
+        place
+    }
+}
+
+fn refuse(field: &str, value: impl std::fmt::Display, hint: impl std::fmt::Display) -> Failure {
+    Failure::usage(
+        format_args!(
+            "destination.{field} is {value:?}",
+            value = value.to_string()
+        ),
+        hint,
+    )
+}
+
+fn credentials(user: &SmbUser) -> Result<Credentials, Failure> {
+    Ok(match user {
+        SmbUser::Guest => Credentials::Guest,
+        SmbUser::Anonymous => Credentials::Anonymous,
+        SmbUser::Password {
+            name,
+            domain,
+            password,
+        } => Credentials::Password(Password {
+            domain: domain.clone(),
+            user: name.clone(),
+            password: secret::text("destination.user.password", password)?,
+        }),
+    })
+}
+
+fn dialect(configured: SmbDialect) -> Dialect {
+    match configured {
+        SmbDialect::V2_1 => Dialect::Smb21,
+        SmbDialect::V3_0 => Dialect::Smb30,
+        SmbDialect::V3_0_2 => Dialect::Smb302,
+        SmbDialect::V3_1_1 => Dialect::Smb311,
+    }
+}
+
+fn algorithm(configured: SmbSigningAlgorithm) -> SigningAlgorithm {
+    match configured {
+        SmbSigningAlgorithm::AesGmac => SigningAlgorithm::AesGmac,
+        SmbSigningAlgorithm::AesCmac => SigningAlgorithm::AesCmac,
+    }
+}
