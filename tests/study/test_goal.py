@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hakaru import kind
 from hakaru.errors import UsageError
+from hakaru.kinds.vms.load import Open, load_at
 from hakaru.run.options import Options, expand_options
 from hakaru.study import Study, expand, load, of_described
 from hakaru.study.factors import Factors
@@ -101,6 +102,20 @@ def test_message_contains_the_correction(right: str, wrong: str, correction: str
     text = f"{error.value.message}\n{error.value.hint}"
     assert correction in text, text
     assert len(error.value.message.splitlines()) == 1, text
+
+
+def test_rate_of_an_open_load_is_searched(tmp_path: Path) -> None:
+    searched = "vms: [1], rate_per_s: {from: 50.0, to: 200.0, step: 10 %}"
+    closed = SEARCHED.replace("vms: {from: 1, to: 16}", searched)
+    with pytest.raises(UsageError, match="a closed load, which has no rate"):
+        load(written(tmp_path, closed))
+    opened = closed.replace("kind: closed, queue_depth: 8", "kind: open, rate_per_s: 1")
+    expanded = expand(load(written(tmp_path, opened)).study)
+    (search,) = expanded.searches
+    patterns = [load_at(expanded.at(point)).point_pattern for point in search.points]
+    rates = [pattern.load.rate_per_s for pattern in patterns if isinstance(pattern.load, Open)]
+    assert rates == [point.factors["rate_per_s"] for point in search.points]
+    assert (rates[0], rates[-1]) == (50.0, 200.0)
 
 
 def test_range_of_a_factor_without_order_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ NEITHER = {"tester_frames_per_s", "baseline_gbit_per_s"}
 """Rates of the test setup, not of the system under test. Bounds are computed, not measured."""
 LOWER = {
     "latency",
+    "ms",
     "rtt",
     "errors",
     "dropped",
@@ -25,7 +26,18 @@ LOWER = {
     "slowest",
     "us_per_io",
 }
-HIGHER = {"iops", "mb_per_s", "mib_per_s", "mbit_per_s", "gbit_per_s", "frames_per_s", "messages_per_s", "jain"}
+HIGHER = {
+    "iops",
+    "files_per_s",
+    "operations_per_s",
+    "mb_per_s",
+    "mib_per_s",
+    "mbit_per_s",
+    "gbit_per_s",
+    "frames_per_s",
+    "messages_per_s",
+    "jain",
+}
 LOWER_NAMES = {"first_done_s", "last_done_s", "fastest_to_slowest"}
 HIGHER_NAMES = {"jobs_done", "path_percent"}
 

@@ -4,13 +4,13 @@ figures.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.analysis.goals import goal_words, range_words, with_unit
 from hakaru.report import charts
-from hakaru.report.charts import Line
-from hakaru.report.sweep import Sweep, factor_title
+from hakaru.report.charts import Line, LinePoint
+from hakaru.report.sweep import factor_title
 from hakaru.study import Study
 from hakaru.study.goal import Limit
 from hakaru.wording import say
@@ -56,21 +56,21 @@ def method(summary: Json, study: Study, language: str) -> list[str]:
     ]
 
 
-def lines(sweep: Sweep, metrics: Collection[str], language: str) -> list[Line]:
-    """Lines for a figure of these metrics, to be drawn below its own: each limit of the goal over
-    the whole sweep, and the value at the answer.
+def lines(goal: Json | None, values: Mapping[str, Sequence[LinePoint]], language: str) -> list[Line]:
+    """Lines for a figure, to be drawn below its own: each limit of the goal over all levels, and
+    the value at the answer.
+
+    `values`: the metrics of the figure, by level. Limits of other metrics are left out.
     """
-    goal, drawn = sweep.goal, list[Line]()
-    if goal is None or not sweep.measured:
-        return drawn
-    levels = [sweep.level(point) for point in sweep.measured]
-    for limit in goal["limits"]:
-        if limit["metric"] not in metrics:
+    drawn: list[Line] = []
+    for limit in goal["limits"] if goal is not None else ():
+        points = values.get(limit["metric"])
+        if not points or goal is None:
             continue
         value = with_unit(limit["metric"], limit["value"], language)
-        ends = [(level, limit["value"], None, None) for level in (min(levels), max(levels))]
+        ends: list[LinePoint] = [(points[i][0], limit["value"], None, None) for i in (0, -1)]
         drawn.append(Line(say(language, "label.goal", {"value": value}), ends, charts.QUIET, (5, 3), "none"))
-        at_answer = [each for each in sweep.line(limit["metric"]) if each[0] == goal["answer"]]
+        at_answer = [point for point in points if point[0] == goal["answer"]]
         if at_answer:
             label = say(language, "label.goal.answer", {"answer": range_words(goal, language)})
             around = Line(label, at_answer, charts.QUIET, marker="diamond", hollow=True, marker_size=AROUND_PX2)

@@ -52,3 +52,19 @@ def test_commands_build_verify_survey_and_remove(tmp_path: Path) -> None:
     assert hakaru(tmp_path, "files", "verify", "trees").returncode == 0
     assert hakaru(tmp_path, "files", "remove", "trees").returncode == 0
     assert not (tmp_path / "trees").exists()
+
+
+def test_goal_finds_the_number_of_tools(tmp_path: Path) -> None:
+    study = written(
+        tmp_path,
+        factors=[{"tools": {"from": 1, "to": 4}}],
+        goal={"files_per_s": 0.001},
+        measure={"repetitions": 2, "sample_interval": "100 ms"},
+    )
+    ran = hakaru(tmp_path, "run", str(study), "--report", "html,json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "is met at all levels of the search, even at" in ran.stdout
+    (run,) = (tmp_path / "runs").iterdir()
+    (goal,) = json.loads((run / "report" / "report.json").read_text())["goals"]
+    assert (goal["find"], goal["answer"], goal["verdict"]) == ("lowest", 1, "at_least")
+    assert "goal: 0.00100" in (run / "report" / "report.en.html").read_text()

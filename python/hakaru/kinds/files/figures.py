@@ -10,8 +10,8 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.files import names
-from hakaru.report import charts
-from hakaru.report.charts import PALETTE, Axes, Bar, Chart, Line, Size, Stack
+from hakaru.report import charts, goals
+from hakaru.report.charts import PALETTE, Axes, Bar, Chart, Line, LinePoint, Size, Stack
 from hakaru.report.figures import Figure, note
 from hakaru.wording import number, say
 
@@ -23,7 +23,7 @@ def of_run(summary: Json, language: str) -> list[Figure]:
     measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
     if not measured:
         return []
-    return [_swept(measured, language) or _rates(measured, language), _time(measured, language)]
+    return [_swept(measured, summary["goals"], language) or _rates(measured, language), _time(measured, language)]
 
 
 def label(point: Json, language: str) -> str:
@@ -31,9 +31,9 @@ def label(point: Json, language: str) -> str:
     return sentences.series(point["factors"], language) or str(point["point"])
 
 
-def _swept(measured: list[Json], language: str) -> Figure | None:
+def _swept(measured: list[Json], searched: list[Json], language: str) -> Figure | None:
     """The rate against the number of tools, one line per combination of other levels; None if the
-    number is the same everywhere.
+    number is the same everywhere. A single search for a goal is marked.
     """
     if any(names.SWEPT not in point["factors"] for point in measured):
         return None
@@ -45,7 +45,9 @@ def _swept(measured: list[Json], language: str) -> Figure | None:
     for place, (title, points) in enumerate(groups.items()):
         ordered = sorted(points, key=lambda p: float(p["factors"][names.SWEPT]))
         rates = [(float(p["factors"][names.SWEPT]), p["metrics"][names.RATE]) for p in ordered]
-        values = [(tools, rate["mean"], rate["low"], rate["high"]) for tools, rate in rates]
+        values: list[LinePoint] = [(tools, rate["mean"], rate["low"], rate["high"]) for tools, rate in rates]
+        if len(searched) == len(groups) == 1 and searched[0]["over"] == names.SWEPT:
+            lines += goals.lines(searched[0], {names.RATE: values}, language)
         lines.append(Line(title, values, PALETTE[place % len(PALETTE)]))
     if not any(len(line.points) > 1 for line in lines):
         return None

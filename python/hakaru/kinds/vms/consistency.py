@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hakaru.kinds.vms import hypervisor, kernel
-from hakaru.kinds.vms.load import Open, VmsLoad, load_at
+from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.model import ArraySpec, Measure, Study
@@ -107,6 +107,9 @@ def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
     elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
         message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
         yield ("load", "queue_depth"), message, "leave it out"
+    elif load.pattern and load.rate_per_s and isinstance(load.patterns[load.pattern].load, Closed):
+        message = f"pattern {load.pattern!r} has a closed load, which has no rate"
+        yield ("load", "rate_per_s"), message, "leave it out, or give the pattern `load: {kind: open, …}`"
     room = seats([[array.lu(lun).size // load.image for lun in column] for column in load.columns])
     if load.count > room:
         message = f"{load.count} VMs with images of {format_size(load.image)} do not fit; there is room for {room}"

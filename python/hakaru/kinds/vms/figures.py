@@ -51,7 +51,7 @@ def _throughput(sweep: Sweep, language: str) -> list[Figure]:
         if published_line:
             title = sweep.reference_title(language)
             series.append(Line(title, published_line, charts.THEIRS, (6, 3), "square", hollow=True))
-        series = [*goals.lines(sweep, (metric,), language), *series]
+        series = [*goals.lines(sweep.goal, {metric: sweep.line(metric)}, language), *series]
         figures.append(_figure(sweep, language, metric, series, unit))
     return figures[:1] if _is_one_curve(sweep) else figures
 
@@ -80,7 +80,7 @@ def _latency(sweep: Sweep, language: str) -> list[Figure]:
     limited = [limit["metric"] for limit in (sweep.goal or {"limits": ()})["limits"] if "latency_ms" in limit["metric"]]
     for style, metric in enumerate((m for m in limited if m not in (name for name, _, _ in shown)), 3):
         series.append(Line(sentences.metric(language, metric), sweep.line(metric), *charts.look(style)))
-    series = [*goals.lines(sweep, limited, language), *series]
+    series = [*goals.lines(sweep.goal, {m: sweep.line(m) for m in limited}, language), *series]
     published_line = sweep.published("latency_ms_mean")
     if published_line:
         label = say(language, "label.published_mean", {"title": sweep.reference_title(language)})

@@ -9,7 +9,7 @@
           {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100,
            load: {kind: closed, queue_depth: 32}}
 
-`pattern`, `vms`, `queue_depth` and `paths` are factors of every study of VMs.
+`pattern`, `vms`, `queue_depth`, `rate_per_s` and `paths` are factors of every study of VMs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ FACTORS = {
     "pattern": "load.pattern",
     "vms": "load.vms",
     "queue_depth": "load.queue_depth",
+    "rate_per_s": "load.rate_per_s",
     "paths": "load.paths",
 }
 """Factor → place in the study."""
@@ -103,6 +104,12 @@ class VmsLoad(Load):
     queue_depth: int | None = Field(
         default=None, ge=1, le=1024, description="overrides the queue depth of the pattern (closed load); also a factor"
     )
+    rate_per_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=10_000_000,
+        description="overrides the rate of the pattern (open load), requests per second and VM; also a factor",
+    )
     paths: int | None = Field(
         default=None, ge=1, le=8, description="number of the lab's paths that the VMs use; default: all; also a factor"
     )
@@ -114,11 +121,13 @@ class VmsLoad(Load):
 
     @property
     def point_pattern(self) -> Pattern:
-        """The pattern of a point, with the queue depth of the point."""
+        """The pattern of a point, with the queue depth or the rate of the point."""
         chosen = self.patterns[str(self.pattern)]
-        if self.queue_depth is None or not isinstance(chosen.load, Closed):
+        name = "queue_depth" if isinstance(chosen.load, Closed) else "rate_per_s"
+        value = getattr(self, name)
+        if value is None:
             return chosen
-        return chosen.model_copy(update={"load": chosen.load.model_copy(update={"queue_depth": self.queue_depth})})
+        return chosen.model_copy(update={"load": chosen.load.model_copy(update={name: value})})
 
     def used_portals(self, portals: Sequence[str]) -> tuple[str, ...]:
         """Portals of the array that the VMs use: those of the first `paths` paths."""

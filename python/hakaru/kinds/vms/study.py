@@ -43,7 +43,7 @@ class VmsStudy(StudyKind):
 
     @property
     def factors(self) -> Mapping[str, str]:
-        """Pattern, number of VMs, queue depth, number of paths."""
+        """Pattern, number of VMs, queue depth or rate, number of paths."""
         return FACTORS
 
     def metrics(self, study: Study) -> Collection[str]:

@@ -10,7 +10,7 @@ the theme `hakaru` and the bundled fonts. Each kind of chart is one module of th
 from hakaru.report.charts.bar import Bar, bars
 from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
-from hakaru.report.charts.line import Axes, Line, lines, log_ticks, panels
+from hakaru.report.charts.line import Axes, Line, LinePoint, lines, log_ticks, panels
 from hakaru.report.charts.render import Chart, numbers_of, png, series_of, spec, svg
 from hakaru.report.charts.stack import Stack, stacks
 from hakaru.report.charts.theme import (
@@ -42,6 +42,7 @@ __all__ = [
     "Cell",
     "Chart",
     "Line",
+    "LinePoint",
     "Size",
     "Stack",
     "bars",

@@ -24,7 +24,7 @@ from hakaru.kinds.vms.analysis.points import VmsPoint
 from hakaru.kinds.vms.rules import STAGES
 
 SWEPT = "vms"
-"""The factor that sweeps go over."""
+"""The factor that sweeps go over, unless a search goes over another one."""
 
 
 class VmsAnalysis(AnalysisKind):
@@ -46,7 +46,7 @@ class VmsAnalysis(AnalysisKind):
         points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
         streamless = [p for p in analysed if not p.setup.is_stream]
-        all_sweeps = sweep.sweeps_of(list(streamless), SWEPT)
+        all_sweeps = sweep.sweeps_of(list(streamless), run.searches[0].over if run.searches else SWEPT)
         sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
