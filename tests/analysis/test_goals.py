@@ -134,3 +134,12 @@ def write_busy(folder: Path) -> Path:
     for path in sorted((run / "repetitions").glob("p03-*.json")):
         path.write_text(path.read_text().replace('"caveats": []', '"caveats": [{"caveat": "clock_stepped"}]'))
     return run
+
+
+def test_search_that_was_stopped_before_its_first_result_has_a_report(tmp_path: Path) -> None:
+    run = searched_run(tmp_path / "run", {})
+    goal, found = finding(run)
+    assert (goal["verdict"], goal["answer"], goal["points"]) == ("unfinished", None, [])
+    assert "has no result." in found["text"]
+    for path in render(run, ["html"], ["en", "ja"], tmp_path):
+        assert "20\xa0ms" in path.read_text()

@@ -18,8 +18,8 @@ def mark(measure: Measure, points: Iterable[Point]) -> None:
         for metric, percent in measure.precisions(point.chief).items():
             estimate = point.metrics.get(metric)
             half = half_percent(estimate)
-            if estimate is not None and (half is None or half > percent):
-                values = {"metric": metric, "asked": percent, "n": estimate.n}
+            if half is None or half > percent:
+                values = {"metric": metric, "asked": percent, "n": 0 if estimate is None else estimate.n}
                 name = "precision_missed" if half is not None else "precision_unknown"
                 point.caveats.append(Caveat(name, values | ({} if half is None else {"percent": half})))
                 break
