@@ -89,6 +89,20 @@ def test_row_is_not_judged_where_the_test_setup_was_the_bottleneck(tmp_path: Pat
     assert (summary["scorecard"]["median_error_percent"], summary["scorecard"]["predicted_measured"]) == (20, 1)
 
 
+def test_one_point_limited_by_the_test_setup_is_enough(tmp_path: Path) -> None:
+    points = [
+        Pt({"pattern": "any", "vms": 1}, [constant(1000)] * 3),
+        Pt({"pattern": "any", "vms": 4}, [constant(900, machine_cpu=0.99)] * 3),
+    ]
+    references = [
+        single("extreme", where={}, which="highest", published=1250),
+        single("ratio", of={"pattern": "any"}, to={"vms": 1}, mean_over="vms", published=1) | {"id": "ratio"},
+    ]
+    more: Json = {"reference": references, "publications": PUBLICATIONS}
+    summary = summarise(write_run(tmp_path, points, factors=[{"pattern": ["any"], "vms": [1, 4]}], **more))
+    assert [row["counted"] for row in summary["scorecard"]["rows"]] == [False, False]
+
+
 def test_points_that_differ_in_one_factor_can_count_as_their_mean(tmp_path: Path) -> None:
     one = single("ratio", of={"pattern": "any"}, to={"vms": 1}, mean_over="vms", published=2.5)
     (row,) = swept(tmp_path, one, levels=(1, 4, 8))["scorecard"]["rows"]

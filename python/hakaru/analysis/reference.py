@@ -266,7 +266,10 @@ def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
         return Measured()
     choose = max if reference.which == "highest" else min
     chosen = choose(matching, key=lambda p: p.mean(reference.metric) or 0.0)
-    return replace(_of_estimate(chosen, reference.metric), points=len(matching))
+    # A point that the test setup limited, or an invalid one, might be beyond the chosen one.
+    _, _, valid, limited = _of_points([(p.id, p) for p in matching], reference.metric)
+    measured = _of_estimate(chosen, reference.metric)
+    return replace(measured, points=len(matching), valid=valid, is_limited_by_setup=limited)
 
 
 def _ratio(of: Point | None, to: Point | None, metric: str) -> Measured:
@@ -366,6 +369,7 @@ def _mean(points: Sequence[Point], where: Mapping[str, Any], metric: str, mean_o
         metrics={**first.metrics, metric: Estimate.over(values, first.metrics[metric].unit)},
         per_repetition={**first.per_repetition, metric: values},
         caveats=[caveat for p in matching for caveat in p.caveats],
+        verdict=next((p.verdict for p in matching if p.verdict.test_setup_limited), first.verdict),
     )
 
 
