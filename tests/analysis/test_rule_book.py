@@ -83,6 +83,15 @@ def test_only_the_same_device_overrides() -> None:
     assert worst == {"response_time": ("above", None), "queue_length": ("overridden", "response_time")}
 
 
+def test_a_device_above_its_limit_is_shown_before_an_overridden_one() -> None:
+    gauges: GaugeValues = {
+        "response_ms": {"group/0": 30, "group/1": 80},
+        "queue_per_drive": {"group/0": 5, "group/1": 3},
+    }
+    judged = {each.rule.rule: each for each in judge(BOOK, [gauges])}
+    assert (judged["queue_length"].device, judged["queue_length"].outcome) == ("group/1", "above")
+
+
 @pytest.mark.parametrize(("queue", "outcome"), [(1.5, "fine"), (1.51, "at_limit"), (2, "at_limit"), (2.01, "above")])
 def test_a_limit_is_a_range(queue: float, outcome: str) -> None:
     assert outcomes({"queue_per_drive": {"group/0": queue}}) == {"queue_length": (outcome, None)}

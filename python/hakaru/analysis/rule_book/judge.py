@@ -11,11 +11,13 @@ from hakaru.analysis.rule_book.book import BookRule
 from hakaru.analysis.rule_book.gauges import UNITS, Gauge, GaugeValues
 
 Outcome = Literal["fine", "at_limit", "above", "overridden", "shown"]
+_SEVERITY: dict[Outcome, int] = {"shown": 0, "fine": 0, "overridden": 1, "at_limit": 2, "above": 3}
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A rule applied to a point: the device with the highest value, and the outcome.
+    """A rule applied to a point: the device with the worst outcome, of these the one with the
+    highest value.
 
     `overridden`: the value is above the limit, but the rule `by` found that device to be fine.
     `shown`: the rule has no limit.
@@ -58,7 +60,7 @@ def judge(book: Sequence[BookRule], repetitions: Sequence[GaugeValues]) -> list[
             continue
         for device, value in values.items():
             outcomes[rule.rule, device] = _outcome(rule, value, device, outcomes)
-        device = max(values, key=lambda each: values[each].mean or 0.0)
+        device = max(values, key=lambda each: (_SEVERITY[outcomes[rule.rule, each]], values[each].mean or 0.0))
         outcome = outcomes[rule.rule, device]
         by = rule.overridden_by if outcome == "overridden" else None
         judgements.append(Judgement(rule, device, values[device], outcome, by))
