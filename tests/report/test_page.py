@@ -15,7 +15,7 @@ import pytest
 from hakaru.analysis import sentences, summarise
 from hakaru.kinds.vms.report import REPORT
 from hakaru.report import csv_link, render
-from hakaru.report.blocks import Across, Cell, Column, Row, Table
+from hakaru.report.blocks import Across, Cell, Column, Row, Table, without_empty_columns
 from hakaru.report.findings import on_first_page, paragraphs, rows
 from hakaru.report.first_page import next_steps
 from hakaru.wording import LANGUAGES, catalogue, has, say
@@ -150,6 +150,18 @@ def test_advice_exists_only_for_known_bottlenecks() -> None:
     advised = [message.removeprefix("next.") for message in catalogue("en") if message.startswith("next.limiter.")]
     assert len(advised) > 10
     assert [message for message in advised if not has(message)] == []
+
+
+def test_columns_and_tables_without_numbers_are_left_out() -> None:
+    columns = [Column("VMs", header=True), Column("IOPS"), Column("ms"), Column("why", "words")]
+    row = Row(["1", Cell("–", bold=True), "7", ""], marks=["a"])
+    empty = Table("b", columns[:2], [Row(["1", "–"]), Row(["2", ""])])
+    remark = Across("remark", heading=False)
+    (table,) = without_empty_columns([Table("a", columns, [row, remark], caveats=True), empty])
+    assert [column.title for column in table.columns] == ["VMs", "ms", "why"]
+    assert table.rows == [Row(["1", "7", ""], marks=["a"]), remark]
+    pairs = Table("c", [], [Row(["name", "value"])])
+    assert without_empty_columns([pairs]) == [pairs]
 
 
 # --- CSV

@@ -7,10 +7,11 @@ needs no markup, and texts from a study are never interpreted as markup.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hakaru.report.figures import Figure
+from hakaru.wording import MISSING
 
 Look = Literal["number", "level", "words"]
 """Alignment of a column: `number` right, `level` left on one line, `words` left in several
@@ -65,6 +66,31 @@ class Table:
     style: str = "numbers"
     caveats: bool = False
     """Whether rows end with the letters of their caveats."""
+
+
+def without_empty_columns(tables: Sequence[Table]) -> list[Table]:
+    """The tables without columns of numbers that no row has, and without tables of which only the
+    names of the rows would remain.
+    """
+    trimmed = (_trimmed(table) for table in tables)
+    return [table for table in trimmed if not table.columns or any(not column.header for column in table.columns)]
+
+
+def _trimmed(table: Table) -> Table:
+    rows = [row for row in table.rows if isinstance(row, Row)]
+    kept = [
+        i
+        for i, column in enumerate(table.columns)
+        if column.header or column.look != "number" or any(_has_value(row.cells[i]) for row in rows)
+    ]
+    if len(kept) == len(table.columns):
+        return table
+    cut = [replace(row, cells=[row.cells[i] for i in kept]) if isinstance(row, Row) else row for row in table.rows]
+    return replace(table, columns=[table.columns[i] for i in kept], rows=cut)
+
+
+def _has_value(cell: Cell | str) -> bool:
+    return (cell if isinstance(cell, str) else cell.text or cell.small) not in ("", MISSING)
 
 
 @dataclass(frozen=True)

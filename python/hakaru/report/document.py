@@ -30,7 +30,7 @@ from hakaru.report import (
     scorecard,
     sources,
 )
-from hakaru.report.blocks import Group
+from hakaru.report.blocks import Group, without_empty_columns
 from hakaru.report.figures import Figure
 from hakaru.report.lab import plan_of
 from hakaru.report.once import Once
@@ -96,7 +96,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "lead": lead,
         "next_steps": first_page.next_steps(summary, _clean_all(inputs.run.run), report_kind, language),
         "groups": shown_groups,
-        "tables": once.tables(report_kind.tables(summary, letters, language)),
+        "tables": once.tables(without_empty_columns(report_kind.tables(summary, letters, language))),
         "about_tables": report_kind.about_tables(summary, language),
         "sections": [replace(section, tables=once.tables(section.tables)) for section in sections],
         "lab": conditions.of_lab(lab, study, summary, clean, language),
