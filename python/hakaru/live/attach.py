@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hakaru.errors import EnvironmentError_
 from hakaru.live.feed import CLOSED, LiveRun, events
+from hakaru.live.follow import step_back
 from hakaru.live.lines import line_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def attach(run: LiveRun, *, json_lines: bool, plain: bool, language: str) -> int
     if json_lines or plain:
         return asyncio.run(_print(run, json_lines=json_lines))
     screen = load_screen()(run, language)
+    step_back()
     code = screen.run()
     if screen.error is not None:
         raise screen.error

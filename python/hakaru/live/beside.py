@@ -16,6 +16,7 @@ from typing import Any
 
 from hakaru.live.attach import load_screen
 from hakaru.live.feed import LiveRun, of_directory
+from hakaru.live.follow import step_back
 from hakaru.run.meter import Rates
 from hakaru.run.progress import Terminal, Watcher
 from hakaru.study import Repetition
@@ -84,6 +85,7 @@ class Beside:
 
 def main() -> None:
     """Show the view until the run ends or the user leaves."""
+    step_back()
     folder, name, language = sys.argv[1:]
     screen = load_screen()(LiveRun(Path(folder), name), language, leave_at_end=True)
     screen.run()

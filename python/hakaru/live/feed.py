@@ -21,7 +21,7 @@ from typing import Any
 from hakaru import unix_socket
 from hakaru.errors import EnvironmentError_, UsageError
 from hakaru.run.publisher import SOCKET
-from hakaru.store import find_run, stored_runs
+from hakaru.store import FORMAT, find_run, stored_runs
 from hakaru.store.directory import PARTIAL, described, run_directories
 
 Event = dict[str, Any]
@@ -73,8 +73,11 @@ def of_directory(directory: Path) -> LiveRun:
 
 def live_runs(folder: Path) -> list[LiveRun]:
     """The runs of `folder` that are in progress, the newest last."""
-    with_socket = [d for d in run_directories(folder) if (d / SOCKET).is_socket()]
-    runs = [(str(described(d).get("started", "")), d.name, of_directory(d)) for d in with_socket]
+    with_socket = [(d, described(d)) for d in run_directories(folder) if (d / SOCKET).is_socket()]
+    # The events of another format of runs may have other fields.
+    runs = [
+        (str(run.get("started", "")), d.name, of_directory(d)) for d, run in with_socket if run.get("format") == FORMAT
+    ]
     return [run for _, _, run in sorted(runs, key=lambda each: each[:2]) if run.is_live()]
 
 
@@ -90,8 +93,7 @@ def find_live(name: str | None, folder: Path) -> LiveRun:
         status = next((each.status for each in stored_runs(run.folder) if each.name == run.name), "ended")
         hint = f"`hakaru report {run.name}` writes its report"
         if status == "killed":
-            study = described(run.directory).get("study", "STUDY")
-            hint = f"`hakaru run {study} --resume {run.name}` continues it"
+            hint = f"`hakaru run STUDY --resume {run.name}` or, for a tuning, `hakaru tune --resume` continues it"
         raise UsageError(f"{run.name} is not in progress: {status}", hint)
     return run
 

@@ -16,10 +16,18 @@ from hakaru.live.state import State
 from hakaru.store import RunReader
 
 ANSWER_MAX_BYTES = 64 << 20
+NICE = 19
 SO_FAR = "point_so_far"
 """Event of a reader: an answer of the analyst."""
 
 Queue = asyncio.Queue[Event | BaseException | None]
+
+
+def step_back() -> None:
+    """Give this process the lowest share of the processors, because the engines of a run may need
+    all of them. A view then draws later.
+    """
+    os.setpriority(os.PRIO_PROCESS, 0, NICE)
 
 
 async def follow(run: LiveRun) -> AsyncIterator[tuple[State, Event]]:

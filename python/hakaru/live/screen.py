@@ -2,7 +2,7 @@
 and the table of points, which fills while the run continues.
 
 It only reads the run, in a process of its own, so leaving it changes nothing. It is drawn at most
-four times a second. From 110 columns on, the table has all columns of the kind of study.
+twice a second. From 110 columns on, the table has all columns of the kind of study.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hakaru.live.state import Point, State
 from hakaru.wording import say
 
 WIDE_COLUMNS = 110
-DRAW_S = 0.25
+DRAW_S = 0.5
 SERIES_ROWS_MAX = 7
 """Rows of sparklines. At 24 lines, ten lines remain for the table."""
 
@@ -109,6 +109,7 @@ class RunScreen(App[int]):
         self._is_stale = True
         self._shown_columns: list[str] = []
         self._names: dict[str, str] = {}
+        self._shown_left = self._shown_caveats = ""
         self.error: HakaruError | None = None
         """Why the view ended by itself."""
         self._bindings.bind("q", "leave", say(language, "live.leave"))
@@ -128,7 +129,9 @@ class RunScreen(App[int]):
             yield SeriesBox(say(language, "live.rates"), id="rates")
             yield SeriesBox(say(language, "live.queues"), id="queues")
         yield DataTable(id="points", cursor_type="row", zebra_stripes=True)
-        yield Static("", id="caveats", markup=False)
+        caveats = Static("", id="caveats", markup=False)
+        caveats.display = False
+        yield caveats
         yield Footer()
 
     def on_mount(self) -> None:
@@ -163,7 +166,10 @@ class RunScreen(App[int]):
             self.action_leave()
 
     def _tick(self) -> None:
-        self.query_one("#left", Label).update(words.time_left(self._state, time.time(), self._language))
+        left = words.time_left(self._state, time.time(), self._language)
+        if left != self._shown_left:
+            self._shown_left = left
+            self.query_one("#left", Label).update(left)
         if self._is_stale:
             self._is_stale = False
             self.draw()
@@ -248,9 +254,11 @@ class RunScreen(App[int]):
         points = list(self._state.points.values())
         selected = points[table.cursor_row] if 0 <= table.cursor_row < len(points) else None
         texts = words.caveats(selected, self._language) if selected is not None else []
-        box = self.query_one("#caveats", Static)
-        box.update("\n".join(texts))
-        box.display = bool(texts)
+        if (text := "\n".join(texts)) != self._shown_caveats:
+            self._shown_caveats = text
+            box = self.query_one("#caveats", Static)
+            box.update(text)
+            box.display = bool(text)
 
 
 def _lists(series: Mapping[str, Any]) -> dict[str, list[float | None]]:

@@ -149,8 +149,10 @@ class Events:
         self._stream = stream
 
     def opened(self, directory: Path) -> None:
-        """Serve the events in the run's directory."""
+        """Serve the events in the run's directory. A run that cannot be watched is run anyway."""
         self._publisher.open(directory)
+        if self._publisher.error is not None:
+            print(f"note: the run cannot be watched: {self._publisher.error}", file=sys.stderr)
 
     def event(self, name: str, **values: Any) -> None:
         """Publish an event. Raises Interrupted if the reader of the stream closed the pipe."""

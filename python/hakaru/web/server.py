@@ -11,6 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from hakaru.errors import EnvironmentError_
+from hakaru.live.follow import step_back
 from hakaru.web.app import Web
 from hakaru.web.guard import METRICS
 
@@ -26,6 +27,7 @@ def serve(folder: Path, port: int, language: str, *, metrics: bool) -> int:
     """Serve the runs of `folder` until Ctrl-C or SIGTERM. Prints the URL with the token on stdout.
     `port` 0: any free one. Raises EnvironmentError_ if the port is in use.
     """
+    step_back()
     token = secrets.token_urlsafe(24)
     with _listen(port) as listener:
         bound_port = listener.getsockname()[1]
