@@ -24,6 +24,7 @@ LONGEST = (
     "run/test_on_site.py",
     "array/test_online.py",
     "run/test_in_lab.py",
+    "web/test_browser.py",
     "run/test_vlans_in_lab.py",
     "lab/test_leftovers.py",
     "test_guide_kind.py",

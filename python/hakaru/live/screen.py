@@ -96,7 +96,7 @@ class RunScreen(App[int]):
     SeriesRow .name { width: 16; }
     SeriesRow .value { width: 9; text-align: right; margin-right: 1; }
     SeriesRow Sparkline { width: 1fr; height: 1; }
-    .narrow SeriesRow .name { width: 11; }
+    .narrow SeriesRow .name { width: 13; }
     .narrow SeriesRow .value { width: 7; }
     #points { height: 1fr; }
     #caveats { height: auto; max-height: 3; padding: 0 1; color: $warning; }
