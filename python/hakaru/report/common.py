@@ -14,9 +14,11 @@ Json = dict[str, Any]
 
 
 def varied_factors(points: Sequence[Json]) -> list[str]:
-    """Factors that vary between the points, or all if none does."""
-    names = list(points[0]["factors"])
-    return [f for f in names if len({str(p["factors"][f]) for p in points}) > 1] or names
+    """Factors that vary between the points, or all if none does. Blocks of a study may have different
+    factors.
+    """
+    names = list(dict.fromkeys(factor for point in points for factor in point["factors"]))
+    return [f for f in names if len({str(p["factors"].get(f, "")) for p in points}) > 1] or names
 
 
 def factors(points: Sequence[Json], language: str, metric: str) -> tuple[list[str], str]:

@@ -144,7 +144,7 @@ def _row(point: Json, varied: list[str], letters: Mapping[str, str], language: s
     def mean(name: str) -> str:
         return number(metrics[name]["mean"], language)
 
-    cells: list[Cell | str] = [str(point["factors"][factor]) for factor in varied]
+    cells: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
     cells += [
         str(metrics["mb_per_s"]["n"]),
         common.with_interval(metrics["mb_per_s"], language),
