@@ -56,7 +56,7 @@ impl Session {
             .register(&socket, Token(0), Interest::Edge)
             .or_environment("watch a socket", "raise the limit of open files")?;
         let mut session = Session {
-            connection: Connection::new(settings.config.clone(), settings.entropy()),
+            connection: Connection::new(settings.config.clone(), Settings::entropy()),
             settings: Arc::clone(settings),
             reactor,
             events: Events::with_capacity(4),

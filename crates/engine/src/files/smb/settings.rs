@@ -30,7 +30,6 @@ pub struct Settings {
     /// Time limit of a connection with its login.
     pub connect_timeout: Duration,
     share: String,
-    client_guid: [u8; 16],
 }
 
 impl Settings {
@@ -73,8 +72,6 @@ impl Settings {
             .min(u32::from(smb.credits) * CREDIT_BYTES)
             .clamp(*IO_BYTES.start(), *IO_BYTES.end());
         config.timeout = time("request_timeout_s", smb.request_timeout_s)?;
-        let mut client_guid = [0; 16];
-        entropy::fill(&mut client_guid);
         Ok(Settings {
             address,
             config,
@@ -82,17 +79,20 @@ impl Settings {
             compound: smb.compound,
             connect_timeout,
             share: share.clone(),
-            client_guid,
         })
     }
 
     /// Returns random values of a new session.
-    pub fn entropy(&self) -> Entropy {
-        let (mut salt, mut client_challenge) = ([0; 32], [0; 8]);
+    ///
+    /// Each session is that of a client of its own: a server with multichannel, such as Samba,
+    /// passes all connections with one client GUID to one process.
+    pub fn entropy() -> Entropy {
+        let (mut client_guid, mut salt, mut client_challenge) = ([0; 16], [0; 32], [0; 8]);
+        entropy::fill(&mut client_guid);
         entropy::fill(&mut salt);
         entropy::fill(&mut client_challenge);
         Entropy {
-            client_guid: self.client_guid,
+            client_guid,
             salt,
             client_challenge,
             // Every server since SMB 2 sends its own time.
