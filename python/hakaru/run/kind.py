@@ -15,6 +15,7 @@ from hakaru import kind
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.fileserver.samba_settings import FileServer
 from hakaru.guest.login import KernelDisk
 from hakaru.lab.plan import LabPlan
 from hakaru.run.dialogue import Dialogue
@@ -79,6 +80,10 @@ class RunKind(ABC):
     @abstractmethod
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """Engines that serve, mostly arrays. They start before the loads and stop after them."""
+
+    def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
+        """Node → the file server that runs there during the repetition. Default: none."""
+        return {}
 
     @abstractmethod
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:

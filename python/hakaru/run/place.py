@@ -12,6 +12,8 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.engine.session import EngineSession
+from hakaru.fileserver.samba import Samba
+from hakaru.fileserver.samba_settings import FileServer
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
@@ -74,6 +76,14 @@ class Place(Protocol):
 
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
         """Node → the array or other server to start there; empty if they are running already."""
+        ...
+
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, FileServer]:
+        """Node → the file server to start there; empty if there are none."""
+        ...
+
+    async def start_file_server(self, node: str, server: FileServer) -> Samba:
+        """Start a file server on a node."""
         ...
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
@@ -183,6 +193,14 @@ class LabPlace:
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The study's arrays on the lab's portals, or the other servers of its kind."""
         return kind.of(expanded.study).servers(expanded, turn, self.lab.plan)
+
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, FileServer]:
+        """The file servers of the study's kind."""
+        return kind.of(expanded.study).file_servers(expanded, turn, self.lab.plan)
+
+    async def start_file_server(self, node: str, server: FileServer) -> Samba:
+        """Start Samba in a node's namespace."""
+        return await Samba.start(server, namespace=self.lab.namespaces[node])
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The study's load, distributed over the lab's hosts."""

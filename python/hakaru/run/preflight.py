@@ -12,7 +12,9 @@ from pathlib import Path
 
 from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_
+from hakaru.fileserver.samba import check_programs
 from hakaru.lab.plan import LabPlan
+from hakaru.run import kind
 from hakaru.run.machine import memory_available_bytes
 from hakaru.run.plan import cost_of, estimate
 from hakaru.study import Expanded
@@ -24,8 +26,11 @@ FILES_BESIDE = 256
 
 
 def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None:
-    """Check engine, folder, disk, memory and open files. Raises EnvironmentError_."""
+    """Check engine, programs, folder, disk, memory and open files. Raises EnvironmentError_."""
     find_engine()
+    part = kind.of(expanded.study)
+    if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in expanded.repetitions):
+        check_programs()
     needed = estimate(expanded, lab)
     _check_folder(folder, needed.disk_bytes)
     available = memory_available_bytes()

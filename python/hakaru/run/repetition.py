@@ -1,10 +1,11 @@
 """One repetition: new engines, one common start, their messages until the load has ended, a clean
 stop.
 
-    the place is adjusted to the point; fabric → ready; arrays (not those of a site) and watches →
-    ready; initiators or backups → logged in, ready; all start at one instant of CLOCK_MONOTONIC;
-    warm-up, measuring, drain;
-    arrays and watches stop, then the fabric, which by then has delivered every frame
+    the place is adjusted to the point; fabric → ready; file servers; arrays (not those of a site)
+    and watches → ready; initiators or backups → logged in, ready; all start at one instant of
+    CLOCK_MONOTONIC; warm-up, measuring, drain;
+    arrays and watches stop, then the fabric, which by then has delivered every frame, then the
+    file servers
 
 Messages of engines are stored as they are. Only the live rates are computed from them.
 """
@@ -24,7 +25,8 @@ from hakaru.engine import contract
 from hakaru.engine.process import gang_start
 from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
-from hakaru.run import kind
+from hakaru.fileserver.samba import Samba
+from hakaru.run import file_servers, kind
 from hakaru.run.configure import watch_config
 from hakaru.run.dialogue import Dialogue, converse
 from hakaru.run.kind import Finished, Phases
@@ -78,6 +80,7 @@ class _Gang:
     servers: list[EngineSession] = field(default_factory=list)
     watches: list[EngineSession] = field(default_factory=list)
     loads: list[EngineSession] = field(default_factory=list)
+    file_servers: dict[str, Samba] = field(default_factory=dict)
     tcp: dict[str, Path] = field(default_factory=dict)
     captures: dict[str, Path] = field(default_factory=dict)
 
@@ -135,10 +138,11 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             raise LateStartError(e.message, e.hint) from e
         listeners = [asyncio.create_task(_listen(e, messages, on_sample, loads=e in gang.loads)) for e in gang.all()]
         dialogue = place.dialogue(expanded, turn)
+        guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
         talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
         try:
             seconds_max = cost_of(expanded, turn.point, None).seconds_max
-            await _until_loaded(gang, listeners, seconds_max, talk)
+            await _until_loaded(gang, listeners, seconds_max, talk, guards)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
@@ -146,9 +150,9 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             await asyncio.gather(*listeners)
             await place.finish_loads()
         finally:
-            for task in (*listeners, *talk):
+            for task in (*listeners, *talk, *guards):
                 task.cancel()
-            await asyncio.gather(*listeners, *talk, return_exceptions=True)
+            await asyncio.gather(*listeners, *talk, *guards, return_exceptions=True)
         return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue)
 
 
@@ -158,11 +162,14 @@ async def _gang(
 ) -> AsyncIterator[_Gang]:
     """Yield engines that are ready to start, and close them at the end in any case."""
     gang = _Gang()
+    stack = contextlib.AsyncExitStack()
     try:
         for node, fabric in place.fabrics(expanded, turn).items():
             gang.fabrics.append(await place.start(node, fabric))
         await _ready(gang.fabrics, messages)
         servers, loads = place.servers(expanded, turn), place.loads(expanded, turn)
+        serving = file_servers.running(place, place.file_servers(expanded, turn))
+        gang.file_servers = await stack.enter_async_context(serving)
         for node, server in servers.items():
             gang.servers.append(await place.start(node, server))
         ports = sorted(set().union(*(kind.of(expanded.study).ports(load) for load in loads.values())))
@@ -191,6 +198,7 @@ async def _gang(
         yield gang
     finally:
         await asyncio.gather(*(engine.close() for engine in gang.all()))
+        await stack.aclose()
 
 
 async def _ready(engines: list[EngineSession], messages: _Messages) -> None:
@@ -215,22 +223,26 @@ async def _listen(engine: EngineSession, messages: _Messages, on_sample: OnSampl
 
 
 async def _until_loaded(
-    gang: _Gang, listeners: list[asyncio.Task[None]], limit_s: float, talk: list[asyncio.Task[None]]
+    gang: _Gang,
+    listeners: list[asyncio.Task[None]],
+    limit_s: float,
+    talk: list[asyncio.Task[None]],
+    guards: list[asyncio.Task[None]],
 ) -> None:
-    """Wait for the results of all loads. If any engine or the dialogue fails, raise the error of
-    the cause.
+    """Wait for the results of all loads. If any engine, the dialogue or a file server (`guards`)
+    fails, raise the error of the cause.
     """
     patience = limit_s + DRAIN_S
     before = len(gang.fabrics) + len(gang.servers)
     loads = listeners[before : before + len(gang.loads)]
-    waiting = {*listeners, *talk}
+    waiting = {*guards, *listeners, *talk}
     deadline = asyncio.get_running_loop().time() + patience
     while not all(load.done() for load in loads):
         left = deadline - asyncio.get_running_loop().time()
         done, waiting = await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
         failed = [task for task in done if task.exception() is not None]
         if failed:
-            raise await _cause([*listeners, *talk])
+            raise await _cause([*guards, *listeners, *talk])
         if not done:
             late = next(e for e, load in zip(gang.loads, loads, strict=True) if not load.done())
             raise LostError(
@@ -239,7 +251,9 @@ async def _until_loaded(
 
 
 async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
-    """Return the failure that is first in the gang's order: an array's before initiators'."""
+    """Return the failure that is first in the gang's order: a file server's or an array's before
+    those of loads.
+    """
     await asyncio.wait(listeners, timeout=CAUSE_S)
     errors = [e for task in listeners if task.done() and (e := task.exception()) is not None]
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
@@ -299,6 +313,7 @@ def _outcome(
         }
         for engine in gang.all()
     ]
+    described = {node: samba.describe() for node, samba in gang.file_servers.items()}
     record = {
         "point": turn.point.id,
         "repetition": turn.repetition,
@@ -310,6 +325,7 @@ def _outcome(
         "origin": place.origin,
         "caveats": caveats,
         "engines": engines,
+        **({"file_servers": described} if described else {}),
         **({} if trials is None else {"trials": trials}),
         **({} if place.device is None else {"device": place.device}),
         **({"guests": guests} if guests else {}),

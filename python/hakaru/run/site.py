@@ -15,6 +15,8 @@ from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.engine.session import EngineSession
 from hakaru.errors import UsageError
+from hakaru.fileserver.samba import Samba
+from hakaru.fileserver.samba_settings import FileServer
 from hakaru.run import kind
 from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.kind import Engines
@@ -99,6 +101,14 @@ class SitePlace:
     def servers(self, expanded: Expanded, turn: Repetition) -> Engines:
         """Return nothing, because a site's arrays are running already."""
         return {}
+
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> dict[str, FileServer]:
+        """Return nothing, because a site's servers are running already."""
+        return {}
+
+    async def start_file_server(self, node: str, server: FileServer) -> Samba:
+        """Not called, because a site has no nodes for servers."""
+        raise NotImplementedError
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The entire load, on this host. Engines check whether images fit when they read the

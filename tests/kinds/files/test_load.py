@@ -37,15 +37,30 @@ def test_other_numbers_of_files_have_their_part_of_the_published_total() -> None
     assert TreeSpec.model_validate({"total": "5 GB"}).total_bytes == 5_000_000_000
 
 
+LINKS = {name: {"between": [name, "switch"], "rate": "1 Gbit/s"} for name in ("a", "one", "two")}
+TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": {}}, "links": LINKS}
+
+
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
         ({"load": {"tools": 9}, "factors": [{"tools": [9]}]}, "9 tools for 4 trees"),
         ({"factors": [{"tools": [1, 5]}]}, "5 tools for 4 trees"),
         ({"lab": {"hosts": 2, "array": "server"}}, "a directory belongs to one host"),
+        ({"lab": {"hosts": 2}, "load": {"to": {"smb": {}}}}, "a share belongs to one host"),
+        ({"lab": TWO_SERVERS, "load": {"to": {"smb": {}}}}, "the load uses one file server"),
         ({"measure": {"repetitions": 1, "verify": True}}, "blocks of files have no stamps"),
         ({"load": {"to": {"directory": "../etc"}}}, "load.to.directory"),
         ({"load": {"to": {"directory": "/etc"}}}, "load.to.directory"),
+        ({"load": {"to": {}}}, "either `directory` or `smb`"),
+        ({"load": {"to": {"directory": "small", "smb": {}}}}, "either `directory` or `smb`"),
+        ({"factors": [{"signing": [False, True]}]}, "either `directory` or `smb`"),
+        ({"load": {"to": {"smb": {"credits": 2}}}}, "compounds need at least 3 credits"),
+        ({"load": {"to": {"smb": {"dialect": "2.0"}}}}, "load.to.smb.dialect"),
+        ({"load": {"to": {"smb": {"server": {"protocol_max": "SMB3_00"}}}}}, "does not support dialect 3.1.1"),
+        ({"load": {"to": {"smb": {"server": {"encryption": "required"}}}}}, "this client does not encrypt"),
+        ({"load": {"to": {"smb": {"directory": "../etc"}}}}, "load.to.smb.directory"),
+        ({"load": {"to": {"smb": {}}, "cold": True}}, "only this machine's own page cache can be dropped"),
         ({"load": {"tree": TREE | {"folders": 2}}}, "every level needs one"),
         ({"load": {"tree": TREE | {"depth": 1}}}, "a tree of one level has one folder"),
         ({"load": {"tree": TREE | {"scale": "2"}}}, "load.tree.scale"),
@@ -66,9 +81,31 @@ def test_directory_lies_below_the_scratch_folder(tmp_path: Path, monkeypatch: py
     turn = next(turn for turn in expanded.repetitions if turn.point.factors["tools"] == 2)
     (config,) = RUN.loads(expanded, turn, plan_lab(expanded.study.lab)).values()
     assert config.engine == "files" and config.task == "load"
+    assert config.destination.kind == "directory"
     assert config.destination.path == str(tmp_path / "scratch" / "small")
+    assert RUN.file_servers(expanded, turn, plan_lab(expanded.study.lab)) == {}
     assert (config.tools, config.read_percent, config.build, config.remove) == (2, 30, True, False)
     assert config.measure_s == 3600
+
+
+def test_sessions_and_servers_follow_from_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAKARU_FILES", str(tmp_path / "scratch"))
+    smb = {"smb": {"compound": False, "credits": 1, "server": {"strict_sync": False}}}
+    factors = [{"tools": [2], "signing": [False, True], "dialect": ["3.0"]}]
+    expanded = expand(load(str(written(tmp_path, load={"to": smb}, factors=factors))).study)
+    planned = plan_lab(expanded.study.lab)
+    for turn in expanded.repetitions:
+        ((node, server),) = RUN.file_servers(expanded, turn, planned).items()
+        assert (node, server.shares[0].path) == ("server", str(tmp_path / "scratch" / "shares" / "server"))
+        assert not server.settings.strict_sync
+        ((host, config),) = RUN.loads(expanded, turn, planned).items()
+        assert config.engine == "files" and config.task == "load" and config.destination.kind == "smb"
+        to = config.destination
+        assert (host, to.address) == ("client", f"{planned.addresses('server')[0]}:445")
+        assert (to.dialects, to.compound, to.credits, to.share) == (["3.0"], False, 1, "data")
+        assert to.signing == ("required" if turn.point.factors["signing"] else "if_required")
+        assert RUN.ports(config) == {445}
+    assert RUN.cost(expanded, expanded.points[0], planned).sockets == 14
 
 
 def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from tests.kinds.files.study import written
+import pytest
+
+from tests.fileserver.conftest import need_samba
+from tests.kinds.files.study import LAB, TREE, written
+
+
+def options(folder: Path, *arguments: str) -> dict[str, Any]:
+    environment = os.environ | {"HAKARU_FILES": str(folder / "scratch"), "HAKARU_RUNS": str(folder / "runs")}
+    return {"args": [sys.executable, "-m", "hakaru.cli", *arguments], "text": True, "cwd": folder, "env": environment}
 
 
 def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"HAKARU_FILES": str(folder / "scratch"), "HAKARU_RUNS": str(folder / "runs")}
-    command = [sys.executable, "-m", "hakaru.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=280)
+    completed: subprocess.CompletedProcess[str] = subprocess.run(
+        **options(folder, *arguments), capture_output=True, timeout=280
+    )
+    return completed
 
 
 def test_study_runs_reports_and_leaves_no_trees(tmp_path: Path) -> None:
@@ -31,6 +43,76 @@ def test_study_runs_reports_and_leaves_no_trees(tmp_path: Path) -> None:
     for language, title in (("en", "Files per second by number of tools"), ("ja", "ツール数と毎秒のファイル数")):
         assert title in (run / "report" / f"report.{language}.html").read_text()
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_study_over_smb_runs_reports_and_leaves_nothing(tmp_path: Path) -> None:
+    need_samba()
+    factors = [{"tools": [1, 2], "signing": [False]}, {"signing": [True]}]
+    lab = LAB | {"host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
+    study = written(tmp_path, lab=lab, load={"verify": True, "to": {"smb": {}}}, factors=factors)
+    ran = hakaru(tmp_path, "run", str(study), "--report", "html,json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    summary = json.loads((run / "report" / "report.json").read_text())
+    assert [point["factors"] for point in summary["points"]] == [
+        {"tools": 1, "signing": False},
+        {"tools": 2, "signing": False},
+        {"signing": True},
+    ]
+    for point in summary["points"]:
+        assert point["metrics"]["files_per_s"]["mean"] > 0
+        shares = sum(m["mean"] for name, m in point["metrics"].items() if name.endswith("_time_percent") and m["mean"])
+        assert 20 < shares <= 101
+        # The links of the lab are watched.
+        assert point["limiter"] in ("machine_cpu", "file_server", "link", "undetermined")
+        assert any(resource.startswith("link/") for resource in point["utilisation"])
+    record = json.loads((run / "repetitions" / "p03-1.json").read_text())
+    assert record["file_servers"]["server"]["software"].startswith("Samba 4.")
+    loads = [engine for engine in record["engines"] if engine["engine"] == "files"]
+    assert [engine["values"]["errors"] for engine in loads] == [0]
+    assert all(engine["values"]["verified_bytes"] == engine["values"]["read_bytes"] > 0 for engine in loads)
+    assert all(engine["found"]["smb"]["signing"] is not None for engine in loads)
+    for language, words in (("en", "share of Samba in the lab"), ("ja", "ラボ内の Samba の共有")):
+        assert words in (run / "report" / f"report.{language}.html").read_text()
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_file_server_that_is_killed_ends_the_run_with_its_name(tmp_path: Path) -> None:
+    need_samba()
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to find the server among the processes of its namespace")
+    tree = TREE | {"trees": 64, "targets": 2000}
+    study = written(tmp_path, load={"to": {"smb": {}}, "tree": tree, "keep": True}, factors=[{"tools": [1]}])
+    process = subprocess.Popen(
+        **options(tmp_path, "run", str(study), "--report", "json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        deadline = time.monotonic() + 120
+        # A tree is on the share, so sessions exist.
+        while not list((tmp_path / "scratch").glob("shares/server/client/t0*")):
+            assert process.poll() is None and time.monotonic() < deadline
+            os.sched_yield()
+        os.kill(min(processes_of(tmp_path, "smbd")), signal.SIGKILL)
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 7, output + errors
+    assert "file server server was lost: Samba ended with signal 9" in errors
+    assert processes_of(tmp_path, "smbd") == set()
+
+
+def processes_of(folder: Path, program: str) -> set[int]:
+    """Processes of a program that a run with this folder started."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_program = (path / "comm").read_text().strip() == program
+            if is_program and f"HAKARU_FILES={folder}/".encode() in (path / "environ").read_bytes():
+                found.add(int(path.name))
+        except OSError:
+            continue
+    return found
 
 
 def test_commands_build_verify_survey_and_remove(tmp_path: Path) -> None:

@@ -7,6 +7,11 @@
       mix: {read: 80}
       to: {directory: file-server}
 
+The trees are in a directory of this machine, or on a file server: Samba in the node of the lab's
+array, which each tool reaches by a session of its own over the lab's network.
+
+      to: {smb: {signing: true}}
+
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
 from the root of the tree to the file, copies the file, and continues without thinking. Each file is
 used once.
@@ -14,11 +19,12 @@ used once.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 
 from hakaru.files.tree import TreeSpec
+from hakaru.fileserver.samba_settings import SambaSettings
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study
@@ -35,13 +41,60 @@ class MixSpec(Part):
     read: int = Field(default=80, ge=0, le=100, description="share of files that are read; the others are written")
 
 
-class DirectorySpec(Part):
-    """A directory of this machine."""
+Dialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
+_PROTOCOLS = {"2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
+COMPOUND_CREDITS_MIN = 3
+"""Requests of the longest compound: open, rename, close."""
 
-    directory: Name = Field(
-        description="name of a directory below $HAKARU_FILES, by default ~/.cache/hakaru/files. It must be missing or "
-        "empty, or contain the same trees"
+
+class SmbSpec(Part):
+    """A file server in the lab, and the sessions of the tools."""
+
+    signing: bool = Field(default=False, description="sign every message")
+    compound: bool = Field(
+        default=True, description="send the requests of one operation, such as open and close of a folder, together"
     )
+    credits: int = Field(
+        default=512,
+        ge=1,
+        le=8192,
+        description="credits of a session, each for 64 KiB in flight; at least 3 if compound",
+    )
+    dialect: Dialect = Field(default="3.1.1", description="version of the protocol")
+    directory: Name = Field(
+        default="shares",
+        description="name of a directory below $HAKARU_FILES in which the server has the directory of its share",
+    )
+    server: SambaSettings = Field(default_factory=SambaSettings, description="settings of the server")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.compound and self.credits < COMPOUND_CREDITS_MIN:
+            raise ValueError(f"compounds need at least {COMPOUND_CREDITS_MIN} credits; or set `compound: false`")
+        names = list(_PROTOCOLS.values())
+        first, last = names.index(self.server.protocol_min), names.index(self.server.protocol_max)
+        if not first <= names.index(_PROTOCOLS[self.dialect]) <= last:
+            raise ValueError(f"the server does not support dialect {self.dialect}; change its protocol_min or _max")
+        if self.server.encryption == "required":
+            raise ValueError("this client does not encrypt; remove `encryption: required`")
+        return self
+
+
+class DestinationSpec(Part):
+    """Place of the trees: a directory of this machine, or a file server in the lab."""
+
+    directory: Name | None = Field(
+        default=None,
+        description="name of a directory below $HAKARU_FILES, by default ~/.cache/hakaru/files. It must be missing or "
+        "empty, or contain the same trees",
+    )
+    smb: SmbSpec | None = Field(default=None, description="Samba in the node of the lab's array")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.directory is None) == (self.smb is None):
+            raise ValueError("write either `directory` or `smb`")
+        return self
 
 
 class FilesLoad(Load):
@@ -66,7 +119,7 @@ class FilesLoad(Load):
     keep: bool = Field(
         default=False, description="keep the trees for the next repetition, instead of deleting and building them"
     )
-    to: DirectorySpec
+    to: DestinationSpec
     time_limit: Duration = Field(
         default=3600 * SECOND_NS,
         ge=SECOND_NS,

@@ -68,6 +68,11 @@ class FilesReport(ReportKind):
             "read": load.mix.read,
         }
         texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
+        if load.to.smb is not None:
+            smb = load.to.smb
+            texts.append(say(language, "method.files.smb", {"dialect": smb.dialect, "credits": smb.credits}))
+            texts.append(say(language, "method.files.smb.signed" if smb.signing else "method.files.smb.unsigned"))
+            return texts
         texts.append(say(language, "method.files.directory"))
         texts.append(say(language, "method.files.cold" if load.cold else "method.files.warm"))
         return texts

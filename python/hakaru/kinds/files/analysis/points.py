@@ -14,7 +14,7 @@ from hakaru.analysis.gathered import Gathered
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
-from hakaru.analysis.utilisation import of_repetition
+from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
@@ -36,18 +36,19 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     """Analyse one point of the run."""
     load = load_at(run.study_at(raw["point"], raw["factors"]))
     units = names.metrics_of(load)
+    nics = nics_of_lab(run.lab)
     gathered = Gathered(str(run.run.get("origin")), units)
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
-            _add(gathered, repetition, load)
+            _add(gathered, repetition, load, nics)
     fields = gathered.point_fields(raw, units, names.RATE)
     evidence = _evidence(fields, load)
     return FilesPoint(**fields, evidence=evidence, verdict=rules.judge(STAGES, evidence))
 
 
-def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad) -> None:
+def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic]) -> None:
     """Add one repetition that gave a result."""
-    use = of_repetition(repetition.counters, repetition.window, [])
+    use = of_repetition(repetition.counters, repetition.window, nics)
     histograms = _histograms(repetition)
     values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
@@ -119,4 +120,4 @@ def _evidence(fields: dict[str, Any], load: FilesLoad) -> FilesEvidence:
     rate = metrics["mb_per_s"].mean if metrics[names.RATE].mean is not None else None
     shares = {operation: metrics[names.share(operation)].mean for operation in names.operations(load)}
     time_percent = {operation: share for operation, share in shares.items() if share is not None}
-    return FilesEvidence(rate, used, time_percent=time_percent)
+    return FilesEvidence(rate, used, served=load.to.smb is not None, time_percent=time_percent)
