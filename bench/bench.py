@@ -30,6 +30,7 @@ from fabric import FabricBench
 from figure import Figure, table
 from packets import PacketsBench
 from peers import Load, Pattern, Portal
+from smb import SmbBench
 from storage import StorageBench
 from vhost_user import VhostUserBench
 from watch import WatchBench
@@ -59,9 +60,11 @@ PARTS = (
     "packets_sent",
     "packets_counted",
     "guest_forwarding",
+    "smb_read",
+    "smb_write",
 )
-"""Methods of `Bench` and of the classes in `storage`, `fabric`, `watch`, `packets` and
-`vhost_user`, in table order.
+"""Methods of `Bench` and of the classes in `storage`, `fabric`, `watch`, `packets`,
+`vhost_user` and `smb`, in table order.
 """
 
 
@@ -289,9 +292,10 @@ def _measure(a: argparse.Namespace) -> tuple[list[Figure], list[str]]:
         watch = WatchBench(bench.binary, a.rounds, a.seconds, Path(folder))
         packets = PacketsBench(bench.binary, a.rounds, a.seconds)
         nics = VhostUserBench(bench.binary, a.rounds, a.seconds)
+        smb = SmbBench(bench.binary, a.rounds)
         for name in (name for name in PARTS if a.only in name):
             print(f"{name} …", file=sys.stderr, flush=True)
-            owner = next(o for o in (bench, storage, fabric, watch, packets, nics) if hasattr(o, name))
+            owner = next(o for o in (bench, storage, fabric, watch, packets, nics, smb) if hasattr(o, name))
             try:
                 figures += getattr(owner, name)()
             except Exception as error:  # Figures that were already measured are printed.
