@@ -72,7 +72,7 @@ def test_study_over_smb_runs_reports_and_leaves_nothing(tmp_path: Path) -> None:
     assert [engine["values"]["errors"] for engine in loads] == [0]
     assert all(engine["values"]["verified_bytes"] == engine["values"]["read_bytes"] > 0 for engine in loads)
     assert all(engine["found"]["smb"]["signing"] is not None for engine in loads)
-    for language, words in (("en", "share of Samba in the lab"), ("ja", "ラボ内の Samba の共有")):
+    for language, words in (("en", "share of Samba in the lab"), ("ja", "検証環境内の Samba の共有")):
         assert words in (run / "report" / f"report.{language}.html").read_text()
     assert list((tmp_path / "scratch").iterdir()) == []
 
