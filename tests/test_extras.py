@@ -14,7 +14,7 @@ from hakaru.extras import extra
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: packages for name, packages in PROJECT["optional-dependencies"].items() if name != "dev"}
-MODULES = ("duckdb", "optuna")
+MODULES = ("duckdb", "optuna", "starlette", "textual", "uvicorn")
 # Runs a command in a process in which these modules are not installed.
 _WITHOUT = """
 import sys
@@ -42,6 +42,17 @@ def test_query_names_the_extra_that_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 3
     assert "this needs the package duckdb, which is not installed" in done.stderr
     assert "install hakaru with its extra `sql`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("call", "package", "name"),
+    [("cli.main(['web'])", "uvicorn", "web"), ("cli.live.full_screen()", "textual", "live")],
+)
+def test_views_name_the_extra_that_they_need(call: str, package: str, name: str) -> None:
+    program = _WITHOUT.partition("from hakaru")[0].format(modules=MODULES) + f"from hakaru import cli\n{call}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert f"this needs the package {package}, which is not installed" in done.stderr
+    assert name == "live" or f"install hakaru with its extra `{name}`" in done.stderr
 
 
 def test_another_missing_module_is_a_defect() -> None:

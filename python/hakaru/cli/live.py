@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter, validators
 
 from hakaru.cli.options import RunsFolder
-from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.errors import UsageError
+from hakaru.extras import extra
 
 if TYPE_CHECKING:
     from hakaru.run.progress import Watcher
@@ -67,15 +68,8 @@ def web(
     """Show the run in progress, all runs, their reports and comparisons in a browser of this
     machine. Prints the address to open. Ends with Ctrl-C.
     """
-    try:
+    with extra("web"):
         from hakaru.web.server import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
-            raise
-        raise EnvironmentError_(
-            f"the pages need the package {error.name}, which is not installed",
-            "`pip install 'hakaru[web]'` installs it",
-        ) from None
     from hakaru.store import runs_folder
     from hakaru.wording import language_of_locale
 
@@ -93,7 +87,7 @@ def check_terminal(*, alone: bool) -> None:
 
 
 def full_screen() -> Watcher:
-    """The view of `run --live`. Raises EnvironmentError_ if textual is not installed."""
+    """The view of `run --live`. Raises EnvironmentError_ without the extra `live`."""
     from hakaru.live.beside import Beside
     from hakaru.wording import language_of_locale
 

@@ -9,7 +9,6 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from hakaru.errors import EnvironmentError_
 from hakaru.live.feed import CLOSED, LiveRun, events
 from hakaru.live.follow import step_back
 from hakaru.live.lines import line_of
@@ -33,16 +32,9 @@ def attach(run: LiveRun, *, json_lines: bool, plain: bool, language: str) -> int
 
 
 def load_screen() -> type[RunScreen]:
-    """Return the full-screen view. Raises EnvironmentError_ if textual is not installed."""
-    try:
+    """Return the full-screen view. Raises EnvironmentError_ without the extra `live`."""
+    with extra("live"):
         from hakaru.live.screen import RunScreen
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "textual":
-            raise
-        raise EnvironmentError_(
-            "the full-screen view needs the package textual, which is not installed",
-            "`pip install 'hakaru[live]'` installs it; `hakaru attach --plain` prints plain lines without it",
-        ) from None
     return RunScreen
 
 

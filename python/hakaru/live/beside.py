@@ -27,7 +27,7 @@ END_S = 5.0
 
 class Beside:
     """A watcher that shows the view until the user leaves it, and the line of progress then.
-    Raises EnvironmentError_ if textual is not installed.
+    Raises EnvironmentError_ without the extra `live`.
     """
 
     def __init__(self, language: str) -> None:

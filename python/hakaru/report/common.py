@@ -14,8 +14,8 @@ Json = dict[str, Any]
 
 
 def varied_factors(points: Sequence[Json]) -> list[str]:
-    """Factors that vary between the points, or all if none does. Blocks of a study may have different
-    factors.
+    """Factors that vary between the points, or all if none does. Blocks of a study may have
+    different factors.
     """
     names = list(dict.fromkeys(factor for point in points for factor in point["factors"]))
     return [f for f in names if len({str(p["factors"].get(f, "")) for p in points}) > 1] or names
