@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hakaru.live import words
 from hakaru.live.lines import line_of
 from hakaru.live.state import State
 
@@ -76,6 +77,29 @@ def test_a_connection_that_ends_too_early_means_a_killed_run() -> None:
     assert state_after(ended, closed).status == "interrupted"
     # A reader that was too slow for the last events finds the status in the files.
     assert state_after(begin("p01", 1), closed | {"status": "done"}).status == "done"
+
+
+def test_a_point_has_the_rate_of_its_last_repetition_until_it_is_analysed() -> None:
+    result = {
+        "event": "result",
+        "point": "p01",
+        "repetition": 1,
+        "text": "1,250 IOPS",
+        "iops": 1250.4,
+        "mb_per_s": 20.0,
+    }
+    state = state_after(begin("p01", 1), result)
+    assert words.result(state.points["p01"]) == ("", "1,250")
+    answer = {"point": "p01", "columns": ["IOPS", "±", "p99 ms"], "cells": ["1,251", "3", "17"], "caveats": []}
+    state.learn(answer | {"limiter": "link", "valid": True})
+    point = state.points["p01"]
+    assert (words.result(point), words.tail(point), words.others(point)) == (
+        ("IOPS", "1,251 ± 3"),
+        ("p99 ms", "17"),
+        [],
+    )
+    state.learn({"point": "p01", "error": "not enough"})
+    assert words.result(point)[1] == "1,251 ± 3"
 
 
 def test_unknown_events_change_nothing() -> None:

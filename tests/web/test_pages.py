@@ -118,7 +118,7 @@ def test_the_page_gets_the_run_in_progress_and_its_end(folder: Path, live: Scrip
                 if condition(shown):
                     return dict(shown)
 
-        running = await until(lambda shown: shown["points"] and shown["points"][0]["result"])
+        running = await until(lambda shown: shown["points"] and shown["points"][0]["limiter"])
         live.finish()
         ended = await until(lambda shown: shown["is_complete"])
         following.cancel()

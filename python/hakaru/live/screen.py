@@ -150,7 +150,8 @@ class RunScreen(App[int]):
 
     def on_data_table_row_highlighted(self) -> None:
         """Show the caveats of the selected point."""
-        self._show_caveats()
+        if self.is_running:
+            self._show_caveats()
 
     async def _follow(self) -> None:
         try:
@@ -166,6 +167,8 @@ class RunScreen(App[int]):
             self.action_leave()
 
     def _tick(self) -> None:
+        if not self.is_running:
+            return  # the view is ending, and its widgets are being removed
         left = words.time_left(self._state, time.time(), self._language)
         if left != self._shown_left:
             self._shown_left = left
@@ -237,7 +240,7 @@ class RunScreen(App[int]):
         values = {
             say(language, "live.point"): self._names[point.id],
             say(language, "live.repetitions"): f"{len(point.ended)}/{point.planned}",
-            words.result(point)[0]: words.result(point)[1],
+            columns[2]: words.result(point)[1],
             say(language, "live.bottleneck"): words.limiter(point, language),
             say(language, "live.caveats"): marks,
             **dict(words.others(point)),

@@ -28,8 +28,8 @@ class Point:
     """Repetitions that the study asks for."""
     ended: dict[int, bool] = field(default_factory=dict)
     """Number of each repetition that has ended → whether it gave a result."""
-    text: str = ""
-    """Rates of the last repetition, for people."""
+    rate: float | None = None
+    """Chief rate of the last repetition."""
     columns: Sequence[str] = ()
     cells: Sequence[str] = ()
     """Results over the repetitions so far, in the columns of the kind of study; empty before the
@@ -96,8 +96,6 @@ class State:
     """Current rates, for people."""
     series: Series = field(default_factory=Series)
     reports: list[str] = field(default_factory=list)
-    results: list[dict[str, Any]] = field(default_factory=list)
-    """Point, repetition and rates of every repetition that has ended while this process watched."""
 
     @classmethod
     def of_files(
@@ -185,9 +183,7 @@ class State:
     def _result(self, event: Mapping[str, Any]) -> None:
         point = self.points.get(str(event["point"]))
         if point is not None:
-            point.text = str(event.get("text", ""))
-        values = {"point": event["point"], "repetition": event["repetition"], **numbers(event)}
-        self.results.append(values)
+            point.rate = next((rate for rate in numbers(event).values() if rate is not None), None)
 
     def _end(self, event: Mapping[str, Any]) -> None:
         self._count(event, succeeded=bool(event["measure"]["end_ns"]))
@@ -203,7 +199,7 @@ class State:
         """The state as plain JSON, for a page."""
         series = {"at": list(self.series.at)}
         shown = {name: {k: list(v) for k, v in getattr(self.series, name).items()} for name in ("rates", "queues")}
-        own = {name: value for name, value in vars(self).items() if name not in ("series", "points", "results")}
+        own = {name: value for name, value in vars(self).items() if name not in ("series", "points")}
         return own | {"points": [p.to_json() for p in self.points.values()], "series": series | shown}
 
 

@@ -56,7 +56,6 @@ def _row(point: Point, state: State, titles: list[str], language: str) -> dict[s
         "done": len(point.ended),
         "failed": point.failed,
         "planned": point.planned,
-        "text": point.text,
         "result": words.result(point)[1],
         "tail": words.tail(point)[1],
         "limiter": words.limiter(point, language),

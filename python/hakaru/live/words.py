@@ -43,11 +43,11 @@ def queue_name(name: str, language: str) -> str:
 
 
 def result(point: Point) -> tuple[str, str]:
-    """Title and value of the chief result of a point with its interval: `IOPS`, `3,280 ± 12`. Empty
-    before the first analysis.
+    """Title and value of the chief result of a point with its interval: `IOPS`, `3,280 ± 12`.
+    Before the first analysis, the rate of its last repetition, without title.
     """
     if not point.cells:
-        return "", ""
+        return "", "" if point.rate is None else number(point.rate)
     if len(point.columns) > 1 and point.columns[1] == "±":
         return point.columns[0], f"{point.cells[0]} ± {point.cells[1]}"
     return point.columns[0], point.cells[0]
