@@ -91,6 +91,6 @@ def _plain(value: str) -> str:
     bare = value.replace("\u00a0", " ").strip()
     if bare == MISSING:
         return ""
-    if _NUMBER.fullmatch(bare):
+    if _NUMBER.fullmatch(bare.removesuffix(" %")):
         return bare.replace(",", "")
     return f"'{bare}" if bare.startswith(_FORMULA) else bare
