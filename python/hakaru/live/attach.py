@@ -9,6 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from hakaru.extras import extra
 from hakaru.live.feed import CLOSED, LiveRun, events
 from hakaru.live.follow import step_back
 from hakaru.live.lines import line_of
