@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
 import pytest
+from hakaru.fileserver.confined import is_listening
 
 from tests.fileserver.conftest import lines_of, need_samba, start
 from tests.fileserver.scenario import USERS
@@ -83,3 +85,13 @@ def test_nothing_remains_after_sigkill(user: User, name: str, victim: str) -> No
 
 def program_of(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1] or [""]
+
+
+def test_a_port_listens_once_a_socket_does() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        port = server.getsockname()[1]
+        assert not is_listening(port), "it is only bound"
+        server.listen()
+        assert is_listening(port)
+    assert not is_listening(port)

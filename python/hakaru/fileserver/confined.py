@@ -10,10 +10,11 @@ only the standard library and `hakaru.system_calls`, as the supervisor of a sand
   and /etc/group of its own, in which Samba looks up its users;
 - a PID namespace, so that no process that Samba has forked outlives it.
 
-When Samba accepts connections, which it reports as a service of systemd does (sd_notify(3)), this
-program prints `ready PID`. It stops Samba at the end of its stdin, which also is the end of hakaru,
-for whatever reason. The kernel kills Samba if this program is killed. The exit code is that of
-Samba, or 128 and the number of the signal that ended it.
+When Samba accepts connections, this program prints `ready PID`. Samba reports that it is ready as a
+service of systemd does (sd_notify(3)), but listens up to some milliseconds later, so this program
+also waits for the listening socket. It stops Samba at the end of its stdin, which also is the end
+of hakaru, for whatever reason. The kernel kills Samba if this program is killed. The exit code is
+that of Samba, or 128 and the number of the signal that ended it.
 """
 
 from __future__ import annotations
@@ -49,6 +50,11 @@ EXIT_ENVIRONMENT = 3
 EXIT_LOST = 7
 _PORTS_OF_ROOT = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 _MESSAGE_MAX_BYTES = 4096
+_PORT = 445
+_SOCKETS = "/proc/self/net/tcp"
+_STATE_LISTEN = "0A"
+# Nothing reports that a socket listens, so the list of sockets is read in this interval.
+_LISTEN_INTERVAL_MS = 1
 # After this time Samba and its children are killed instead of asked to end.
 _GRACE_MS = 5000
 
@@ -148,9 +154,13 @@ def serve(command: list[str], notify: str) -> int:
         poll = select.poll()
         for readable in (sys.stdin.fileno(), messages.fileno(), ended):
             poll.register(readable, select.POLLIN)
+        starts = False
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
+            ready = {descriptor for descriptor, _ in poll.poll(_LISTEN_INTERVAL_MS if starts else None)}
             if messages.fileno() in ready and b"READY=1" in messages.recv(_MESSAGE_MAX_BYTES).split(b"\n"):
+                starts = True
+            if starts and is_listening(_PORT):
+                starts = False
                 sys.stdout.write(f"ready {child}\n")
                 sys.stdout.flush()
             if ended in ready:
@@ -160,6 +170,14 @@ def serve(command: list[str], notify: str) -> int:
                 break
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         return code if code >= 0 else 128 - code
+
+
+def is_listening(port: int) -> bool:
+    """Whether a socket of this network namespace listens on a TCP port over IPv4."""
+    with open(_SOCKETS) as table:  # noqa: PTH123
+        rows = [line.split() for line in table][1:]
+    # sl local_address rem_address st …, addresses as ADDRESS:PORT in hexadecimal.
+    return any(row[3] == _STATE_LISTEN and int(row[1].rpartition(":")[2], 16) == port for row in rows)
 
 
 def _stop(child: int, ended: int) -> None:
