@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html as markup
 import io
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 from hakaru.analysis import sentences, summarise
 from hakaru.kinds.vms.report import REPORT
-from hakaru.report import csv_link, render
+from hakaru.report import csv_link, document, render
 from hakaru.report.blocks import Across, Cell, Column, Row, Table, without_empty_columns
 from hakaru.report.findings import on_first_page, paragraphs, rows
 from hakaru.report.first_page import next_steps
@@ -144,6 +145,45 @@ def test_next_steps_of_a_quick_run_name_the_full_form(runs: list[Path]) -> None:
     stopped = {**summary, "run": {**summary["run"], "status": "interrupted"}}
     first = next_steps(stopped, run, REPORT, "en")[0]
     assert first["command"] == f"hakaru run vm-sweep --resume {summary['run']['run']}"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_report_of_a_failed_run_says_why_and_how_to_complete_it(tmp_path: Path, language: str) -> None:
+    run = make_run(tmp_path)
+    lost = sorted((run / "repetitions").glob("p03-*.json"))
+    for record in [*lost, run / "repetitions" / "p02-2.json"]:
+        record.unlink()
+    ended = {"status": "failed", "error": "the engine was lost", "hint": "see host-1's log"}
+    command = ["hakaru", "run", "./my study.yaml", "--out", str(tmp_path)]
+    described = json.loads((run / "run.json").read_text()) | ended | {"command": command}
+    (run / "run.json").write_text(json.dumps(described))
+
+    summary = summarise(run)
+    built = document.build(document.load(run, summary, tmp_path), language)
+    values = {"error": "the engine was lost", "hint": "see host-1's log"}
+    assert built["notices"][0] == say(language, "status.failed.hint", values)
+    assert built["badge"]["words"][1] == say(language, "cover.failed")
+    assert not any("{" in text for text in built["notices"])
+    counts = {"points": len(summary["points"]), "repetitions": "0–2", "seed": str(described["seed"])}
+    assert built["method"][0] == say(language, "method.points", counts)
+    resume = f"hakaru run './my study.yaml' --resume {run.name} --out {tmp_path}"
+    assert built["next_steps"][0] == {"text": say(language, "next.resume"), "command": resume}
+    # The point without results is measured by that command.
+    assert [point["valid"] for point in summary["points"]].count(False) == 1
+    assert all(step["text"] != say(language, "next.invalid", {"count": 1}) for step in built["next_steps"])
+    written = render(run, ["html"], [language], tmp_path / "out")[0].read_text().split("</header>")[0]
+    assert "the engine was lost" in written and say(language, "cover.failed") in written
+
+
+def test_advice_to_measure_invalid_points_again_has_a_command(runs: list[Path]) -> None:
+    summary = summarise(runs[0])
+    caveat = {"caveat": "frames_lost", "severity": "invalid"}
+    points = [{**summary["points"][0], "valid": False, "caveats": [caveat]}, *summary["points"][1:]]
+    run = {"study": "vm-sweep", "quick": False, "seed": 1}
+    again = {"text": say("en", "next.invalid", {"count": 1}), "command": "hakaru run vm-sweep --seed 1"}
+    for status in ("done", "failed"):
+        stopped = {**summary, "points": points, "run": {**summary["run"], "status": status}}
+        assert again in next_steps(stopped, run, REPORT, "en")
 
 
 def test_advice_exists_only_for_known_bottlenecks() -> None:

@@ -88,7 +88,7 @@ def build(inputs: Inputs, language: str) -> Json:
         "run": summary["run"]["run"],
         "date": str(summary["run"].get("started") or "")[:10],
         "badge": first_page.badge(summary, study, language),
-        "notices": _notices(summary, language),
+        "notices": _notices(summary, _clean_all(inputs.run.run), language),
         "answer": [*findings.paragraphs(chief, language), *scorecard.answer(summary, language)],
         "answer_more": len(all_chief) - len(chief),
         "tiles": [*goals.tiles(summary, language), *report_kind.tiles(summary, language)],
@@ -132,10 +132,15 @@ def _localised(text: Any, language: str) -> str:
     return str(text.get(language) or text.get("en") or "") if isinstance(text, dict) else str(text or "")
 
 
-def _notices(summary: Json, language: str) -> list[str]:
+def _notices(summary: Json, run: Json, language: str) -> list[str]:
     notices = []
-    if summary["run"].get("status") in ("running", "interrupted"):
-        notices.append(say(language, f"status.{summary['run']['status']}"))
+    status = summary["run"].get("status")
+    if status in ("running", "interrupted"):
+        notices.append(say(language, f"status.{status}"))
+    if status == "failed":
+        values = {"error": str(run.get("error") or "").rstrip("."), "hint": str(run.get("hint") or "").rstrip(".")}
+        form = "hint" if values["hint"] else "error" if values["error"] else "alone"
+        notices.append(say(language, f"status.failed.{form}", values))
     if not summary["valid"]:
         notices.append(say(language, "status.invalid"))
     if any(_is_untranslated(summary["study"].get(name), language) for name in ("title", "question", "expectation")):
@@ -154,7 +159,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     study, plan = run.study, plan_of(run.lab)
     counts = {
         "points": len(summary["points"]),
-        "repetitions": study.measure.repetitions,
+        "repetitions": first_page.range_text(_finished(run, summary) or [study.measure.repetitions]),
         "seed": str(study.seed),
     }
     texts = goals.method(summary, study, language) or [say(language, "method.points", counts)]
@@ -174,6 +179,12 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     return (
         [*texts, say(language, "method.took", {"minutes": tenths(duration_min, language)})] if duration_min else texts
     )
+
+
+def _finished(run: RunData, summary: Json) -> list[int]:
+    """The numbers of repetitions that points have, ascending."""
+    records = (run.records(str(point["point"])) for point in summary["points"])
+    return sorted({sum(record["status"] == "done" for record in of_point) for of_point in records})
 
 
 def _minutes(run: Json) -> float | None:

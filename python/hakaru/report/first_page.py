@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hakaru.report.kind import ReportKind
+from hakaru.store import typed
 from hakaru.study import Study
 from hakaru.units import format_duration
 from hakaru.wording import has, say
@@ -28,9 +29,11 @@ def badge(summary: Json, study: Study, language: str) -> Json:
     origins = list(dict.fromkeys(point["origin"] for point in summary["points"]))
     origin_words = say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins)
     words = [origin_words, say(language, "cover.quick" if summary["run"].get("quick") else "cover.full")]
+    if summary["run"].get("status") == "failed":
+        words.insert(1, say(language, "cover.failed"))
     explained = ""
     if counts := _counts(summary):
-        n = str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+        n = range_text(counts)
         time = study.measure.time
         values = {"n": n, "time": format_duration(time) if time else ""}
         message = "cover.repetitions" if time else "cover.repetitions.alone"
@@ -41,6 +44,11 @@ def badge(summary: Json, study: Study, language: str) -> Json:
         "words": [word for word in words if word],
         "explained": explained,
     }
+
+
+def range_text(counts: Sequence[int]) -> str:
+    """Ascending numbers as a range, such as `2–3`, or as the number that all are."""
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
 
 
 def _counts(summary: Json) -> list[int]:
@@ -61,11 +69,14 @@ def _steps(summary: Json, run: Json, report_kind: ReportKind, language: str) -> 
         return {"text": say(language, message, values), "command": command}
 
     name = str(summary["run"]["run"])
-    if summary["run"].get("status") in ("running", "interrupted"):
-        command = ["tune"] if summary["run"]["kind"] == "tuning" else ["run", str(run.get("study"))]
-        yield step("next.resume", shlex.join(["hakaru", *command, "--resume", name]))
-    if invalid := sum(not point["valid"] for point in summary["points"]):
-        yield step("next.invalid", count=invalid)
+    is_whole = summary["run"].get("status") not in ("running", "interrupted", "failed")
+    if not is_whole:
+        yield step("next.resume", typed.resume(run, name))
+    invalid = [point for point in summary["points"] if not point["valid"]]
+    if not is_whole:  # the command above measures points without results
+        invalid = [point for point in invalid if not _is_missing(point)]
+    if invalid:
+        yield step("next.invalid", report_kind.redo(run), count=len(invalid))
     if breached := sum(e["held"] is False for e in summary["expectations"]):
         yield step("next.expectations", count=breached)
     for limiter in _limiters(report_kind.chief_findings(summary)):
@@ -76,7 +87,12 @@ def _steps(summary: Json, run: Json, report_kind: ReportKind, language: str) -> 
         yield step("next.full", full if full != report_kind.redo(run) else "")
     elif (counts := _counts(summary)) and counts[0] < REPETITIONS_MIN:
         yield step("next.repetitions", least=REPETITIONS_MIN)
-    yield step("next.compare", shlex.join(["hakaru", "compare", name, "latest"]))
+    yield step("next.compare", shlex.join(["hakaru", "compare", name, "latest", *typed.options(run, typed.OUT)]))
+
+
+def _is_missing(point: Json) -> bool:
+    """Whether a point is invalid only because it has no results."""
+    return {c["caveat"] for c in point["caveats"] if c["severity"] == "invalid"} == {"no_data"}
 
 
 def _limiters(chief: Sequence[Json]) -> list[str]:

@@ -16,6 +16,7 @@ from hakaru.analysis import sentences
 from hakaru.lab.plan import LabPlan
 from hakaru.report import point_names
 from hakaru.report.blocks import Group, Section, Table
+from hakaru.store import typed
 from hakaru.study import Study
 
 Json = dict[str, Any]
@@ -96,17 +97,15 @@ class ReportKind(ABC):
         run.json.
         """
         options = run.get("options") or {}
-        words = ["hakaru", "run", str(run.get("study"))]
+        words = ["hakaru", "run", typed.study(run)]
         words += ["--quick"] if run.get("quick") else []
         words += ["--seed", str(run.get("seed"))]
         if options.get("repetitions") is not None:
             words += ["--repetitions", str(options["repetitions"])]
         for factor, levels in (options.get("only") or {}).items():
             words += ["--only", f"{factor}={','.join(map(str, levels))}"]
-        command = [*map(str, run.get("command") or []), ""]
-        if run.get("site") and "--site" in command:  # run.json contains the site, but not the name of its file
-            words += ["--site", command[command.index("--site") + 1]]
-        return shlex.join(words)
+        # run.json contains the site, but not the name of its file.
+        return shlex.join([*words, *typed.options(run, typed.SITE, typed.OUT)])
 
 
 def of(name: str) -> ReportKind:

@@ -45,7 +45,7 @@ from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_r
 from hakaru.run.schedule import schedule_of
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
-from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, write_note
+from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, typed, write_note
 from hakaru.study import Expanded, Loaded, Point, Repetition
 from hakaru.study.model import JUDGING_PARTS
 from hakaru.study.results import PointResults
@@ -249,7 +249,7 @@ class Run:
         return self._schedule.most
 
     def _how_to_resume(self, directory: Path) -> str:
-        return f"`hakaru run {self._prepared.loaded.study.id} --resume {directory.name}` continues it"
+        return f"`{typed.resume(self._meta, directory.name)}` continues it"
 
     def _open(self) -> RunWriter:
         """Create a run directory, or reopen the one to resume."""
@@ -257,7 +257,7 @@ class Run:
         if prepared.resumed is not None:
             writer = RunWriter.reopen(prepared.resumed)
             reader = RunReader(writer.directory)
-            self._meta = reader.read("run.json") | {"status": "running", "ended": None}
+            self._meta = reader.read("run.json") | {"status": "running", "error": None, "hint": None, "ended": None}
             for record in reader.repetitions():
                 # A device that could not be built is tried again; the new record replaces this one.
                 if record["status"] == "done":
@@ -305,6 +305,7 @@ class Run:
             "title": study.title.model_dump(),
             "status": "running",
             "error": None,
+            "hint": None,
             "seed": self._expanded.seed,
             "quick": self._expanded.quick,
             "options": prepared.options.describe(),
@@ -423,6 +424,7 @@ class Run:
         self._meta |= {
             "status": status,
             "error": error and error.message,
+            "hint": error and error.hint,
             "ended": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         }
         if not (writer.directory / "lab.json").is_file():

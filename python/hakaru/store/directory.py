@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hakaru.errors import UsageError
+from hakaru.store import typed
 from hakaru.store.captures import SUFFIX, keep_captures
 from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
@@ -94,7 +96,7 @@ def _latest(folder: Path, measured: bool) -> Path:
 
 def _check_readable(directory: Path, measured: bool) -> None:
     run = described(directory)
-    run_command = f"`hakaru run {run.get('study', 'STUDY')}`"
+    run_command = f"`{shlex.join(['hakaru', 'run', typed.study(run)])}`"
     if run.get("format") != FORMAT:
         message = (
             f"{directory.name} has run format {run.get('format')}, but this version of hakaru reads format {FORMAT}"
@@ -102,7 +104,7 @@ def _check_readable(directory: Path, measured: bool) -> None:
         raise UsageError(message, f"open it with the version that recorded it, or measure again: {run_command}")
     if measured and not has_results(directory):
         message = f"{directory.name}: nothing was measured: {run.get('error') or 'the run was interrupted'}"
-        raise UsageError(message, f"{run_command[:-1]} --resume {directory.name}` measures what is missing")
+        raise UsageError(message, f"`{typed.resume(run, directory.name)}` measures what is missing")
 
 
 def has_results(directory: Path) -> bool:

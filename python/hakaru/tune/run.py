@@ -30,7 +30,7 @@ from hakaru.run.repetition import Outcome, failed_outcome
 from hakaru.run.runner import Prepared, Run, drive
 from hakaru.run.site import check_writes
 from hakaru.run.site_file import Site
-from hakaru.store import RunReader, RunWriter, find_run
+from hakaru.store import RunReader, RunWriter, find_run, typed
 from hakaru.study import Expanded, Loaded, Point, Repetition
 from hakaru.tune.knobs import changed, defaults_of
 from hakaru.tune.measure import RECORD, trial_of, trials_of, with_measured
@@ -110,7 +110,7 @@ class TuningRun(Run):
         return super()._describe(name, now) | {"kind": TUNING, TUNING: self._setup.describe()}
 
     def _how_to_resume(self, directory: Path) -> str:
-        return f"`hakaru tune --resume {directory.name}` resumes it"
+        return f"`{typed.resume(self._meta, directory.name)}` resumes it"
 
     def _open(self) -> RunWriter:
         writer = super()._open()
