@@ -242,11 +242,19 @@ def test_csv_has_plain_numbers_and_separate_intervals() -> None:
     ]
 
 
-@pytest.mark.parametrize("formula", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1"])
+@pytest.mark.parametrize("formula", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "＝1+1", "＋1", "－1+1", "＠A1"])
 def test_spreadsheets_do_not_evaluate_texts_of_a_study(formula: str) -> None:
     (values,) = lines(csv_link.text(Table("", [], [Row([formula, "-1.5", "+19.8\u00a0%"])]), str))
     assert values[0].startswith("'")
     assert values[1:] == ["-1.5", "+19.8 %"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("percent", [-15.3, 1234.5, -0.04])
+def test_signed_percentages_stay_values(percent: float, language: str) -> None:
+    shown = sentences.signed(language, percent)
+    ((saved,),) = lines(csv_link.text(Table("", [], [Row([shown])]), str))
+    assert saved == shown.replace("\u00a0", " ").replace(",", "")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

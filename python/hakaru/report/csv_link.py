@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
@@ -19,7 +20,9 @@ Say = Callable[[str], str]
 _NUMBER = re.compile(r"[-+]?\d{1,3}(?:,\d{3})*(?:\.\d+)?")
 _INTERVAL = re.compile(rf"({_NUMBER.pattern})–({_NUMBER.pattern})")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings that a spreadsheet takes for a formula. Texts of a study may have them."""
+"""Beginnings that a spreadsheet takes for a formula, as do some of their full-width forms. Texts of a
+study may have them.
+"""
 
 
 def href(table: Table, say: Say) -> str:
@@ -93,4 +96,4 @@ def _plain(value: str) -> str:
         return ""
     if _NUMBER.fullmatch(bare.removesuffix(" %")):
         return bare.replace(",", "")
-    return f"'{bare}" if bare.startswith(_FORMULA) else bare
+    return f"'{bare}" if unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA) else bare
