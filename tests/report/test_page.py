@@ -16,7 +16,7 @@ import pytest
 from hakaru.analysis import sentences, summarise
 from hakaru.kinds.vms.report import REPORT
 from hakaru.report import csv_link, document, render
-from hakaru.report.blocks import Across, Cell, Column, Row, Table, without_empty_columns
+from hakaru.report.blocks import Across, Cell, Column, Row, Section, Table, without_empty_columns
 from hakaru.report.findings import on_first_page, paragraphs, rows
 from hakaru.report.first_page import next_steps
 from hakaru.wording import LANGUAGES, catalogue, has, say
@@ -192,6 +192,31 @@ def test_advice_exists_only_for_known_bottlenecks() -> None:
     assert [message for message in advised if not has(message)] == []
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_equal_arrays_are_named_together(runs: list[Path], tmp_path: Path, language: str) -> None:
+    summary = summarise(runs[1])
+    inputs = document.load(runs[1], summary, tmp_path)
+    (model,) = {array.model.kind for array in inputs.run.study.storage.values()}
+    (lus,) = {len(array.lus) for array in inputs.run.study.storage.values()}
+    names = say(language, "list.separator").join(("primary", "vtl"))
+    text = say(language, "method.array.named", {"names": names, "model": model, "lus": lus})
+    assert document.build(inputs, language)["method"].count(text) == 1
+
+
+@pytest.mark.parametrize("before_results", [True, False])
+def test_explanation_stands_where_it_is_needed_first(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_results: bool
+) -> None:
+    table = Table("Rates are means.", [Column("VMs")], [Row(["1"])])
+    section = Section("own", "Own", "", [table], before_results=before_results)
+    monkeypatch.setattr(type(REPORT), "tables", lambda *_: [table])
+    monkeypatch.setattr(type(REPORT), "sections", lambda *_: [section])
+    built = document.build(document.load(runs[0], summarise(runs[0]), tmp_path), "en")
+    (own,) = [shown for shown in built["sections"] if shown.name == "own"]
+    captions = [own.tables[0].caption, built["tables"][0].caption]
+    assert captions == (["Rates are means.", ""] if before_results else ["", "Rates are means."])
+
+
 def test_columns_and_tables_without_numbers_are_left_out() -> None:
     columns = [Column("VMs", header=True), Column("IOPS"), Column("ms"), Column("why", "words")]
     row = Row(["1", Cell("–", bold=True), "7", ""], marks=["a"])
@@ -242,7 +267,10 @@ def test_csv_has_plain_numbers_and_separate_intervals() -> None:
     ]
 
 
-@pytest.mark.parametrize("formula", ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "＝1+1", "＋1", "－1+1", "＠A1"])
+@pytest.mark.parametrize(
+    "formula",
+    ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\t=1", "＝1+1", "＋1", "－1+1", "＠A1"],
+)
 def test_spreadsheets_do_not_evaluate_texts_of_a_study(formula: str) -> None:
     (values,) = lines(csv_link.text(Table("", [], [Row([formula, "-1.5", "+19.8\u00a0%"])]), str))
     assert values[0].startswith("'")

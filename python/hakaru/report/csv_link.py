@@ -20,7 +20,7 @@ Say = Callable[[str], str]
 _NUMBER = re.compile(r"[-+]?\d{1,3}(?:,\d{3})*(?:\.\d+)?")
 _INTERVAL = re.compile(rf"({_NUMBER.pattern})–({_NUMBER.pattern})")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings that a spreadsheet takes for a formula, as do some of their full-width forms. Texts of a
+"""Beginnings that a spreadsheet takes for a formula, also in their full-width forms. Texts of a
 study may have them.
 """
 

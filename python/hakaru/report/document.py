@@ -30,10 +30,11 @@ from hakaru.report import (
     scorecard,
     sources,
 )
-from hakaru.report.blocks import Group, without_empty_columns
+from hakaru.report.blocks import Group, Section, without_empty_columns
 from hakaru.report.figures import Figure
 from hakaru.report.lab import plan_of
 from hakaru.report.once import Once
+from hakaru.study import Study
 from hakaru.wording import say, tenths
 
 Json = dict[str, Any]
@@ -73,13 +74,18 @@ def build(inputs: Inputs, language: str) -> Json:
     lead = _taken_lead(groups)
     shown_groups = [group for group in groups if group["figures"] or (group["name"] and group["is_empty"])]
     once = Once(language)
-    for group in shown_groups:
-        group["about"] = once.text(group["about"])
     sections = [
         *scorecard.section(summary, language),
         *report_kind.sections(summary, language),
         *rule_book.section(summary, language),
     ]
+    # In the order of the page, so that an explanation stands where it is needed first.
+    before = [_shown_once(section, once) for section in sections if section.before_results]
+    for group in shown_groups:
+        if group["name"]:  # the page shows no `about` of other groups
+            group["about"] = once.text(group["about"])
+    tables = once.tables(without_empty_columns(report_kind.tables(summary, letters, language)))
+    after = [_shown_once(section, once) for section in sections if not section.before_results]
     return {
         "language": language,
         "title": _localised(summary["study"]["title"], language),
@@ -96,9 +102,9 @@ def build(inputs: Inputs, language: str) -> Json:
         "lead": lead,
         "next_steps": first_page.next_steps(summary, _clean_all(inputs.run.run), report_kind, language),
         "groups": shown_groups,
-        "tables": once.tables(without_empty_columns(report_kind.tables(summary, letters, language))),
+        "tables": tables,
         "about_tables": report_kind.about_tables(summary, language),
-        "sections": [replace(section, tables=once.tables(section.tables)) for section in sections],
+        "sections": [*before, *after],
         "lab": conditions.of_lab(lab, study, summary, clean, language),
         "method": [text for text in map(once.text, _method(inputs.run, summary, language)) if text],
         "findings": findings.rows(summary, language, chief),
@@ -111,6 +117,10 @@ def build(inputs: Inputs, language: str) -> Json:
         "redo": _redo(summary["run"]["kind"], _clean_all(inputs.run.run)),
         "say": lambda message, **values: say(language, message, values),
     }
+
+
+def _shown_once(section: Section, once: Once) -> Section:
+    return replace(section, tables=once.tables(section.tables))
 
 
 def _clean_all(value: Any) -> Any:
@@ -167,9 +177,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     kind_texts = kind.of(run.kind).method(summary, study, plan, language)
     texts += [clean(text) for text in kind_texts]
     # A run on a site used the arrays of the site, not those of the study.
-    for array in () if run.is_site else study.storage.values():
-        name = array.model.name if isinstance(array.model, PresetModel) else array.model.kind
-        texts.append(say(language, "method.array", {"model": name, "lus": len(array.lus)}))
+    texts += [] if run.is_site else _arrays(study, language)
     texts.append(say(language, "method.statistics"))
     origins = dict.fromkeys(p["origin"] for p in summary["points"])
     texts += [say(language, f"method.origin.{o}") for o in origins if o in ("measured", "emulated", "simulated")]
@@ -179,6 +187,22 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     return (
         [*texts, say(language, "method.took", {"minutes": tenths(duration_min, language)})] if duration_min else texts
     )
+
+
+def _arrays(study: Study, language: str) -> list[str]:
+    """The models of the arrays, with their names if there are several. Equal arrays share a
+    sentence.
+    """
+    names: dict[tuple[str, int], list[str]] = {}
+    for name, array in study.storage.items():
+        model = array.model.name if isinstance(array.model, PresetModel) else array.model.kind
+        names.setdefault((model, len(array.lus)), []).append(clean(name))
+    message = "method.array" if len(study.storage) == 1 else "method.array.named"
+    separator = say(language, "list.separator")
+    return [
+        say(language, message, {"names": separator.join(of), "model": clean(model), "lus": lus})
+        for (model, lus), of in names.items()
+    ]
 
 
 def _finished(run: RunData, summary: Json) -> list[int]:
