@@ -15,7 +15,8 @@ from tests.fixtures.make_run import make_run
 from tests.live.conftest import ScriptedRun, scripted_run
 
 PORT = 9270
-BASE = f"http://127.0.0.1:{PORT}"
+ADDRESS = "127.3.2.1"
+BASE = f"http://{ADDRESS}:{PORT}"
 TOKEN = "the-token"
 
 
@@ -53,7 +54,7 @@ def live(folder: Path, invented_run: Path) -> Iterator[ScriptedRun]:
 @pytest.fixture
 def stranger(folder: Path) -> Iterator[TestClient]:
     """A client without a cookie."""
-    app = Web(folder, "en", metrics=False).guarded(port=PORT, token=TOKEN)
+    app = Web(folder, "en", metrics=False).guarded(address=ADDRESS, port=PORT, token=TOKEN)
     with TestClient(app, base_url=BASE, follow_redirects=False) as client:
         yield client
 

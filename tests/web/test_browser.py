@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 class Served:
     """A browser, and the server that it looks at."""
 
-    browser: sync_api.Browser
+    browser: Any
     url: str
     """With the token."""
     faults: list[str]
@@ -38,6 +39,10 @@ class Served:
     @property
     def base(self) -> str:
         return self.url.partition("/?")[0]
+
+    @property
+    def address(self) -> str:
+        return self.base.removeprefix("http://").rpartition(":")[0]
 
     def page(self) -> sync_api.Page:
         """A new browser session at the first page."""
@@ -69,18 +74,21 @@ def until(page: sync_api.Page, condition: Callable[[], bool]) -> None:
 def served(folder: Path) -> Iterator[Served]:
     command = [sys.executable, "-m", "hakaru.cli", "web", "--port", "0", "--out", str(folder), "--lang", "en"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    # Root has no sandbox of Chromium. Names of other sites lead to this machine.
-    arguments = ["--no-sandbox", "--host-resolver-rules=MAP * 127.0.0.1"]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as server,
         sync_api.sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         assert server.stdout is not None
+        served = Served(None, server.stdout.readline().strip(), [])
         try:
-            yield Served(browser, server.stdout.readline().strip(), [])
+            # Root has no sandbox of Chromium. Names of other sites lead to this machine.
+            rules = f"MAP other.example 127.0.0.1, MAP evil.example {served.address}"
+            arguments = ["--no-sandbox", f"--host-resolver-rules={rules}"]
+            served.browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+            yield served
         finally:
-            browser.close()
+            if served.browser is not None:
+                served.browser.close()
             server.terminate()
             assert server.wait(30) in (0, -15)
 
@@ -139,11 +147,15 @@ def test_a_report_runs_no_script_and_a_second_use_of_the_token_fails(served: Ser
 
 
 @contextlib.contextmanager
-def other_site(script: str) -> Iterator[str]:
-    """Serve a page with a script on another port of this machine."""
+def other_site(script: str, address: str = "127.0.0.1", cookies: list[str] | None = None) -> Iterator[str]:
+    """Serve a page with a script on another port of this machine. Adds the cookies that it gets to
+    `cookies`.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if cookies is not None:
+                cookies.append(self.headers.get("Cookie", ""))
             body = f"<!doctype html><title>other</title><body><script>{script}</script>".encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
@@ -153,7 +165,7 @@ def other_site(script: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """Log nothing."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer((address, 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -183,14 +195,19 @@ Promise.all(Object.entries(tries).map(([name, attempt]) =>
 """
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "evil.example"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "other.example", "the same address"])
 def test_a_page_of_another_origin_gets_nothing(served: Served, host: str) -> None:
-    # The browser has the cookie, and other ports of the same name are the same site for it.
+    # The browser has the cookie, and other ports of the same address are the same site for it.
     page = served.page()
-    with other_site(ATTEMPTS.replace("BASE", repr(served.base))) as place:
-        page.goto(f"http://{host}{place}")
+    cookies: list[str] = []
+    is_same = host == "the same address"
+    script = ATTEMPTS.replace("BASE", repr(served.base))
+    with other_site(script, served.address if is_same else "127.0.0.1", cookies) as place:
+        page.goto(f"http://{served.address if is_same else host}{place}")
         page.wait_for_function("() => window.results !== undefined")
         assert page.evaluate("window.results") == {"fetch": "", "blind": "", "style": "", "script": "", "events": ""}
+    # Servers of other addresses do not get the cookie.
+    assert cookies and (is_same or set(cookies) == {""})
 
 
 def test_a_name_that_is_bound_to_this_machine_gets_nothing(served: Served) -> None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 
 import pytest
 from hakaru.web.app import Web
+from hakaru.web.server import random_address
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from tests.web.conftest import BASE, PORT, TOKEN
+from tests.web.conftest import ADDRESS, BASE, PORT, TOKEN
 
 PATHS = ("/", "/events", "/compare", "/runs/x", "/runs/x/report.en.html", "/static/page.css", "/metrics", "/nothing")
 FROM_ELSEWHERE = (
     {"origin": "http://evil.example"},
     {"origin": "null"},
-    {"origin": "http://127.0.0.1:8000"},
+    {"origin": f"http://{ADDRESS}:8000"},
+    {"origin": f"http://127.0.0.1:{PORT}"},
     {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"},
     # A page of another server on this machine.
     {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"},
@@ -37,7 +40,8 @@ def test_the_token_works_once_and_becomes_a_cookie_that_scripts_cannot_read(stra
     entered = stranger.get(f"/?token={TOKEN}")
     cookie = entered.headers["set-cookie"].lower()
     assert all(part in cookie for part in (f"hakaru_{PORT}=", "httponly", "samesite=strict", "path=/"))
-    assert TOKEN not in cookie
+    # Without a domain, it is for this address alone.
+    assert TOKEN not in cookie and "domain" not in cookie
     assert stranger.get("/").status_code == 200
     stranger.cookies.clear()
     assert stranger.get(f"/?token={TOKEN}").status_code == 401
@@ -56,7 +60,7 @@ def test_an_invented_cookie_is_refused(stranger: TestClient, cookie: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:80", "", f"[::1]:{PORT}"]
+    "host", ["evil.example", f"evil.example:{PORT}", ADDRESS, f"{ADDRESS}:80", "127.0.0.1:80", "", f"[::1]:{PORT}"]
 )
 @pytest.mark.parametrize("path", ["/", "/metrics", f"/?token={TOKEN}"])
 def test_another_name_of_this_server_is_refused(client: TestClient, path: str, host: str) -> None:
@@ -103,8 +107,25 @@ def test_every_answer_has_the_headers_that_protect_it(client: TestClient, path: 
     assert headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_the_fixed_address_has_metrics_and_no_page(folder: Path, name: str) -> None:
+    app = Web(folder, "en", metrics=True).guarded(address=ADDRESS, port=PORT, token=TOKEN)
+    with TestClient(app, base_url=BASE) as client:
+        assert client.get(f"/?token={TOKEN}").status_code == 200
+        fixed = {"host": f"{name}:{PORT}"}
+        assert client.get("/metrics", headers=fixed).status_code == 200
+        for path in ("/", f"/?token={TOKEN}", "/static/page.css", "/events", "/metrics/"):
+            assert client.get(path, headers=fixed).status_code == 421
+
+
+def test_every_start_has_an_address_of_its_own() -> None:
+    addresses = {random_address() for _ in range(100)}
+    assert len(addresses) > 90
+    assert all(ipaddress.ip_address(a).is_loopback and not a.startswith("127.0.") for a in addresses)
+
+
 def test_metrics_need_no_cookie_but_the_right_name(folder: Path) -> None:
-    app = Web(folder, "en", metrics=True).guarded(port=PORT, token=TOKEN)
+    app = Web(folder, "en", metrics=True).guarded(address=ADDRESS, port=PORT, token=TOKEN)
     with TestClient(app, base_url=BASE) as scraper:
         assert scraper.get("/metrics").status_code == 200
         assert scraper.get("/metrics", headers={"host": "evil.example"}).status_code == 421

@@ -57,7 +57,7 @@ def web(
     port: Annotated[
         int,
         Parameter(
-            metavar="N", validator=validators.Number(gte=0, lte=65535), help="Port on 127.0.0.1; 0: any free one."
+            metavar="N", validator=validators.Number(gte=0, lte=65535), help="Port on loopback; 0: any free one."
         ),
     ] = WEB_PORT,
     metrics: Annotated[

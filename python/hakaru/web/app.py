@@ -39,7 +39,7 @@ class Web:
         self._metrics = metrics
         self._hub = Hub(folder)
 
-    def guarded(self, *, port: int, token: str) -> Guard:
+    def guarded(self, *, address: str, port: int, token: str) -> Guard:
         """The application, for readers who have the token."""
         routes = [
             Route("/", self._home),
@@ -51,7 +51,8 @@ class Web:
         ]
         if self._metrics:
             routes.append(Route(METRICS, self._scrape))
-        return Guard(Starlette(routes=routes, lifespan=self._lifespan), port=port, token=token)
+        app = Starlette(routes=routes, lifespan=self._lifespan)
+        return Guard(app, address=address, port=port, token=token)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -3,13 +3,19 @@
 The server listens on loopback, which every program and every page in a browser of this machine can
 reach. So each request must
 
-- name this server in `Host`. A page of another name that resolves to 127.0.0.1 (DNS rebinding) does
-  not,
+- name this server in `Host`. A page of another name that resolves to its address (DNS rebinding)
+  does not,
 - come from its own pages or from the address bar (`Origin`, `Sec-Fetch-Site`),
 - have the cookie of a browser that was given the token. The token is in the URL that the command
   prints. It works once, so it is worthless in a history or a log.
 
+A browser sends the cookies of an address to every port of it, and another user of this machine may
+serve a page on 127.0.0.1. So the address of the pages is a random one of 127.0.0.0/8, new at every
+start, and the cookie is for this address alone. This does not help against a user who looks the
+address up (`/proc/net/tcp`) and gets the owner to open a page on another port of it.
+
 `/metrics` needs no cookie, because a scraper cannot get one; it exists only if it was asked for.
+Scrapers may also use 127.0.0.1, which stays the same. No page is there.
 """
 
 from __future__ import annotations
@@ -23,6 +29,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 METRICS = "/metrics"
+METRICS_ADDRESS = "127.0.0.1"
+"""Where scrapers find `/metrics` at every start."""
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -49,17 +57,17 @@ ENTER = (
 
 
 class Guard:
-    """An ASGI application around `app` that answers only those who may read. `token`: the one of
-    the printed URL.
+    """An ASGI application around `app` that answers only those who may read. `address`, `token`:
+    those of the printed URL.
     """
 
-    def __init__(self, app: ASGIApp, *, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, address: str, port: int, token: str) -> None:
         self._app = app
-        self._hosts = {f"{host}:{port}" for host in ("127.0.0.1", "localhost")}
-        self._origins = {f"http://{host}" for host in self._hosts}
+        self._host = f"{address}:{port}"
+        self._scraped_hosts = {f"{name}:{port}" for name in (METRICS_ADDRESS, "localhost")}
         self._token: str | None = token
         self._session = secrets.token_urlsafe(32)
-        # Cookies do not depend on the port.
+        # Of another start at the same address, which is improbable but possible.
         self._cookie = f"hakaru_{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +83,8 @@ class Guard:
     def _judge(self, request: Request) -> Response | None:
         """The answer to a request that may not read or that brings the token; None for others."""
         headers, url = request.headers, request.url
-        if headers.get("host") not in self._hosts:
+        host = headers.get("host")
+        if host != self._host and not (url.path == METRICS and host in self._scraped_hosts):
             return _refuse(421, "this server has another name")
         entering = url.path == "/" and "token" in request.query_params
         if not self._is_own(headers, navigates=entering):
@@ -93,7 +102,7 @@ class Guard:
         The link with the token may be followed from anywhere.
         """
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and origin not in self._origins:
+        if origin is not None and origin != f"http://{self._host}":
             return False
         if site in (None, "none", "same-origin"):
             return True
@@ -108,6 +117,7 @@ class Guard:
         # A page, not a redirection: a browser that followed a link of another site would send no
         # strict cookie along with the redirected request.
         response = HTMLResponse(ENTER)
+        # Without a domain, the cookie is for this address alone.
         response.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return response
 
