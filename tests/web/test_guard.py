@@ -59,6 +59,13 @@ def test_an_invented_cookie_is_refused(stranger: TestClient, cookie: str) -> Non
     assert stranger.get("/", headers={"cookie": cookie}).status_code == 401
 
 
+@pytest.mark.parametrize("other", ['prefs={"a":1,"b":2}', "a/b=1", "x", '"', "a=b=c", "k\u00e9=\u00ff"])
+def test_cookies_of_other_programs_do_not_hide_ours(client: TestClient, other: str) -> None:
+    cookie = f"hakaru_{PORT}={client.cookies[f'hakaru_{PORT}']}"
+    for header in (f"{other}; {cookie}", f"{cookie}; {other}"):
+        assert client.get("/", headers={"cookie": header.encode("latin-1")}).status_code == 200
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", f"evil.example:{PORT}", ADDRESS, f"{ADDRESS}:80", "127.0.0.1:80", "", f"[::1]:{PORT}"]
 )
