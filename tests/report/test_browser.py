@@ -206,6 +206,7 @@ def test_axe_finds_nothing(browser: Chromium, reports: dict[str, Path], language
     assert found == []
 
 
+@pytest.mark.alone
 def test_report_of_200_points_is_small_and_opens_at_once(browser: Chromium, tmp_path: Path) -> None:
     patterns = [f"pattern-{i:02}" for i in range(10)]
     points = [Pt({"pattern": p, "vms": n}, [Rep(), Rep()]) for p in patterns for n in range(1, 21)]
