@@ -43,7 +43,7 @@ def test_texts_of_a_run_are_escaped(client: TestClient, folder: Path) -> None:
 def test_a_run_has_its_points_and_reports(client: TestClient, folder: Path) -> None:
     page = client.get(f"/runs/{with_report(folder)}").text
     assert "3,072" in page and "random-32k, 7 VMs" in page
-    assert f"/runs/{with_report(folder)}/report.en.html" in page and "<iframe sandbox " in page
+    assert f"/runs/{with_report(folder)}/report.en.html" in page and '<iframe sandbox="allow-downloads" ' in page
     other = next(name for name in names(folder) if name != with_report(folder))
     without = client.get(f"/runs/{other}?lang=ja").text
     assert "<iframe" not in without and "hakaru report" in without
@@ -54,7 +54,11 @@ def test_a_run_has_its_points_and_reports(client: TestClient, folder: Path) -> N
 def test_a_report_is_sandboxed_and_a_pdf_is_downloaded(client: TestClient, folder: Path) -> None:
     html = client.get(f"/runs/{with_report(folder)}/report.en.html")
     policy = html.headers["content-security-policy"]
-    assert html.status_code == 200 and policy.startswith("sandbox; default-src 'none'") and "script-src" not in policy
+    assert (
+        html.status_code == 200
+        and policy.startswith("sandbox allow-downloads; default-src 'none'")
+        and "script-src" not in policy
+    )
     assert "frame-ancestors 'self'" in policy
     pdf = client.get(f"/runs/{with_report(folder)}/report.en.pdf")
     assert pdf.headers["content-type"] == "application/pdf"

@@ -35,11 +35,11 @@ PAGE_POLICY = (
     "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 REPORT_POLICY = (
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'self'"
+    "sandbox allow-downloads; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """A report comes from a run that somebody else may have measured. Its page has an origin of its
-own, runs no script and loads nothing.
+own, runs no script and loads nothing. Its tables may be downloaded.
 """
 HEADERS = {
     "Content-Security-Policy": PAGE_POLICY,
