@@ -1,7 +1,9 @@
 """The full-screen view of `hakaru run --live`: the view of `hakaru attach` on the run's terminal.
 
 It is a process of its own, so that it takes no time from the run's. When the user leaves it, the
-run continues with its line of progress. It ends with the run.
+run continues with its line of progress. It ends with the run. If it is killed, this process
+restores the terminal. If the run is killed as well, the supervisor of its sandbox does so; nothing
+does if that is killed, and `reset` helps then.
 
     python -m hakaru.live.beside FOLDER RUN LANGUAGE
 """
@@ -14,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hakaru import left_terminal
 from hakaru.live.attach import load_screen
 from hakaru.live.feed import LiveRun, of_directory
 from hakaru.live.follow import step_back
@@ -23,6 +26,8 @@ from hakaru.study import Repetition
 
 END_S = 5.0
 """Time for the view to leave the terminal at the end of the run."""
+TERMINATE_S = 1.0
+"""Time for it to do so when asked. A view that is stopped cannot."""
 
 
 class Beside:
@@ -35,12 +40,14 @@ class Beside:
         self._language = language
         self._view: subprocess.Popen[bytes] | None = None
         self._line: Terminal | None = None
+        self._terminal = left_terminal.attributes()
 
     def _watcher(self) -> Watcher | None:
         """The line of progress; None while the terminal belongs to the view."""
         if self._view is not None and self._view.poll() is None:
             return None
         if self._line is None:
+            left_terminal.restore(self._terminal)
             self._line = Terminal(sys.stderr)
         return self._line
 
@@ -77,10 +84,18 @@ class Beside:
             try:
                 self._view.wait(END_S)
             except subprocess.TimeoutExpired:
-                self._view.terminate()
-                self._view.wait()
+                self._end(self._view)
+            left_terminal.restore(self._terminal)
         if self._line is not None:
             self._line.close()
+
+    def _end(self, view: subprocess.Popen[bytes]) -> None:
+        view.terminate()
+        try:
+            view.wait(TERMINATE_S)
+        except subprocess.TimeoutExpired:
+            view.kill()
+            view.wait()
 
 
 def main() -> None:

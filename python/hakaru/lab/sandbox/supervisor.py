@@ -1,10 +1,10 @@
 """The supervisor of a sandbox: makes the namespaces, runs one command in them, and takes everything
 down with itself.
 
-A separate program that imports only the standard library and `hakaru.system_calls` (`python -I -S
-supervisor.py KIND COMMAND…`; `--try KIND` only tries). It starts in milliseconds, has one thread,
-as `unshare` requires, and keeps none of hakaru's memory. `sandbox.enter` replaces its process by
-this program with exec.
+A separate program that imports only the standard library and the two modules of hakaru that do the
+same (`python -I -S supervisor.py KIND COMMAND…`; `--try KIND` only tries). It starts in
+milliseconds, has one thread, as `unshare` requires, and keeps none of hakaru's memory.
+`sandbox.enter` replaces its process by this program with exec.
 
     hakaru (supervisor)      the PID the user sees; waits, forwards signals, ends with the command's
                              exit code
@@ -35,14 +35,14 @@ import select
 import signal
 import sys
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import Any, NoReturn
 
 if __name__ == "__main__":
     # `python -I -S` finds only the standard library. hakaru's folder comes last, so that it hides
     # no standard module.
     sys.path.append(os.path.abspath(f"{__file__}/../../../.."))  # noqa: PTH100
 
-from hakaru import system_calls
+from hakaru import left_terminal, system_calls
 from hakaru.system_calls import (
     CAP_NET_ADMIN,
     CAP_NET_RAW,
@@ -224,7 +224,7 @@ def _reap(child: int) -> None:
             os._exit(_exit_code(status))
 
 
-def _supervise(init: int) -> int:
+def _supervise(init: int, terminal: list[Any] | None) -> int:
     while True:
         info = signal.sigwaitinfo(_WAITED)
         if info.si_signo == signal.SIGCHLD:
@@ -237,6 +237,8 @@ def _supervise(init: int) -> int:
         if info.si_signo in _STOPS:
             # The shell monitors this process, so it stops too, until the shell continues it.
             os.kill(os.getpid(), signal.SIGSTOP)
+    # A view of the run was killed with the sandbox.
+    left_terminal.restore(terminal)
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
         hint = "finished repetitions are kept; `hakaru run --resume` continues"
@@ -281,13 +283,14 @@ def main(arguments: list[str]) -> int:
     except StepError as error:
         _complain(f"cannot make the sandbox: {error.step}: {error.strerror}", "run `hakaru doctor`")
         return EXIT_ENVIRONMENT
+    terminal = left_terminal.attributes()
     lifeline, write_end = os.pipe()
     init = os.fork()
     if init == 0:
         os.close(write_end)
         _run_init(kind, lifeline, command)
     os.close(lifeline)
-    return _supervise(init)
+    return _supervise(init, terminal)
 
 
 if __name__ == "__main__":
