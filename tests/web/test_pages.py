@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hakaru.store import write_note
+from hakaru.store import stored_runs, write_note
 from hakaru.web.app import Web
 from hakaru.web.hub import Hub
 from starlette.testclient import TestClient
@@ -88,6 +91,67 @@ def test_a_report_that_is_a_link_is_refused(client: TestClient, folder: Path) ->
     report.unlink()
     report.symlink_to("/etc/hostname")
     assert client.get(f"/runs/{with_report(folder)}/report.en.html").status_code == 404
+
+
+FOREIGN = (
+    '{"format": 3}',
+    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": "lost"}',
+    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": []}',
+    '{"format": 3, "study": "s", "kind": "vms", "started": "2026", "status": "done", "error": {"a": 1}}',
+    '{"format": 3, "study": 1, "kind": [], "started": {}, "status": "done"}',
+    '{"format": []}',
+    "[]",
+    "\\xff",
+)
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_a_foreign_run_is_shown_as_unreadable(client: TestClient, folder: Path, text: str) -> None:
+    (folder / "foreign").mkdir()
+    (folder / "foreign" / "run.json").write_text(text)
+    (folder / "foreign" / "summary.json").write_text("{}")
+    for path in ("/", "/compare", "/runs/foreign"):
+        answer = client.get(path)
+        assert answer.status_code == 200 and "foreign" in answer.text and "unreadable" in answer.text
+    assert next(run.status for run in stored_runs(folder) if run.name == "foreign") == "unreadable"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_a_closed_directory_of_another_user_hides_no_run(folder: Path) -> None:
+    closed = folder / "closed.partial"
+    closed.mkdir(mode=0o700)
+    (closed / "run.json").write_text("{}")
+    for each in [folder, *folder.parents][:4]:
+        each.chmod(0o755)
+    listing = "import sys, os; from pathlib import Path; from hakaru.store import stored_runs; "
+    listing += "from hakaru.live.feed import live_runs; os.chdir(sys.argv[1]); os.setuid(65534); folder = Path(); "
+    listing += "print(len(stored_runs(folder)), live_runs(folder))"
+    listed = subprocess.run([sys.executable, "-c", listing, str(folder)], capture_output=True, text=True, check=False)
+    assert listed.stdout == "2 []\n", listed.stderr
+
+
+def test_an_error_does_not_end_the_hub(
+    folder: Path, live: ScriptedRun, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("hakaru.web.hub.AGAIN_S", 0.0)
+
+    async def body() -> tuple[bool, bool]:
+        hub = Hub(folder)
+        following = asyncio.create_task(hub.run())
+        version = await asyncio.wait_for(hub.newer(0), WAIT_S)
+        live.publisher.publish("sample", "not JSON")
+        while hub.state is None or not hub.state.has_ended:
+            version = await asyncio.wait_for(hub.newer(version), WAIT_S)
+        ended = bool(json.loads(hub.shown("en"))["has_ended"])
+        # The next turn follows the run again.
+        await asyncio.wait_for(hub.newer(version), WAIT_S)
+        alive = not following.done()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        return ended, alive
+
+    assert asyncio.run(body()) == (True, True)
+    assert "cannot follow the run in progress" in caplog.text
 
 
 def test_two_runs_are_compared(client: TestClient, folder: Path) -> None:

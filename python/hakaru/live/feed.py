@@ -73,12 +73,19 @@ def of_directory(directory: Path) -> LiveRun:
 
 def live_runs(folder: Path) -> list[LiveRun]:
     """The runs of `folder` that are in progress, the newest last."""
-    with_socket = [(d, described(d)) for d in run_directories(folder) if (d / SOCKET).is_socket()]
+    with_socket = [(d, described(d)) for d in run_directories(folder) if _has_socket(d)]
     # The events of another format of runs may have other fields.
     runs = [
         (str(run.get("started", "")), d.name, of_directory(d)) for d, run in with_socket if run.get("format") == FORMAT
     ]
     return [run for _, _, run in sorted(runs, key=lambda each: each[:2]) if run.is_live()]
+
+
+def _has_socket(directory: Path) -> bool:
+    try:
+        return (directory / SOCKET).is_socket()
+    except OSError:
+        return False  # it belongs to another user
 
 
 def find_live(name: str | None, folder: Path) -> LiveRun:

@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
 from textual.widgets import DataTable, Footer, Label, ProgressBar, Sparkline, Static
 
-from hakaru.errors import HakaruError
+from hakaru.errors import HakaruError, LostError
 from hakaru.live import words
 from hakaru.live.feed import LiveRun
 from hakaru.live.follow import follow
@@ -160,11 +160,19 @@ class RunScreen(App[int]):
                 if self._leave_at_end and event["event"] in ("done", "closed"):
                     break
         except HakaruError as error:
-            self.error = error
-            self.exit(error.exit_code)
+            self._fail(error)
+            return
+        except Exception as error:
+            # What a run publishes may be anything.
+            reason = f"{type(error).__name__}: {error}"
+            self._fail(LostError(f"cannot follow {self._live_run.name}: {reason}", "`hakaru runs` shows its status"))
             return
         if self._leave_at_end:
             self.action_leave()
+
+    def _fail(self, error: HakaruError) -> None:
+        self.error = error
+        self.exit(error.exit_code)
 
     def _tick(self) -> None:
         if not self.is_running:

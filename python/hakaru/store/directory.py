@@ -53,7 +53,15 @@ def run_directories(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         return []
-    return [p for p in folder.iterdir() if not p.name.startswith(".") and (p / "run.json").is_file()]
+    return [p for p in folder.iterdir() if not p.name.startswith(".") and _is_file(p / "run.json")]
+
+
+def _is_file(path: Path) -> bool:
+    # `Path.is_file` raises an error if its directory belongs to another user.
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def newest_runs(folder: Path) -> dict[str, Path]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hakaru.errors import UsageError
 from hakaru.store.directory import FORMAT, PARTIAL, described, has_results, run_directories
@@ -28,6 +28,10 @@ DELETED = ".deleted"
 
 Status = Literal["running", "done", "interrupted", "failed", "killed", "unreadable"]
 
+WRITTEN = [status for status in get_args(Status) if status not in ("killed", "unreadable")]
+"""Values of `status` in run.json."""
+TEXTS = ("study", "kind", "origin", "started", "ended", "error")
+
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -38,7 +42,9 @@ class StoredRun:
     study: str
     kind: str
     status: Status
-    """`killed`: its process ended without closing the run. `unreadable`: another format."""
+    """`killed`: its process ended without closing the run. `unreadable`: of another format, or not
+    as hakaru writes it.
+    """
     form: Literal["quick", "full"]
     origin: str
     started: str
@@ -60,38 +66,58 @@ class StoredRun:
 
 
 def stored_runs(folder: Path) -> list[StoredRun]:
-    """All runs in `folder`, oldest first, also those of other formats."""
+    """All runs in `folder`, oldest first, also those that cannot be read. Runs of other users whose
+    directory is closed are left out.
+    """
     runs = [_stored(directory) for directory in run_directories(folder)]
     return sorted(runs, key=lambda run: (run.started, run.name))
 
 
 def _stored(directory: Path) -> StoredRun:
     run = described(directory)
+    texts = {name: value for name in TEXTS if isinstance(value := run.get(name), str)}
     return StoredRun(
         name=directory.name.removesuffix(PARTIAL),
         path=directory,
-        study=str(run.get("study", "")),
-        kind=str(run.get("kind", "")),
+        study=texts.get("study", ""),
+        kind=texts.get("kind", ""),
         status=_status(directory, run),
         form="quick" if run.get("quick") else "full",
-        origin=str(run.get("origin", "")),
-        started=str(run.get("started", "")),
-        ended=run.get("ended"),
-        results=has_results(directory),
+        origin=texts.get("origin", ""),
+        started=texts.get("started", ""),
+        ended=texts.get("ended"),
+        results=_has_results(directory),
         size_bytes=_size(directory),
         note=read_note(directory),
-        error=run.get("error"),
+        error=texts.get("error"),
     )
 
 
 def _status(directory: Path, run: dict[str, Any]) -> Status:
-    if run.get("format") != FORMAT:
+    if run.get("format") != FORMAT or not _is_well_formed(run):
         return "unreadable"
     status: Status = run["status"]
     if status != "running":
         return status
-    with _locked(directory) as free:
-        return "killed" if free else "running"
+    try:
+        with _locked(directory) as free:
+            return "killed" if free else "running"
+    except OSError:
+        return "unreadable"  # it belongs to another user
+
+
+def _is_well_formed(run: dict[str, Any]) -> bool:
+    """Whether the fields that lists of runs show have the types that hakaru writes."""
+    required = all(isinstance(run.get(name), str) for name in ("study", "kind", "started"))
+    optional = all(isinstance(run.get(name), str | None) for name in TEXTS)
+    return required and optional and run.get("status") in WRITTEN
+
+
+def _has_results(directory: Path) -> bool:
+    try:
+        return has_results(directory)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

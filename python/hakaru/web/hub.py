@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 
 from hakaru.errors import EnvironmentError_
@@ -18,6 +19,9 @@ from hakaru.live.view import view
 
 LOOK_S = 1.0
 """Time between two looks for a new run."""
+AGAIN_S = 10.0
+"""Time until the next look after an error, which is logged each time."""
+LOG = logging.getLogger(__name__)
 
 
 class Hub:
@@ -34,9 +38,15 @@ class Hub:
     async def run(self) -> None:
         """Follow one run after the other, until cancelled."""
         while True:
-            runs = await asyncio.to_thread(live_runs, self._folder)
-            if runs:
-                await self._follow(runs[-1])
+            try:
+                runs = await asyncio.to_thread(live_runs, self._folder)
+                if runs:
+                    await self._follow(runs[-1])
+            except Exception:
+                # What a run publishes may be anything; the next one is followed all the same.
+                LOG.exception("cannot follow the run in progress")
+                await self._lose()
+                await asyncio.sleep(AGAIN_S)
             await asyncio.sleep(LOOK_S)
 
     async def newer(self, version: int) -> int:
@@ -56,8 +66,17 @@ class Hub:
     async def _follow(self, run: LiveRun) -> None:
         try:
             async for self.state, _ in follow(run):
-                async with self._changed:
-                    self.version += 1
-                    self._changed.notify_all()
+                await self._publish()
         except EnvironmentError_:
             return  # it has ended meanwhile
+
+    async def _lose(self) -> None:
+        """Publish that the run is followed no longer, if one was."""
+        if self.state is not None and not self.state.has_ended:
+            self.state.apply({"event": "closed", "status": "interrupted"})
+            await self._publish()
+
+    async def _publish(self) -> None:
+        async with self._changed:
+            self.version += 1
+            self._changed.notify_all()

@@ -66,18 +66,29 @@ def run(stored: StoredRun, language: str) -> str:
     reports = [report for report in reports if report["html"] or report["pdf"]]
     # The report in the reader's language first.
     reports.sort(key=lambda report: report["language"] != language)
-    summary = _summary(stored)
-    suffix = "" if language == "en" else f"_{language}"
-    findings = [f.get(f"text{suffix}") or f["text"] for f in summary["findings"]] if summary else []
+    table, findings = _results(stored, language)
     return _page(
         "run.html.j2",
         language,
         stored.name,
         run=_row(stored, language),
-        table=_table(summary, language) if summary else None,
+        table=table,
         findings=findings,
         reports=reports,
     )
+
+
+def _results(stored: StoredRun, language: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """Table of points, and findings; nothing if the summary is of another version or program."""
+    suffix = "" if language == "en" else f"_{language}"
+    try:
+        summary = _summary(stored)
+        if summary is None:
+            return None, []
+        findings = [f.get(f"text{suffix}") or f["text"] for f in summary["findings"]]
+        return _table(summary, language), findings
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None, []
 
 
 def _summary(stored: StoredRun) -> dict[str, Any] | None:
