@@ -140,6 +140,7 @@ def test_sessions_that_the_server_refuses_are_named(server: SmbServer) -> None:
         (server.destination(address="127.0.0.1:446"), 3, "cannot connect to smb://127.0.0.1:446/data/trees"),
         (server.destination(folder="nowhere"), 3, "cannot open smb://127.0.0.1:445/data/nowhere"),
         (server.destination(folder="a/../b"), 2, "destination.folder"),
+        (server.destination(folder="a" * 32_760), 2, "destination.folder has 32760 UTF-16 units"),
         (server.destination(credits=2), 2, "destination.credits"),
         (server.destination(address="server"), 2, "destination.address"),
     ):

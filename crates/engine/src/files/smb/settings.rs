@@ -18,6 +18,9 @@ const IO_BYTES: std::ops::RangeInclusive<u32> = 4096..=8 << 20;
 /// Requests of the longest compound: open, rename, close. Each takes a credit.
 const COMPOUND_REQUESTS: u16 = 3;
 const SHARE_NAME_MAX: usize = 80;
+/// Limit of the folder, UTF-16 units. The protocol's 32767 for a path leave room for the names of a
+/// tree below it: one of at most 8 units for each level and file.
+const FOLDER_UNITS_MAX: usize = 16_384;
 
 /// Settings of all sessions of an engine.
 pub struct Settings {
@@ -44,6 +47,13 @@ impl Settings {
             return Err(refuse("share", share, "name a share, such as `data`"));
         }
         let folder = smb.folder.trim_matches('/');
+        let units = folder.encode_utf16().count();
+        if units > FOLDER_UNITS_MAX {
+            return Err(Failure::usage(
+                format_args!("destination.folder has {units} UTF-16 units"),
+                format_args!("use a folder with at most {FOLDER_UNITS_MAX}"),
+            ));
+        }
         Path::new(folder).map_err(|error| refuse("folder", &smb.folder, error))?;
         if smb.dialects.is_empty() {
             return Err(refuse("dialects", "", "omit it to offer all dialects"));
@@ -107,7 +117,7 @@ impl Settings {
             (folder, "") => folder.to_owned(),
             (folder, below) => format!("{folder}/{below}"),
         };
-        // The folder was checked, and names of trees have letters and digits.
+        // The folder was checked, and names of trees are short and have letters and digits.
         Path::new(&path).expect("checked names")
     }
 
