@@ -11,9 +11,11 @@ from hakaru.files.survey import tree_of, yaml_of
 from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
 from hakaru.files.tree_file import load_tree
 from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.report import REPORT
 from hakaru.kinds.files.run import RUN, approximate_bytes
 from hakaru.lab.plan import plan_lab
 from hakaru.study import expand, load
+from hakaru.wording import LANGUAGES, say
 
 from tests.kinds.files.study import TREE, written
 
@@ -59,6 +61,14 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ({"load": {"to": {"smb": {"dialect": "2.0"}}}}, "load.to.smb.dialect"),
         ({"load": {"to": {"smb": {"server": {"protocol_max": "SMB3_00"}}}}}, "does not support dialect 3.1.1"),
         ({"load": {"to": {"smb": {"server": {"encryption": "required"}}}}}, "this client does not encrypt"),
+        ({"load": {"to": {"smb": {"server": {"signing": "required"}}}}}, "the server requires signatures"),
+        (
+            {
+                "load": {"to": {"smb": {"signing": True, "server": {"signing": "required"}}}},
+                "factors": [{"signing": [True, False]}],
+            },
+            "the server requires signatures",
+        ),
         ({"load": {"to": {"smb": {"directory": "../etc"}}}}, "load.to.smb.directory"),
         ({"load": {"to": {"smb": {}}, "cold": True}}, "only this machine's own page cache can be dropped"),
         ({"load": {"tree": TREE | {"folders": 2}}}, "every level needs one"),
@@ -106,6 +116,33 @@ def test_sessions_and_servers_follow_from_the_study(tmp_path: Path, monkeypatch:
         assert to.signing == ("required" if turn.point.factors["signing"] else "if_required")
         assert RUN.ports(config) == {445}
     assert RUN.cost(expanded, expanded.points[0], planned).sockets == 14
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) -> None:
+    def method(factors: dict[str, Any], **smb: Any) -> list[str]:
+        parts = {"load": {"block": "1 MiB", "to": {"smb": smb}}, "factors": [factors]}
+        expanded = expand(load(str(written(tmp_path, **parts))).study)
+        summary = {"points": [{"factors": point.factors} for point in expanded.points]}
+        return REPORT.method(summary, expanded.study, None, language)
+
+    def requests(read: str, write: str) -> str:
+        return say(language, "method.files.smb.requests", {"block": "1 MiB", "read": read, "write": write})
+
+    signed, unsigned = (say(language, f"method.files.smb.{word}") for word in ("signed", "unsigned"))
+    whole = method({"tools": [1]})
+    assert unsigned in whole and signed not in whole
+    assert not any("64 KiB" in text for text in whole) and len(whole) == 4
+    assert requests("256 KiB", "256 KiB") in method({"tools": [1]}, credits=4)
+    limited = {"read_max": "64 KiB", "write_max": "512 KiB"}
+    assert requests("64 KiB", "512 KiB") in method({"tools": [1]}, server=limited)
+    separator = say(language, "list.separator")
+    swept = method({"credits": [4, 512], "signing": [True, False]})
+    both = separator.join(("256 KiB", "1 MiB"))
+    assert requests(both, both) in swept
+    assert signed not in swept and unsigned not in swept
+    listed = {"dialect": "3.1.1", "credits": separator.join(("4", "512"))}
+    assert say(language, "method.files.smb", listed) in swept
 
 
 def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:

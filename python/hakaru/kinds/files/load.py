@@ -45,6 +45,10 @@ Dialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
 _PROTOCOLS = {"2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
 COMPOUND_CREDITS_MIN = 3
 """Requests of the longest compound: open, rename, close."""
+CREDIT_BYTES = 64 << 10
+"""Bytes of a request that one credit covers."""
+CLIENT_BYTES_MAX = 8 << 20
+"""Largest read or write of the engine's client."""
 
 
 class SmbSpec(Part):
@@ -67,6 +71,13 @@ class SmbSpec(Part):
     )
     server: SambaSettings = Field(default_factory=SambaSettings, description="settings of the server")
 
+    def request_bytes(self, block: int) -> tuple[int, int]:
+        """Largest read and largest write of a copy in blocks of `block` bytes, which the credits,
+        the client and the server limit.
+        """
+        most = min(block, self.credits * CREDIT_BYTES, CLIENT_BYTES_MAX)
+        return min(most, self.server.read_max), min(most, self.server.write_max)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.compound and self.credits < COMPOUND_CREDITS_MIN:
@@ -75,6 +86,8 @@ class SmbSpec(Part):
         first, last = names.index(self.server.protocol_min), names.index(self.server.protocol_max)
         if not first <= names.index(_PROTOCOLS[self.dialect]) <= last:
             raise ValueError(f"the server does not support dialect {self.dialect}; change its protocol_min or _max")
+        if self.server.signing == "required" and not self.signing:
+            raise ValueError("the server requires signatures; set `signing: true`, or remove `signing: required`")
         if self.server.encryption == "required":
             raise ValueError("this client does not encrypt; remove `encryption: required`")
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hakaru.kinds.files import figures, names, tables
@@ -69,10 +69,7 @@ class FilesReport(ReportKind):
         }
         texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
         if load.to.smb is not None:
-            smb = load.to.smb
-            texts.append(say(language, "method.files.smb", {"dialect": smb.dialect, "credits": smb.credits}))
-            texts.append(say(language, "method.files.smb.signed" if smb.signing else "method.files.smb.unsigned"))
-            return texts
+            return [*texts, *_sessions(summary, study, language)]
         texts.append(say(language, "method.files.directory"))
         texts.append(say(language, "method.files.cold" if load.cold else "method.files.warm"))
         return texts
@@ -88,6 +85,34 @@ class FilesReport(ReportKind):
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the columns."""
         return say(language, "table.files")
+
+
+def _sessions(summary: Json, study: Study, language: str) -> list[str]:
+    """The sessions with the file server, and the size of requests if it is less than a block."""
+    loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load_at(study)]
+    sessions = [smb for load in loads if (smb := load.to.smb) is not None]
+
+    def listed(values: Iterable[str]) -> str:
+        return say(language, "list.separator").join(dict.fromkeys(values))
+
+    values = {
+        "dialect": listed(smb.dialect for smb in sessions),
+        "credits": listed(str(smb.credits) for smb in sessions),
+    }
+    texts = [say(language, "method.files.smb", values)]
+    signing = {smb.signing for smb in sessions}
+    if len(signing) == 1:  # else it is a factor, which each point names
+        texts.append(say(language, "method.files.smb.signed" if True in signing else "method.files.smb.unsigned"))
+    requests = [smb.request_bytes(load.block) for load in loads if (smb := load.to.smb) is not None]
+    is_cut = any(min(sizes) < load.block for load, sizes in zip(loads, requests, strict=True))
+    if is_cut and loads[0].profile == "whole_files":
+        sizes = {
+            "block": listed(format_size(load.block) for load in loads),
+            "read": listed(format_size(read) for read, _ in requests),
+            "write": listed(format_size(write) for _, write in requests),
+        }
+        texts.append(say(language, "method.files.smb.requests", sizes))
+    return texts
 
 
 def _peaks(summary: Json) -> list[Json]:
