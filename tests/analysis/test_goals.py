@@ -16,7 +16,9 @@ SEARCHED = {"from": 1, "to": 12}
 MS = 1_000_000
 
 
-def searched_run(folder: Path, latencies: dict[int, list[float]], limit: str = "20 ms", **measure: Any) -> Path:
+def searched_run(
+    folder: Path, latencies: dict[int, list[float]], limit: str = "20 ms", also: Any = None, **measure: Any
+) -> Path:
     """Write a run of a search over 1 to 12 VMs that measured these latencies in ms, by VMs."""
     points = [
         Pt({"pattern": "any", "vms": vms}, [Rep(vms=vms, latency_ns=round(ms * MS)) for ms in values])
@@ -31,7 +33,7 @@ def searched_run(folder: Path, latencies: dict[int, list[float]], limit: str = "
         folder,
         points,
         factors=[{"pattern": ["any"], "vms": SEARCHED}],
-        goal={"latency_ms_p99": limit},
+        goal={"latency_ms_p99": limit} | (also or {}),
         measure={"repetitions": 2, "repetitions_max": 4} | measure,
         searches=[{"over": "vms", "points": [each["point"] for each in described]}],
         study_points=described,
@@ -99,9 +101,18 @@ def test_levels_that_contradict_monotony_give_a_caveat(tmp_path: Path) -> None:
     run = searched_run(tmp_path, latencies)
     goal, found = finding(run)
     assert (goal["answer"], goal["verdict"]) == (None, "below_range")
-    assert "is met at no level of the search, not even at 1 VM." in found["text"]
+    assert "is missed already at 1 VM, the easiest level of the search." in found["text"]
     caveats = {c["caveat"]: c["values"] for c in summarise(run)["caveats"]}
     assert caveats["goal_not_monotone"] == {"missed": 1, "met": 12}
+
+
+def test_report_names_the_limit_that_is_missed(tmp_path: Path) -> None:
+    latencies = {1: [5.0, 5.1, 5.2], 12: [34.0], 6: [17.0]}
+    also = {"iops": {"least": 5_000_000}, "find": "highest"}
+    _, found = finding(searched_run(tmp_path, latencies, also=also))
+    assert "is missed already at 1 VM, the easiest level of the search." in found["text"]
+    assert "At 1 VM, this is missed: IOPS at least 5,000,000." in found["text"], found["text"]
+    assert "VM 1 台で満たされないのは、" in found["text_ja"]
 
 
 def test_highest_level_that_meets_the_goal_is_no_upper_bound(tmp_path: Path) -> None:

@@ -129,6 +129,18 @@ def test_level_at_which_the_load_generator_is_the_limit_ends_the_search_below_it
     assert (found.verdict, found.answer, found.missing, found.high) == (Verdict.TESTER_LIMIT, 9, 10, None)
 
 
+@pytest.mark.parametrize(
+    ("meeting", "measured", "contradiction"),
+    [((), {0, 7, 15}, None), ((15,), {0, 15}, (0, 15)), ((5, 6, 7, 8, 9), {0, 7, 15}, (0, 7))],
+)
+def test_search_that_misses_at_the_easiest_level_looks_at_the_hardest_and_the_middle(
+    meeting: tuple[int, ...], measured: set[int], contradiction: tuple[int, int] | None
+) -> None:
+    found, values = run(LevelSearch(16, 2, 3), lambda step: 5.0 if step in meeting else 20.0)
+    assert (found.verdict, found.missing) == (Verdict.BELOW_RANGE, 0)
+    assert (set(values), found.contradiction) == (measured, contradiction)
+
+
 @pytest.mark.parametrize("arguments", [(1, 1, 1), (2, 0, 1), (2, 3, 2), (2, 1, 1, 0)])
 def test_impossible_searches_are_refused(arguments: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="out of bounds"):

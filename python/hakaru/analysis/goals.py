@@ -141,6 +141,7 @@ def _text(answer: Answer, language: str) -> str:
     }
     parts = [say(language, message, values)]
     parts += [_values(answer, step, language) for step in (found.answer, found.missing) if step is not None]
+    parts += _which(answer, language)
     if answer.goal.most == 1:
         parts.append(say(language, "finding.goal.once"))
     else:
@@ -150,6 +151,18 @@ def _text(answer: Answer, language: str) -> str:
     if found.verdict is Verdict.UNFINISHED:
         parts.append(say(language, "finding.goal.unfinished"))
     return sentences.sentences(language, *parts)
+
+
+def _which(answer: Answer, language: str) -> Iterator[str]:
+    """A sentence on the limits that the first level beyond the answer misses, if there are several."""
+    step, limits = answer.found.missing, answer.goal.limits
+    if step is None or len(limits) < 2:
+        return
+    means = {limit: answer.points[step].metrics.get(limit.metric) for limit in limits}
+    missed = [limit for limit, each in means.items() if each and each.mean is not None and not limit.holds(each.mean)]
+    if missed:
+        values = {"level": _level(answer, step, language), "limits": goal_words(missed, language)}
+        yield say(language, "finding.goal.which", values)
 
 
 def _reasons(answer: Answer, language: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ whether the interval of the mean lies on one side of the limit. The answer is th
 
 The order of repetitions:
 
-    ends      the easiest level, then the hardest one
+    ends      the easiest level, then the hardest one; if both miss the goal, the one in the middle
     bisect    the level in the middle between the last that meets the goal and the first that misses
     confirm   once these two are neighbours, both are repeated until they are decided
     widen     if one is still undecided after all its repetitions, levels farther out, until one is
@@ -59,7 +59,8 @@ class LevelRange:
     sure_miss: int | None
     """First step above the answer that surely misses the goal."""
     contradiction: tuple[int, int] | None
-    """A step that surely misses the goal, and a harder one that surely meets it."""
+    """A step that surely misses the goal, and a harder one that surely meets it. If even the first
+    step misses the goal, a harder one that meets it by its mean is enough."""
 
     @property
     def high(self) -> int | None:
@@ -121,6 +122,9 @@ class LevelSearch:
         contradiction = None
         if met and missed and min(missed) < max(met):
             contradiction = (min(missed), max(met))
+        elif lower is None and upper is not None and results[upper].is_usable:
+            harder = [step for step, result in results.items() if result.meets and result.is_usable and step > upper]
+            contradiction = (upper, max(harder)) if harder else None
         return LevelRange(
             verdict=self._verdict(results, lower, upper),
             answer=lower,
@@ -136,8 +140,10 @@ class LevelSearch:
         top = self.steps - 1
         if 0 not in results:
             yield 0
-        if upper is None and top not in results:
+        if top not in results:
             yield top
+        if upper == 0 and top // 2 not in results and _misses(results.get(0)) and _misses(results.get(top)):
+            yield top // 2
         if lower is not None and upper is not None and upper - lower > 1:
             yield (lower + upper) // 2
         ends = [step for step in (lower, upper) if step is not None and not self._is_settled(results.get(step))]
@@ -176,6 +182,11 @@ class LevelSearch:
         if not results[upper].is_usable:
             return Verdict.TESTER_LIMIT
         return Verdict.BELOW_RANGE if lower is None else Verdict.BRACKETED
+
+
+def _misses(result: LevelResult | None) -> bool:
+    """Return whether a level is known to miss the goal by its mean."""
+    return result is not None and result.is_usable and not result.meets
 
 
 def _bounds(results: Mapping[int, LevelResult]) -> tuple[int | None, int | None]:

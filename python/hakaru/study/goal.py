@@ -183,4 +183,11 @@ def problems(goal: Goal, metrics: Mapping[str, str | None]) -> Iterator[tuple[st
     if goal.find is None and len(set(sides.values())) > 1:
         most, least = (next(m for m, s in sides.items() if s == side) for side in ("most", "least"))
         message = f"{most} must not exceed its limit and {least} must reach its own, so no end of the range is the goal"
-        yield least, message, "leave out one of them, or write `find: highest` or `find: lowest`"
+        yield (
+            least,
+            message,
+            (
+                "leave out one of them; write `find: highest` or `find: lowest` only if both limits are harder to meet "
+                "towards the same end of the range"
+            ),
+        )
