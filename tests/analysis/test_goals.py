@@ -67,9 +67,9 @@ def test_answer_is_a_range_where_intervals_reach_across_the_limit(tmp_path: Path
     assert "(99th percentile response time at most 20 ms) is met up to 7 VMs (6 to 8)." in found["text"]
     assert "At 7 VMs: 99th percentile response time 19.6 ms (95 % confidence interval" in found["text"]
     assert (
-        "entirely within the goal is 6 VMs. The lowest level with a confidence interval entirely outside is 9 VMs."
-        in found["text"]
+        "that surely meets the goal is 6 VMs. The lowest level that surely misses the goal is 9 VMs." in found["text"]
     )
+    assert goal["confidence"] == pytest.approx(1 - 0.05 / 3), "levels are judged after 2, 3 and 4 repetitions"
     assert "を満たすのは VM 7 台（6 から 8）までである。" in found["text_ja"]
     assert goal["point"] == "p05"
 

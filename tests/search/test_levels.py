@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 from hakaru.search import LevelRange, LevelResult, LevelSearch, Verdict
+from hakaru.study.goal import GoalSearch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -15,23 +17,30 @@ from scipy import stats
 LIMIT = 10.0
 
 
-def judge(values: list[float]) -> LevelResult:
-    """Judge a level by the mean of its values and its 95 % interval of Student's t."""
+@cache
+def quantile(least: int, most: int, n: int) -> float:
+    """The quantile of Student's t for the intervals of a goal."""
+    confidence = GoalSearch((), "highest", least, most, None).confidence
+    return float(stats.t.ppf((1 + confidence) / 2, n - 1))
+
+
+def judge(values: list[float], search: LevelSearch) -> LevelResult:
+    """Judge a level as a study's goal does, by the interval of the mean of its values."""
     mean, n = statistics.fmean(values), len(values)
     if n == 1:
         return LevelResult(n, meets=mean <= LIMIT, is_sure=False)
-    half = stats.t.ppf(0.975, n - 1) * statistics.stdev(values) / n**0.5
+    half = quantile(search.least, search.most, n) * statistics.stdev(values) / n**0.5
     return LevelResult(n, meets=mean <= LIMIT, is_sure=mean + half <= LIMIT or mean - half > LIMIT)
 
 
 def run(search: LevelSearch, measure: Callable[[int], float]) -> tuple[LevelRange, dict[int, list[float]]]:
     """Run a search; return its outcome and all values by step."""
     values: dict[int, list[float]] = {}
-    while (step := search.next({s: judge(v) for s, v in values.items()})) is not None:
+    while (step := search.next({s: judge(v, search) for s, v in values.items()})) is not None:
         values.setdefault(step, []).append(measure(step))
         assert len(values) <= search.levels_most
         assert sum(map(len, values.values())) <= search.repetitions_most
-    return search.outcome({s: judge(v) for s, v in values.items()}), values
+    return search.outcome({s: judge(v, search) for s, v in values.items()}), values
 
 
 def noisy(seed: int) -> Callable[[int], float]:
@@ -72,6 +81,21 @@ def test_with_noise_the_range_contains_the_known_answer() -> None:
     assert exact >= 0.7 * 300, exact
 
 
+@pytest.mark.parametrize(("least", "most", "spread"), [(3, 6, 0.06), (3, 10, 0.06), (3, 10, 0.15)])
+def test_range_contains_the_known_answer_where_many_levels_are_close_to_the_limit(
+    least: int, most: int, spread: float
+) -> None:
+    # 8 ms at the first level and 0.07 ms more at each: step 28 is the answer, with 9.96 ms.
+    contained = 0
+    for seed in range(300):
+        noise = random.Random(seed)
+        search = LevelSearch(64, least, most)
+        found, _ = run(search, lambda step, noise=noise: (8 + 0.07 * step) * noise.gauss(1, spread))  # type: ignore[misc]
+        low, high = 0 if found.low is None else found.low, 63 if found.high is None else found.high
+        contained += low <= 28 <= high
+    assert contained >= 0.9 * 300, contained
+
+
 def test_noise_makes_the_range_wider_than_the_answer_only_next_to_the_limit() -> None:
     noise = random.Random(1)
     clear, _ = run(LevelSearch(32, 3, 6), lambda step: (5 if step <= 6 else 20) * noise.gauss(1, 0.06))
@@ -85,14 +109,14 @@ def test_search_that_is_interrupted_after_any_repetition_continues_alike() -> No
     search = LevelSearch(32, 3, 6)
     values: dict[int, list[float]] = {}
     order: list[int] = []
-    while (step := search.next({s: judge(v) for s, v in values.items()})) is not None:
+    while (step := search.next({s: judge(v, search) for s, v in values.items()})) is not None:
         order.append(step)
         values.setdefault(step, []).append(values_of(step, len(values.get(step, []))))
     for stopped in range(len(order)):
         kept: dict[int, list[float]] = {}
         for step in order[:stopped]:
             kept.setdefault(step, []).append(values_of(step, len(kept.get(step, []))))
-        shuffled = {step: judge(kept[step]) for step in random.Random(stopped).sample(sorted(kept), len(kept))}
+        shuffled = {step: judge(kept[step], search) for step in random.Random(stopped).sample(sorted(kept), len(kept))}
         assert LevelSearch(32, 3, 6).next(shuffled) == order[stopped]
 
 

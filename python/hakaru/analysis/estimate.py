@@ -47,6 +47,17 @@ class Estimate:
         low, high = stats.t.interval(CONFIDENCE, n - 1, loc=mean, scale=error)
         return cls(mean, float(low), float(high), n, unit)
 
+    def at(self, confidence: float) -> Estimate:
+        """The same mean with the interval of another confidence, above 0 and below 1. `self` must
+        have a 95 % interval of Student's t.
+        """
+        if self.mean is None or self.low is None or self.high is None or self.n < 2:
+            return self
+        usual, other = stats.t.ppf([(1 + CONFIDENCE) / 2, (1 + confidence) / 2], self.n - 1)
+        factor = float(other / usual)
+        low, high = self.mean - factor * (self.mean - self.low), self.mean + factor * (self.high - self.mean)
+        return Estimate(self.mean, low, high, self.n, self.unit)
+
     def to_json(self) -> dict[str, Any]:
         """`{mean, low, high, n, unit}`."""
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "unit": self.unit}

@@ -56,6 +56,7 @@ class Answer:
             "where": dict(self.where),
             "find": self.goal.find,
             "limits": [vars(limit) for limit in self.goal.limits],
+            "confidence": self.goal.confidence,
             "verdict": found.verdict.value.replace(" ", "_"),
             "answer": self.level(found.answer),
             "low": self.level(found.low),
@@ -154,7 +155,7 @@ def _text(answer: Answer, language: str) -> str:
 
 
 def _which(answer: Answer, language: str) -> Iterator[str]:
-    """A sentence on the limits that the first level beyond the answer misses, if there are several."""
+    """A sentence on the limits missed at the first level beyond the answer, if there are several."""
     step, limits = answer.found.missing, answer.goal.limits
     if step is None or len(limits) < 2:
         return

@@ -379,9 +379,9 @@ class LimitReport(Reported):
 class GoalReport(Reported):
     """The answer of a search: the last level of `over` that meets all limits.
 
-    `low` is the last level, up to the answer, that surely meets the goal (its intervals are within
-    the limits), and `high` the last one that does not surely miss it. `missing` is the first level
-    that misses the goal. With `find: lowest`, the search goes from high levels to low ones. Numbers
+    `low` is the last level, up to the answer, that surely meets the goal (its intervals of
+    `confidence` are within the limits), and `high` the last one that does not surely miss it.
+    `missing` is the first level that misses the goal. With `find: lowest`, the search goes from high levels to low ones. Numbers
     that do not exist are null.
     """
 
@@ -389,6 +389,7 @@ class GoalReport(Reported):
     where: Levels
     find: Literal["highest", "lowest"]
     limits: list[LimitReport]
+    confidence: Number
     verdict: Literal["bracketed", "at_least", "tester_limit", "below_range", "unfinished"]
     answer: Number | None
     low: Number | None

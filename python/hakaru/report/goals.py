@@ -48,6 +48,7 @@ def method(summary: Json, study: Study, language: str) -> list[str]:
                 "factor": factor_title(goal["over"], language),
                 "goal": _limits(goal, language),
                 "most": study.measure.most,
+                "confidence": f"{100 * goal['confidence']:.3g} %",
                 "repetitions": goal["repetitions"],
                 "repetitions_most": goal["repetitions_most"],
             },

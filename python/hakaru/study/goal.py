@@ -122,6 +122,15 @@ class GoalSearch:
     """Repetitions of a level at most."""
     budget: int | None
 
+    @property
+    def confidence(self) -> float:
+        """Confidence of the intervals that decide a level.
+
+        An undecided level is judged again after each repetition. Each of these looks may be wrong in
+        a share of 0.05 / looks, so that all together are wrong in 0.05 at most (Bonferroni).
+        """
+        return 1 - 0.05 / max(1, self.most - max(self.least, 2) + 1)
+
     def steps(self, rising: Sequence[P]) -> list[P]:
         """Levels in the order of the search, the easiest first. `rising`: the lowest first."""
         return list(rising) if self.find == "highest" else list(reversed(rising))
@@ -134,7 +143,7 @@ class GoalSearch:
         """Judge a level by the estimates of its metrics over its repetitions.
 
         It meets the goal if all means do. It surely meets it if all intervals do, and surely misses
-        it if one interval is entirely outside. If levels get only one repetition, there are no
+        it if one interval is entirely outside, with intervals of `confidence`. If levels get only one repetition, there are no
         intervals, and the values decide.
         """
         given = [(limit, values[limit.metric]) for limit in self.limits if limit.metric in values]
@@ -144,9 +153,10 @@ class GoalSearch:
         meets = all(limit.holds(mean) for limit, mean in means)
         if self.most == 1:
             return LevelResult(repetitions, meets=meets, is_sure=True)
+        wide = [(limit, each.at(self.confidence)) for limit, each in given]
         ends = [
             (limit.holds(each.low), limit.holds(each.high))
-            for limit, each in given
+            for limit, each in wide
             if each.low is not None and each.high is not None
         ]
         surely_meets = len(ends) == len(given) and all(low and high for low, high in ends)

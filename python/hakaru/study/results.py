@@ -20,6 +20,10 @@ class Interval(Protocol):
     @property
     def high(self) -> float | None: ...
 
+    def at(self, confidence: float) -> Interval:
+        """The same mean with the interval of another confidence, above 0 and below 1."""
+        ...
+
 
 @dataclass(frozen=True)
 class PointResults:
