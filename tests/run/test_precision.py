@@ -20,7 +20,7 @@ from hakaru.study.results import PointResults, half_percent
 from tests.analysis.small_run import Pt, Rep, write_run
 from tests.run.conftest import STUDY, Hakaru
 
-SPREAD = {"p01": 0.001, "p02": 0.04, "p03": 0.5}
+SPREAD = {"p01": 0.001, "p02": 0.015, "p03": 0.5}
 """Standard deviation of the repetitions of a point, relative to their mean."""
 
 
@@ -47,7 +47,7 @@ def order_of(expanded: Expanded, done: list[str]) -> list[str]:
     def results(point: Point, times: int) -> PointResults:
         names = [name for name in [*done, *order] if name.startswith(point.id)]
         assert len(names) == times
-        return PointResults({"iops": Estimate.over([value_of(name) for name in names], "1/s")}, "iops")
+        return PointResults({"iops": Estimate.two_stage([value_of(name) for name in names], 3, "1/s")}, "iops")
 
     while (turn := schedule.next([*done, *order], results)) is not None:
         assert turn.order == len(done) + len(order) + 1
@@ -61,9 +61,32 @@ def test_points_get_as_many_repetitions_as_their_intervals_need(tmp_path: Path) 
     counts = Counter(name.split("-")[0] for name in order)
     assert counts["p01"] == 3 < counts["p02"] < 12 == counts["p03"]
     assert [turn.name for turn in expanded.repetitions] == order[:9], "the first rounds are those of any study"
-    half = half_percent(Estimate.over([value_of(name) for name in order if name.startswith("p02")], "1/s"))
+    half = half_percent(Estimate.two_stage([value_of(name) for name in order if name.startswith("p02")], 3, "1/s"))
     assert half is not None and half <= 3
     assert len(set(order)) == len(order) <= schedule_of(expanded).most == 36
+
+
+@pytest.mark.parametrize(("spread", "first", "most"), [(0.03, 3, 10), (0.05, 5, 20), (0.03, 3, 100)])
+def test_intervals_of_repeated_points_contain_the_true_mean(spread: float, first: int, most: int) -> None:
+    contained = 0
+    for seed in range(2000):
+        noise = random.Random(seed)
+        values = [noise.gauss(1000, 1000 * spread) for _ in range(first)]
+        while True:
+            found = Estimate.two_stage(values, first, "1/s")
+            half = half_percent(found)
+            assert half is not None
+            if half <= 3 or len(values) == most:
+                break
+            values.append(noise.gauss(1000, 1000 * spread))
+        assert found.low is not None and found.high is not None
+        contained += found.low <= 1000 <= found.high
+    assert contained >= 0.94 * 2000, contained
+
+
+def test_two_repetitions_do_not_end_a_point(tmp_path: Path) -> None:
+    expanded = expanded_at(tmp_path, "repetitions: 2, repetitions_max: 5, precision: 50 %")
+    assert Counter(name.split("-")[0] for name in order_of(expanded, []))["p01"] == 3
 
 
 def test_resumed_run_has_the_order_of_one_that_was_not_interrupted(tmp_path: Path) -> None:

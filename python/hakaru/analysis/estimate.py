@@ -47,6 +47,22 @@ class Estimate:
         low, high = stats.t.interval(CONFIDENCE, n - 1, loc=mean, scale=error)
         return cls(mean, float(low), float(high), n, unit)
 
+    @classmethod
+    def two_stage(cls, values: Iterable[float], first: int, unit: str) -> Estimate:
+        """Return the estimate over values whose number follows from the spread of the `first` ones.
+
+        The half width is that of the first values times √(first / n), as in Stein's two-stage
+        procedure. It keeps its 95 %, unlike the interval of all values: a chance of a small spread
+        leads to few repetitions, and so to an interval that is too narrow. A `first` without spread
+        gives the interval of all values.
+        """
+        finite = [v for v in values if math.isfinite(v)]
+        whole, start = cls.over(finite, unit), cls.over(finite[:first], unit)
+        if whole.n <= first or whole.mean is None or start.low is None or start.high is None:
+            return whole
+        half = (start.high - start.low) / 2 * math.sqrt(start.n / whole.n)
+        return cls(whole.mean, whole.mean - half, whole.mean + half, whole.n, unit) if half > 0 else whole
+
     def at(self, confidence: float) -> Estimate:
         """The same mean with the interval of another confidence, above 0 and below 1. `self` must
         have a 95 % interval of Student's t.

@@ -14,6 +14,7 @@ from hakaru.analysis.points import estimates, members, worst_of_each
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat
+from hakaru.study.model import Measure
 
 
 class Gathered:
@@ -67,21 +68,29 @@ class Gathered:
         """
         return max(self._late, default=None)
 
-    def point_fields(self, raw: Mapping[str, Any], units: Mapping[str, str], rate: str = "mb_per_s") -> dict[str, Any]:
-        """The fields of a `Point`. `raw`: the description of the point in the run; `units`: every
-        metric and its unit, in order.
+    def point_fields(
+        self, raw: Mapping[str, Any], measure: Measure, units: Mapping[str, str], rate: str = "mb_per_s"
+    ) -> dict[str, Any]:
+        """The fields of a `Point`. `raw`: the description of the point in the run; `measure`: of
+        the study; `units`: every metric and its unit, in order.
 
         `rate`: the metric by which repetitions are compared.
         """
         planned = raw.get("repetitions")
         repetitions_planned = planned if isinstance(planned, int) else self._failed + len(self.uses)
         caveats = [*self.caveats, *checks.of_point(self.values, repetitions_planned, self._failed, rate)]
+        chosen_by = measure.precisions(rate)
         latencies = {"all": self._latencies.all(), "read": self._latencies.read, "write": self._latencies.write}
         return {
             "id": str(raw["point"]),
             "factors": dict(raw["factors"]),
             "origin": self.origin,
-            "metrics": {name: Estimate.over(self.values.get(name, []), unit) for name, unit in units.items()},
+            "metrics": {
+                name: Estimate.two_stage(self.values.get(name, []), measure.first_stage, unit)
+                if name in chosen_by
+                else Estimate.over(self.values.get(name, []), unit)
+                for name, unit in units.items()
+            },
             "utilisation": estimates(self.uses),
             "members": members(self.uses),
             "per_repetition": self.values,

@@ -381,8 +381,8 @@ class GoalReport(Reported):
 
     `low` is the last level, up to the answer, that surely meets the goal (its intervals of
     `confidence` are within the limits), and `high` the last one that does not surely miss it.
-    `missing` is the first level that misses the goal. With `find: lowest`, the search goes from high levels to low ones. Numbers
-    that do not exist are null.
+    `missing` is the first level that misses the goal. With `find: lowest`, the search goes from
+    high levels to low ones. Numbers that do not exist are null.
     """
 
     over: str

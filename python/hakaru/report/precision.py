@@ -21,6 +21,7 @@ def method(summary: dict[str, Any], study: Study, language: str) -> list[str]:
     values = {
         "percent": say(language, "list.separator").join(f"{percent:g} %" for percent in percents),
         "most": measure.most,
+        "first": measure.first_stage,
         "reached": len(usable) - len(missed),
         "points": len(summary["points"]),
     }

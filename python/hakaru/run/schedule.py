@@ -83,6 +83,9 @@ class Precise:
     """All points, until their intervals are as narrow as requested or they have the most
     repetitions.
 
+    The width of these intervals follows from the spread of the first repetitions alone
+    (`Estimate.two_stage`), so that further ones do not end early by chance.
+
     Further rounds have an order of their own, like the first ones. A point whose results may not be
     used gets no further repetitions.
     """
@@ -104,12 +107,13 @@ class Precise:
         for number in range(self.expanded.measure.repetitions, self.expanded.measure.most):
             order = random.Random(f"{self.expanded.seed}-{number}")
             for point in order.sample(self.expanded.points, len(self.expanded.points)):
-                if times[point.id] == number and not self._is_enough(results(point, number)):
+                if times[point.id] == number and not self._is_enough(number, results(point, number)):
                     return Repetition(point, _first_missing(point, done), len(done) + 1)
         return None
 
-    def _is_enough(self, found: PointResults | None) -> bool:
-        return found is None or is_precise(self.expanded.measure, found)
+    def _is_enough(self, number: int, found: PointResults | None) -> bool:
+        measure = self.expanded.measure
+        return found is None or (number >= measure.first_stage and is_precise(measure, found))
 
     def left(self, done: Collection[str]) -> list[Repetition]:
         """Return as many repetitions as may be left."""

@@ -126,8 +126,8 @@ class GoalSearch:
     def confidence(self) -> float:
         """Confidence of the intervals that decide a level.
 
-        An undecided level is judged again after each repetition. Each of these looks may be wrong in
-        a share of 0.05 / looks, so that all together are wrong in 0.05 at most (Bonferroni).
+        An undecided level is judged again after each repetition. Each of these looks may be wrong
+        in a share of 0.05 / looks, so that all together are wrong in 0.05 at most (Bonferroni).
         """
         return 1 - 0.05 / max(1, self.most - max(self.least, 2) + 1)
 
@@ -142,9 +142,9 @@ class GoalSearch:
     def judge(self, values: Mapping[str, Interval], repetitions: int) -> LevelResult:
         """Judge a level by the estimates of its metrics over its repetitions.
 
-        It meets the goal if all means do. It surely meets it if all intervals do, and surely misses
-        it if one interval is entirely outside, with intervals of `confidence`. If levels get only one repetition, there are no
-        intervals, and the values decide.
+        It meets the goal if all means do. It surely meets it if all intervals do, and surely
+        misses it if one interval is entirely outside, with intervals of `confidence`. If levels
+        get only one repetition, there are no intervals, and the values decide.
         """
         given = [(limit, values[limit.metric]) for limit in self.limits if limit.metric in values]
         means = [(limit, each.mean) for limit, each in given if each.mean is not None]

@@ -60,7 +60,7 @@ class Measure(Part):
     precision: Percent | dict[str, Percent] | None = Field(
         default=None,
         description="repeat a point until half the 95 % interval of its chief metric, or of each metric named here, "
-        "is at most this share of the mean",
+        "by the spread of the first repetitions, at least 3, is at most this share of the mean",
     )
     sample_interval: Duration = Field(default=SECOND_NS, ge=SECOND_NS // 10, le=60 * SECOND_NS)
     verify: bool = Field(
@@ -85,6 +85,11 @@ class Measure(Part):
         if self.precision is None:
             return {}
         return dict(self.precision) if isinstance(self.precision, dict) else {chief: self.precision}
+
+    @property
+    def first_stage(self) -> int:
+        """Repetitions whose spread decides how many a precision needs."""
+        return min(max(3, self.repetitions), self.most)
 
     @property
     def most(self) -> int:

@@ -74,7 +74,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
             gathered.add(repetition, setup, use)
     names = [n.removeprefix("mib_per_s/") for n in gathered.values if n.startswith("mib_per_s/")]
     fields, passages, late_us = (
-        gathered.point_fields(raw, metrics.UNITS | metrics.of_jobs(names), "mib_per_s"),
+        gathered.point_fields(raw, run.study.measure, metrics.UNITS | metrics.of_jobs(names), "mib_per_s"),
         hops.passages(setup.legs, gathered.hops),
         gathered.late_us,
     )

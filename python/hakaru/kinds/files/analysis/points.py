@@ -41,7 +41,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics)
-    fields = gathered.point_fields(raw, units, names.RATE)
+    fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(fields, load)
     return FilesPoint(**fields, evidence=evidence, verdict=rules.judge(STAGES, evidence))
 

@@ -75,7 +75,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> PacketsPoint:
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             gathered.add(repetition, load)
-    fields = gathered.point_fields(raw, units, names.RATE)
+    fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(gathered, fields, load)
     return PacketsPoint(
         **fields,

@@ -99,7 +99,11 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
         if gathered.accept(repetition):
             gathered.add(run, repetition, nics, spins)
     compared = "mb_per_s" if setup.is_stream else "iops"
-    fields, setup, late_us = gathered.point_fields(raw, UNITS, compared), gathered.setup, gathered.late_us
+    fields, setup, late_us = (
+        gathered.point_fields(raw, run.study.measure, UNITS, compared),
+        gathered.setup,
+        gathered.late_us,
+    )
     directions: list[Op] = list(gathered.flows) or ["write"]
     passages = hops.passages([(op, setup.hops(op)) for op in directions], gathered.hops)
     evidence = evidence_of(
