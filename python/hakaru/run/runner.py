@@ -404,11 +404,14 @@ class Run:
         hosts = len(place.loads(self._expanded, turn))
         meter, queues = kind.of(self._expanded.study).meter(self._expanded, turn, hosts), QueueMeter()
 
+        # Computed once: with many points this takes longer than a sample may.
+        left_at_start_s = self._clock.left_s(self._left)
+
         def on_sample(node: str, sample: contract.Sample, is_load: bool) -> None:
             queues.add(node, sample)
             rates = meter.add(node, sample) if is_load else None
             if rates is not None:
-                left_s = self._clock.left_s(self._left) - (time.monotonic() - began)
+                left_s = left_at_start_s - (time.monotonic() - began)
                 self._watch.now(turn, rates, queues.lengths(), left_s)
 
         for attempt in range(1, LATE_STARTS_MAX + 1):
