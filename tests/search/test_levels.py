@@ -127,6 +127,18 @@ def test_budget_ends_the_search_and_the_verdict_says_so() -> None:
     assert found.low is None and found.high is None
 
 
+def test_explicit_budget_is_the_only_limit_of_levels() -> None:
+    usual, budgeted = LevelSearch(64, 3, 6), LevelSearch(64, 3, 6, budget=300)
+    assert (usual.levels_most, budgeted.levels_most) == (14, 64)
+    unfinished = dict.fromkeys((usual, budgeted), 0)
+    for seed in range(60):
+        for search in unfinished:
+            noise = random.Random(seed)
+            found, _ = run(search, lambda step, noise=noise: (8 + 0.07 * step) * noise.gauss(1, 0.06))  # type: ignore[misc]
+            unfinished[search] += found.verdict is Verdict.UNFINISHED
+    assert unfinished[budgeted] == 0 < unfinished[usual]
+
+
 def test_level_that_was_measured_first_with_bad_luck_moves_the_bounds_when_it_is_confirmed() -> None:
     unlucky = iter([11.0])
 

@@ -89,7 +89,9 @@ class LevelSearch:
 
     @property
     def levels_most(self) -> int:
-        """Levels that are measured at most."""
+        """Levels that are measured at most; with a budget, it alone limits them."""
+        if self.budget is not None:
+            return min(self.steps, self.repetitions_most)
         return min(self.steps, self._bisected + 2 * WIDENING_MAX, self.repetitions_most)
 
     @property
