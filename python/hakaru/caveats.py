@@ -69,7 +69,7 @@ CAVEATS: dict[str, Severity] = {
     "search_capped": "warning",  # the device forwards the highest rate that was tried, {rate} frames/s
     "goal_not_monotone": "warning",  # level {missed} misses the goal, and the harder level {met} meets it
     "goal_unfinished": "warning",  # the search for the goal ended before its answer was certain
-    "goal_tester_limit": "warning",  # from level {level} on, the load generator was at its limit
+    "goal_tester_limit": "warning",  # the points of level {level} could not be judged
     "precision_missed": "warning",  # after {n} repetitions, {metric} is known to {percent} %, not {asked} %
     "precision_unknown": "warning",  # {n} repetitions of {metric} have no interval, and {asked} % were requested
     "losses_unlocated": "note",  # of {lost} lost frames, {frames} are in no counter

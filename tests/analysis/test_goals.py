@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.sweep import Sweep
+from hakaru.caveats import Caveat
 from hakaru.report import render
 from hakaru.report.points_table import print_summary
 
@@ -17,11 +19,16 @@ MS = 1_000_000
 
 
 def searched_run(
-    folder: Path, latencies: dict[int, list[float]], limit: str = "20 ms", also: Any = None, **measure: Any
+    folder: Path,
+    latencies: dict[int, list[float]],
+    limit: str = "20 ms",
+    also: Any = None,
+    rep: Any = None,
+    **measure: Any,
 ) -> Path:
     """Write a run of a search over 1 to 12 VMs that measured these latencies in ms, by VMs."""
     points = [
-        Pt({"pattern": "any", "vms": vms}, [Rep(vms=vms, latency_ns=round(ms * MS)) for ms in values])
+        Pt({"pattern": "any", "vms": vms}, [Rep(vms=vms, latency_ns=round(ms * MS), **(rep or {})) for ms in values])
         for vms, values in latencies.items()
     ]
     # The file numbers the points in the order of the run; the search has them by level.
@@ -128,22 +135,57 @@ def test_levels_that_are_measured_once_have_no_range(tmp_path: Path) -> None:
     assert "is met up to 6 VMs." in found["text"] and "measured once" in found["text"]
 
 
-def test_level_whose_points_are_invalid_is_the_limit_of_the_load_generator(tmp_path: Path) -> None:
+def test_level_whose_points_are_invalid_ends_the_search_with_the_reason(tmp_path: Path) -> None:
     run = searched_run(tmp_path, {1: [1.0], 5: [5.0, 5.1, 5.0], 6: [], 12: [40.0]})
     goal, found = finding(run)
     assert goal["verdict"] == "unfinished"
     busy = write_busy(tmp_path / "busy")
     goal, found = finding(busy)
     assert (goal["verdict"], goal["answer"], goal["missing"]) == ("tester_limit", 5, 6)
+    assert "The goal could not be judged at 6 VMs: Counters decreased" in found["text"]
+    assert "load generator" not in found["text"]
+    assert "VM 6 台では判定できなかった。" in found["text_ja"]
+    _, found = finding(write_busy(tmp_path / "saturated", "generator_saturated"))
     assert "At 6 VMs the load generator was at its limit" in found["text"]
 
 
-def write_busy(folder: Path) -> Path:
-    """A run whose load generator used a whole CPU at 6 VMs."""
+def test_level_without_the_metric_of_the_goal_is_not_said_to_be_the_load_generator(tmp_path: Path) -> None:
+    also = {"write_latency_ms_p99": "20 ms"}
+    goal, found = finding(searched_run(tmp_path, {1: [1.0, 1.0]}, also=also, rep={"writes": (0,) * 8}))
+    assert (goal["verdict"], goal["answer"]) == ("tester_limit", None)
+    assert "could not be judged at 1 VM: there is no value of" in found["text"]
+    assert "load generator" not in found["text"] and "missed already" not in found["text"]
+
+
+def test_unfinished_search_claims_no_missed_level(tmp_path: Path) -> None:
+    goal, found = finding(searched_run(tmp_path, {1: [21.0]}))
+    assert (goal["verdict"], goal["answer"]) == ("unfinished", None)
+    assert "has no result." in found["text"] and "missed already" not in found["text"]
+
+
+def test_marks_of_the_sweep_do_not_change_what_the_run_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mark(sweep: Sweep, _: Any) -> None:
+        for point in sweep.points:
+            point.caveats.append(Caveat("generator_saturated", {"percent": 99.0}))
+
+    run = searched_run(tmp_path, AROUND_SEVEN | {9: [26.0, 26.1, 25.9]})
+    unmarked, _ = finding(run)
+    monkeypatch.setattr("hakaru.analysis.summary.mark_test_setup_limited", mark)
+    marked, found = finding(run)
+    assert marked == unmarked and marked["answer"] == 7
+    assert "At 8 VMs the load generator was at its limit" in found["text"]
+
+
+def write_busy(folder: Path, caveat: str = "clock_stepped") -> Path:
+    """A run with a caveat of the repetitions at 6 VMs that makes them invalid."""
     latencies = {1: [1.0], 5: [5.0, 5.1, 5.0], 6: [6.0, 6.1, 6.0]}
     run = searched_run(folder, latencies)
     for path in sorted((run / "repetitions").glob("p03-*.json")):
-        path.write_text(path.read_text().replace('"caveats": []', '"caveats": [{"caveat": "clock_stepped"}]'))
+        path.write_text(
+            path.read_text().replace(
+                '"caveats": []', f'"caveats": [{{"caveat": "{caveat}", "values": {{"percent": 99}}}}]'
+            )
+        )
     return run
 
 

@@ -10,7 +10,7 @@ high     the last level towards the hard end that does not surely miss it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hakaru.analysis import kind, sentences
@@ -23,6 +23,9 @@ from hakaru.search import LevelRange, Verdict
 from hakaru.study.goal import GoalSearch, Limit
 from hakaru.units import unit_in
 from hakaru.wording import LANGUAGES, MISSING, number, say
+
+TESTER_CAVEATS = ("generator_saturated", "issued_too_late")
+"""Caveats of points at which the load generator was at its limit."""
 
 
 @dataclass(frozen=True)
@@ -93,17 +96,19 @@ def answers_of(run: RunData, analysed: Sequence[Point]) -> list[Answer]:
         levels = [float(point["factors"][described.over]) for point in steps]
         where = {name: level for name, level in steps[0]["factors"].items() if name != described.over}
         found = search.over(len(steps)).outcome(judged)
-        answers.append(Answer(described.over, where, search, levels, points, found, [*_caveats(found, levels)]))
+        answers.append(Answer(described.over, where, search, levels, points, found, _caveats(search, found, levels)))
     return answers
 
 
-def _caveats(found: LevelRange, levels: Sequence[float]) -> list[Caveat]:
+def _caveats(search: GoalSearch, found: LevelRange, levels: Sequence[float]) -> list[Caveat]:
     caveats = []
     if found.contradiction is not None:
         missed, met = (levels[step] for step in found.contradiction)
         caveats.append(Caveat("goal_not_monotone", {"missed": missed, "met": met}))
     if found.verdict is Verdict.UNFINISHED:
-        caveats.append(Caveat("goal_unfinished"))
+        caveats.append(
+            Caveat("goal_unfinished", {"levels": replace(search, budget=None).over(len(levels)).levels_most})
+        )
     if found.verdict is Verdict.TESTER_LIMIT and found.missing is not None:
         caveats.append(Caveat("goal_tester_limit", {"level": levels[found.missing]}))
     return caveats
@@ -130,8 +135,9 @@ def _text(answer: Answer, language: str) -> str:
     if not answer.points:
         return say(language, "finding.goal.nothing", {"goal": goal_words(answer.goal.limits, language)})
     message = f"finding.goal.{find}"
+    unjudged = found.missing if found.verdict is Verdict.TESTER_LIMIT else None
     if found.answer is None:
-        message = "finding.goal.none"
+        message = "finding.goal.none" if found.verdict is Verdict.BELOW_RANGE else "finding.goal.nothing"
     elif found.verdict is Verdict.AT_LEAST:
         message = f"finding.goal.all.{find}"
     values = {
@@ -141,13 +147,15 @@ def _text(answer: Answer, language: str) -> str:
         "hardest": _level(answer, -1, language),
     }
     parts = [say(language, message, values)]
-    parts += [_values(answer, step, language) for step in (found.answer, found.missing) if step is not None]
-    parts += _which(answer, language)
+    parts += [_values(answer, step, language) for step in (found.answer, found.missing) if step not in (None, unjudged)]
+    parts += [] if unjudged is not None else _which(answer, language)
     if answer.goal.most == 1:
         parts.append(say(language, "finding.goal.once"))
     else:
         parts += _reasons(answer, language)
-    if found.verdict is Verdict.TESTER_LIMIT and found.missing is not None:
+    if unjudged is not None:
+        parts.append(_unjudged(answer, unjudged, language))
+    if found.missing is not None and _is_tester_busy(answer.points[found.missing]):
         parts.append(say(language, "finding.goal.tester", {"level": _level(answer, found.missing, language)}))
     if found.verdict is Verdict.UNFINISHED:
         parts.append(say(language, "finding.goal.unfinished"))
@@ -155,7 +163,7 @@ def _text(answer: Answer, language: str) -> str:
 
 
 def _which(answer: Answer, language: str) -> Iterator[str]:
-    """A sentence on the limits missed at the first level beyond the answer, if there are several."""
+    """A sentence on the limits missed first beyond the answer, if there are several limits."""
     step, limits = answer.found.missing, answer.goal.limits
     if step is None or len(limits) < 2:
         return
@@ -164,6 +172,20 @@ def _which(answer: Answer, language: str) -> Iterator[str]:
     if missed:
         values = {"level": _level(answer, step, language), "limits": goal_words(missed, language)}
         yield say(language, "finding.goal.which", values)
+
+
+def _unjudged(answer: Answer, step: int, language: str) -> str:
+    """A sentence on why the points of a level cannot be judged."""
+    point = answer.points[step]
+    invalid = [sentences.caveat(language, each) for each in point.caveats if each.severity == "invalid"]
+    lacking = [limit.metric for limit in answer.goal.limits if point.mean(limit.metric) is None]
+    names = say(language, "list.separator").join(sentences.metric(language, metric) for metric in lacking)
+    reason = invalid[0] if invalid else say(language, "finding.goal.lacking", {"metric": names})
+    return say(language, "finding.goal.unjudged", {"level": _level(answer, step, language), "reason": reason})
+
+
+def _is_tester_busy(point: Point) -> bool:
+    return any(caveat.name in TESTER_CAVEATS for caveat in point.caveats)
 
 
 def _reasons(answer: Answer, language: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ The format is stable. It is documented in docs/reference/report-json.md and defi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,20 @@ def of_run(
     compared: reference.Compared,
     results: expectations.Results,
     several: bool,
+    answers: Sequence[goals.Answer] | None = None,
 ) -> dict[str, Any]:
-    """The parts of a summary that all kinds of study have."""
+    """The parts of a summary that all kinds of study have.
+
+    `answers`: those of the searches, if the kind marks points after it computed them; the run chose
+    its repetitions without these marks.
+    """
     precision.mark(run.study.measure, analysed)
     tcp_by_point = {p.id: series for p in analysed if (series := tcp_pass.of_point(run, p.id)) is not None}
     tcp_findings = [
         tcp_pass.finding(p.factors, tcp_by_point[p.id], len(analysed) > 1) for p in analysed if p.id in tcp_by_point
     ]
     all_findings = [*all_findings, *(f for f in tcp_findings if f is not None)]
-    answers = goals.answers_of(run, analysed)
+    answers = goals.answers_of(run, analysed) if answers is None else answers
     all_findings = [*goals.findings_of(answers), *all_findings]
     outcomes = expectations.evaluate([expect.model_dump(mode="json") for expect in run.study.expect], results)
     units = {name: estimate.unit for point in analysed for name, estimate in point.metrics.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hakaru.analysis import bottleneck, expectations, findings, reference, summary, sweep
+from hakaru.analysis import bottleneck, expectations, findings, goals, reference, summary, sweep
 from hakaru.analysis.kind import AnalysisKind
 from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages
@@ -49,6 +49,8 @@ class VmsAnalysis(AnalysisKind):
         all_sweeps = sweep.sweeps_of(list(streamless), run.searches[0].over if run.searches else SWEPT)
         sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
+        # The run judged its levels point by point, before a sweep could show what limits them.
+        answers = goals.answers_of(run, analysed)
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
             summary.mark_test_setup_limited(sweep_, verdict)
         compared = reference.compare(run, list(analysed))
@@ -60,7 +62,7 @@ class VmsAnalysis(AnalysisKind):
         all_findings += summary.findings_of(compared, several)
         results = expectations.Results(sweeps, verdicts, compared, list(analysed))
         common = summary.of_run(
-            run, list(analysed), all_findings, compared, results, several or len(analysed) > len(sweeps)
+            run, list(analysed), all_findings, compared, results, several or len(analysed) > len(sweeps), answers
         )
         return common | {
             "sweeps": [summary.describe_sweep(s, v) for s, v in zip(sweeps, verdicts, strict=True)],
