@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.sweep import sweeps_of
 from hakaru.report import render
 from hakaru.report.points_table import print_summary
 
@@ -70,3 +74,25 @@ def test_peak_whose_interval_overlaps_with_no_other_has_no_range(tmp_path: Path)
 def test_single_repetitions_have_no_intervals_and_no_range(tmp_path: Path) -> None:
     summary = summarise(swept_run(tmp_path, {vms: values[:1] for vms, values in OVERLAPPING.items()}))
     assert len(summary["sweeps"][0]["like_peak"]) == 1
+
+
+def test_level_without_an_interval_belongs_to_the_peak_if_its_value_reaches_its_interval(tmp_path: Path) -> None:
+    summary = summarise(swept_run(tmp_path, OVERLAPPING | {4: [9520], 10: [9000]}))
+    by_id = {p["point"]: p["factors"]["vms"] for p in summary["points"]}
+    assert [by_id[p] for p in summary["sweeps"][0]["like_peak"]] == [4, 7]
+
+
+def test_range_of_the_peak_goes_beyond_a_level_in_between_that_is_clearly_lower(tmp_path: Path) -> None:
+    summary = summarise(swept_run(tmp_path, OVERLAPPING | {4: [8000, 8010, 8020], 1: [9400, 9500, 9600]}))
+    assert "The peak is at 7 VMs (1 to 10):" in summary["findings"][0]["text"]
+
+
+def test_searched_levels_have_no_range_of_the_peak() -> None:
+    def point(vms: int, *values: float) -> Any:
+        metrics = {"iops": Estimate.over(values, "1/s")}
+        return SimpleNamespace(factors={"vms": vms}, metrics=metrics, mean=lambda name: metrics[name].mean)
+
+    points = [point(1, 300), point(8, 990), point(14, 1000, 1010, 990), point(15, 1005, 1002, 1012), point(32, 1000)]
+    (swept,), (searched,) = (sweeps_of(points, "vms", is_searched=each) for each in (False, True))
+    assert [swept.level(each) for each in swept.like_peak()] == [14, 15, 32]
+    assert [searched.level(each) for each in searched.like_peak()] == [15]

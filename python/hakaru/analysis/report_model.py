@@ -305,8 +305,8 @@ class ScorecardReport(Reported):
 
 
 class SweepReport(Reported):
-    """Points that differ only in the factor `over`. `like_peak`: the consecutive points around the
-    peak whose intervals overlap with its own.
+    """Points that differ only in the factor `over`. `like_peak`: those whose intervals overlap with
+    that of the peak; only the peak if a search chose the levels.
     """
 
     over: str

@@ -22,6 +22,8 @@ class Sweep:
     over: str
     where: Mapping[str, Any]
     points: tuple[Point, ...]
+    is_searched: bool = False
+    """Whether a search chose its levels, most of which have a single repetition."""
 
     def level(self, point: Point) -> float:
         """The point's level of the swept factor."""
@@ -44,19 +46,17 @@ class Sweep:
         return self._around(peak, metric, lambda point: (point.mean(metric) or 0.0) >= floor)
 
     def like_peak(self, metric: str = "iops") -> list[Point]:
-        """The consecutive points around the peak whose 95 % intervals overlap with its own, so the
-        repetitions do not show which of them is the highest. Only the peak if it has no interval.
+        """The points whose 95 % intervals overlap with that of the peak, so the repetitions do not
+        show which of them is the highest; of a point without an interval, its value counts. Only
+        the peak if it has no interval, or if a search chose the levels.
         """
         peak = self.peak(metric)
         if peak is None:
             return []
         low = peak.metrics[metric].low
-
-        def overlaps(point: Point) -> bool:
-            high = point.metrics[metric].high
-            return low is not None and high is not None and high >= low
-
-        return self._around(peak, metric, overlaps)
+        if low is None or self.is_searched:
+            return [peak]
+        return [point for point in self.measured(metric) if _highest(point, metric) >= low]
 
     def _around(self, peak: Point, metric: str, belongs: Callable[[Point], bool]) -> list[Point]:
         """The peak with the consecutive points on both sides for which `belongs` holds."""
@@ -73,9 +73,15 @@ class Sweep:
         return all(str(self.where.get(f)) == str(level) for f, level in where.items())
 
 
-def sweeps_of(points: list[Point], preferred: str) -> list[Sweep]:
+def _highest(point: Point, metric: str) -> float:
+    """The upper end of the interval of a measured metric, or its value without an interval."""
+    estimate = point.metrics[metric]
+    return float((estimate.mean if estimate.high is None else estimate.high) or 0.0)
+
+
+def sweeps_of(points: list[Point], preferred: str, *, is_searched: bool = False) -> list[Sweep]:
     """All sweeps over the factor `preferred`, or else over the first numeric factor, in the order
-    of the study.
+    of the study. `is_searched`: whether a search chose the levels.
     """
     over = swept_factor([p.factors for p in points], preferred)
     if over is None:
@@ -87,7 +93,7 @@ def sweeps_of(points: list[Point], preferred: str) -> list[Sweep]:
     sweeps = []
     for members in groups.values():
         where = {f: level for f, level in members[0].factors.items() if f != over}
-        sweeps.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over])))))
+        sweeps.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over]))), is_searched))
     return sweeps
 
 

@@ -32,7 +32,9 @@ class FilesAnalysis(AnalysisKind):
         """The summary of a run."""
         analysed: list[Point] = [points.analyse(run, raw) for raw in run.points]
         sweeps = [
-            sweep for sweep in sweeps_of(analysed, names.SWEPT) if sweep.over == names.SWEPT and len(sweep.points) > 1
+            sweep
+            for sweep in sweeps_of(analysed, names.SWEPT, is_searched=bool(run.searches))
+            if sweep.over == names.SWEPT and len(sweep.points) > 1
         ]
         compared = reference.compare(run, analysed)
         several = len(analysed) > 1

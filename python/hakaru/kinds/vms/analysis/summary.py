@@ -46,7 +46,9 @@ class VmsAnalysis(AnalysisKind):
         points.attach_streams(analysed)
         distance_curves = curves.curves_of(analysed)
         streamless = [p for p in analysed if not p.setup.is_stream]
-        all_sweeps = sweep.sweeps_of(list(streamless), run.searches[0].over if run.searches else SWEPT)
+        all_sweeps = sweep.sweeps_of(
+            list(streamless), run.searches[0].over if run.searches else SWEPT, is_searched=bool(run.searches)
+        )
         sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
         verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
         # The run judged its levels point by point, before a sweep could show what limits them.
