@@ -101,7 +101,11 @@ def test_plan_includes_the_most_repetitions(tmp_path: Path) -> None:
     lab = plan_lab(expanded.study.lab)
     assert plan.describe(expanded, lab, {})["repetitions_most"] == 15
     text = "\n".join(plan.lines(expanded, lab, {}))
-    assert "3 points x 2 to 5 repetitions" in text and "at most" in text and "further rounds" in text
+    assert (
+        "3 points x 2 to 5 repetitions" in text
+        and "minutes for at most 15 repetitions" in text
+        and "further rounds" in text
+    )
     each_s = 0.2 + 1.0 + plan.REPETITION_S
     assert plan.estimate(expanded, lab).seconds == pytest.approx(15 * each_s + plan.REPORT_S, abs=plan.LAB_S + 8)
 

@@ -163,10 +163,11 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
         size = f"{count} for the goal, at most {levels} points and {repetitions} repetitions"
     elif measure.precision is not None:
         size = f"{len(expanded.points)} points x {measure.repetitions} to {measure.most} repetitions"
+    most = f" for at most {schedule.most} repetitions"
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{size} ({form}), {each}",
-        f"{'about' if schedule.is_fixed else 'at most'} {needed.seconds / 60:.1f} minutes, "
+        f"about {needed.seconds / 60:.1f} minutes{'' if schedule.is_fixed else most}, "
         f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",
     ]
     if lab:
