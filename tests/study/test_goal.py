@@ -39,6 +39,10 @@ def test_the_template_lists_the_levels_that_these_tests_replace() -> None:
         ({"from": 0.5, "to": 1.5, "step": 0.5}, [0.5, 1.0, 1.5]),
         ({"from": 100, "to": 200, "step": "30 %"}, [100, 143, 200]),
         ({"from": 1, "to": 3, "step": "30 %"}, [1, 2, 3]),
+        ({"from": 1, "to": 21, "step": "5 %"}, list(range(1, 22))),
+        ({"from": 1, "to": 12, "step": "10 %"}, list(range(1, 13))),
+        ({"from": 12345.0, "to": 23456.0, "step": "50 %"}, [12345.0, 23456.0]),
+        ({"from": 0.1234567891, "to": 1.1234567891, "step": 0.5}, [0.1234567891, 0.623456789, 1.1234567891]),
     ],
 )
 def test_range_has_these_levels(searched: dict[str, Any], levels: list[float]) -> None:
@@ -51,6 +55,15 @@ def test_neighbouring_levels_are_at_most_the_step_apart() -> None:
     shares = [1 - float(low) / float(high) for low, high in pairwise(levels)]
     assert max(shares) <= 0.0501
     assert min(shares[:-1]) >= 0.045
+
+
+@pytest.mark.parametrize("step", [1, 2, 5, 7, 10, 20, 33])
+@pytest.mark.parametrize("last", [20, 32, 100, 2000])
+def test_whole_levels_are_not_skipped_where_the_step_allows_them(step: int, last: int) -> None:
+    levels = Factors.model_validate({"vms": {"from": 1, "to": last, "step": f"{step} %"}}).levels()["vms"]
+    assert (levels[0], levels[-1]) == (1, last)
+    for low, high in pairwise(map(int, levels)):
+        assert 1 <= high - low < max(1.5, step / 100 * high + 1), (low, high)
 
 
 def test_study_with_a_goal_has_a_search_for_each_combination_of_the_other_levels(tmp_path: Path) -> None:

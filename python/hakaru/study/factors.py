@@ -12,7 +12,7 @@ Each name is one of the study's `variables`, or a factor that its kind defines
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
@@ -59,10 +59,27 @@ class Range(Part):
             grid = RateGrid.for_widths(self.first, self.last, [width])
             stride = grid.width(width)
             loads = [grid.load(step) for step in range(0, grid.steps, stride)] + [float(self.last)]
-            return list(dict.fromkeys(round(load) if is_whole else float(f"{load:.4g}") for load in loads))
+            rounded = [round(load) if is_whole else float(f"{load:.4g}") for load in loads[1:-1]]
+            inner = [level for level in dict.fromkeys(rounded) if self.first < level < self.last]
+            levels: list[int | float] = [self.first, *inner, self.last]
+            return _filled(levels, width) if is_whole else levels
         count = round((self.last - self.first) / self.step)
-        levels = [self.first + i * self.step for i in range(count + 1)]
-        return [round(level) if is_whole and float(level).is_integer() else float(f"{level:.9g}") for level in levels]
+        steps = [self.first + i * self.step for i in range(1, count)]
+        between = [round(s) if is_whole and float(s).is_integer() else float(f"{s:.9g}") for s in steps]
+        return [self.first, *between, self.last]
+
+
+def _filled(levels: list[int | float], width: float) -> list[int | float]:
+    """Whole levels with those in between that rounding skipped: where neighbours are farther apart
+    than the step `width`, a share of the higher one, by a quarter of a level or more.
+    """
+    filled = levels[:1]
+    for low, high in pairwise(levels):
+        parts = 1
+        while parts < high - low and (high - low) / parts >= width * high + 0.25:
+            parts += 1
+        filled += [round(low + (high - low) * part / parts) for part in range(1, parts + 1)]
+    return filled
 
 
 def _form(written: Any) -> str:
