@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -37,19 +38,22 @@ def test_a_run_does_not_notice_readers_that_are_killed_stopped_or_interrupted(ha
     killed, stopped, interrupted, healthy = (hakaru.start("attach", "--json") for _ in range(4))
     for reader in (killed, stopped, interrupted):
         until(reader, "repetition_started")
+    # A pipe that no process reads would stop the run, and make a healthy reader a slow one.
+    read = ThreadPoolExecutor()
+    run_output, healthy_output = (read.submit(each.communicate, timeout=WAIT_S) for each in (run, healthy))
     killed.kill()
     stopped.send_signal(signal.SIGSTOP)
     until_true(lambda: is_stopped(stopped))
     interrupted.send_signal(signal.SIGINT)
     assert interrupted.wait(WAIT_S) == 130
     assert killed.wait(WAIT_S) == -signal.SIGKILL
-    lines, _ = run.communicate(timeout=WAIT_S)
+    lines, _ = run_output.result()
     assert run.returncode == 0
     assert is_stopped(stopped)
     stopped.kill()
     stopped.communicate()
     # A reader gets the events that the run prints, from the first one on.
-    seen = [json.loads(line) for line in healthy.communicate(timeout=WAIT_S)[0].splitlines()]
+    seen = [json.loads(line) for line in healthy_output.result()[0].splitlines()]
     assert healthy.returncode == 0
     assert [e["event"] for e in seen[:2]] == ["joined", "run_started"]
     printed = [json.loads(line) for line in lines.splitlines()]

@@ -135,7 +135,8 @@ def test_links_of_every_point_were_checked_once_with_their_settings(finished_run
 
 
 def test_report_names_vlans_checks_and_captures(finished_run: RunReader) -> None:
-    page = (finished_run.directory / "report" / "report.en.html").read_text()
+    # Numbers and their units are joined by no-break spaces.
+    page = (finished_run.directory / "report" / "report.en.html").read_text().replace("\u00a0", " ")
     for words in ("trunk VLAN 10, 20", "access VLAN 20", "routes VLAN 10, 20", "10.77.10.254", "kvm – array (storage)"):
         assert words in page, words
     assert "kvm, array: rate 8 Mbit/s (mixed, 1 VM" in page

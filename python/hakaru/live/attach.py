@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hakaru.extras import extra
@@ -23,7 +27,8 @@ def attach(run: LiveRun, *, json_lines: bool, plain: bool, language: str) -> int
     of the run was killed.
     """
     if json_lines or plain:
-        return asyncio.run(_print(run, json_lines=json_lines))
+        with _interruptible():
+            return asyncio.run(_print(run, json_lines=json_lines))
     screen = load_screen()(run, language)
     step_back()
     code = screen.run()
@@ -37,6 +42,27 @@ def load_screen() -> type[RunScreen]:
     with extra("live"):
         from hakaru.live.screen import RunScreen
     return RunScreen
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a program at once, even while no process reads its stdout.
+
+    asyncio only cancels its task, which a write that blocks never learns.
+    """
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        # Python writes the rest of its buffer at exit, which would block again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def _print(run: LiveRun, *, json_lines: bool) -> int:

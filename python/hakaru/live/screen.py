@@ -163,7 +163,7 @@ class RunScreen(App[int]):
             self._fail(error)
             return
         except Exception as error:
-            # What a run publishes may be anything.
+            # The events of a run may be anything.
             reason = f"{type(error).__name__}: {error}"
             self._fail(LostError(f"cannot follow {self._live_run.name}: {reason}", "`hakaru runs` shows its status"))
             return

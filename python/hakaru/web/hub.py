@@ -43,7 +43,7 @@ class Hub:
                 if runs:
                     await self._follow(runs[-1])
             except Exception:
-                # What a run publishes may be anything; the next one is followed all the same.
+                # The events of a run may be anything. The next run is followed all the same.
                 LOG.exception("cannot follow the run in progress")
                 await self._lose()
                 await asyncio.sleep(AGAIN_S)
