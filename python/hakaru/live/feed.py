@@ -89,20 +89,33 @@ def _has_socket(directory: Path) -> bool:
 
 
 def find_live(name: str | None, folder: Path) -> LiveRun:
-    """The run in progress called `name`, or the newest one. Raises UsageError if there is none."""
+    """The run in progress called `name`, or the newest one. Raises UsageError if there is none, or
+    if it belongs to another user.
+    """
     if name is None or name == "latest":
         runs = live_runs(folder)
         if not runs:
             raise UsageError(f"no run is in progress in {folder}", "`hakaru runs` lists the runs that have ended")
         return runs[-1]
     run = of_directory(find_run(name, folder))
-    if not run.is_live():
+    if not _may_watch(run):
         status = next((each.status for each in stored_runs(run.folder) if each.name == run.name), "ended")
         hint = f"`hakaru report {run.name}` writes its report"
         if status == "killed":
             hint = f"`hakaru run STUDY --resume {run.name}` or, for a tuning, `hakaru tune --resume` continues it"
         raise UsageError(f"{run.name} is not in progress: {status}", hint)
     return run
+
+
+def _may_watch(run: LiveRun) -> bool:
+    """Whether a run is in progress. Raises UsageError if it belongs to another user."""
+    try:
+        run.connect().close()
+    except PermissionError:
+        raise UsageError(f"no permission to watch {run.name}", "only the user who started a run may watch it") from None
+    except OSError:
+        return False
+    return True
 
 
 async def events(run: LiveRun) -> AsyncIterator[Event]:
