@@ -145,6 +145,18 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
     assert say(language, "method.files.smb", listed) in swept
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_method_describes_points_of_both_destinations(language: str) -> None:
+    expanded = expand(load("file-server").study, quick=True)
+    summary = {"points": [{"factors": point.factors} for point in expanded.points]}
+    texts = REPORT.method(summary, expanded.study, None, language)
+    assert say(language, "method.files.directory") in texts and say(language, "method.files.warm") in texts
+    listed = {"dialect": "3.1.1", "credits": "512"}
+    assert say(language, "method.files.smb", listed) in texts
+    only_local = [point for point in summary["points"] if point["factors"]["place"] == "local"]
+    assert len(REPORT.method({"points": only_local}, expanded.study, None, language)) == 4
+
+
 def test_approximate_size_is_that_of_the_trees(tmp_path: Path) -> None:
     study = load(str(written(tmp_path))).study
     expected = PUBLISHED_BYTES * 1000 // 128_000 // 1000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hakaru.kinds.files import figures, names, tables
-from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.run import approximate_bytes
 from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Table
@@ -68,11 +68,15 @@ class FilesReport(ReportKind):
             "read": load.mix.read,
         }
         texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
-        if load.to.smb is not None:
-            return [*texts, *_sessions(summary, study, language)]
-        texts.append(say(language, "method.files.directory"))
-        texts.append(say(language, "method.files.cold" if load.cold else "method.files.warm"))
-        return texts
+        # A study may have points of both kinds.
+        loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load]
+        if directories := [load for load in loads if load.to.smb is None]:
+            texts.append(say(language, "method.files.directory"))
+            texts += [
+                say(language, f"method.files.{state}")
+                for state in dict.fromkeys("cold" if load.cold else "warm" for load in directories)
+            ]
+        return [*texts, *_sessions([load for load in loads if load.to.smb is not None], language)]
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Rates against the number of tools, and the shares of the operations."""
@@ -87,10 +91,11 @@ class FilesReport(ReportKind):
         return say(language, "table.files")
 
 
-def _sessions(summary: Json, study: Study, language: str) -> list[str]:
-    """The sessions with the file server, and the size of requests if it is less than a block."""
-    loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load_at(study)]
+def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
+    """The sessions of loads over SMB, and the size of requests if it is less than a block."""
     sessions = [smb for load in loads if (smb := load.to.smb) is not None]
+    if not sessions:
+        return []
 
     def listed(values: Iterable[str]) -> str:
         return say(language, "list.separator").join(dict.fromkeys(values))
