@@ -38,7 +38,7 @@ ORDER = (
     ("wording", "output", "terminal", "text", "suggest", "lost_packets", "unix_socket"),
     ("kind", "units", "caveats", "login_defaults", "search"),
     ("extras",),
-    ("errors", "system_calls"),
+    ("errors", "left_terminal", "system_calls"),
     ("",),
 )
 """Packages and modules of hakaru, from top to bottom; those of one row do not import each other.
