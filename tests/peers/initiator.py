@@ -110,6 +110,20 @@ def load(
         return Outcome(events, process.wait(10))
 
 
+def load_until(enough: Callable[[dict[str, float]], bool], *vms: dict[str, Any], **more: Any) -> Outcome:
+    """Run a load until the counters of all VMs are enough, however long a slow machine takes."""
+    stopped = False
+
+    def stop(event: Event, send: Callable[[Event], None]) -> None:
+        nonlocal stopped
+        # Samples still follow a stop. A second one could reach an engine that has ended.
+        if not stopped and event["type"] == "sample" and enough(event["counters"]["vms"]):
+            send({"type": "stop"})
+            stopped = True
+
+    return load(*vms, warmup_s=0.0, measure_s=0.0, on_event=stop, **more)
+
+
 def histogram(encoded: dict[str, str]) -> HdrHistogram:
     """Return a histogram of an event."""
     return HdrHistogram.decode(encoded["hdr"])

@@ -16,7 +16,7 @@ import pytest
 from tests.peers import tgt as other
 from tests.peers.array import MIB, array, lu
 from tests.peers.array import TARGET_NAME as OUR_TARGET
-from tests.peers.initiator import Event, Outcome, histogram, iscsi, load, vm
+from tests.peers.initiator import Event, Outcome, histogram, iscsi, load, load_until, vm
 
 MIXED = {"sizes": [{"bytes": 512}, {"bytes": 4096, "weight": 3}, {"bytes": 262_144}], "read_percent": 50}
 Send = Callable[[Event], None]
@@ -96,9 +96,13 @@ def test_open_loop_achieves_the_offered_rate(tgt: other.Tgt, arrivals: str) -> N
 def test_writes_of_a_megabyte_and_sequential_reads_go_through_tgt(tgt: other.Tgt) -> None:
     large = {"sizes": [{"bytes": MIB}], "random_percent": 0}
     for read_percent in (0, 100):
-        outcome = load(on_tgt(tgt, pattern=large | {"read_percent": read_percent}), measure_s=0.3)
+        counter = "read_bytes" if read_percent else "write_bytes"
+        outcome = load_until(
+            lambda counters, counter=counter: counters[counter] >= 10 * MIB,
+            on_tgt(tgt, pattern=large | {"read_percent": read_percent}),
+        )
         assert outcome.exit_code == 0 and outcome.values["errors"] == 0
-        assert outcome.values["read_bytes"] + outcome.values["write_bytes"] >= 10 * MIB
+        assert outcome.values["read_bytes"] + outcome.values["write_bytes"] == outcome.values[counter] >= 10 * MIB
 
 
 def test_data_damaged_in_the_backing_file_end_the_load_with_exit_code_6(tgt: other.Tgt) -> None:
@@ -182,16 +186,7 @@ def test_region_beyond_the_lu_ends_with_exit_code_2_and_names_the_field(tgt: oth
 
 
 def test_load_without_a_time_limit_measures_until_stop(tgt: other.Tgt) -> None:
-    stopped = False
-
-    def stop(event: Event, send: Send) -> None:
-        nonlocal stopped
-        # Samples still follow a stop. A second one could reach an engine that has ended.
-        if not stopped and event["type"] == "sample" and event["counters"]["vms"]["reads"] > 100:
-            send({"type": "stop"})
-            stopped = True
-
-    outcome = load(on_tgt(tgt), warmup_s=0.0, measure_s=0.0, on_event=stop)
+    outcome = load_until(lambda counters: counters["reads"] > 100, on_tgt(tgt))
     assert outcome.exit_code == 0 and outcome.values["reads"] > 100 and outcome.values["measured_ns"] > 0
     check_sums(outcome)
 
