@@ -145,3 +145,8 @@ def test_bound_is_shown_in_the_kind_of_unit_of_the_input(written: str, value: in
 )
 def test_measured_durations_have_three_digits_and_the_largest_unit(ns: float, text: str) -> None:
     assert units.approximate_duration(ns) == text
+
+
+@pytest.mark.parametrize("value", [3.0, 0.1, 100.0, 1e-6, 100 / 3])
+def test_percentages_are_written_without_loss(value: float) -> None:
+    assert units.parse_percent(units.format_percent(value)) == value

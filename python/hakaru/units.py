@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated
 
@@ -111,8 +112,8 @@ def parse_percent(text: object) -> float:
 
 
 def format_percent(value: float) -> str:
-    """`3.0` → `3 %`."""
-    return f"{value:g} %"
+    """`3.0` → `3 %`, without loss: `parse_percent` returns the same number."""
+    return f"{Decimal(repr(value)).normalize():f} %"
 
 
 def _format(value: int, units: dict[str, int]) -> str:
