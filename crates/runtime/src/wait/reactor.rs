@@ -21,7 +21,7 @@ use super::token::Token;
 /// Token of the reactor's own timer.
 const ALARM: Token = Token(u64::MAX);
 
-/// Delay above which a deadline uses the permanently armed timer.
+/// [`Reactor::far`] where the kernel has `epoll_pwait2`.
 const FAR: Duration = Duration::from_millis(1);
 
 /// Trigger mode of a descriptor.
@@ -101,6 +101,8 @@ impl Events {
 pub struct Reactor {
     epoll: Arc<OwnedFd>,
     alarm: Alarm,
+    /// Delay above which a deadline uses the permanently armed timer.
+    far: Duration,
 }
 
 /// Registers descriptors with a [`Reactor`] from another thread. Clones refer to the same reactor.
@@ -131,17 +133,21 @@ impl Reactor {
     /// ([`clock::set_timers_exact`]).
     ///
     /// # Errors
-    /// The system is out of descriptors or memory, or its kernel is older than Linux 5.11
-    /// (`epoll_pwait2`).
+    /// The system is out of descriptors or memory.
     pub fn new() -> io::Result<Reactor> {
         clock::set_timers_exact();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let far = if waits_nanoseconds(&epoll)? {
+            FAR
+        } else {
+            Duration::ZERO
+        };
         let alarm = Alarm::new()?;
         // Edge-triggered, so the timer need not be read.
         let flags = EventFlags::IN | EventFlags::ET;
         epoll::add(&epoll, &alarm, EventData::new_u64(ALARM.0), flags)?;
         let epoll = Arc::new(epoll);
-        Ok(Reactor { epoll, alarm })
+        Ok(Reactor { epoll, alarm, far })
     }
 
     /// Returns a handle that registers descriptors from any thread.
@@ -178,7 +184,7 @@ impl Reactor {
         events.reported.clear();
         let now = clock::now();
         let timeout = match until {
-            Some(until) if until > now + FAR => {
+            Some(until) if until > now + self.far => {
                 self.alarm.cover(now, until)?;
                 None
             }
@@ -200,6 +206,25 @@ impl Reactor {
         }
         events.reported.retain(|event| event.data.u64() != ALARM.0);
         Ok(())
+    }
+}
+
+/// Returns whether the kernel has `epoll_pwait2` (Linux 5.11), whose time limit is in nanoseconds.
+/// The limit of `epoll_pwait` is in milliseconds.
+fn waits_nanoseconds(epoll: &OwnedFd) -> io::Result<bool> {
+    let nanosecond = Timespec {
+        tv_sec: 0,
+        tv_nsec: 1,
+    };
+    let mut none: Vec<epoll::Event> = Vec::with_capacity(1);
+    match epoll::wait(
+        epoll,
+        rustix::buffer::spare_capacity(&mut none),
+        Some(&nanosecond),
+    ) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(rustix::io::Errno::NOSYS) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -312,6 +337,21 @@ mod tests {
             sleep(&reactor, in_ms(20)) <= 3,
             "a later deadline re-arms the timer"
         );
+    }
+
+    #[test]
+    fn near_deadlines_are_met_without_a_time_limit_in_nanoseconds() {
+        let older_kernel = Reactor {
+            far: Duration::ZERO,
+            ..Reactor::new().unwrap()
+        };
+        for us in [50, 300, 700] {
+            let until = clock::now() + Duration::from_micros(us);
+            assert!(sleep(&older_kernel, until) <= 2, "no early wake-up");
+        }
+        let mut events = Events::with_capacity(1);
+        older_kernel.wait(&mut events, Some(Time::ZERO)).unwrap();
+        assert_eq!(events.iter().count(), 0, "a past deadline does not sleep");
     }
 
     #[test]
