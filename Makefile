@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits search calibrate figure scorecard dist clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -128,6 +128,11 @@ schema: setup
 # docs/methodology/limits.md. Needs an idle machine.
 limits: setup
 	$(BIN)/python bench/limits.py
+
+# Compares pairs of identical runs, and pairs with a planted difference; prints how many are
+# reported as different. Needs an idle machine. Takes 25 minutes.
+compare-pairs: setup
+	$(BIN)/python bench/compare_pairs.py
 
 # Compares the ways to search for the highest load on simulated devices; writes the tables of
 # docs/methodology/search.md. A test checks that they are up to date.
