@@ -14,7 +14,7 @@ from hakaru.extras import extra
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: packages for name, packages in PROJECT["optional-dependencies"].items() if name != "dev"}
-MODULES = ("duckdb", "optuna", "starlette", "textual", "uvicorn")
+MODULES = ("altair", "duckdb", "fontTools", "optuna", "starlette", "textual", "uvicorn", "vl_convert", "weasyprint")
 # Runs a command in a process in which these modules are not installed.
 _WITHOUT = """
 import sys
@@ -53,6 +53,30 @@ def test_views_name_the_extra_that_they_need(call: str, package: str, name: str)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert f"this needs the package {package}, which is not installed" in done.stderr
     assert name == "live" or f"install hakaru with its extra `{name}`" in done.stderr
+
+
+def test_run_needs_the_packages_of_its_report_before_it_starts(tmp_path: Path) -> None:
+    done = without(MODULES, "run", "vm-sweep", "--quick", cwd=tmp_path)
+    assert done.returncode == 3 and not any(tmp_path.iterdir())
+    assert "reports need the package altair, which is not installed" in done.stderr
+    assert "--report none" in done.stderr
+
+
+def test_report_names_the_extra_that_it_needs(tmp_path: Path, invented_run: Path) -> None:
+    done = without(MODULES, "report", str(invented_run), "--format", "html", "--out", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 3
+    assert "install hakaru with its extra `report`" in done.stderr
+
+
+def test_summary_of_a_run_is_printed_without_extras(tmp_path: Path, invented_run: Path) -> None:
+    call = (
+        "from pathlib import Path\nfrom hakaru.analysis import summarise\n"
+        "from hakaru.report.points_table import print_summary\n"
+        f"print_summary(summarise(Path({str(invented_run)!r})), [])"
+    )
+    program = _WITHOUT.partition("from hakaru")[0].format(modules=MODULES) + call
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and "IOPS" in done.stdout, done.stderr
 
 
 def test_another_missing_module_is_a_defect() -> None:

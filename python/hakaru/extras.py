@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from hakaru.errors import EnvironmentError_
 
@@ -28,3 +30,32 @@ def extra(name: str) -> Iterator[None]:
             f"this needs the package {package}, which is not installed",
             f"install hakaru with its extra `{name}` (docs/guide/installation.md)",
         ) from error
+
+
+def is_installed(package: str) -> bool:
+    """Return whether a package is installed, without importing it."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # a module that was removed from this process
+        return False
+
+
+class Deferred:
+    """Stands for a package of an extra, and imports it when one of its names is first used.
+
+        alt = Deferred("altair", "report")
+
+    Using a name raises EnvironmentError_ if the package is not installed. `prepare` is called with
+    the package once, after its import.
+    """
+
+    def __init__(self, package: str, extra_name: str, prepare: Callable[[Any], None] = lambda module: None) -> None:
+        self._package, self._extra_name, self._prepare = package, extra_name, prepare
+
+    def __getattr__(self, name: str) -> Any:
+        with extra(self._extra_name):
+            module = importlib.import_module(self._package)
+        self._prepare(module)
+        # Found in the instance from now on, so this method is not called again.
+        self.__dict__.update(vars(module))
+        return getattr(module, name)

@@ -92,8 +92,10 @@ def run(
 
     Prints a table of the points, and the paths of the reports.
     """
+    from hakaru.report import check_packages
     from hakaru.study import load
 
+    check_packages(report)
     if live:
         check_terminal(alone=not (json_ or quiet))
     loaded = load(study)

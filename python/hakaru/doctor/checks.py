@@ -22,6 +22,7 @@ from hakaru.doctor.guests import check_guests
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
 from hakaru.errors import EnvironmentError_
+from hakaru.extras import is_installed
 from hakaru.fileserver.samba import PROGRAMS as SAMBA_PROGRAMS
 from hakaru.lab import sandbox
 from hakaru.lab.plan import kernel_finds_losses_by_rack_only
@@ -277,6 +278,8 @@ def check_crc32c() -> Finding:
 
 def check_pdf() -> Finding:
     """Check for Pango, which WeasyPrint needs to lay out PDF reports."""
+    if not is_installed("weasyprint"):
+        return Finding("pdf", "warn", "no reports without the extra `report`", "see docs/guide/installation.md")
     try:
         import weasyprint  # noqa: F401
     except (ImportError, OSError) as error:

@@ -13,6 +13,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hakaru.errors import EnvironmentError_
+from hakaru.extras import is_installed
+
+CHARTS = ("altair", "vl_convert", "fontTools")
+"""Packages of the extra `report` that every report with figures needs."""
+
+
+def check_packages(formats: Sequence[str]) -> None:
+    """Check that the packages which the formats need are installed, without importing them. Raises
+    EnvironmentError_ otherwise, so that a run ends before it has measured anything.
+    """
+    needed = [*(CHARTS if set(formats) & {"html", "pdf"} else ()), *(("weasyprint",) if "pdf" in formats else ())]
+    missing = [package for package in needed if not is_installed(package)]
+    if missing:
+        raise EnvironmentError_(
+            f"reports need the package {missing[0]}, which is not installed",
+            "install hakaru with its extra `report` (docs/guide/installation.md), or leave reports out: --report none",
+        )
+
 
 def render(
     run_dir: Path,
@@ -35,4 +54,4 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     return draw_figure(run_dir, name, path, language=language, series=series)
 
 
-__all__ = ["figure", "render"]
+__all__ = ["check_packages", "figure", "render"]

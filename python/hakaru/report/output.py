@@ -16,6 +16,7 @@ from markupsafe import Markup
 from hakaru.analysis import summarise
 from hakaru.analysis.run_data import RunData
 from hakaru.errors import UsageError
+from hakaru.extras import extra
 from hakaru.report import charts, csv_link, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
 from hakaru.store import write_atomic
@@ -80,12 +81,7 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     figures = {f.name: f for group in groups[series : series + 1] for f in group.figures}
     if name not in figures:
         raise UsageError(f"the run has no figure {name!r}", f"it has {', '.join(figures) or 'none'}")
-    chart = figures[name].draw(charts.WIDE).properties(background="white")
-    if path.suffix == ".png":
-        return _write(path, charts.png(chart))
-    if path.suffix == ".svg":
-        return _write(path, charts.svg(chart, figures[name].title).encode())
-    raise UsageError(f"{path}: unknown type of figure", "use a file name that ends in .svg or .png")
+    return charts.save(figures[name].draw(charts.WIDE), figures[name].title, path)
 
 
 def make_folder(folder: Path) -> None:
@@ -160,8 +156,9 @@ def pdf(html: str) -> bytes:
     """The PDF of a report's HTML, tagged for screen readers (PDF/UA-1). Only `data:` URLs are
     fetched.
     """
-    from weasyprint import HTML  # takes a second to import
-    from weasyprint.urls import URLFetcher
+    with extra("report"):
+        from weasyprint import HTML  # takes a second to import
+        from weasyprint.urls import URLFetcher
 
     # WeasyPrint takes the text alternative of a drawing from its `title`, which a browser would
     # show as a tooltip of the whole drawing.

@@ -8,10 +8,11 @@ the theme `hakaru` and the bundled fonts. Each kind of chart is one module of th
 """
 
 from hakaru.report.charts.bar import Bar, bars
+from hakaru.report.charts.deferred import Chart
 from hakaru.report.charts.dots import dots
 from hakaru.report.charts.heat import Cell, heat
 from hakaru.report.charts.line import Axes, Line, LinePoint, lines, log_ticks, panels
-from hakaru.report.charts.render import Chart, numbers_of, png, series_of, spec, svg
+from hakaru.report.charts.render import numbers_of, png, save, series_of, spec, svg
 from hakaru.report.charts.stack import Stack, stacks
 from hakaru.report.charts.theme import (
     DASHES,
@@ -54,6 +55,7 @@ __all__ = [
     "numbers_of",
     "panels",
     "png",
+    "save",
     "series_of",
     "spec",
     "stacks",

@@ -10,9 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
 from hakaru.report.charts.bar import GAP_PX, ROW_PX, TEXT_GAP_PX, Bar, in_words, names
+from hakaru.report.charts.deferred import alt
 from hakaru.report.charts.marks import chart_of, layered, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, OURS, PLAIN, THEIRS, Size

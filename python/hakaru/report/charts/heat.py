@@ -6,8 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import altair as alt
-
+from hakaru.report.charts.deferred import alt
 from hakaru.report.charts.marks import chart_of, layered, named, spacer
 from hakaru.report.charts.theme import ALARM, AXIS_PX, HAIR, INK, OURS, PALEST, PAPER, Size
 

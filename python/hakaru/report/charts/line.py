@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import altair as alt
-
+from hakaru.report.charts.deferred import alt
 from hakaru.report.charts.marks import chart_of, fixed, layered, named, spacer
 from hakaru.report.charts.text import apart, wrap
 from hakaru.report.charts.theme import AXIS_PX, LINE_PX, OURS, PAPER, PLAIN, Size

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
+from hakaru.report.charts.deferred import alt
 
 _NUMBERS = itertools.count()
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import altair as alt
-import vl_convert
-
+from hakaru.errors import UsageError
+from hakaru.report.charts.deferred import Chart, vl_convert
 from hakaru.report.fonts import FAMILY, FOLDER
+from hakaru.store import write_atomic
 
-Chart = alt.LayerChart | alt.VConcatChart
-"""Any chart that a chart function returns."""
 SVG = "{http://www.w3.org/2000/svg}"
 CLASS = re.compile(r"\b(s\d+|keep)_\d+_marks\b")
 """Class of marks that `marks.named` made."""
@@ -90,3 +89,19 @@ def png(chart: Chart, scale: float = 2.0) -> bytes:
     """The chart as a PNG image."""
     _fonts()
     return bytes(vl_convert.vegalite_to_png(spec(chart), scale=scale))
+
+
+def save(chart: Chart, title: str, path: Path) -> Path:
+    """Draw the chart on white into a .svg or .png file, and return its path. Raises UsageError for
+    other types.
+    """
+    drawn = chart.properties(background="white")
+    match path.suffix:
+        case ".png":
+            raw = png(drawn)
+        case ".svg":
+            raw = svg(drawn, title).encode()
+        case _:
+            raise UsageError(f"{path}: unknown type of figure", "use a file name that ends in .svg or .png")
+    write_atomic(path, lambda file: file.write(raw))
+    return path

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import altair as alt
-
 from hakaru.report.charts.bar import names
+from hakaru.report.charts.deferred import alt
 from hakaru.report.charts.marks import chart_of, layered, named, spacer
 from hakaru.report.charts.text import pixels, wrap
 from hakaru.report.charts.theme import INK, LINE_PX, PAPER, SHADES, Size

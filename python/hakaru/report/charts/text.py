@@ -6,10 +6,8 @@ import functools
 import re
 from collections.abc import Sequence
 
-from fontTools.ttLib import TTFont
-
 from hakaru.report.charts.theme import FONT_PX
-from hakaru.report.fonts import FACES
+from hakaru.report.fonts import open_face
 
 NEVER_FIRST = frozenset("、。,.)]}」）：ー")
 """Characters that must not begin a line of Japanese. They extend the previous line instead."""
@@ -19,7 +17,7 @@ BOLD = 700
 @functools.cache
 def _advances(weight: int) -> tuple[dict[int, int], int]:
     """Advance width of each code point in font units, and the units per em."""
-    font = TTFont(FACES[weight], lazy=True)
+    font = open_face(weight)
     widths = font["hmtx"].metrics
     return {point: widths[name][0] for point, name in font.getBestCmap().items()}, font["head"].unitsPerEm
 

@@ -7,11 +7,12 @@ returns these for the series with index `i`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
-
-import altair as alt
+from typing import TYPE_CHECKING, Any, cast
 
 from hakaru.report.fonts import FAMILY
+
+if TYPE_CHECKING:
+    from altair.theme import ThemeConfig
 
 INK, QUIET, HAIR, PAPER, ALARM = "#1d2733", "#5c6773", "#d9dee3", "#ffffff", "#b3261e"
 OURS, THEIRS = "#0b5394", "#8a5a00"
@@ -66,11 +67,7 @@ def look(index: int) -> tuple[str, tuple[int, ...], str]:
     return PALETTE[place], DASHES[place], MARKERS[place]
 
 
-alt.data_transformers.consolidate_datasets = False
-
-
-@alt.theme.register("hakaru", enable=True)
-def theme() -> alt.theme.ThemeConfig:
+def theme() -> ThemeConfig:
     """Configuration that Altair adds to every chart."""
     axis: dict[str, Any] = {
         "domainColor": INK,
@@ -112,4 +109,4 @@ def theme() -> alt.theme.ThemeConfig:
         "legend": legend,
         "text": {"font": FAMILY, "fontSize": FONT_PX, "color": INK, "lineHeight": LINE_PX},
     }
-    return cast(alt.theme.ThemeConfig, {"config": config})
+    return cast("ThemeConfig", {"config": config})

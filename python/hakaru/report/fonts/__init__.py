@@ -11,9 +11,9 @@ import base64
 import functools
 import io
 from pathlib import Path
+from typing import Any
 
-from fontTools.subset import Options, Subsetter
-from fontTools.ttLib import TTFont
+from hakaru.extras import extra
 
 FAMILY = "Hakaru Sans"
 FOLDER = Path(__file__).parent
@@ -21,10 +21,18 @@ MARKS = " 0123456789.,•–"  # list marks and page numbers, which are not part
 FACES = {400: FOLDER / "HakaruSans-regular.ttf", 700: FOLDER / "HakaruSans-bold.ttf"}
 
 
+def open_face(weight: int) -> Any:
+    """The face as a `fontTools.ttLib.TTFont`, which reads its tables when they are used."""
+    with extra("report"):
+        from fontTools.ttLib import TTFont
+
+    return TTFont(FACES[weight], lazy=True)
+
+
 @functools.cache
 def repertoire(weight: int = 400) -> frozenset[int]:
     """Code points that the face contains."""
-    return frozenset(TTFont(FACES[weight], lazy=True).getBestCmap())
+    return frozenset(open_face(weight).getBestCmap())
 
 
 def missing(text: str) -> set[str]:
@@ -38,8 +46,11 @@ def face(weight: int, text: str) -> str:
     """A WOFF2 font with only the characters of `text`, as a data URL, which keeps the HTML file
     self-contained.
     """
+    with extra("report"):
+        from fontTools.subset import Options, Subsetter
+
     options = Options(layout_features=["kern", "tnum"], notdef_outline=True)
-    font = TTFont(FACES[weight], lazy=True)
+    font = open_face(weight)
     subsetter = Subsetter(options)
     subsetter.populate(text=text + MARKS)
     subsetter.subset(font)
