@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from hakaru.cli import main
@@ -150,3 +151,25 @@ def test_wrong_usage_ends_with_2_and_a_hint(
     assert (code, out) == (2, "")
     assert message in err.partition("hint:")[0]
     assert hint in err.partition("hint:")[2]
+
+
+def test_figure_has_the_curve_of_each_run(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = write(runs, STEADY, (1, 2, 4))
+    after = write(runs, [rate * 9 // 10 for rate in STEADY], (1, 2))
+    path = runs / "both.svg"
+    code, _, _ = run(capsys, before, after, "--figure", str(path))
+    drawing = ElementTree.parse(path).getroot()
+    assert code == 0
+    # Every point of both runs is in the text alternative, with its run.
+    words = drawing.attrib["aria-label"]
+    assert words.count(before) == words.count(after) == 1
+    assert words.count("2,001") == 3 and words.count("1,860") == 2
+
+
+def test_figure_that_cannot_be_drawn_names_those_that_can(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = write(runs, STEADY), write(runs, STEADY, note="b")
+    code, _, err = run(capsys, before, after, "--figure", str(runs / "both.gif"))
+    assert code == 2 and "ends in .svg or .png" in err
+    single = write(runs, STEADY, (1,))
+    code, _, err = run(capsys, before, single, "--figure", str(runs / "both.svg"))
+    assert code == 2 and "no factor with several numbers" in err

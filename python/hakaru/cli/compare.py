@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -74,6 +75,13 @@ def compare(
     all_: Annotated[
         bool, Parameter(name="--all", help="Show every comparison, not only differences and chief metrics.")
     ] = (False),
+    figure: Annotated[
+        Path | None,
+        Parameter(
+            metavar="FILE",
+            help="Draw the runs in one figure (.svg, .png): the metric of --metric, or the first chief one.",
+        ),
+    ] = None,
     lang: Annotated[
         Literal["en", "ja"] | None, Parameter(name="--lang", help="Language: en, ja. Default: that of the locale.")
     ] = None,
@@ -105,6 +113,10 @@ def compare(
 
         for each in compared:
             print_comparison(each, lang or language_of_locale(), all_rows=all_)
+    if figure is not None:
+        from hakaru.report.overlay import draw, overlays
+
+        draw(overlays(compared, lang or language_of_locale(), metric[:1]), metric[0] if metric else "", figure)
     if worse_than is not None:
         judge(compared, worse_than, strict=strict)
     return 0

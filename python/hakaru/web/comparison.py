@@ -16,8 +16,12 @@ from typing import Any
 from hakaru.analysis.comparison.runs import compare
 from hakaru.errors import HakaruError, LostError, error_of_exit_code
 from hakaru.report import comparison as words
+from hakaru.report.charts import WIDE, svg
+from hakaru.report.overlay import overlays
 from hakaru.wording import MISSING, say
 
+FIGURES_MAX = 12
+"""Figures on a page at most."""
 COLUMNS = ("point", "metric", "before", "after", "difference", "p", "n", "verdict")
 
 
@@ -39,6 +43,10 @@ def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dic
         "rows": [{"verdict": row.verdict, "cells": words.cells(row, language, varied)} for row in shown],
         # The page has a link that shows the other rows.
         "notes": words.notes(found, found.rows, language),
+        "figures": [
+            {"title": figure.title, "note": figure.note, "drawing": svg(figure.draw(WIDE), figure.title)}
+            for figure in overlays([found], language)[:FIGURES_MAX]
+        ],
     }
 
 

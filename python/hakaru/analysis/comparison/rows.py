@@ -29,6 +29,7 @@ CHIEF = (
     "mib_per_s",
     "sum_mib_per_s",
     "frames_per_s",
+    "files_per_s",
     "latency_ms_mean",
     "latency_ms_p99",
 )

@@ -35,6 +35,9 @@ class Compared:
     points: int
     """Common points."""
     rows: Sequence[Row]
+    points_before: Sequence[Json]
+    points_after: Sequence[Json]
+    """`points` of the summaries, for figures; not in `to_json`."""
 
     def to_json(self) -> Json:
         """One element of `comparisons` of `hakaru compare --json`."""
@@ -105,4 +108,6 @@ def _unjudged(
         only_after=only[1],
         points=len(pairs),
         rows=rows(pairs, better, metrics),
+        points_before=points[0],
+        points_after=points[1],
     )
