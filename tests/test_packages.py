@@ -36,7 +36,7 @@ ORDER = (
     ("guest",),
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets", "unix_socket"),
-    ("kind", "units", "caveats", "login_defaults", "search"),
+    ("kind", "units", "caveats", "login_defaults", "search", "steadiness"),
     ("extras",),
     ("errors", "left_terminal", "system_calls"),
     ("",),

@@ -21,7 +21,15 @@ from pydantic import TypeAdapter, ValidationError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "schema" / "contract.schema.json"
-COMMAND = contract.Configure | contract.Start | contract.Manage | contract.Count | contract.Trial | contract.Stop
+COMMAND = (
+    contract.Configure
+    | contract.Start
+    | contract.Measure
+    | contract.Manage
+    | contract.Count
+    | contract.Trial
+    | contract.Stop
+)
 
 
 class Shapes:

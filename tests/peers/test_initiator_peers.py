@@ -191,6 +191,22 @@ def test_load_without_a_time_limit_measures_until_stop(tgt: other.Tgt) -> None:
     check_sums(outcome)
 
 
+def test_order_to_measure_ends_the_warm_up(tgt: other.Tgt) -> None:
+    ordered = False
+
+    def measure(event: Event, send: Send) -> None:
+        nonlocal ordered
+        if not ordered and event["type"] == "sample" and event["counters"]["vms"]["reads"] > 10:
+            send({"type": "measure", "at_ns": 0})
+            ordered = True
+
+    outcome = load(on_tgt(tgt), warmup_s=600.0, measure_s=0.5, on_event=measure)
+    assert outcome.exit_code == 0
+    measured_ns = outcome.phase("drain") - outcome.phase("measure")
+    assert outcome.values["measured_ns"] == measured_ns >= 0.5e9
+    check_sums(outcome)
+
+
 def test_stop_before_start_ends_cleanly(tgt: other.Tgt) -> None:
     def stop(event: Event, send: Send) -> None:
         if event["type"] == "ready":

@@ -34,6 +34,13 @@ pub enum Command {
         /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
         at_ns: u64,
     },
+    /// Ends the warm-up at an instant of `CLOCK_MONOTONIC`, if it does not end earlier; an instant
+    /// in the past means now. The measuring phase keeps its length. Only an initiator accepts it;
+    /// after its warm-up, nothing changes.
+    Measure {
+        /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
+        at_ns: u64,
+    },
     /// Carries out a management request; answered by one `reply`. Only an array accepts it, once it
     /// is `ready`.
     Manage {

@@ -64,6 +64,8 @@ pub struct Control {
     operator_orders: Option<VecDeque<(u64, ManageAction)>>,
     /// Numbers of the requests for counters, if this engine answers any now.
     count_orders: Option<VecDeque<u64>>,
+    /// Instant at which the warm-up is to end, if this engine can end it early.
+    measure_order: Option<Option<Time>>,
     /// Orders of trials, if this engine carries them out.
     trial_orders: Option<VecDeque<TrialOrder>>,
     stopped: bool,
@@ -101,6 +103,7 @@ impl Control {
                 orders: VecDeque::new(),
                 operator_orders: None,
                 count_orders: None,
+                measure_order: None,
                 trial_orders: None,
                 stopped: false,
             })
@@ -169,10 +172,9 @@ impl Control {
         } else {
             until
         };
-        waiter.wait(reactor, until).or_environment(
-            "wait for events",
-            "see dmesg; Linux 5.11 or newer is needed",
-        )
+        waiter
+            .wait(reactor, until)
+            .or_environment("wait for events", "see dmesg")
     }
 
     /// Returns whether the shell has orders to fetch.
@@ -256,6 +258,16 @@ impl Control {
         self.send_event(Event::Reply { id, value, error });
     }
 
+    /// Accepts orders to end the warm-up from now on.
+    pub fn accept_measure_orders(&mut self) {
+        self.measure_order.get_or_insert_default();
+    }
+
+    /// Returns the instant at which the warm-up is to end, once.
+    pub fn poll_measure_order(&mut self) -> Option<Time> {
+        self.measure_order.as_mut()?.take()
+    }
+
     /// Accepts orders of trials from now on.
     pub fn accept_trials(&mut self) {
         self.trial_orders.get_or_insert_default();
@@ -308,6 +320,15 @@ impl Control {
                 self.configured = Some(*config);
             }
             Command::Start { at_ns } => self.orders.push_back(Order::Start(Time(at_ns))),
+            Command::Measure { at_ns } => match &mut self.measure_order {
+                Some(order) => *order = Some(Time(at_ns)),
+                None => {
+                    return Err(Failure::usage(
+                        "this engine does not accept `measure` orders now",
+                        "send them to an initiator, after its `ready`",
+                    ));
+                }
+            },
             Command::Manage { id, action } => match &mut self.operator_orders {
                 Some(orders) => orders.push_back((id, action)),
                 None => {

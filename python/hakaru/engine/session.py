@@ -130,6 +130,12 @@ class EngineSession(abc.ABC):
         """Order the engine to start at an instant of `CLOCK_MONOTONIC`."""
         await self._send(contract.Start(at_ns=self._engine_ns(at_ns)))
 
+    async def measure(self, at_ns: int) -> None:
+        """Order a load to end its warm-up at an instant of `CLOCK_MONOTONIC`, unless it ends
+        earlier.
+        """
+        await self._send(contract.Measure(at_ns=self._engine_ns(at_ns)))
+
     async def manage(self, action: contract.ManageAction, timeout_s: float = MANAGE_TIMEOUT_S) -> dict[str, Any]:
         """Send an action to a serving array and return the value of its reply. Raises an error
         reply by its class.

@@ -157,6 +157,12 @@ class RunKind(ABC):
         start = max(phases.measure_ns, default=phases.start_ns + expanded.measure.warmup_ns)
         return start, min(phases.drain_ns, default=start + expanded.measure.time_ns)
 
+    def work(self, sample: contract.Sample) -> float | None:
+        """Work that a load has done since its start, in any unit. A warm-up lasts until its rate is
+        steady, if the study requests that. Default: None, such a load's warm-up cannot be extended.
+        """
+        return None
+
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
         """Reasons why a repetition is invalid, from each load's final values. Default: none."""
         return []

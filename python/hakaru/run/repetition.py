@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
+from hakaru.run.warm_up import SteadyWarmUp, end_when_steady
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Study
@@ -102,6 +103,7 @@ class _Messages:
 
 
 OnSample = Callable[[str, contract.Sample, bool], None]
+Take = Callable[[EngineSession, contract.Sample], Awaitable[None]]
 
 
 async def run_repetition(
@@ -136,7 +138,16 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
             raise LateStartError(e.message, e.hint) from e
-        listeners = [asyncio.create_task(_listen(e, messages, on_sample, loads=e in gang.loads)) for e in gang.all()]
+        study = expanded.at(turn.point)
+        warm_up = _warm_up(expanded, gang, start_ns)
+
+        async def take(engine: EngineSession, sample: contract.Sample) -> None:
+            is_load = engine in gang.loads
+            on_sample(engine.node, sample, is_load)
+            if is_load and warm_up is not None and (work := kind.of(study).work(sample)) is not None:
+                await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
+
+        listeners = [asyncio.create_task(_listen(e, messages, take, loads=e in gang.loads)) for e in gang.all()]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
         talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
@@ -153,7 +164,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             for task in (*listeners, *talk, *guards):
                 task.cancel()
             await asyncio.gather(*listeners, *talk, *guards, return_exceptions=True)
-        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue)
+        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue, warm_up)
 
 
 @contextlib.asynccontextmanager
@@ -206,7 +217,14 @@ async def _ready(engines: list[EngineSession], messages: _Messages) -> None:
         messages.ready[engine.name] = ready.found
 
 
-async def _listen(engine: EngineSession, messages: _Messages, on_sample: OnSample, *, loads: bool) -> None:
+def _warm_up(expanded: Expanded, gang: _Gang, start_ns: int) -> SteadyWarmUp | None:
+    measure = expanded.measure
+    if measure.steady is None:
+        return None
+    return SteadyWarmUp(measure, measure.steady, start_ns, [engine.node for engine in gang.loads])
+
+
+async def _listen(engine: EngineSession, messages: _Messages, take: Take, *, loads: bool) -> None:
     """Store the messages of one engine until its result. Raises if the engine is lost."""
     async for event in engine.events():
         match event:
@@ -219,7 +237,7 @@ async def _listen(engine: EngineSession, messages: _Messages, on_sample: OnSampl
                 messages.histograms.add(
                     engine.node, engine.kind, event.at_ns, [h.model_dump() for h in event.histograms]
                 )
-                on_sample(engine.node, event, loads)
+                await take(engine, event)
 
 
 async def _until_loaded(
@@ -287,6 +305,7 @@ def _outcome(
     start_ns: int,
     link_caveats: list[Caveat],
     dialogue: Dialogue | None,
+    warm_up: SteadyWarmUp | None,
 ) -> Outcome:
     for engine in gang.all():
         result = messages.results[engine.name]
@@ -300,7 +319,13 @@ def _outcome(
     measure_start, measure_end = window or kind.of(study).window(expanded, turn, phases)
     guests = place.guests
     caveats = [
-        caveat.to_json() for caveat in (*link_caveats, *_guest_caveats(guests), *_caveats(study, gang, messages))
+        caveat.to_json()
+        for caveat in (
+            *link_caveats,
+            *_guest_caveats(guests),
+            *_caveats(study, gang, messages),
+            *((warm_up.caveat(),) if warm_up is not None and not warm_up.is_steady else ()),
+        )
     ]
     engines = [
         {
@@ -326,6 +351,7 @@ def _outcome(
         "caveats": caveats,
         "engines": engines,
         **({"file_servers": described} if described else {}),
+        **({} if warm_up is None else {"warm_up": warm_up.describe(start_ns, measure_start)}),
         **({} if trials is None else {"trials": trials}),
         **({} if place.device is None else {"device": place.device}),
         **({"guests": guests} if guests else {}),

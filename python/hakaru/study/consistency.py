@@ -12,20 +12,21 @@ from collections.abc import Iterator
 
 from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
+from hakaru.steadiness import PARTS
 from hakaru.study import kind
 from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_goal import goal_problems, range_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
-from hakaru.study.model import POINTS_MAX, ArraySpec, Study
+from hakaru.study.model import POINTS_MAX, ArraySpec, Measure, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets, value_at
 from hakaru.suggest import did_you_mean
-from hakaru.units import format_size
+from hakaru.units import format_duration, format_size
 
 
 def problems(study: Study) -> list[Problem]:
     """All problems of a study, in the order of the checks."""
-    of_study = [*_equipment(study), *_factors(study), *_variables(study), *range_problems(study)]
+    of_study = [*_equipment(study), *_factors(study), *_variables(study), *range_problems(study), *_steady(study)]
     of_study = of_study or [*kind.of(study).problems(study)]
     # The points of an inconsistent study would only repeat the same problems.
     if of_study:
@@ -42,6 +43,30 @@ def problems(study: Study) -> list[Problem]:
 def one_study(study: Study) -> list[Problem]:
     """Problems at one point: lab, storage, load."""
     return _equipment(study) or [*kind.of(study).point_problems(study)]
+
+
+def _steady(study: Study) -> Iterator[Problem]:
+    """Problems of a warm-up that lasts until the rate is steady."""
+    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure", "steady"), study.measure)]
+    if study.quick and study.quick.measure:
+        measures.append((("quick", "measure", "steady"), study.quick.measure))
+    for place, measure in measures:
+        if measure.steady is None:
+            continue
+        if not kind.of(study).extends_warm_up:
+            yield place, f"a load of kind {study.kind} has no warm-up that could be extended", "leave it out"
+            return
+        shortest = PARTS * measure.sample_interval
+        window, room = measure.steady.window_of(measure), measure.steady.within - measure.warmup_ns
+        if room < shortest:
+            message = f"leaves {format_duration(max(0, room))} after `warmup`"
+            hint = f"a window has {PARTS} parts of at least one `sample_interval`: {format_duration(shortest)}"
+            yield (*place, "within"), message, hint
+        elif window < shortest:
+            hint = f"a window has {PARTS} parts of at least one `sample_interval`: write {format_duration(shortest)}"
+            yield (*place, "window"), f"{format_duration(window)} is too short to judge a rate", hint
+        elif window > room:
+            yield (*place, "window"), "ends after `within`", f"write at most {format_duration(room)}"
 
 
 def _calibrated(study: Study) -> Iterator[Problem]:

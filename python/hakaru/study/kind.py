@@ -18,6 +18,9 @@ from hakaru.study.variables import Problem
 class StudyKind(ABC):
     """Fields, factors and metrics of studies of a kind."""
 
+    extends_warm_up = False
+    """Whether the warm-up of loads of this kind can last until their rate is steady."""
+
     @property
     @abstractmethod
     def load(self) -> type[Load]:

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from hakaru import kind
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.steadiness import DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX
 from hakaru.study.any_load import AnyLoad, Load
 from hakaru.study.calibrated import Calibrated
 from hakaru.study.expectations import Expect
@@ -41,11 +42,34 @@ SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "goal", "measure",
 """Fields of a study that choose points, times and recordings."""
 
 
+class Steady(Part):
+    """Warm-up that lasts until the rate is steady, over a window divided into five parts."""
+
+    within: Duration = Field(
+        gt=0, le=86_400 * SECOND_NS, description="time under load after which measuring begins, steady or not"
+    )
+    window: Duration | None = Field(
+        default=None,
+        gt=0,
+        description="time over which the rate is judged, after `warmup`; default: the measuring time, at most half "
+        "of `within` less `warmup`",
+    )
+    range: Percent = Field(default=RANGE_PERCENT_MAX, gt=0, description="highest less lowest rate of the five parts")
+    drift: Percent = Field(default=DRIFT_PERCENT_MAX, gt=0, description="rise or fall of the rate over the window")
+
+    def window_of(self, measure: Measure) -> int:
+        """Time over which the rate is judged, nanoseconds."""
+        return self.window or min(measure.time_ns, (self.within - measure.warmup_ns) // 2)
+
+
 class Measure(Part):
     """Times and number of repetitions. A load that ends by itself (a copy) has no times."""
 
     warmup: Duration | None = Field(
         default=None, ge=0, le=3600 * SECOND_NS, description="time under load before measuring begins"
+    )
+    steady: Steady | None = Field(
+        default=None, description="extend the warm-up until the rate is steady; default: no extension"
     )
     time: Duration | None = Field(
         default=None, ge=SECOND_NS, le=86_400 * SECOND_NS, description="measuring time of one repetition"
@@ -72,6 +96,16 @@ class Measure(Part):
     def warmup_ns(self) -> int:
         """Time under load before measuring begins."""
         return self.warmup or 0
+
+    @property
+    def warmup_most_ns(self) -> int:
+        """Time under load before measuring begins, at most."""
+        return self.warmup_ns if self.steady is None else self.steady.within
+
+    @property
+    def warmup_least_ns(self) -> int:
+        """Time under load before measuring begins, if the rate is steady at once."""
+        return self.warmup_ns + (0 if self.steady is None else self.steady.window_of(self))
 
     @property
     def time_ns(self) -> int:

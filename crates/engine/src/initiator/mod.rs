@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hakaru_contract::initiator::{Destination, InitiatorConfig};
+use hakaru_contract::initiator::{Destination, InitiatorConfig, Load};
 use hakaru_load::{CommandLimits, Payload, Settings};
-use hakaru_runtime::wait::Coalescing;
+use hakaru_runtime::wait::{Coalescing, WakeAhead};
 use hakaru_runtime::{Reactor, WaitPolicy, Waiter, clock, process};
 use hakaru_units::Time;
 use serde_json::{Value, json};
@@ -73,6 +73,12 @@ pub fn run(
     outcome
 }
 
+/// Returns whether requests of any VM arrive at instants of their own.
+fn has_arrivals(config: &InitiatorConfig) -> bool {
+    let mut loads = config.vms.iter().map(|vm| &vm.load);
+    loads.any(|load| matches!(load, Load::Open { .. }))
+}
+
 struct Engine<'r> {
     reactor: &'r Reactor,
     waiter: Waiter,
@@ -80,6 +86,8 @@ struct Engine<'r> {
     files: Files,
     ledger: Ledger,
     meter: Meter,
+    /// Wake-ups ahead of the arrivals of open loads; `None` if all loads are closed.
+    wake_ahead: Option<WakeAhead>,
     /// Instant at which the last turn finished serving its events.
     now: Time,
 }
@@ -120,6 +128,7 @@ impl<'r> Engine<'r> {
             files,
             ledger: Ledger::default(),
             meter: Meter::new(config),
+            wake_ahead: has_arrivals(config).then(WakeAhead::default),
             now: Time::ZERO,
         })
     }
@@ -143,6 +152,7 @@ impl<'r> Engine<'r> {
             "vms".to_owned(),
             json!(self.sessions.vms() + self.files.count()),
         );
+        control.accept_measure_orders();
         control.ready(facts);
         Ok(true)
     }
@@ -159,6 +169,9 @@ impl<'r> Engine<'r> {
                 let order = self.turn(control, border)?;
                 if order == Some(Order::Stop) {
                     phases.stop();
+                }
+                if let Some(at) = control.poll_measure_order() {
+                    phases.measure_from(at.max(self.now));
                 }
                 if self.now >= border || order == Some(Order::Stop) {
                     self.pass_border(clock::now(), &mut phases, control);
@@ -246,12 +259,21 @@ impl<'r> Engine<'r> {
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout());
+        let wake = match &mut self.wake_ahead {
+            Some(wake_ahead) if until < Time::MAX => wake_ahead.wake_for(clock::now(), until),
+            _ => until,
+        };
         control.wait(
             self.reactor,
             &mut self.waiter,
-            (until < Time::MAX).then_some(until),
+            (wake < Time::MAX).then_some(wake),
         )?;
         let mut received = false;
+        if let Some(wake_ahead) = &mut self.wake_ahead
+            && self.waiter.events().next().is_none()
+        {
+            wake_ahead.woke(clock::now());
+        }
         for event in self.waiter.events() {
             if !control.handle_event(event)? && !self.files.handle_event(event) {
                 received |= self.sessions.handle_event(event, &mut self.ledger);

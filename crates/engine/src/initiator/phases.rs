@@ -65,6 +65,19 @@ impl Phases {
         self.ahead = vec![(Time::ZERO, Phase::Drain)];
     }
 
+    /// Begins the measuring phase at `at`, if it lies ahead and would begin later. It keeps its
+    /// length.
+    pub fn measure_from(&mut self, at: Time) {
+        if let [drain, measure @ (_, Phase::Measure)] = &mut self.ahead[..]
+            && at < measure.0
+        {
+            if drain.0 < Time::MAX {
+                drain.0 = at + (drain.0 - measure.0);
+            }
+            measure.0 = at;
+        }
+    }
+
     /// Returns the next border, or `None` once the load has ended.
     pub fn next_border(&self) -> Option<Time> {
         let phase = self.ahead.last().map(|&(at, _)| at)?;
@@ -127,6 +140,36 @@ mod tests {
             borders(phases(0.0, 1.0)),
             [(0, Some(Phase::Measure)), (1000, Some(Phase::Drain))]
         );
+    }
+
+    #[test]
+    fn warm_up_that_ends_early_leaves_the_measuring_time_as_it_is() {
+        let at = |ms: u64| Time((5_000 + ms) * 1_000_000);
+        let mut early = phases(3.0, 1.2);
+        assert_eq!(early.pass(at(0)), Some(Phase::Warmup));
+        early.measure_from(at(1_500));
+        let expected = [
+            (1000, None),
+            (1500, Some(Phase::Measure)),
+            (2000, None),
+            (2700, Some(Phase::Drain)),
+        ];
+        assert_eq!(borders(early), expected);
+    }
+
+    #[test]
+    fn warm_up_that_has_ended_or_ends_sooner_does_not_change() {
+        let at = |ms: u64| Time((5_000 + ms) * 1_000_000);
+        let mut sooner = phases(0.5, 1.0);
+        sooner.pass(at(0));
+        sooner.measure_from(at(700));
+        assert_eq!(borders(sooner)[0], (500, Some(Phase::Measure)));
+        let mut ended = phases(0.5, 1.0);
+        ended.pass(at(0));
+        ended.pass(at(500));
+        ended.measure_from(at(600));
+        let last = *borders(ended).last().unwrap();
+        assert_eq!(last, (1500, Some(Phase::Drain)));
     }
 
     #[test]

@@ -58,6 +58,13 @@ class Start(Command):
     at_ns: int
 
 
+class Measure(Command):
+    """End the warm-up at an instant of `CLOCK_MONOTONIC`, in nanoseconds."""
+
+    type: Literal["measure"] = "measure"
+    at_ns: int
+
+
 class Manage(Command):
     """Carry out an action while serving."""
 

@@ -98,7 +98,7 @@ def initiator_configs(
             command_timeout_s=end.command_timeout / 1e9,
             coalesce_us=end.coalesce // US,
             coalesce_percent=end.coalesce_percent,
-            warmup_s=measure.warmup_ns / 1e9,
+            warmup_s=measure.warmup_most_ns / 1e9,
             measure_s=measure.time_ns / 1e9,
             sample_interval_ms=measure.sample_interval // MS,
             verify=measure.verify,

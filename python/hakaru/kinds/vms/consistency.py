@@ -42,7 +42,7 @@ def point_problems(study: Study) -> Iterator[Problem]:
     yield from general
     if not general:
         (array,) = study.storage.values()
-        yield from _point(load_at(study), array)
+        yield from _point(load_at(study), array, steady=study.measure.steady is not None)
         yield from _paths(load_at(study), plan_lab(study.lab))
 
 
@@ -94,7 +94,7 @@ def _patterns(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
             yield ("load", "patterns", name, "align"), f"not a multiple of the block length {block}", ""
 
 
-def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
+def _point(load: VmsLoad, array: ArraySpec, *, steady: bool) -> Iterator[Problem]:
     """Check that the point has a pattern and a number of VMs, and that their images fit."""
     for field, value in (("pattern", load.pattern), ("vms", load.vms)):
         if value is None:
@@ -104,6 +104,8 @@ def _point(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
     elif load.pattern and load.transport == "stream" and load.patterns[load.pattern].read_percent:
         message = f"plain streams only write, and pattern {load.pattern!r} reads"
         yield ("load", "transport"), message, "choose a pattern with `read_percent: 0`"
+    elif load.transport == "stream" and steady:
+        yield ("measure", "steady"), "plain streams have no warm-up that could be extended", "leave it out"
     elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
         message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
         yield ("load", "queue_depth"), message, "leave it out"

@@ -75,20 +75,31 @@ class VmsRun(RunKind):
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """Warm-up and measuring time, written bytes, VMs and their sessions."""
-        seconds = (expanded.measure.warmup_ns + expanded.measure.time_ns) / 1e9
+        measure = expanded.measure
+        seconds = (measure.warmup_least_ns + measure.time_ns) / 1e9
+        most = (measure.warmup_most_ns + measure.time_ns) / 1e9
         load = load_at(expanded.at(point))
         hosts, portals = (len(lab.host_names), lab.portals()) if lab else (1, ("",))
         sockets = load.sessions(hosts, len(load.used_portals(portals)))
-        return Cost(seconds, seconds, _held_bytes(load, seconds, lab), load.count, sockets)
+        return Cost(seconds, most, _held_bytes(load, most, lab), load.count, sockets)
 
     def each(self, expanded: Expanded) -> str:
         """Warm-up and measuring time in words."""
         measure = expanded.measure
-        return f"{format_duration(measure.warmup_ns)} warm-up + {format_duration(measure.time_ns)} measured each"
+        warmup = format_duration(measure.warmup_ns)
+        if measure.steady is not None:
+            least, most = measure.warmup_least_ns, measure.warmup_most_ns
+            warmup = f"{format_duration(least)} to {format_duration(most)}, until steady,"
+        return f"{warmup} warm-up + {format_duration(measure.time_ns)} measured each"
 
     def baseline(self, lab: LabPlan) -> bool:
         """True for a lab described link by link, whose bounds are compared with plain TCP."""
         return not lab.is_star
+
+    def work(self, sample: contract.Sample) -> float | None:
+        """Requests completed; None for a plain stream."""
+        vms = sample.counters.get("vms", {})
+        return vms["reads"] + vms["writes"] if "reads" in vms else None
 
     def caveats(self, study: Study, results: Sequence[Mapping[str, float]]) -> list[Caveat]:
         """Caveat on latencies that waiting for more responses may have increased."""

@@ -40,6 +40,7 @@ class VmsStudy(StudyKind):
     """The part of the kind `vms` that studies use."""
 
     load = VmsLoad
+    extends_warm_up = True
 
     @property
     def factors(self) -> Mapping[str, str]:

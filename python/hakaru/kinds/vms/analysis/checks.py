@@ -25,7 +25,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
 
 from hakaru.analysis import checks, emulated, hops
 from hakaru.analysis.counters import Counters, Floats, Series
@@ -33,11 +32,10 @@ from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms.entities import TOTAL
+from hakaru.steadiness import steadiness
 
 STEADY_SAMPLES_MIN = 5
 BORDER_SLACK = 0.05  # share of the sample interval
-STEADY_RANGE_MAX = 0.20
-STEADY_SLOPE_MAX = 0.10
 LITTLE_MAX = 0.05
 COVERED_MIN = 0.90
 OFTEN_PER_S = 20.0
@@ -176,14 +174,9 @@ def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
     if len(rates) < STEADY_SAMPLES_MIN:
         yield Caveat("too_short_to_judge", {"samples": len(rates)})
         return
-    mean = float(np.mean(rates))
-    if mean <= 0:
-        return
-    swing = float(np.ptp(rates)) / mean
-    slope = float(stats.linregress(np.arange(len(rates)), rates).slope)
-    drift = abs(slope) * (len(rates) - 1) / mean
-    if swing >= STEADY_RANGE_MAX or drift >= STEADY_SLOPE_MAX:
-        yield Caveat("not_steady", {"range_percent": 100 * swing, "drift_percent": 100 * drift})
+    found = steadiness([float(rate) for rate in rates])
+    if found is not None and not found.is_within():
+        yield Caveat("not_steady", {"range_percent": found.range_percent, "drift_percent": found.drift_percent})
 
 
 def warmed_up(counters: Counters, window: tuple[int, int], metrics: dict[str, float]) -> Iterator[Caveat]:

@@ -1,0 +1,131 @@
+"""The warm-up of a load lasts until its rate is steady, within a limit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.lab.plan import plan_lab
+from hakaru.run import kind
+from hakaru.run.plan import cost_of
+from hakaru.run.warm_up import SteadyWarmUp
+from hakaru.steadiness import steadiness
+from hakaru.store import RunReader
+from hakaru.study import expand, load
+from hakaru.study.model import Measure
+
+from tests.run.conftest import STUDY, Hakaru
+
+SECOND = 1_000_000_000
+MEASURE = "measure: {warmup: 200 ms, time: 1 s, repetitions: 2, sample_interval: 200 ms}"
+
+
+def study_with(folder: Path, steady: str) -> Path:
+    path = folder / "study.yaml"
+    measure = f"measure: {{warmup: 200 ms, time: 1 s, repetitions: 1, sample_interval: 200 ms, steady: {steady}}}"
+    path.write_text(STUDY.replace(MEASURE, measure).replace("lab:\n", "lab:\n  backend: kernel\n"))
+    return path
+
+
+def begun_after(rates: Callable[[int], float], **steady: str) -> tuple[int | None, SteadyWarmUp]:
+    """Feed one sample a second of two loads, each with half of `rates(second)`. Return the second
+    at which the load was steady.
+    """
+    fields = {"warmup": "2 s", "time": "10 s", "repetitions": 1, "steady": {"within": "100 s"} | steady}
+    measure = Measure.model_validate(fields)
+    assert measure.steady is not None
+    start = 7 * SECOND
+    warm_up = SteadyWarmUp(measure, measure.steady, start, ["host-1", "host-2"])
+    done = 0.0
+    for second in range(101):
+        for load_name in ("host-1", "host-2"):
+            if warm_up.learn(load_name, start + second * SECOND, done / 2):
+                return second, warm_up
+        done += rates(second)
+    return None, warm_up
+
+
+def test_constant_rate_is_steady_after_the_first_window() -> None:
+    assert begun_after(lambda second: 1000)[0] == 12
+    assert begun_after(lambda second: 1000, window="5 s")[0] == 7
+
+
+def test_rate_that_falls_to_a_level_is_steady_once_the_window_is_on_the_level() -> None:
+    # From 9000/s at the start to 1000/s from second 40 on, as when a cache fills up.
+    second, _ = begun_after(lambda second: max(1000, 9000 - 200 * second))
+    assert second is not None and 46 <= second <= 50
+
+
+def test_rate_that_never_settles_has_a_caveat_with_its_last_steadiness() -> None:
+    second, warm_up = begun_after(lambda second: 1000 if second % 10 < 5 else 3000)
+    assert second is None
+    caveat = warm_up.caveat()
+    assert caveat is not None and caveat.name == "never_steady"
+    assert caveat.values["seconds"] == 100 and caveat.values["range_percent"] > 20
+
+
+def test_load_that_does_nothing_is_not_steady() -> None:
+    assert begun_after(lambda second: 0)[0] is None
+
+
+def test_noise_alone_rarely_delays_the_measurement() -> None:
+    late = 0
+    for seed in range(200):
+        noise = random.Random(seed)
+        second, _ = begun_after(lambda _, noise=noise: noise.gauss(1000, 30))  # type: ignore[misc]
+        late += second != 12
+    assert late <= 4
+
+
+def test_steadiness_agrees_with_its_definition() -> None:
+    found = steadiness([900, 950, 1000, 1050, 1100])
+    assert found is not None
+    assert found.range_percent == pytest.approx(20) and found.drift_percent == pytest.approx(20)
+    level = steadiness([900, 1100, 1000, 1100, 900])
+    assert level is not None and level.drift_percent == pytest.approx(0)
+
+
+def test_plan_counts_the_shortest_and_the_longest_warm_up(tmp_path: Path) -> None:
+    expanded = expand(load(str(study_with(tmp_path, "{within: 21 s, window: 4 s}"))).study)
+    cost = cost_of(expanded, expanded.points[0], plan_lab(expanded.study.lab))
+    assert (cost.seconds, cost.seconds_max) == pytest.approx((5.2, 22))
+    assert kind.of(expanded.study).each(expanded) == "4.2 s to 21 s, until steady, warm-up + 1 s measured each"
+
+
+@pytest.mark.parametrize(
+    ("steady", "message"),
+    [
+        ("{within: 1 s}", "`sample_interval`: 1 s"),
+        ("{within: 9 s, window: 600 ms}", "too short to judge a rate"),
+        ("{within: 9 s, window: 9 s}", "write at most 8.8 s"),
+        ("{within: 9 s, range: 0 %}", "range"),
+        ("9 s", "within"),
+    ],
+)
+def test_impossible_windows_are_refused(tmp_path: Path, steady: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        load(str(study_with(tmp_path, steady)))
+    assert message in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_measuring_begins_early_if_the_load_is_steady(hakaru: Hakaru, tmp_path: Path) -> None:
+    path = study_with(tmp_path, "{within: 60 s, window: 1 s, range: 10000 %, drift: 10000 %}")
+    result = hakaru.run("run", str(path), "--only", "pattern=mixed", "--report", "none", "--json")
+    assert result.returncode in (0, 5), result.stderr
+    for record in RunReader(hakaru.only_run()).repetitions():
+        assert record["warm_up"]["steady"] and 1.2 <= record["warm_up"]["seconds"] < 59
+        length_ns = record["measure"]["end_ns"] - record["measure"]["start_ns"]
+        # Hosts that read the order late begin late, and the window is common to all.
+        assert 0 < length_ns <= 1.1 * SECOND
+
+
+def test_load_that_is_never_steady_is_measured_in_the_end(hakaru: Hakaru, tmp_path: Path) -> None:
+    path = study_with(tmp_path, "{within: 1500 ms, window: 1 s, range: 0.000001 %, drift: 0.000001 %}")
+    result = hakaru.run("run", str(path), "--only", "pattern=reads", "--report", "none", "--json")
+    assert result.returncode in (0, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert "never_steady" in {caveat["caveat"] for caveat in record["caveats"]}
+    assert not record["warm_up"]["steady"] and record["warm_up"]["seconds"] >= 1.5
