@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -189,6 +190,13 @@ def test_load_without_a_time_limit_measures_until_stop(tgt: other.Tgt) -> None:
     outcome = load_until(lambda counters: counters["reads"] > 100, on_tgt(tgt))
     assert outcome.exit_code == 0 and outcome.values["reads"] > 100 and outcome.values["measured_ns"] > 0
     check_sums(outcome)
+
+
+def test_real_time_priority_is_taken_where_the_system_permits_it(tgt: other.Tgt) -> None:
+    permitted = subprocess.run(["chrt", "--rr", "1", "true"], capture_output=True, check=False).returncode == 0
+    outcome = load(on_tgt(tgt), measure_s=0.2, real_time=True)
+    assert outcome.exit_code == 0
+    assert outcome.only("ready")["found"]["real_time"] is permitted
 
 
 def test_order_to_measure_ends_the_warm_up(tgt: other.Tgt) -> None:

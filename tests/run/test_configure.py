@@ -11,7 +11,7 @@ import pytest
 from hakaru.engine import contract
 from hakaru.kinds.vms.configure import initiator_configs, lab_units
 from hakaru.lab.plan import plan_lab
-from hakaru.run.configure import array_configs, seed_of
+from hakaru.run.configure import array_configs, is_loopback, seed_of
 from hakaru.study import expand, load
 from hakaru.study.model import Factors
 
@@ -102,3 +102,21 @@ def test_array_model_with_cache_and_flash_drives_matches_the_contract() -> None:
     dumped["cache"]["hit"] = 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(dumped, model_schema)
+
+
+@pytest.mark.parametrize(("kind", "apart"), [("open", True), ("open", False), ("closed", True)])
+def test_open_loads_on_storage_elsewhere_have_real_time_priority(kind: str, apart: bool) -> None:
+    changed = json.loads(STUDY.model_dump_json(by_alias=True))
+    pacing = {"kind": "open", "rate_per_s": 100, "arrivals": "poisson", "in_flight_max": 64}
+    if kind == "open":
+        changed["load"]["patterns"]["random-32k"]["load"] = pacing
+    expanded = expand(type(STUDY).model_validate(changed))
+    turn = next(turn for turn in expanded.repetitions if turn.point.factors["pattern"] == "random-32k")
+    units = lab_units(expanded.study, LAB.portals())
+    configs = initiator_configs(expanded, turn, LAB.host_names, units, apart=apart)
+    assert {config.real_time for config in configs.values()} == {kind == "open" and apart}
+
+
+def test_loopback_portals_are_told_from_others() -> None:
+    assert all(is_loopback(portal) for portal in ("127.0.0.1:3260", "127.9.9.9:1", "[::1]:3260", "localhost:3260"))
+    assert not any(is_loopback(portal) for portal in ("192.0.2.1:3260", "[2001:db8::1]:3260", "array:3260"))

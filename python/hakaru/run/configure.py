@@ -8,6 +8,7 @@ repetitions draw the same sequence.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -109,6 +110,15 @@ def watch_config(
     return contract.WatchConfig(
         sample_interval_ms=expanded.measure.sample_interval // MS, machine=machine, tcp=tcp, capture=capture
     )
+
+
+def is_loopback(portal: str) -> bool:
+    """Whether `address:port` is on this machine's loopback interface."""
+    address = portal.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 def port_of(portal: str) -> int:

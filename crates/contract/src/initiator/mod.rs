@@ -206,6 +206,11 @@ pub struct InitiatorConfig {
     /// Allow writes. Set to false if the data of a destination must be preserved. Default true.
     #[serde(default = "default_true")]
     pub allow_writes: bool,
+    /// Run with real-time priority where the system permits it, so that other work on this machine
+    /// does not delay requests. Not for a machine that also serves the storage, which would be
+    /// delayed instead. Default false.
+    #[serde(default)]
+    pub real_time: bool,
 }
 
 fn default_sample_interval_ms() -> u32 {

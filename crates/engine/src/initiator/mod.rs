@@ -57,7 +57,7 @@ pub fn run(
 ) -> Result<(), Failure> {
     config.validate().map_err(|e| usage_of(&e))?;
     let mut engine = Engine::new(config, reactor)?;
-    let outcome = engine.prepare(control).and_then(|ready| {
+    let outcome = engine.prepare(config, control).and_then(|ready| {
         if ready {
             engine.load(config, control)
         } else {
@@ -134,7 +134,11 @@ impl<'r> Engine<'r> {
     }
 
     /// Logs every VM in and sends `ready`. Returns `false` if a `stop` arrived.
-    fn prepare(&mut self, control: &mut Control) -> Result<bool, Failure> {
+    fn prepare(
+        &mut self,
+        config: &InitiatorConfig,
+        control: &mut Control,
+    ) -> Result<bool, Failure> {
         self.sessions.open_more(&mut self.ledger);
         while !self.sessions.all_ready() {
             match self.turn(control, Time::MAX)? {
@@ -152,6 +156,10 @@ impl<'r> Engine<'r> {
             "vms".to_owned(),
             json!(self.sessions.vms() + self.files.count()),
         );
+        if config.real_time {
+            let found = process::request_real_time();
+            facts.insert("real_time".to_owned(), json!(found));
+        }
         control.accept_measure_orders();
         control.ready(facts);
         Ok(true)

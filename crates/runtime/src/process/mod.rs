@@ -30,6 +30,16 @@ pub fn die_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
 }
 
+/// Requests real-time priority for the calling thread: it runs as soon as it is ready, before all
+/// ordinary threads. Threads that it starts are ordinary. Returns whether the system permits it.
+#[must_use]
+pub fn request_real_time() -> bool {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call reads the parameter, which outlives it.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const lowest) == 0 }
+}
+
 /// Moves the process into the network namespace at `path` (`/proc/PID/ns/net` or a bind mount of
 /// it). Call it before any thread is started, because a namespace is a property of the thread.
 ///

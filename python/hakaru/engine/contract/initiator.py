@@ -141,3 +141,4 @@ class InitiatorConfig(Message):
     coalesce_us: int = 0
     coalesce_percent: float = 10.0
     allow_writes: bool = True
+    real_time: bool = False

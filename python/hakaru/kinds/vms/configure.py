@@ -51,6 +51,7 @@ def initiator_configs(
     columns: Sequence[Sequence[Unit]],
     *,
     allow_writes: bool = True,
+    apart: bool = False,
     chap: contract.ChapConfig | None = None,
     reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.InitiatorConfig]:
@@ -58,7 +59,8 @@ def initiator_configs(
 
     VM i (from 0) runs on host i mod hosts and uses portal i mod portals, of the portals that the
     host `reaches`. `seating` assigns its LU and image. The name of the initiator is that of the VM,
-    or that of the host if its VMs share sessions.
+    or that of the host if its VMs share sessions. `apart`: the storage is another machine, so an
+    open load may have real-time priority.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
     end, pattern, pacing = load.iscsi.initiator, _pattern(load.point_pattern), _pacing(load.point_pattern)
@@ -103,6 +105,7 @@ def initiator_configs(
             sample_interval_ms=measure.sample_interval // MS,
             verify=measure.verify,
             allow_writes=allow_writes,
+            real_time=apart and isinstance(pacing, contract.OpenLoad),
             chap=chap,
         )
         for host, of_host in vms.items()

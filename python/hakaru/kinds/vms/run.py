@@ -16,7 +16,7 @@ from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
-from hakaru.run.configure import port_of
+from hakaru.run.configure import is_loopback, port_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
@@ -65,7 +65,8 @@ class VmsRun(RunKind):
         """All VMs, on this host."""
         columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in site.lus]
         chap = site.chap.config() if site.chap else None
-        return initiator_configs(expanded, turn, (sites.HOST,), columns, allow_writes=allow_writes, chap=chap)
+        hosts, apart = (sites.HOST,), not any(is_loopback(lu.portal) for lu in site.lus)
+        return initiator_configs(expanded, turn, hosts, columns, allow_writes=allow_writes, apart=apart, chap=chap)
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """Ports that the VMs or streams connect to."""
