@@ -172,4 +172,4 @@ def test_figure_that_cannot_be_drawn_names_those_that_can(runs: Path, capsys: py
     assert code == 2 and "ends in .svg or .png" in err
     single = write(runs, STEADY, (1,))
     code, _, err = run(capsys, before, single, "--figure", str(runs / "both.svg"))
-    assert code == 2 and "no factor with several numbers" in err
+    assert code == 2 and "needs a factor with several numbers" in err

@@ -170,9 +170,11 @@ def tune(
     Prints the best settings, the contribution of each knob, and configuration text for open-iscsi,
     LIO, tgt and Linux.
     """
+    from hakaru.report import check_packages
     from hakaru.run.site_file import load_site
     from hakaru.store import RunReader, find_run, runs_folder
 
+    check_packages(report)
     folder = runs_folder(out)
     site = load_site(target) if target else None
     real = site is not None or bool(resume and RunReader(find_run(resume, folder)).read("run.json")["site"])

@@ -20,6 +20,11 @@ CHARTS = ("altair", "vl_convert", "fontTools")
 """Packages of the extra `report` that every report with figures needs."""
 
 
+def can_draw() -> bool:
+    """Whether the packages that draw figures are installed."""
+    return all(is_installed(package) for package in CHARTS)
+
+
 def check_packages(formats: Sequence[str]) -> None:
     """Check that the packages which the formats need are installed, without importing them. Raises
     EnvironmentError_ otherwise, so that a run ends before it has measured anything.
@@ -54,4 +59,4 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     return draw_figure(run_dir, name, path, language=language, series=series)
 
 
-__all__ = ["check_packages", "figure", "render"]
+__all__ = ["can_draw", "check_packages", "figure", "render"]

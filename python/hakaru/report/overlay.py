@@ -16,6 +16,7 @@ from hakaru.report.figures import Figure, note
 from hakaru.report.sweep import factor_title
 from hakaru.wording import say
 
+NOTHING_TO_DRAW = "a figure needs a factor with several numbers, and two runs with two valid points each over it"
 Point = Mapping[str, Any]
 Curves = Sequence[tuple[str, list[LinePoint]]]
 """Run and its points, for each run."""
@@ -55,7 +56,7 @@ def draw(figures: Sequence[Figure], name: str, path: Path) -> None:
     chosen = [figure for figure in figures if figure.name == name] or list(figures if not name else ())
     if not chosen:
         available = ", ".join(dict.fromkeys(figure.name for figure in figures))
-        hint = f"there are figures of {available}" if available else "the runs have no factor with several numbers"
+        hint = f"there are figures of {available}" if available else NOTHING_TO_DRAW
         raise UsageError(f"no figure of {name or 'the runs'}", hint)
     charts.save(chosen[0].draw(charts.WIDE), chosen[0].title, path)
 
@@ -81,7 +82,8 @@ def _is_number(level: object) -> bool:
 
 
 def _others(point: Point, over: str) -> Levels:
-    return tuple((name, level) for name, level in point["factors"].items() if name != over)
+    """The other levels, by the names of their factors, whose order differs between studies."""
+    return tuple(sorted((name, level) for name, level in point["factors"].items() if name != over))
 
 
 def _groups(points: Sequence[Point], over: str) -> Iterator[Levels]:

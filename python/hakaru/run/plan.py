@@ -52,6 +52,8 @@ class Estimate:
     """
 
     seconds: float
+    seconds_most: float
+    """The same if every repetition takes as long as it may; of copies, the time limit."""
     disk_bytes: int
     memory_bytes: int
     engines: int
@@ -94,7 +96,8 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     held = max((cost.held_bytes for cost in by_point.values()), default=0) if lab else 0
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
     held += max((sum(memory) for memory in guests), default=0)
-    return Estimate(seconds, int(disk), engines * ENGINE_BYTES + rings + held, engines)
+    seconds_most = seconds + sum(cost.seconds_max - cost.seconds for cost in costs)
+    return Estimate(seconds, seconds_most, int(disk), engines * ENGINE_BYTES + rings + held, engines)
 
 
 def _guest_memory(study: Study, lab: LabPlan | None, cost: Cost) -> list[int]:
@@ -143,6 +146,7 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
             "seconds": round(needed.seconds),
+            "seconds_most": round(needed.seconds_most),
             "disk_bytes": needed.disk_bytes,
             "memory_bytes": needed.memory_bytes,
             "engines": needed.engines,
@@ -164,10 +168,13 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
     elif measure.precision is not None:
         size = f"{len(expanded.points)} points x {measure.repetitions} to {measure.most} repetitions"
     most = f" for at most {schedule.most} repetitions"
+    minutes = f"about {needed.seconds / 60:.1f} minutes"
+    if measure.steady is not None:
+        minutes = f"about {needed.seconds / 60:.1f} to {needed.seconds_most / 60:.1f} minutes"
     text = [
         f"{expanded.study.id}: {expanded.study.title.en}",
         f"{size} ({form}), {each}",
-        f"about {needed.seconds / 60:.1f} minutes{'' if schedule.is_fixed else most}, "
+        f"{minutes}{'' if schedule.is_fixed else most}, "
         f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",
     ]
     if lab:

@@ -33,7 +33,7 @@ from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
-from hakaru.run.warm_up import SteadyWarmUp, end_when_steady
+from hakaru.run.warm_up import SteadyWarmUp, began_together, end_when_steady
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Study
@@ -147,7 +147,9 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             if is_load and warm_up is not None and (work := kind.of(study).work(sample)) is not None:
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
-        listeners = [asyncio.create_task(_listen(e, messages, take, loads=e in gang.loads)) for e in gang.all()]
+        listeners = [
+            asyncio.create_task(_listen(e, messages, take, warm_up, loads=e in gang.loads)) for e in gang.all()
+        ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
         talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
@@ -160,6 +162,12 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
             await place.finish_loads()
+            if warm_up is not None and not began_together(messages.measure_ns, expanded.measure.time_ns):
+                spread_ms = (max(messages.measure_ns) - min(messages.measure_ns)) / 1e6
+                raise LateStartError(
+                    f"hosts began to measure {spread_ms:.0f} ms apart: the order to end the warm-up arrived too late",
+                    "this machine is busy; try again when it is idle, or measure longer",
+                )
         finally:
             for task in (*listeners, *talk, *guards):
                 task.cancel()
@@ -224,12 +232,16 @@ def _warm_up(expanded: Expanded, gang: _Gang, start_ns: int) -> SteadyWarmUp | N
     return SteadyWarmUp(measure, measure.steady, start_ns, [engine.node for engine in gang.loads])
 
 
-async def _listen(engine: EngineSession, messages: _Messages, take: Take, *, loads: bool) -> None:
+async def _listen(
+    engine: EngineSession, messages: _Messages, take: Take, warm_up: SteadyWarmUp | None, *, loads: bool
+) -> None:
     """Store the messages of one engine until its result. Raises if the engine is lost."""
     async for event in engine.events():
         match event:
             case contract.Phase(phase="measure") if loads:
                 messages.measure_ns.append(event.at_ns)
+                if warm_up is not None:
+                    warm_up.end(event.at_ns)
             case contract.Phase(phase="drain") if loads:
                 messages.drain_ns.append(event.at_ns)
             case contract.Sample():

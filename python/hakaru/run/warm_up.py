@@ -7,7 +7,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,45 +21,75 @@ from hakaru.engine.session import EngineSession
 from hakaru.steadiness import PARTS, Steadiness, steadiness
 from hakaru.study.model import Measure, Steady
 
+RANGE_OF_COUNTS, DRIFT_OF_COUNTS = 386.0, 248.0
+"""Range and drift of five independent Poisson counts with the mean n, in percent of it and times
+sqrt(n), that 95 % of them do not exceed: 3.858 (the studentised range) and 1.96 x 4 / sqrt(10)."""
+SPREAD_MAX = 0.05
+"""Largest difference between the instants at which hosts begin to measure, as a share of the
+measuring time."""
+
 Work = Callable[[contract.Sample], float | None]
-"""Sample of a load → work done since the start, in any unit; None if the sample has no count."""
+"""Sample of a load → requests completed since the start; None if the sample has no count."""
 
 
 class SteadyWarmUp:
     """Judges the rate of all loads together over the last window.
 
     The rate of a window is judged once all loads have sent a sample at its end. A window begins at
-    the earliest when the least warm-up has passed.
+    the earliest when the least warm-up has passed, and ends at the latest with the longest one.
     """
 
     def __init__(self, measure: Measure, steady: Steady, start_ns: int, loads: Sequence[str]) -> None:
         self._steady = steady
         self._window_ns = steady.window_of(measure)
         self._begin_ns = start_ns + measure.warmup_ns
+        self._step_ns = measure.sample_interval // 2
+        # The last window ends with a sample that may be slightly late.
+        self._limit_ns = start_ns + steady.within + self._step_ns
         self._counts: dict[str, list[tuple[int, float]]] = {load: [] for load in loads}
         self._judged_ns = 0
         self.newest: Steadiness | None = None
-        """Steadiness of the window that was judged last; None before the first."""
+        """Steadiness of the newest window with requests; None without one."""
         self.is_steady = False
         """Whether a window was steady."""
 
     def learn(self, load: str, at_ns: int, count: float) -> bool:
-        """Learn the work that a load has done since the start, at an instant of CLOCK_MONOTONIC.
-        Returns whether the load has become steady by it.
+        """Learn the requests that a load has completed since the start, at an instant of
+        CLOCK_MONOTONIC. Returns whether the load has become steady by it.
         """
+        if self.is_steady:
+            return False
         self._counts[load].append((at_ns, count))
-        if self.is_steady or not all(self._counts.values()):
+        if not all(self._counts.values()):
             return False
         end = min(counts[-1][0] for counts in self._counts.values())
-        if end - self._window_ns < self._begin_ns or end <= self._judged_ns:
+        is_new = end - self._judged_ns >= self._step_ns
+        if not is_new or end - self._window_ns < self._begin_ns or end > self._limit_ns:
             return False
         self._judged_ns = end
-        self.newest = steadiness(self._rates(end))
-        self.is_steady = self.newest is not None and self.newest.is_within(self._steady.range, self._steady.drift)
+        self._forget(end - self._window_ns)
+        counts = self._parts(end)
+        found = steadiness(counts)
+        if found is not None:
+            self.newest = found
+            # The counts alone scatter. Few requests cannot show that a rate is not steady.
+            scatter = math.sqrt(fmean(counts))
+            self.is_steady = found.is_within(
+                max(self._steady.range, RANGE_OF_COUNTS / scatter), max(self._steady.drift, DRIFT_OF_COUNTS / scatter)
+            )
         return self.is_steady
 
-    def _rates(self, end_ns: int) -> list[float]:
-        """Work of all loads in each part of the window, in order."""
+    def end(self, at_ns: int) -> None:
+        """Judge no windows that end later: a load has begun to measure."""
+        self._limit_ns = min(self._limit_ns, at_ns + self._step_ns)
+
+    def _forget(self, before_ns: int) -> None:
+        """Drop samples that no later window needs."""
+        for counts in self._counts.values():
+            del counts[: max(0, bisect_right(counts, before_ns, key=lambda sample: sample[0]) - 1)]
+
+    def _parts(self, end_ns: int) -> list[float]:
+        """Requests of all loads in each part of the window, in order."""
         borders = end_ns - self._window_ns + self._window_ns * np.arange(PARTS + 1) / PARTS
         done = np.zeros(PARTS)
         for counts in self._counts.values():
@@ -76,11 +109,13 @@ class SteadyWarmUp:
         """The caveat of a load that was measured although it was not steady; None if it was."""
         if self.is_steady:
             return None
-        found = self.newest or Steadiness(0.0, 0.0)
+        seconds = self._steady.within / 1e9
+        if self.newest is None:
+            return Caveat("warm_up_idle", {"seconds": seconds})
         values: Mapping[str, Any] = {
-            "seconds": self._steady.within / 1e9,
-            "range_percent": found.range_percent,
-            "drift_percent": found.drift_percent,
+            "seconds": seconds,
+            "range_percent": self.newest.range_percent,
+            "drift_percent": self.newest.drift_percent,
         }
         return Caveat("never_steady", values)
 
@@ -92,3 +127,10 @@ async def end_when_steady(
     if warm_up.learn(engine.node, at_ns, work):
         begin_ns = clock.gang_start_ns(max(load.start_lead_ns for load in loads))
         await asyncio.gather(*(load.measure(begin_ns) for load in loads))
+
+
+def began_together(begun_ns: Sequence[int], time_ns: int) -> bool:
+    """Whether loads that began to measure at these instants measured the same time, apart from a
+    small share of it.
+    """
+    return not begun_ns or max(begun_ns) - min(begun_ns) <= SPREAD_MAX * time_ns

@@ -51,10 +51,10 @@ def _steady(study: Study) -> Iterator[Problem]:
     if study.quick and study.quick.measure:
         measures.append((("quick", "measure", "steady"), study.quick.measure))
     for place, measure in measures:
-        if measure.steady is None:
+        if measure.steady is None or measure.time is None:
             continue
         if not kind.of(study).extends_warm_up:
-            yield place, f"a load of kind {study.kind} has no warm-up that could be extended", "leave it out"
+            yield place, f"not available for a load of kind {study.kind}", "leave it out"
             return
         shortest = PARTS * measure.sample_interval
         window, room = measure.steady.window_of(measure), measure.steady.within - measure.warmup_ns

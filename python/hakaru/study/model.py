@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from hakaru import kind
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
-from hakaru.steadiness import DRIFT_PERCENT_MAX, RANGE_PERCENT_MAX
+from hakaru.steadiness import DRIFT_PERCENT_MAX, PARTS, RANGE_PERCENT_MAX
 from hakaru.study.any_load import AnyLoad, Load
 from hakaru.study.calibrated import Calibrated
 from hakaru.study.expectations import Expect
@@ -52,14 +52,15 @@ class Steady(Part):
         default=None,
         gt=0,
         description="time over which the rate is judged, after `warmup`; default: the measuring time, at most half "
-        "of `within` less `warmup`",
+        "of `within` less `warmup`, and at least five sample intervals",
     )
     range: Percent = Field(default=RANGE_PERCENT_MAX, gt=0, description="highest less lowest rate of the five parts")
     drift: Percent = Field(default=DRIFT_PERCENT_MAX, gt=0, description="rise or fall of the rate over the window")
 
     def window_of(self, measure: Measure) -> int:
         """Time over which the rate is judged, nanoseconds."""
-        return self.window or min(measure.time_ns, (self.within - measure.warmup_ns) // 2)
+        usual = min(measure.time_ns, (self.within - measure.warmup_ns) // 2)
+        return self.window or max(usual, PARTS * measure.sample_interval)
 
 
 class Measure(Part):

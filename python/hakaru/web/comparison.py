@@ -15,6 +15,7 @@ from typing import Any
 
 from hakaru.analysis.comparison.runs import compare
 from hakaru.errors import HakaruError, LostError, error_of_exit_code
+from hakaru.report import can_draw
 from hakaru.report import comparison as words
 from hakaru.report.charts import WIDE, svg
 from hakaru.report.overlay import overlays
@@ -28,6 +29,9 @@ COLUMNS = ("point", "metric", "before", "after", "difference", "p", "n", "verdic
 def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
     """Title, conditions that differ, rows and notes in words, as `hakaru compare` prints them."""
     (found,) = compare(before, [after])
+    # The page does without figures if the packages that draw them are not installed.
+    figures = overlays([found], language) if can_draw() else []
+    hidden = len(figures) - FIGURES_MAX
     shown = [row for row in found.rows if all_rows or row.is_chief or row.verdict in words.CHANGED]
     varied = words.varied_factors(found.rows)
     conditions = [
@@ -45,8 +49,9 @@ def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dic
         "notes": words.notes(found, found.rows, language),
         "figures": [
             {"title": figure.title, "note": figure.note, "drawing": svg(figure.draw(WIDE), figure.title)}
-            for figure in overlays([found], language)[:FIGURES_MAX]
+            for figure in figures[:FIGURES_MAX]
         ],
+        "hidden_figures": say(language, "web.hidden_figures", {"count": hidden}) if hidden > 0 else "",
     }
 
 

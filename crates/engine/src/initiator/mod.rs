@@ -267,8 +267,9 @@ impl<'r> Engine<'r> {
         let until = until
             .min(self.sessions.poll_timeout())
             .min(self.files.poll_timeout());
+        let begun = clock::now();
         let wake = match &mut self.wake_ahead {
-            Some(wake_ahead) if until < Time::MAX => wake_ahead.wake_for(clock::now(), until),
+            Some(wake_ahead) if until < Time::MAX => wake_ahead.wake_for(begun, until),
             _ => until,
         };
         control.wait(
@@ -289,6 +290,9 @@ impl<'r> Engine<'r> {
         }
         received = received || self.linger(until);
         self.now = clock::now();
+        if !received && wake <= begun && begun < until {
+            process::count_busy_poll(Duration::from_nanos(self.now.ns_since(begun)));
+        }
         self.waiter.end_turn(self.now, received, false);
         self.sessions.handle_timeouts(self.now, &mut self.ledger);
         self.files.serve(&mut self.ledger);

@@ -304,7 +304,7 @@ mod tests {
                 late_ns[500], late_ns[990], late_ns[999]
             );
             // Timer slack would delay each deadline by 50 µs, and a limit in milliseconds by half
-            // a millisecond on average. The fastest tenth tells them apart on a busy machine too.
+            // a millisecond on average. The fastest tenth differs even on a busy machine.
             assert!(
                 late_ns[100] < 100_000,
                 "{name}: nine tenths of the deadlines are met more than {} ns late",

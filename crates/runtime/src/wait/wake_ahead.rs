@@ -4,8 +4,9 @@ use hakaru_units::Time;
 /// Estimates the delay of wake-ups, usually 20 to 100 µs, and sets the wake-up that much earlier.
 ///
 /// A caller that is awake before its deadline busy polls. By default only sleeps at least ten times
-/// as long as the delay end early, so busy polling costs at most a tenth of a core. With
-/// [`WakeAhead::precise`] all sleeps end early.
+/// as long as the delay end early, so polling before them costs at most a tenth of a core. A
+/// deadline that is closer than the delay is always polled for. With [`WakeAhead::precise`] all
+/// sleeps end early.
 #[derive(Clone, Copy, Debug)]
 pub struct WakeAhead {
     /// Estimate of the 95th percentile of the delay of a wake-up, ns.

@@ -42,15 +42,21 @@ def point_problems(study: Study) -> Iterator[Problem]:
     yield from general
     if not general:
         (array,) = study.storage.values()
-        yield from _point(load_at(study), array, steady=study.measure.steady is not None)
+        steady = any(measure.steady is not None for _, measure in _measures(study))
+        yield from _point(load_at(study), array, steady=steady)
         yield from _paths(load_at(study), plan_lab(study.lab))
 
 
-def _times(study: Study) -> Iterator[Problem]:
+def _measures(study: Study) -> list[tuple[tuple[str, ...], Measure]]:
+    """The `measure` of each form, with its place."""
     measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
     if study.quick and study.quick.measure:
         measures.append((("quick", "measure"), study.quick.measure))
-    for place, measure in measures:
+    return measures
+
+
+def _times(study: Study) -> Iterator[Problem]:
+    for place, measure in _measures(study):
         for field in ("warmup", "time"):
             if getattr(measure, field) is None:
                 yield (*place, field), "missing", f"add `{field}:` here"
@@ -105,7 +111,7 @@ def _point(load: VmsLoad, array: ArraySpec, *, steady: bool) -> Iterator[Problem
         message = f"plain streams only write, and pattern {load.pattern!r} reads"
         yield ("load", "transport"), message, "choose a pattern with `read_percent: 0`"
     elif load.transport == "stream" and steady:
-        yield ("measure", "steady"), "plain streams have no warm-up that could be extended", "leave it out"
+        yield ("measure", "steady"), "not available for plain streams", "leave it out"
     elif load.pattern and load.queue_depth and isinstance(load.patterns[load.pattern].load, Open):
         message = f"pattern {load.pattern!r} has an open load, which has no queue depth"
         yield ("load", "queue_depth"), message, "leave it out"

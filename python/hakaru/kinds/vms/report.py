@@ -56,7 +56,7 @@ class VmsReport(ReportKind):
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """Times, patterns, bounds."""
-        times = {
+        times: dict[str, Any] = {
             "warmup": format_duration(study.measure.warmup_ns),
             "time": format_duration(study.measure.time_ns),
             "interval": format_duration(study.measure.sample_interval),
@@ -66,7 +66,12 @@ class VmsReport(ReportKind):
         pattern_sentences = [pattern(name, each, language) for name, each in patterns.items() if name in used]
         bounds = path.method(language) if path.is_distance(summary) else []
         hypervisor = _hypervisor(limits_of(load_at(study).hypervisor), language)
-        return [say(language, "method.time", times), *pattern_sentences, *hypervisor, *bounds]
+        steady = study.measure.steady
+        if steady is not None:
+            times["warmup"] = format_duration(study.measure.warmup_least_ns)
+            times |= {"warmup_most": format_duration(steady.within), "range": steady.range, "drift": steady.drift}
+        words = "method.time" if steady is None else "method.time.steady"
+        return [say(language, words, times), *pattern_sentences, *hypervisor, *bounds]
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Curves of each sweep; in studies of distance, also bounds and shares of time."""
