@@ -107,7 +107,7 @@ def load(
             if event["type"] == "ready":
                 send({"type": "start", "at_ns": time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 20_000_000})
             on_event(event, send)
-        return Outcome(events, process.wait(10))
+        return Outcome(events, process.wait(60))
 
 
 def load_until(enough: Callable[[dict[str, float]], bool], *vms: dict[str, Any], **more: Any) -> Outcome:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.peers import tgt as other
 from tests.peers.array import MIB, TARGET_NAME, array, lu, need
-from tests.peers.initiator import Outcome, iscsi, load, vm
+from tests.peers.initiator import Outcome, iscsi, load_until, vm
 
 SECRET, OWN_SECRET = "canary-of-the-vm", "canary-of-the-array"
 EVERY = ["sha3_256", "sha256", "sha1", "md5"]
@@ -31,7 +31,7 @@ def run_iscsi_ls(
     credentials = "" if secret is None else f"vm%{secret}@"
     mutual = "" if target_secret is None else f"?target_user=array&target_password={target_secret}"
     command = [program, "-s", f"iscsi://{credentials}{portal}{mutual}"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_libiscsi_logs_in_only_with_the_secret() -> None:
@@ -58,8 +58,9 @@ def test_initiator_sees_only_the_lus_of_its_access_rule() -> None:
     assert "Lun:3" in output and "Lun:0" not in output
 
 
-def our_load(portal: str, target_name: str, lun: int, **chap: Any) -> Outcome:
-    return load(vm("vm1", iscsi(portal, target_name, lun, "vm1")), chap=chap)
+def our_load(portal: str, target_name: str, lun: int, **more: Any) -> Outcome:
+    """Log in and read, with the settings `more`."""
+    return load_until(lambda counters: counters["reads"] > 0, vm("vm1", iscsi(portal, target_name, lun, "vm1")), **more)
 
 
 @pytest.mark.parametrize("algorithm", EVERY)
@@ -67,10 +68,10 @@ def test_our_initiator_and_our_array_agree_on_every_algorithm(algorithm: str) ->
     access = {"users": [user("vm", SECRET)], "target": user("array", OWN_SECRET), "algorithms": EVERY}
     with array(lu(0, 64 * MIB), access=access) as a:
         chap = {"user": user("vm", SECRET), "target": user("array", OWN_SECRET), "algorithms": [algorithm]}
-        outcome = our_load(a.portal, TARGET_NAME, 0, **chap)
+        outcome = our_load(a.portal, TARGET_NAME, 0, chap=chap)
         assert outcome.exit_code == 0 and outcome.values["reads"] > 0
         for wrong in ({"user": user("vm", OWN_SECRET + "x")}, {"target": user("array", SECRET + "x")}):
-            refused = our_load(a.portal, TARGET_NAME, 0, **chap | wrong)
+            refused = our_load(a.portal, TARGET_NAME, 0, chap=chap | wrong)
             assert refused.exit_code == 7
             assert "authentication" in refused.events[-1]["message"]
             assert "canary" not in str(refused.events)
@@ -85,12 +86,12 @@ def test_our_initiator_logs_in_to_tgt_only_if_it_proves_itself(tmp_path: Path) -
             chap: dict[str, Any] = {"user": user("vm", SECRET), "algorithms": known}
             if target is not None:
                 chap["target"] = user("array", target)
-            outcome = our_load(tgt.portal, other.TARGET_NAME, other.LUN, **chap)
+            outcome = our_load(tgt.portal, other.TARGET_NAME, other.LUN, chap=chap)
             assert outcome.exit_code == exit_code, outcome.events[-1]
         wrong = user("vm", "another-secret")
-        refused = our_load(tgt.portal, other.TARGET_NAME, other.LUN, user=wrong, algorithms=known)
+        refused = our_load(tgt.portal, other.TARGET_NAME, other.LUN, chap={"user": wrong, "algorithms": known})
         assert refused.exit_code == 7
-        silent = load(vm("vm1", iscsi(tgt.portal, other.TARGET_NAME, other.LUN, "vm1")))
+        silent = our_load(tgt.portal, other.TARGET_NAME, other.LUN)
         assert silent.exit_code == 7 and "authentication" in silent.events[-1]["message"]
 
 

@@ -7,6 +7,8 @@ import subprocess
 import time
 from contextlib import ExitStack
 
+import pytest
+
 from tests.peers.array import MIB, Engine, array, lu, need
 
 ROUNDS = 20
@@ -34,6 +36,7 @@ def await_queue(engine: Engine) -> None:
         before = (queue_s, now_s)
 
 
+@pytest.mark.alone
 def test_sigterm_ends_the_array_in_five_seconds_while_its_storage_is_stalled() -> None:
     perf = need("iscsi-perf", "libiscsi-bin")
     with ExitStack() as stack:

@@ -5,6 +5,7 @@ process ID.
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import time
@@ -54,13 +55,17 @@ def tgt(
     need("tgtd", "tgt")
     if os.geteuid() != 0:
         pytest.skip("tgtd needs root")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # tgtd accepts only control numbers below 32768.
-    control, backing = str(port % 32768), folder / "tgt-lu"
+    backing = folder / "tgt-lu"
     with backing.open("wb") as file:
         file.truncate(size_bytes)
+    # tgtd cannot choose a free port itself. A port of 127.0.0.1 that stays taken belongs to this
+    # target alone, and at another address of loopback nothing else uses it.
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    address = ".".join(map(str, (127, *(random.randint(1, 254) for _ in range(3)))))
+    # tgtd accepts only control numbers below 32768.
+    control, portal = str(port % 32768), f"{address}:{port}"
 
     def admin(*arguments: str) -> bool:
         command = ["tgtadm", "-C", control, "--lld", "iscsi", *arguments]
@@ -69,12 +74,12 @@ def tgt(
     # In a process group of its own. In the group of the tests, the kernel would continue a stopped
     # daemon as soon as the command in a sandbox ends (setpgid(2), orphaned process groups).
     daemon = subprocess.Popen(
-        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"],
+        ["tgtd", "-f", "-C", control, "--iscsi", f"portal={portal}"],
         stderr=subprocess.DEVNULL,
         process_group=0,
     )
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET_NAME):
             assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
             time.sleep(0.05)
@@ -88,7 +93,8 @@ def tgt(
                 name, secret = account
                 assert admin("--op", "new", "--mode", "account", "--user", name, "--password", secret)
                 assert admin("--op", "bind", "--mode", "account", "--tid", "1", "--user", name, *outgoing)
-        yield Tgt(f"127.0.0.1:{port}", backing, daemon, control)
+        yield Tgt(portal, backing, daemon, control)
     finally:
         daemon.kill()
         daemon.wait()
+        taken.close()
