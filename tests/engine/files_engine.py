@@ -54,7 +54,7 @@ class Ended:
                 process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
             self.events = [json.loads(line) for line in process.stdout]
-        self.code = process.wait(30)
+        self.code = process.wait(60)
 
     def of(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["type"] == kind]

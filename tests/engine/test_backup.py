@@ -30,7 +30,7 @@ def lu(size: int, store: contract.Store = MEMORY, **settings: Any) -> contract.L
 
 def run(work: Awaitable[None]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(work, 90)
+        await asyncio.wait_for(work, 240)
 
     asyncio.run(bounded())
 
@@ -215,15 +215,16 @@ def test_time_limit_ends_a_copy_after_writing_what_was_read(tmp_path: Path) -> N
             lu(IMAGE, contract.FileStore(path=str(tmp_path / "primary"))),
             lu(IMAGE, contract.FileStore(path=str(tmp_path / "vtl"))),
         )
-        engine = await bench.backup(time_limit_s=0.3, rate_limit_bytes_per_s=2 * MIB, verify=True)
+        engine = await bench.backup(time_limit_s=0.5, rate_limit_bytes_per_s=MIB, verify=True)
         await events_of(engine)
         values = (await engine.result()).values
         assert values["jobs_done"] == 0
         assert "first_done_s" not in values
         assert "last_done_s" not in values
-        assert values["seconds/vm-1"] >= 0.3
+        assert values["seconds/vm-1"] >= 0.5
         written = int(values["bytes/vm-1"])
-        assert 0 < written <= 2 * MIB
+        # A busy machine may notice the end late, and the first blocks may be sent at once.
+        assert 0 < written <= MIB * (values["seconds/vm-1"] + 1)
         assert values["verified_bytes"] == written
         copy = (tmp_path / "vtl").read_bytes()
         assert copy[:written] == image[:written]
@@ -255,7 +256,8 @@ def test_result_of_a_stopped_copy_matches_the_written_data(tmp_path: Path) -> No
 def test_verification_detects_a_copy_changed_by_others(tmp_path: Path) -> None:
     async def work(bench: Bench) -> None:
         await bench.build(lu(IMAGE), lu(IMAGE, contract.FileStore(path=str(tmp_path / "vtl"))))
-        engine = await bench.backup(rate_limit_bytes_per_s=20 * MIB, verify=True)
+        # Several seconds before the verification.
+        engine = await bench.backup(rate_limit_bytes_per_s=2 * MIB, verify=True)
         await started(engine, 192 * KIB)
         with (tmp_path / "vtl").open("r+b") as file:
             file.seek(64 * KIB + 1000)

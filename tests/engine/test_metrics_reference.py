@@ -194,7 +194,7 @@ def test_metrics_page_lists_the_metrics_of_a_probe() -> None:
         try:
             client.send({"type": "start", "at_ns": 0})
             values = client.wait_for("result")["values"]
-            assert client.process.wait(10) == 0
+            assert client.process.wait(60) == 0
         finally:
             client.close()
     finally:
@@ -212,7 +212,7 @@ def test_metrics_page_lists_the_metrics_of_plain_streams() -> None:
         try:
             present = _present_names(_started(stream)) - _documented()["Every engine"]
             values = stream.wait_for("result")["values"]
-            assert stream.process.wait(10) == 0
+            assert stream.process.wait(60) == 0
         finally:
             stream.close()
     finally:

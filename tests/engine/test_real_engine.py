@@ -8,7 +8,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable
-from itertools import pairwise
 
 import pytest
 from hakaru.engine import clock, contract
@@ -73,17 +72,21 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
     async def work() -> None:
         async with (
             await EngineProcess.spawn("storage", array()) as storage,
-            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.5)) as host,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0)) as host,
         ):
             assert (await host.ready()).found["sessions"] == 2
             start_ns = await gang_start([storage, host])
-            events = [event async for event in host.events()]
-            phases = {event.phase: event.at_ns for event in events if isinstance(event, contract.Phase)}
-            assert phases["warmup"] == pytest.approx(start_ns, abs=50_000_000)
-            assert phases["measure"] - phases["warmup"] == pytest.approx(100_000_000, abs=50_000_000)
-            samples = [event for event in events if isinstance(event, contract.Sample)]
+            samples, phases, stop = [], {}, None
+            async for event in host.events():
+                if isinstance(event, contract.Phase):
+                    phases[event.phase] = event.at_ns
+                elif isinstance(event, contract.Sample):
+                    samples.append(event)
+                    if stop is None and len(samples) >= 4 and event.counters["vms"]["reads"] > 100:
+                        stop = asyncio.create_task(host.stop())
+            assert phases["warmup"] >= start_ns
+            assert phases["measure"] >= start_ns + 100_000_000
             reads = [sample.counters["vms"]["reads"] for sample in samples]
-            assert len(samples) >= 4
             assert reads == sorted(reads)
             assert reads[-1] > 100
             assert clock.now_ns() > samples[-1].at_ns > start_ns
@@ -93,6 +96,23 @@ def test_load_runs_against_the_array_and_both_count_the_same() -> None:
             stopped = await storage.stop()
             assert stopped.at_ns > start_ns
             assert not storage.complaints
+
+    run(work())
+
+
+@pytest.mark.alone
+def test_phases_begin_at_their_instants() -> None:
+    async def work() -> None:
+        async with (
+            await EngineProcess.spawn("storage", array()) as storage,
+            await EngineProcess.spawn("host-1", load(await portal_of(storage), measure_s=0.1)) as host,
+        ):
+            await host.ready()
+            start_ns = await gang_start([storage, host])
+            events = [event async for event in host.events()]
+            phases = {event.phase: event.at_ns for event in events if isinstance(event, contract.Phase)}
+            for phase, after_ns in (("warmup", 0), ("measure", 100_000_000), ("drain", 200_000_000)):
+                assert phases[phase] - start_ns == pytest.approx(after_ns, abs=50_000_000), phase
 
     run(work())
 
@@ -167,7 +187,7 @@ def test_target_that_closes_amid_its_response_is_lost_at_once() -> None:
             async with await EngineProcess.spawn("host-1", load(portal, measure_s=1)) as host:
                 pid.set_result(host.pid)
                 with pytest.raises(LostError, match=r"closed by the target"):
-                    await host.ready(timeout_s=5)
+                    await host.ready(timeout_s=20)
 
     run(work())
 
@@ -187,7 +207,8 @@ def test_stop_ends_the_drain_while_the_target_is_silent() -> None:
                     if isinstance(event, contract.Phase) and event.phase == "drain":
                         break
                 # Commands time out after 30 s, logouts after 3 s.
-                assert (await host.stop(timeout_s=15)).values
+                # A request in flight is given up after 30 s.
+                assert (await host.stop(timeout_s=20)).values
             finally:
                 os.kill(storage.pid, signal.SIGCONT)
 
@@ -220,14 +241,16 @@ def test_watch_counts_until_it_is_stopped() -> None:
         config = contract.WatchConfig(sample_interval_ms=100, machine=True)
         async with await EngineProcess.spawn("here", config) as engine:
             await engine.ready()
-            await engine.start(clock.now_ns())
+            start_ns = clock.now_ns()
+            await engine.start(start_ns)
             samples = []
             async for event in engine.events():
                 if isinstance(event, contract.Sample):
                     samples.append(event)
                 if len(samples) == 3:
                     break
-            assert all(b.at_ns - a.at_ns > 50_000_000 for a, b in pairwise(samples))
+            # A sample may be late, which makes the time until the next one shorter.
+            assert all(sample.at_ns >= start_ns + n * 100_000_000 for n, sample in enumerate(samples))
             assert {"machine", "cpu/0", "nic/lo"} <= set(samples[-1].counters)
             await engine.stop()
 
