@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hakaru.array.load import load_array
 
-from tests.array.serving import json_of, served, stdout_of
+from tests.array.serving import json_of, process, served
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "array.md").read_text()
 
@@ -32,13 +32,14 @@ def test_commands_of_the_guide_work_in_order(tmp_path: Path) -> None:
     _, *online, check = commands
     with served(file) as array:
         for command in online:
-            assert stdout_of(*command), command
+            ran = process(*command)
+            assert ran.returncode == 0 and ran.stdout, ran
         (pool,) = json_of("array", "status", file)["pools"]
         assert [volume["name"] for volume in pool["volumes"]] == ["lu-0"]
         assert [group["name"] for group in pool["groups"]] == ["g0", "g1"]
         assert pool["volumes"][0]["size_bytes"] == 2 << 40
         array.end()
-    assert "clean" in stdout_of(*check)
+    assert "clean" in process(*check).stdout
 
 
 def test_guides_file_for_external_access_is_valid(tmp_path: Path) -> None:

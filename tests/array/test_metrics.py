@@ -43,14 +43,14 @@ EXPECTED = [
 
 
 def scrape(url: str) -> dict[str, Metric]:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain")
         return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
 
 
 def scrape_counted(url: str) -> dict[str, Metric]:
     """Scrape until the first sample has arrived."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while "hakaru_array_logins" not in (scraped := scrape(url)):
         assert time.monotonic() < deadline, "no sample came"
         time.sleep(0.05)
@@ -96,7 +96,7 @@ def test_metrics_of_a_real_array_are_parsed_typed_and_documented(
     with served(array_file(tmp_path, rest), "--metrics", "127.0.0.1:0") as array:
         scraped = scrape_counted(array.ready["metrics"])
         assert scraped["hakaru_array_info"].samples[0].labels["target_name"] == TARGET_NAME
-        assert scraped["hakaru_array_sample_age_seconds"].samples[0].value < 20
+        assert scraped["hakaru_array_sample_age_seconds"].samples[0].value < 60
         meanings = set(documented().values())
         for name, family in scraped.items():
             assert family.type in ("counter", "gauge"), name
@@ -110,9 +110,11 @@ def test_metrics_equal_the_counters_of_status(tmp_path: Path) -> None:
     iscsi_inq = need("iscsi-inq", "libiscsi-bin")
     with served(array_file(tmp_path, sample_interval="100 ms"), "--metrics", "127.0.0.1:0") as array:
         run(iscsi_inq, array.url())
-        deadline = time.monotonic() + 20
-        while scrape_counted(array.ready["metrics"])["hakaru_array_logins"].samples[0].value < 1:
-            assert time.monotonic() < deadline, "the login was not counted"
+        deadline = time.monotonic() + 60
+        # A sample between the two has the login only.
+        while scrape_counted(array.ready["metrics"])["hakaru_array_logouts"].samples[0].value < 1:
+            assert time.monotonic() < deadline, "the logout was not counted"
+            time.sleep(0.05)
         status = json_of("array", "status", array.file)
         scraped = scrape(array.ready["metrics"])
         for name in ("logins", "logouts"):
@@ -125,7 +127,7 @@ def test_server_offers_only_metrics_and_only_reads(tmp_path: Path) -> None:
         assert url.startswith("http://[::1]:")
         for address, data, code in ((url + "/x", None, 404), (url[: -len("metrics")], None, 404), (url, b"x", 405)):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(address, data, timeout=20)
+                urllib.request.urlopen(address, data, timeout=60)
             assert refused.value.code == code
             refused.value.close()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hakaru.analysis import summarise
 
+from tests.cli.command import run_here
 from tests.fixtures.make_run import make_run
 
 ROOT = Path(__file__).parents[2]
@@ -50,9 +51,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["doctor", "studies", "plan", "run", "report", "query", "schema", "array"])
 def test_every_command_has_help(command: str) -> None:
-    result = hakaru(command, "--help")
+    result = run_here(command, "--help")
     assert result.returncode == 0
     assert command in result.stdout
+
+
+def test_process_prints_help_and_errors_like_the_command(runs: Path) -> None:
+    for arguments in (["--help"], ["run", "--help"], ["frob"], ["plan", "nope"]):
+        here, there = (ran(*arguments, HAKARU_RUNS=str(runs)) for ran in (run_here, hakaru))
+        assert (here.returncode, here.stdout, here.stderr) == (there.returncode, there.stdout, there.stderr)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_every_command_has_help(command: str) -> None:
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_hint(runs: Path, arguments: list[str], expected: str) -> None:
-    message, hint = error_of(hakaru(*arguments, HAKARU_RUNS=str(runs)), 2)
+    message, hint = error_of(run_here(*arguments, HAKARU_RUNS=str(runs)), 2)
     assert expected in message
     assert hint
 
@@ -108,7 +115,7 @@ def test_plan_refuses_an_unknown_preset_with_its_place(tmp_path: Path) -> None:
 
 
 def test_seed_decides_the_order() -> None:
-    orders = [json.loads(hakaru("plan", "vm-sweep", "--json", "--seed", s).stdout)["order"] for s in ("1", "1", "2")]
+    orders = [json.loads(run_here("plan", "vm-sweep", "--json", "--seed", s).stdout)["order"] for s in ("1", "1", "2")]
     assert orders[0] == orders[1] != orders[2]
 
 
@@ -118,11 +125,11 @@ def test_studies_lists_vm_sweep_from_any_directory(tmp_path: Path) -> None:
 
 
 def test_printed_schema_equals_the_checked_in_schema() -> None:
-    assert hakaru("schema").stdout == (ROOT / "schema" / "study.schema.json").read_text()
+    assert run_here("schema").stdout == (ROOT / "schema" / "study.schema.json").read_text()
 
 
 def test_report_as_json_is_the_summary(runs: Path) -> None:
-    result = hakaru("report", "latest", "--format", "json", HAKARU_RUNS=str(runs))
+    result = run_here("report", "latest", "--format", "json", HAKARU_RUNS=str(runs))
     (directory,) = runs.iterdir()
     assert json.loads(result.stdout) == json.loads((directory / "summary.json").read_text())
 
