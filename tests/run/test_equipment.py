@@ -16,8 +16,6 @@ from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
 from tests.run.test_forwarding import SLOW
 
-pytestmark = pytest.mark.alone
-
 ALONE = ["unshare", "--user", "--map-root-user", "--net"]
 CABLES = (("eth2", "device-left"), ("eth3", "device-right"), ("eth4", "eth5"), ("eth6", "unused"))
 LEFT = {"interface": "eth2", "address": "198.18.1.2"}
@@ -45,6 +43,7 @@ def study(folder: Path, **parts: object) -> Path:
     return written(folder / "study", lab=EQUIPMENT, load=SLOW | {"direction": "both"}, **parts)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("loop", [["eth4", "eth5"], None])
 def test_frames_pass_the_equipment_and_no_other_interface(tmp_path: Path, loop: list[str] | None) -> None:
     if shutil.which("ip") is None or subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:

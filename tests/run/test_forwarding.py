@@ -13,8 +13,6 @@ from hakaru.store import RunReader
 from tests.kinds.packets.study import written
 from tests.run.conftest import Hakaru
 
-pytestmark = pytest.mark.alone
-
 SLOW = {
     "frame": 512,
     "search": {"lowest": 500.0, "highest": 4000.0, "budget": "4 s", "goals": [{"trial": "500 ms", "time": "1 s"}]},
@@ -35,6 +33,7 @@ def records_of(hakaru: Hakaru, study: Path) -> list[dict[str, Any]]:
     return RunReader(hakaru.only_run()).repetitions()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("direction", ["one", "both"])
 def test_every_device_forwards_and_every_frame_is_accounted_for(hakaru: Hakaru, tmp_path: Path, direction: str) -> None:
     records = records_of(hakaru, forwarding(tmp_path / "study", ["bridge", "routing", "switch"], direction))
@@ -53,6 +52,7 @@ def test_every_device_forwards_and_every_frame_is_accounted_for(hakaru: Hakaru, 
         assert received > 0
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("transmit", ["af_xdp", "sendmmsg"])
 def test_frames_that_a_full_queue_drops_count_as_sent_and_lost(hakaru: Hakaru, tmp_path: Path, transmit: str) -> None:
     study = written(tmp_path / "study", load=SLOW | {"frame": 64, "transmit": transmit, "latency": None})
@@ -66,6 +66,7 @@ def test_frames_that_a_full_queue_drops_count_as_sent_and_lost(hakaru: Hakaru, t
     assert lost == dropped + elsewhere, flood
 
 
+@pytest.mark.alone
 def test_device_that_cannot_be_built_is_marked_and_the_run_continues(hakaru: Hakaru, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may load programs; tests/lab runs labs as an ordinary user too")
@@ -76,6 +77,7 @@ def test_device_that_cannot_be_built_is_marked_and_the_run_continues(hakaru: Hak
     assert by_device["xdp"]["caveats"][0]["caveat"] == "device_failed"
 
 
+@pytest.mark.alone
 def test_failed_device_is_tried_again_by_resume(hakaru: Hakaru, tmp_path: Path) -> None:
     study = forwarding(tmp_path / "study", ["bridge"], "one")
     records_of(hakaru, study)

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def test_small_study_runs_from_lab_to_report(hakaru: Hakaru, study: Path) -> None:
+    study.write_text(study.read_text().replace("hosts: 1", "hosts: 2"))
     result = hakaru.run("run", str(study), "--json", "--report", "html", "--note", "first try")
     assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     events = [json.loads(line) for line in result.stdout.splitlines()]
@@ -60,6 +61,7 @@ def test_study_with_tcp_watch_stores_the_series_of_both_ends(hakaru: Hakaru, stu
     text = (
         study.read_text().replace("mixed], vms: [1, 3]", "mixed], vms: [3]").replace("repetitions: 2", "repetitions: 1")
     )
+    text = text.replace("hosts: 1", "hosts: 2")
     study.write_text(text + "watch: {tcp_interval: 5 ms, tcp_trace: auto}\n")
     result = hakaru.run("run", str(study), "--only", "pattern=mixed", "--json", "--report", "none")
     assert result.returncode in (0, 5), result.stderr
@@ -78,7 +80,9 @@ def test_study_with_tcp_watch_stores_the_series_of_both_ends(hakaru: Hakaru, stu
     assert at_hosts == {(peer, local) for node, local, peer in ends if node == "array"}
     assert len(at_hosts) == 3
     during = [row for row in rows if record["measure"]["start_ns"] <= row["at_ns"] < record["measure"]["end_ns"]]
-    assert len(during) > 100
+    # Several readings of both ends of each session, also on a machine that reads late.
+    readings = Counter((row["node"], row["local"], row["peer"]) for row in during)
+    assert set(readings) == ends and min(readings.values()) > 5, readings
     watches = [e for e in record["engines"] if e["engine"] == "watch" and "tcp" in e["found"]]
     assert {e["node"] for e in watches} == {row["node"] for row in rows}
     for engine in watches:
@@ -93,8 +97,8 @@ def test_study_with_tcp_watch_stores_the_series_of_both_ends(hakaru: Hakaru, stu
 def test_ctrl_c_ends_with_exit_code_130_keeps_the_run_and_leaves_no_process(hakaru: Hakaru, study: Path) -> None:
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "repetition", 1)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(30) == 130
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
     reader = RunReader(hakaru.only_run())
     assert reader.read("run.json")["status"] == "interrupted"
     assert len(reader.repetitions()) >= 1
@@ -105,7 +109,7 @@ def test_sigterm_ends_with_exit_code_143(hakaru: Hakaru, study: Path) -> None:
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "sample", 1)
         process.terminate()
-        assert process.wait(30) == 143
+        assert process.wait(120) == 143
     assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
 
 
@@ -118,7 +122,7 @@ def test_killed_engine_ends_the_run_with_exit_code_7_and_resume_continues(hakaru
         # process.
         (array,) = filter(listens, engines_of(hakaru.runs))
         os.kill(array, signal.SIGKILL)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
         assert process.returncode == 7, stderr
     assert "error: array on array was lost: ended by SIGKILL" in stderr
     resumed = hakaru.run("run", str(study), "--only", "vms=1", "--resume", "latest", "--report", "none")
@@ -175,7 +179,7 @@ def test_full_disk_ends_with_exit_code_3_and_keeps_only_complete_repetitions(
         with (inside / "filler").open("wb", buffering=0) as file, pytest.raises(OSError):
             while True:
                 file.write(bytes(4096))
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
         assert process.returncode == 3, stderr
     assert "No space left on device" in stderr and "--resume" in stderr
     (directory,) = (inside / "runs").iterdir()
@@ -188,7 +192,7 @@ def test_full_disk_ends_with_exit_code_3_and_keeps_only_complete_repetitions(
 
 
 def test_impossible_lab_ends_with_exit_code_2_and_names_the_place(hakaru: Hakaru, study: Path) -> None:
-    study.write_text(study.read_text().replace("hosts: 2", "hosts: 2000"))
+    study.write_text(study.read_text().replace("hosts: 1", "hosts: 2000"))
     result = hakaru.run("run", str(study))
     assert result.returncode == 2
     assert "study.yaml:8:10: lab.hosts: this lab cannot be built: 2000 hosts are more than 256" in result.stderr
@@ -207,13 +211,16 @@ def test_second_ctrl_c_ends_at_once_and_leaves_no_process(hakaru: Hakaru, study:
     measure_for(study, "30 s")
     with hakaru.start("run", str(study), "--json", "--report", "none") as process:
         until(process, "sample", 1)
-        # With stopped engines, a graceful end waits for its full timeout of some seconds.
+        # With stopped engines, a graceful end takes some seconds.
         for pid in engines_of(hakaru.runs):
             with contextlib.suppress(ProcessLookupError):  # an engine that has finished may have ended
                 os.kill(pid, signal.SIGSTOP)
-        process.send_signal(signal.SIGINT)
-        time.sleep(2 * SAME_SIGNAL_S)
-        assert process.poll() is None
-        process.send_signal(signal.SIGINT)
-        assert process.wait(1.5) == 130
+        code = None
+        while code is None:
+            # A process that gets both late, at the same time, takes them for one.
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(2 * SAME_SIGNAL_S)
+    assert code == 130
+    assert hakaru.only_run().suffix == ".partial", "a graceful end would have given the run its final name"
     assert processes_of(hakaru.runs) == []

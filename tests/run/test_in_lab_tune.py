@@ -5,8 +5,8 @@ equipment.
 from __future__ import annotations
 
 import json
-import os
 import signal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ __all__ = ["array", "hakaru"]  # fixtures
 SLOW = ["--rate", "100 Mbit/s", "--block", "1 MiB"]
 ONCE = [*SLOW, "--trial-time", "1 s", "--repetitions", "1", "--report", "none", "--json"]
 SHORT = [*ONCE, "--trials", "2"]
-FIRST = [*ONCE, "--trials", "3", "--budget", "1 s"]
+BUDGET = ["--trials", "3", "--budget", "1 s"]
+FIRST = [*ONCE, *BUDGET]
 """Only the trials that every budget permits: the defaults, the suggestion of the closed forms, and
 for the goal memory their variant with the least memory.
 """
@@ -74,8 +75,9 @@ def test_goal_memory_needs_less_memory_than_the_fastest_setting(hakaru: Hakaru) 
 
 
 def test_configured_loss_occurs_in_every_trial(hakaru: Hakaru) -> None:
-    reader, tuning = tuned(hakaru, "--loss", "0.1", "--rtt", "5 ms", *FIRST)
-    assert tuning["conditions"]["loss_percent"] == 0.1 and len(tuning["trials"]) >= 2
+    # Some tens of segments are lost in a trial, also in one that a busy machine slows down.
+    reader, tuning = tuned(hakaru, "--loss", "1", "--rtt", "5 ms", *FIRST)
+    assert tuning["conditions"]["loss_percent"] == 1 and len(tuning["trials"]) >= 2
     for record in reader.repetitions():
         again = [
             row["value"]
@@ -87,10 +89,12 @@ def test_configured_loss_occurs_in_every_trial(hakaru: Hakaru) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
 def test_ended_tuning_in_a_lab_can_be_resumed(hakaru: Hakaru, sent: signal.Signals) -> None:
-    with hakaru.start("tune", "--rtt", "1 ms", *FIRST) as process:
+    # Trials that last long enough for the signal to arrive in the second one.
+    longer = ["2 s" if option == "--trial-time" else word for option, word in pairwise(["", *ONCE])]
+    with hakaru.start("tune", "--rtt", "1 ms", *longer, *BUDGET) as process:
         until(process, "trial", 1)
         until(process, "sample", 1)
-        os.killpg(process.pid, sent)
+        process.send_signal(sent)
         process.communicate()
     assert process.returncode == (-signal.SIGKILL if sent == signal.SIGKILL else 130)
     directory = hakaru.only_run()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import signal
 import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hakaru.store import RunReader
 
+from tests.peers.tgt import LUN, TARGET_NAME, tgt
 from tests.run.conftest import Hakaru, LoopbackArray, until
 
 WriteSite = Callable[..., Path]
+MEASURED = (0, 5)
+"""Exit codes of a run with all its results: on a busy machine, a point may be invalid."""
 
 
 def test_finished_run_has_everything_that_a_report_needs(
@@ -26,7 +25,7 @@ def test_finished_run_has_everything_that_a_report_needs(
 ) -> None:
     site = write_site(array.portal, array.target_name, expendable=True)
     result = hakaru.run("run", str(study), "--site", str(site), "--json")
-    assert result.returncode == 0, result.stderr
+    assert result.returncode in MEASURED, result.stderr
     events = [json.loads(line) for line in result.stdout.splitlines()]
     names = [e["event"] for e in events]
     assert names[0] == "run_started" and names[-1] == "done"
@@ -54,7 +53,7 @@ def test_all_engines_are_sampled_over_the_entire_measuring_time(
 ) -> None:
     site = write_site(array.portal, array.target_name, expendable=True)
     arguments = ["run", str(study), "--site", str(site), "--only", "vms=3", "--repetitions", "1", "--report", "none"]
-    assert hakaru.run(*arguments).returncode == 0
+    assert hakaru.run(*arguments).returncode in MEASURED
     reader = RunReader(hakaru.only_run())
     (record,) = reader.repetitions()
     samples = reader.samples(record["point"], 1).to_pylist()
@@ -78,7 +77,7 @@ def test_nothing_is_written_without_permission(
     assert "nothing was written" in result.stderr and "expendable: true" in result.stderr
     assert not hakaru.runs.exists()
     only_reads = hakaru.run("run", str(study), "--site", str(site), "--only", "pattern=reads", "--report", "none")
-    assert only_reads.returncode == 0, only_reads.stderr
+    assert only_reads.returncode in MEASURED, only_reads.stderr
     run = RunReader(hakaru.only_run()).read("run.json")
     assert {"link_unchecked", "not_expendable"} <= {c["caveat"] for c in run["caveats"]}
 
@@ -90,7 +89,7 @@ def test_interrupted_run_keeps_finished_repetitions_and_resume_completes_it(
     with hakaru.start("run", str(study), "--site", site, "--json") as process:
         until(process, "repetition", 2)
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(120) == 130
         assert process.stderr is not None and "--resume" in process.stderr.read()
     directory = hakaru.only_run()
     reader = RunReader(directory)
@@ -98,7 +97,7 @@ def test_interrupted_run_keeps_finished_repetitions_and_resume_completes_it(
     kept = {p.name: p.stat().st_mtime_ns for p in (directory / "repetitions").iterdir()}
     assert len(kept) >= 2
     resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--report", "none")
-    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.returncode in MEASURED, resumed.stderr
     assert hakaru.only_run() == directory
     assert reader.read("run.json")["status"] == "done"
     assert len(reader.repetitions()) == 6
@@ -115,7 +114,7 @@ def test_run_whose_reader_closes_the_pipe_is_interrupted_and_kept(
         until(process, "repetition", 1)
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        assert process.wait(30) == 128 + signal.SIGPIPE
+        assert process.wait(120) == 128 + signal.SIGPIPE
         assert "Traceback" not in process.stderr.read()
     assert RunReader(hakaru.only_run()).read("run.json")["status"] == "interrupted"
 
@@ -130,7 +129,7 @@ def test_killed_run_stays_partial_and_can_be_resumed_with_other_texts(
     assert hakaru.only_run().suffix == ".partial"
     study.write_text(re.sub(r"(?m)^title: .*$", "title: Renamed", study.read_text()))
     resumed = hakaru.run("run", str(study), "--site", site, "--resume", "latest", "--report", "none")
-    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.returncode in MEASURED, resumed.stderr
     assert hakaru.only_run().suffix == ""
 
 
@@ -176,7 +175,7 @@ def test_vanished_target_ends_the_run_with_exit_code_7_and_keeps_finished_repeti
         until(process, "repetition", 1)
         until(process, "sample", 1)
         array.kill()
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=120)
         assert process.returncode == 7, stderr
     assert "error: initiator on this-host: " in stderr
     assert "repetitions are kept" in stderr and "--resume" in stderr
@@ -211,53 +210,19 @@ def test_verified_run_of_a_correct_target_finds_no_error(
     study.write_text(study.read_text().replace("repetitions: 2,", "repetitions: 1, verify: true,"))
     site = write_site(array.portal, array.target_name, expendable=True)
     result = hakaru.run("run", str(study), "--site", str(site), "--only", "vms=3", "--report", "none")
-    # Exit code 5: on a small machine the load generator is slower than an array in memory, so the
-    # point is invalid. Exit code 6 would mean wrong data.
-    assert result.returncode in (0, 5), result.stderr
+    # Exit code 6 would mean wrong data.
+    assert result.returncode in MEASURED, result.stderr
     (record,) = RunReader(hakaru.only_run()).repetitions()
     assert record["status"] == "done"
 
 
-@pytest.fixture
-def tgt(tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Run tgt on loopback with one LU; yield portal and target name."""
-    if shutil.which("tgtd") is None or os.geteuid() != 0:
-        pytest.skip("tgt is not installed, or not started as root")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # tgtd accepts only control numbers below 32768.
-    control, name, backing = str(port % 32768), "iqn.2011-10.example.tgt:existing", tmp_path / "lu"
-    with backing.open("wb") as file:
-        file.truncate(64 << 20)
-
-    def admin(*arguments: str) -> bool:
-        command = ["tgtadm", "-C", control, "--lld", "iscsi", *arguments]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
-    daemon = subprocess.Popen(
-        ["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 10
-        while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", name):
-            assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
-            time.sleep(0.05)
-        # The LUs of tgt begin at LUN 1: LUN 0 is its controller.
-        assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", str(backing))
-        assert admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
-        yield f"127.0.0.1:{port}", name
-    finally:
-        daemon.kill()
-        daemon.wait()
-
-
 def test_target_of_another_vendor_is_loaded_like_ours(
-    hakaru: Hakaru, study: Path, tgt: tuple[str, str], write_site: WriteSite
+    hakaru: Hakaru, study: Path, tmp_path: Path, write_site: WriteSite
 ) -> None:
-    site = write_site(*tgt, expendable=True, lun=1)
-    result = hakaru.run("run", str(study), "--site", str(site), "--repetitions", "1", "--report", "none", "--json")
-    assert result.returncode == 0, result.stderr
+    with tgt(tmp_path, 64 << 20) as target:
+        site = write_site(target.portal, TARGET_NAME, expendable=True, lun=LUN)
+        result = hakaru.run("run", str(study), "--site", str(site), "--repetitions", "1", "--report", "none", "--json")
+    assert result.returncode in MEASURED, result.stderr
     points = RunReader(hakaru.only_run()).read("summary.json")["points"]
     assert len(points) == 3
     assert all(p["metrics"]["iops"]["mean"] > 0 and p["metrics"]["errors_per_s"]["mean"] == 0 for p in points)
