@@ -39,6 +39,6 @@ def start(user: User, *arguments: str) -> subprocess.Popen[str]:
 def lines_of(user: User, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
     """Run a scenario to its end and return its lines."""
     process = start(user, *arguments)
-    output, errors = process.communicate(timeout=90)
+    output, errors = process.communicate(timeout=240)
     assert process.returncode == status, errors + output
     return [json.loads(line) for line in output.splitlines()]

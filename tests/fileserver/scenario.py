@@ -60,7 +60,7 @@ async def serve(lab: Any, folder: Path) -> None:
             words = ["smbclient", f"//{address}/{share}", "-U", f"{user}%{password}", *options, "-c", commands]
             with lab.namespaces.inside(CLIENT):
                 process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-            output = process.communicate(timeout=30)[0]
+            output = process.communicate(timeout=120)[0]
             report(share=share, user=user, status=process.returncode, output=output)
 
         for number, user in enumerate(USERS):

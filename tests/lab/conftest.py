@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import site
@@ -51,7 +52,7 @@ class User:
             **extra,
         }
 
-    def run(self, *arguments: str, timeout: float = 60, **options: Any) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, timeout: float = 240, **options: Any) -> subprocess.CompletedProcess[str]:
         options.setdefault("env", self.environment())
         options.setdefault("cwd", self.folder)
         if "input" not in options:
@@ -67,6 +68,7 @@ class User:
         return subprocess.Popen(self.command(*arguments), text=True, cwd=self.folder, **options)
 
 
+@functools.cache
 def _python_of_ordinary_user() -> str | None:
     """Return an interpreter of this version that any user may run: the one of the tests may be in
     the home directory of root.

@@ -279,7 +279,7 @@ async def _isolated() -> None:
 def _connects(lab: Any, host: str, address: str) -> str:
     with lab.namespaces.inside(host):
         client = socket.socket()
-    client.settimeout(2)
+    client.settimeout(20)
     try:
         client.connect((address, 3260))
     except OSError as error:
@@ -394,7 +394,7 @@ async def _lose_in_ports(frames: int) -> None:
                 sender.bind((start.name, 0))
                 for _ in range(frames):
                     sender.send(_udp_frame(start.tester_mac, start.device_mac, start.address, end.address))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while (await engine.count())["interface/guest-left"]["dropped_down"] < frames:
                     pass
             after = await ports.count_losses()
@@ -471,7 +471,7 @@ def _send_through(lab: Any, start: Any, end: Any) -> dict[str, Any]:
         sender, receiver = (socket.socket(socket.AF_PACKET, socket.SOCK_RAW) for _ in range(2))
         with sender, receiver:
             receiver.bind((end.name, 0x0003))
-            receiver.settimeout(10)
+            receiver.settimeout(60)
             sender.bind((start.name, 0))
             sender.send(frame)
             arrived = receiver.recv(2048)

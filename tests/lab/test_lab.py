@@ -13,8 +13,6 @@ from hakaru.lab.plan.actions import Shape
 from .conftest import User
 from .undisturbed import undisturbed_lines
 
-pytestmark = pytest.mark.alone
-
 GIGABIT = {"hosts": 2, "paths": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
 
 
@@ -64,6 +62,7 @@ def measure(user: User, fields: dict[str, Any]) -> dict[str, Any]:
     return undisturbed_lines(build)[0]
 
 
+@pytest.mark.alone
 def test_links_reach_their_rates_within_one_percent(user: User) -> None:
     link = {"rate": "1 Gbit/s"}
     report = measure(user, {"hosts": 4, "host_link": link, "array_link": link})
@@ -82,6 +81,7 @@ def test_links_reach_their_rates_within_one_percent(user: User) -> None:
         assert report["seconds"] < 8
 
 
+@pytest.mark.alone
 def test_faster_link_of_the_array_is_checked_by_all_hosts_together(user: User) -> None:
     fields = {"hosts": 3, "host_link": {"rate": "100 Mbit/s"}, "array_link": {"rate": "200 Mbit/s"}, "mtu": 9000}
     checks = measure(user, fields)["lab"]["checks"]
@@ -94,6 +94,7 @@ def test_faster_link_of_the_array_is_checked_by_all_hosts_together(user: User) -
     assert all(check["as_asked"] for check in checks), checks
 
 
+@pytest.mark.alone
 def test_every_path_of_a_host_is_checked(user: User) -> None:
     checks = measure(user, {"paths": 2, "host_link": {"rate": "200 Mbit/s"}})["lab"]["checks"]
     assert [(check["path"], check["asked_bits_per_s"]) for check in checks] == [(0, 200_000_000), (1, 200_000_000)]

@@ -1,5 +1,5 @@
-"""2 s after any process is killed at any time, no process, namespace, interface or mount of a lab
-remains.
+"""After any process is killed at any time, no process, namespace, interface or mount of a lab
+remains. While the machine does nothing else, this takes 2 s at most.
 """
 
 from __future__ import annotations
@@ -17,9 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.run.conftest import STUDY
+
 from .conftest import MARK, User
 
 GONE_WITHIN_S = 2.0
+# Time until a machine with other work as well has ended all processes, which exit by themselves
+# once the killed one is gone. Those that stay do so for minutes.
+BUSY_WITHIN_S = 60.0
 LAB = json.dumps({"hosts": 3, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}})
 PHASES = ("entered", "built", "engines")
 
@@ -136,9 +141,9 @@ class Host:
         )
 
 
-def wait_until_gone(held: HeldNamespaces, before: Host) -> None:
+def wait_until_gone(held: HeldNamespaces, before: Host, within_s: float = BUSY_WITHIN_S) -> None:
     """Wait until nothing is left, or fail with the remainder."""
-    deadline = time.monotonic() + GONE_WITHIN_S
+    deadline = time.monotonic() + within_s
     try:
         while True:
             now = Host.now()
@@ -150,7 +155,7 @@ def wait_until_gone(held: HeldNamespaces, before: Host) -> None:
             }
             if not any(left.values()):
                 return
-            assert time.monotonic() < deadline, f"left after {GONE_WITHIN_S} s: {left}"
+            assert time.monotonic() < deadline, f"left after {within_s} s: {left}"
             time.sleep(0.02)
     finally:
         held.close()
@@ -170,14 +175,14 @@ def wait_for_processes(user: User, count: int) -> None:
     """Wait until this many processes show their environment: a process that is being started has
     none for a moment.
     """
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while len(pids := marked_processes(user.mark)) < count:
         assert time.monotonic() < deadline, f"only {pids}"
         time.sleep(0.02)
 
 
 def reap(process: subprocess.Popen[str]) -> int:
-    code = process.wait(10)
+    code = process.wait(60)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -185,8 +190,18 @@ def reap(process: subprocess.Popen[str]) -> int:
     return code
 
 
+@pytest.mark.alone
+def test_after_sigkill_of_hakaru_everything_is_gone_in_two_seconds(user: User) -> None:
+    kill_and_wait(user, "engines", GONE_WITHIN_S)
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_sigkill_of_hakaru_leaves_nothing(user: User, phase: str) -> None:
+    kill_and_wait(user, phase, BUSY_WITHIN_S)
+
+
+def kill_and_wait(user: User, phase: str, within_s: float) -> None:
+    """Kill hakaru in this phase, and wait until nothing is left."""
     before = Host.now()
     process = start_until(user, phase)
     wait_for_processes(user, 4)  # supervisor, init, command and its child
@@ -194,13 +209,15 @@ def test_sigkill_of_hakaru_leaves_nothing(user: User, phase: str) -> None:
     assert held.count("net") >= (1 if phase == "entered" else 6), "the sandbox's and every node's"
     process.kill()
     assert reap(process) == -signal.SIGKILL
-    wait_until_gone(held, before)
+    wait_until_gone(held, before, within_s)
 
 
 def start_run_until(user: User, event: str) -> subprocess.Popen[str]:
     """Start a short `hakaru run` and return once it has reported this event or phase."""
     program = "import sys; from hakaru.cli import main; sys.argv[0] = 'hakaru'; sys.exit(main())"
-    arguments = ["run", "vm-sweep", "--quick", "--only", "vms=1", "--repetitions", "1", "--json", "--quiet"]
+    study = user.folder / "study.yaml"
+    study.write_text(STUDY.replace("hosts: 2", "hosts: 1"))
+    arguments = ["run", str(study), "--only", "vms=1", "--repetitions", "1", "--json", "--quiet"]
     process = subprocess.Popen(
         [*user.prefix, user.python, "-c", program, *arguments, "--out", str(user.folder / "runs")],
         stdout=subprocess.PIPE,

@@ -14,8 +14,6 @@ from .conftest import User
 from .linked_lab import mismatch
 from .undisturbed import LABS_MAX, undisturbed_lines
 
-pytestmark = pytest.mark.alone
-
 # Rates that a busy machine reaches, and a queue of four frames before the last link.
 SMALL: dict[str, Any] = {
     "links__kvm_1__rate": "200 Mbit/s",
@@ -31,12 +29,12 @@ SMALL: dict[str, Any] = {
 
 def lines(user: User, name: str, *arguments: dict[str, Any]) -> list[dict[str, Any]]:
     texts = [json.dumps(argument) for argument in arguments]
-    done = user.run(name, *texts, timeout=180)
+    done = user.run(name, *texts, timeout=240)
     # Links can only be measured reliably while the machine runs nothing else.
     for _ in range(LABS_MAX - 1):
         if "this machine carries" not in done.stderr:
             break
-        done = user.run(name, *texts, timeout=180)
+        done = user.run(name, *texts, timeout=240)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -60,6 +58,7 @@ def check_conserved(load: dict[str, Any]) -> None:
         assert counters["frames_in"] == counters["frames_out"] + dropped_frames(counters) + counters["frames_now"]
 
 
+@pytest.mark.alone
 def test_lab_on_the_fabric_reaches_its_rates_drops_at_the_short_queue_and_takes_new_settings(
     user: User,
 ) -> None:
@@ -152,7 +151,7 @@ def test_rate_beyond_the_machine_is_refused_with_the_measured_rate(user: User) -
         links__kvm_1__delay="13 ms",
         links__primary__rate="25 Gbit/s",
     )
-    done = user.run("linked", json.dumps(fields), json.dumps(fields), timeout=180)
+    done = user.run("linked", json.dumps(fields), json.dumps(fields), timeout=240)
     assert done.returncode == 3, done.stdout
     assert "this machine carries" in done.stderr
     assert "of the 25 Gbit/s needed on the path" in done.stderr
@@ -169,6 +168,7 @@ def test_kernel_without_netem_refuses_delay_with_the_remedy(user: User) -> None:
     assert "backend: fabric" in done.stderr
 
 
+@pytest.mark.alone
 def test_kernel_backend_builds_trees_of_switches(user: User) -> None:
     fields = mismatch(
         backend="kernel",

@@ -9,7 +9,7 @@ from .vlan_lab import routed
 
 
 def test_vlan_is_reached_only_by_its_members_and_the_router(user: User) -> None:
-    done = user.run("isolated", json.dumps(routed()), timeout=120)
+    done = user.run("isolated", json.dumps(routed()), timeout=240)
     assert done.returncode == 0, done.stderr
     (result,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert result["reached"] == [
