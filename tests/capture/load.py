@@ -56,7 +56,7 @@ def loaded(
             assert event["type"] != "error", event
             if event["type"] == "sample":
                 counters = event["counters"]["vms"]
-        assert engine.process.wait(30) == 0
+        assert engine.process.wait(60) == 0
         return counters
     finally:
         engine.close()

@@ -32,7 +32,7 @@ class Namespace:
 
     def run(self, *words: str) -> str:
         """Run a command that must succeed in the namespace; return its stdout."""
-        return subprocess.run([*self.inside, *words], capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run([*self.inside, *words], capture_output=True, text=True, check=True, timeout=120).stdout
 
     def cable(self, near: str, far: str) -> None:
         """Create two connected interfaces that are up."""

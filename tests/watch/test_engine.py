@@ -55,7 +55,7 @@ def error_of(prefix: list[str], config: dict[str, Any]) -> str:
         input=json.dumps(order) + "\n",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert done.returncode in (2, 3)

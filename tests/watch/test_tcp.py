@@ -20,6 +20,7 @@ from hakaru.engine.binary import find_engine
 from hakaru.store import read_series, series_table
 
 from tests.peers.array import need
+from tests.watch.scenario import RTO_MIN_MS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Tracepoints belong to the machine: root of a user namespace may not open them.
@@ -44,7 +45,7 @@ class WatchedScenario:
             [*unshare, sys.executable, "-m", "tests.watch.scenario", find_engine(), series, scenario, trace],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "python")])},
@@ -159,20 +160,18 @@ def test_a_planted_timeout_is_found_and_named_without_any_privilege(tmp_path: Pa
 
 
 def check_timeout(watched: WatchedScenario, *, traced: bool) -> None:
-    """Check that one segment was lost and recovered by a timeout of at least 200 ms."""
+    """Check that one segment was lost and recovered by a timeout of at least `RTO_MIN_MS`."""
     assert watched.report["left_to_lose"] == 0, "the planted loss occurred"
     (timeout,) = timeouts(watched.table)
     assert timeout.local == watched.report["local"]
     assert timeout.traced is traced
     assert timeout.silent_ns is not None
     assert timeout.over_ns is not None
-    assert timeout.silent_ns >= 200_000_000
-    assert (
-        watched.report["began_ns"] + 200_000_000
-        <= timeout.at_ns
-        < timeout.over_ns
-        <= watched.report["ended_ns"] + 50_000_000
-    )
+    rto_min_ns = RTO_MIN_MS * 10**6
+    assert timeout.silent_ns >= rto_min_ns
+    # A busy machine may read the end of the timeout late.
+    latest_ns = watched.report["ended_ns"] + rto_min_ns
+    assert watched.report["began_ns"] + rto_min_ns <= timeout.at_ns < timeout.over_ns <= latest_ns
     readings = watched.rows_of("sock_diag")
     count, state = column(readings, "timeouts"), readings["congestion_state"].to_pylist()
     if np.isnan(count.astype(float)).all():
@@ -185,4 +184,4 @@ def check_timeout(watched: WatchedScenario, *, traced: bool) -> None:
     fired = int(np.argmax(count > 0))
     assert column(readings, "unacked_segments")[fired - 1] == 1
     assert column(readings, "not_sent_bytes")[fired - 1] == 0
-    assert column(readings, "ack_received_ago_ms")[: fired + 1].max() >= 190
+    assert column(readings, "ack_received_ago_ms")[: fired + 1].max() >= RTO_MIN_MS - 10

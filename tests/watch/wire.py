@@ -72,6 +72,11 @@ class Host:
         """Set an IPv4 sysctl of the namespace."""
         run(*self.inside("sh", "-c", f"echo '{value}' > /proc/sys/net/ipv4/{name}"))
 
+    def set_rto_min(self, rto_min_ms: int) -> None:
+        """Set the shortest retransmission timeout towards the other host."""
+        network = ADDRESS[self.name].rpartition(".")[0] + ".0/24"
+        run(*self.inside("ip", "route", "change", network, "dev", "eth0", "rto_min", f"{rto_min_ms}ms"))
+
     def socket(self) -> socket.socket:
         """Return a TCP socket of the namespace. The thread returns to its own namespace."""
         own_namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
