@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.peers.array import need
 
-SUITE_TIMEOUT_S = 120
+SUITE_TIMEOUT_S = 240
 
 
 class Kind(enum.Enum):
