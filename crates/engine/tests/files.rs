@@ -171,7 +171,7 @@ fn a_full_file_system_under_an_lu_is_reported_as_missing_space_not_as_a_medium_e
     assert_eq!(sense(client.write(0, written * 128, &page)), NO_SPACE);
     assert_eq!(sense(client.write(1, 40 * 128, &page)), NO_SPACE);
     assert!(
-        began.elapsed() < Duration::from_secs(4),
+        began.elapsed() < Duration::from_secs(20),
         "{:?}",
         began.elapsed()
     );

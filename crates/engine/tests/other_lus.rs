@@ -21,7 +21,7 @@ use support::client::{BLOCK, Client, incoming, outgoing};
 /// Longest time that a read of one LU may take during commands to another.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 /// Number of rounds with a long wait after which the array is considered the cause.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 20;
 /// Shortest time for which the commands of a round are repeated.
 const ROUND: Duration = Duration::from_millis(250);
 
