@@ -34,8 +34,8 @@ lab:
   arrays: [array]
   switches: {core: {}}
   links:
-    kvm: {between: [kvm, core], rate: 200 Mbit/s, queue: 4 MiB}
-    array: {between: [array, core], rate: 200 Mbit/s, queue: 4 MiB, delay: 25 ms}
+    kvm: {between: [kvm, core], rate: 200 Mbit/s, sustained: 1 Mbit/s, queue: 4 MiB}
+    array: {between: [array, core], rate: 200 Mbit/s, sustained: 1 Mbit/s, queue: 4 MiB, delay: 25 ms}
   tcp: {slow_start_after_idle: false, initial_window: 100}
 array:
   target_name: iqn.2011-10.example.hakaru:array

@@ -24,10 +24,10 @@ lab:
   arrays: [primary, vtl]
   switches: {core: {forwarding: cut_through}, edge: {}}
   links:
-    kvm: {between: [kvm, core], rate: 100 Mbit/s}
-    primary: {between: [primary, core], rate: 100 Mbit/s}
-    uplink: {between: [core, edge], rate: 100 Mbit/s}
-    vtl: {between: [vtl, edge], rate: 50 Mbit/s}
+    kvm: {between: [kvm, core], rate: 100 Mbit/s, sustained: 1 Mbit/s}
+    primary: {between: [primary, core], rate: 100 Mbit/s, sustained: 1 Mbit/s}
+    uplink: {between: [core, edge], rate: 100 Mbit/s, sustained: 1 Mbit/s}
+    vtl: {between: [vtl, edge], rate: 50 Mbit/s, sustained: 1 Mbit/s}
 arrays:
   primary:
     target_name: iqn.2013-01.example.hakaru:primary

@@ -18,11 +18,11 @@ LAB = """\
   arrays: [primary, vtl]
   switches: {core: {router: {interfaces: [servers, storage]}}, edge: {}}
   links:
-    kvm: {between: [kvm, core], rate: 100 Mbit/s, vlan: servers}
-    other: {between: [other, core], rate: 100 Mbit/s, vlan: servers}
-    primary: {between: [primary, core], rate: 100 Mbit/s, vlan: storage}
-    uplink: {between: [core, edge], rate: 100 Mbit/s, vlans: [storage]}
-    vtl: {between: [vtl, edge], rate: 50 Mbit/s, vlan: storage}
+    kvm: {between: [kvm, core], rate: 100 Mbit/s, sustained: 1 Mbit/s, vlan: servers}
+    other: {between: [other, core], rate: 100 Mbit/s, sustained: 1 Mbit/s, vlan: servers}
+    primary: {between: [primary, core], rate: 100 Mbit/s, sustained: 1 Mbit/s, vlan: storage}
+    uplink: {between: [core, edge], rate: 100 Mbit/s, sustained: 1 Mbit/s, vlans: [storage]}
+    vtl: {between: [vtl, edge], rate: 50 Mbit/s, sustained: 1 Mbit/s, vlan: storage}
 arrays:
 """
 NIC_PAYLOAD = 10e6 * 1448 / 1538

@@ -25,8 +25,8 @@ lab:
   arrays: [array]
   switches: {core: {}}
   links:
-    kvm: {between: [kvm, core], rate: 200 Mbit/s, queue: 1 MiB}
-    array: {between: [array, core], rate: 200 Mbit/s, queue: 1 MiB}
+    kvm: {between: [kvm, core], rate: 200 Mbit/s, sustained: 1 Mbit/s, queue: 1 MiB}
+    array: {between: [array, core], rate: 200 Mbit/s, sustained: 1 Mbit/s, queue: 1 MiB}
 array:
   target_name: iqn.2011-10.example.hakaru:array
   model: {kind: none}
