@@ -23,6 +23,7 @@ from pypdf import PdfReader
 
 from tests.analysis.small_run import Pt, Rep, write_run
 from tests.report.chromium import EXECUTABLE, Chromium
+from tests.report.conftest import Reports
 
 GOLDEN = Path(__file__).parent / "golden"
 AXE = Path(__file__).parents[2] / "target" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
@@ -79,10 +80,9 @@ def browser() -> Iterator[Chromium]:
 
 
 @pytest.fixture(scope="module")
-def reports(invented_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def reports(invented_reports: Reports) -> dict[str, Path]:
     """File name → path of HTML and PDF in both languages."""
-    out = tmp_path_factory.mktemp("report")
-    return {path.name: path for path in render(invented_run, ["html", "pdf"], LANGUAGES, out)}
+    return invented_reports.paths
 
 
 def compare(name: str, lines: list[list[Any]]) -> None:

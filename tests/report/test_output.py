@@ -22,8 +22,10 @@ from hakaru.wording import LANGUAGES, number
 from markupsafe import Markup
 from PIL import Image
 from pypdf import PdfReader
+from weasyprint import HTML
 
 from tests.analysis.small_run import Pt, Rep, write_run
+from tests.report.conftest import Listener, Reports
 
 HOSTILE = '<script>alert(\'x\')</script>" onload="x" \u202egnp.exe {{ 7*7 }} {count} \x07\x1b[31m &amp;'
 
@@ -58,10 +60,9 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def rendered(invented_run: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def rendered(invented_reports: Reports) -> dict[str, Path]:
     """Return file name → path for every format and language of one run."""
-    out = tmp_path_factory.mktemp("report")
-    return {path.name: path for path in render(invented_run, ["html", "pdf", "json"], LANGUAGES, out)}
+    return invented_reports.paths
 
 
 def sentences_of(finding: dict[str, Any], language: str) -> list[str]:
@@ -135,11 +136,17 @@ def test_pdf_has_numbered_a4_pages_and_only_our_fonts(rendered: dict[str, Path],
     assert all("Hakaru" in name for name in fonts), fonts
 
 
-def test_no_glyph_is_missing_on_paper(invented_run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, logger="weasyprint"):
-        render(invented_run, ["pdf"], ["ja"], tmp_path)
-    complaints = [r.getMessage()[:200] for r in caplog.records]
+def test_no_glyph_is_missing_on_paper(invented_reports: Reports) -> None:
+    complaints = invented_reports.complaints
     assert not [c for c in complaints if "notdef" in c or "font" in c.lower()], complaints
+
+
+def test_complaints_about_pages_on_paper_are_kept() -> None:
+    logger, listener = logging.getLogger("weasyprint"), Listener()
+    logger.addHandler(listener)
+    HTML(string="<p style='colour: red'>text</p>").write_pdf()
+    logger.removeHandler(listener)
+    assert any("colour" in message for message in listener.messages)
 
 
 def hostile_run(folder: Path) -> Path:
