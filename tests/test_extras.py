@@ -15,30 +15,30 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {name: packages for name, packages in PROJECT["optional-dependencies"].items() if name != "dev"}
 MODULES = ("altair", "duckdb", "fontTools", "optuna", "starlette", "textual", "uvicorn", "vl_convert", "weasyprint")
-# Runs a command in a process in which these modules are not installed.
+# Runs commands in a process in which these modules are not installed.
 _WITHOUT = """
 import sys
 for name in {modules!r}:
     sys.modules[name] = None
 from hakaru.cli import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(max(main(command.split()) for command in sys.argv[1:]))
 """
 
 
-def without(modules: tuple[str, ...], *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def without(modules: tuple[str, ...], *commands: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run commands in one process; its exit code is their highest one."""
     program = _WITHOUT.format(modules=modules)
-    return subprocess.run([sys.executable, "-c", program, *arguments], cwd=cwd, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", program, *commands], cwd=cwd, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("arguments", [("--help",), ("studies",), ("plan", "vm-sweep", "--quick"), ("runs",)])
-def test_commands_work_without_extras(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    done = without(MODULES, *arguments, cwd=tmp_path)
+def test_commands_work_without_extras(tmp_path: Path) -> None:
+    done = without(MODULES, "--help", "studies", "plan vm-sweep --quick", "runs", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 
 def test_query_names_the_extra_that_it_needs(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    done = without(("duckdb",), "query", "select 1", cwd=tmp_path)
+    done = without(("duckdb",), "query select", cwd=tmp_path)
     assert done.returncode == 3
     assert "this needs the package duckdb, which is not installed" in done.stderr
     assert "install hakaru with its extra `sql`" in done.stderr
@@ -56,14 +56,14 @@ def test_views_name_the_extra_that_they_need(call: str, package: str, name: str)
 
 
 def test_run_needs_the_packages_of_its_report_before_it_starts(tmp_path: Path) -> None:
-    done = without(MODULES, "run", "vm-sweep", "--quick", cwd=tmp_path)
+    done = without(MODULES, "run vm-sweep --quick", cwd=tmp_path)
     assert done.returncode == 3 and not any(tmp_path.iterdir())
     assert "reports need the package altair, which is not installed" in done.stderr
     assert "--report none" in done.stderr
 
 
 def test_report_names_the_extra_that_it_needs(tmp_path: Path, invented_run: Path) -> None:
-    done = without(MODULES, "report", str(invented_run), "--format", "html", "--out", str(tmp_path), cwd=tmp_path)
+    done = without(MODULES, f"report {invented_run} --format html --out {tmp_path}", cwd=tmp_path)
     assert done.returncode == 3
     assert "install hakaru with its extra `report`" in done.stderr
 
