@@ -83,6 +83,10 @@ def _python_of_ordinary_user() -> str | None:
     return None
 
 
+# For tests of what both users have in common, beside others in the same file that run as both.
+ORDINARY = pytest.mark.parametrize("user", ["ordinary user"], indirect=True)
+
+
 @pytest.fixture(params=["root", "ordinary user"])
 def user(request: pytest.FixtureRequest) -> Iterator[User]:
     """Return root, or a user without privileges."""

@@ -10,7 +10,7 @@ from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
 from hakaru.lab.plan.actions import Shape
 
-from .conftest import User
+from .conftest import ORDINARY, User
 from .undisturbed import undisturbed_lines
 
 GIGABIT = {"hosts": 2, "paths": 2, "host_link": {"rate": "1 Gbit/s"}, "array_link": {"rate": "1 Gbit/s"}}
@@ -82,6 +82,7 @@ def test_links_reach_their_rates_within_one_percent(user: User) -> None:
 
 
 @pytest.mark.alone
+@ORDINARY
 def test_faster_link_of_the_array_is_checked_by_all_hosts_together(user: User) -> None:
     fields = {"hosts": 3, "host_link": {"rate": "100 Mbit/s"}, "array_link": {"rate": "200 Mbit/s"}, "mtu": 9000}
     checks = measure(user, fields)["lab"]["checks"]
@@ -95,6 +96,7 @@ def test_faster_link_of_the_array_is_checked_by_all_hosts_together(user: User) -
 
 
 @pytest.mark.alone
+@ORDINARY
 def test_every_path_of_a_host_is_checked(user: User) -> None:
     checks = measure(user, {"paths": 2, "host_link": {"rate": "200 Mbit/s"}})["lab"]["checks"]
     assert [(check["path"], check["asked_bits_per_s"]) for check in checks] == [(0, 200_000_000), (1, 200_000_000)]

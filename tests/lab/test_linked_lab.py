@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hakaru.lab.plan.tcp import SWITCHES_2009, kernel_finds_losses_by_rack_only
 
-from .conftest import User
+from .conftest import ORDINARY, User
 from .linked_lab import mismatch
 from .undisturbed import LABS_MAX, undisturbed_lines
 
@@ -123,6 +123,7 @@ def check_tcp(stack_now: dict[str, Any], stack_2009: dict[str, Any]) -> None:
     assert [route["initial_window"] for route in stack_2009["routes"]] == [2]
 
 
+@ORDINARY
 def test_stack_of_2009_reports_that_rack_remains_if_the_kernel_has_nothing_else(user: User) -> None:
     (report,) = lines(user, "begin_connection", {"tcp": {"stack": 2009}})
     stays = any("RACK" in feature for feature in report["tcp"]["remains"])
@@ -143,6 +144,7 @@ def test_connections_start_with_the_labs_algorithm_and_window(
         assert connection[0] == algorithm or algorithm is None
 
 
+@ORDINARY
 def test_rate_beyond_the_machine_is_refused_with_the_measured_rate(user: User) -> None:
     # No machine reaches the rate: a TCP window of at most 64 MiB carries 21 Gbit/s over 26 ms.
     fields = mismatch(
@@ -158,6 +160,7 @@ def test_rate_beyond_the_machine_is_refused_with_the_measured_rate(user: User) -
     assert "`sustained`" in done.stderr
 
 
+@ORDINARY
 def test_kernel_without_netem_refuses_delay_with_the_remedy(user: User) -> None:
     fields = mismatch(backend="kernel", switches__core={}, switches__edge={})
     done = user.run("build", json.dumps(fields))
@@ -169,6 +172,7 @@ def test_kernel_without_netem_refuses_delay_with_the_remedy(user: User) -> None:
 
 
 @pytest.mark.alone
+@ORDINARY
 def test_kernel_backend_builds_trees_of_switches(user: User) -> None:
     fields = mismatch(
         backend="kernel",

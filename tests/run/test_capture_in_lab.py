@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hakaru.store import RunReader
 
+from tests.cli.command import run_here
 from tests.run.conftest import Hakaru
 
 pytestmark = pytest.mark.alone
@@ -51,7 +52,7 @@ load:
     target: {initial_r2t: true, immediate_data: false, max_burst_length: 64 KiB, max_outstanding_r2t: 1}
 factors: [{pattern: [mixed], vms: [1]}]
 measure: {warmup: 0 s, time: 3 s, repetitions: 1, sample_interval: 100 ms}
-watch: {capture: {at: AT, snap: 256 KiB}}
+watch: {capture: {at: both, snap: 256 KiB}}
 """
 # Names of the phases in a capture and in the counters of the initiator.
 WRITES = {
@@ -71,17 +72,21 @@ READS = {
 SHARE = 0.2
 
 
-def captured(hakaru: Hakaru, folder: Path, at: str) -> RunReader:
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> RunReader:
+    """Make the run that the tests inspect."""
+    folder = tmp_path_factory.mktemp("captured")
     study = folder / "captured" / "study.yaml"
     study.parent.mkdir()
-    study.write_text(STUDY.replace("AT", at))
+    study.write_text(STUDY)
+    hakaru = Hakaru(folder / "runs")
     result = hakaru.run("run", str(study), "--report", "none")
     assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
     return RunReader(hakaru.only_run())
 
 
-def analysed(hakaru: Hakaru, file: Path) -> dict[str, Any]:
-    result = hakaru.run("analyse", str(file), "--json")
+def analysed(file: Path) -> dict[str, Any]:
+    result = run_here("analyse", file, "--json")
     assert result.returncode == 0, result.stderr
     return dict(json.loads(result.stdout))
 
@@ -92,15 +97,20 @@ def counted(reader: RunReader) -> dict[str, float]:
     return {row["name"]: row["value"] for row in sorted(rows, key=lambda row: int(row["at_ns"]))}
 
 
-def test_capture_and_initiator_agree_on_every_command_and_on_its_phases(hakaru: Hakaru, tmp_path: Path) -> None:
-    reader = captured(hakaru, tmp_path, "hosts")
-    (file,) = reader.captures("p01", 1)
-    assert file.name == "p01-1-kvm.pcapng"
+def captures(reader: RunReader) -> dict[str, Path]:
+    """Return node → capture."""
+    files = reader.captures("p01", 1)
+    assert [file.name for file in files] == ["p01-1-array.pcapng", "p01-1-kvm.pcapng"]
+    return dict(zip(("array", "kvm"), files, strict=True))
+
+
+def test_capture_and_initiator_agree_on_every_command_and_on_its_phases(captured: RunReader) -> None:
+    reader, file = captured, captures(captured)["kvm"]
     (record,) = reader.repetitions()
     watches = {e["node"]: e["values"] for e in record["engines"] if e["engine"] == "watch"}
-    assert [node for node, values in watches.items() if "capture_packets" in values] == ["kvm"]
+    assert {node for node, values in watches.items() if "capture_packets" in values} == {"kvm", "array"}
     assert watches["kvm"]["capture_dropped"] == watches["kvm"]["capture_cut_short"] == 0
-    analysis = analysed(hakaru, file)
+    analysis = analysed(file)
     assert analysis["capture"]["packets"] == watches["kvm"]["capture_packets"]
     (session,) = analysis["capture"]["sessions"]
     assert session["from_start"] and session["negotiated"]["MaxBurstLength"] == str(BURST_BYTES)
@@ -121,13 +131,10 @@ def test_capture_and_initiator_agree_on_every_command_and_on_its_phases(hakaru: 
         assert waited_ns >= 0.95 * RTT_NS * reads["commands"]
 
 
-def test_capture_at_the_array_has_the_round_trip_after_the_r2t(hakaru: Hakaru, tmp_path: Path) -> None:
-    reader = captured(hakaru, tmp_path, "both")
-    files = {file.name: file for file in reader.captures("p01", 1)}
-    assert sorted(files) == ["p01-1-array.pcapng", "p01-1-kvm.pcapng"]
-    assert not (reader.directory / "watching").exists()
-    ends = {name: analysed(hakaru, file)["capture"]["sessions"][0] for name, file in files.items()}
-    array, host = ends["p01-1-array.pcapng"], ends["p01-1-kvm.pcapng"]
+def test_capture_at_the_array_has_the_round_trip_after_the_r2t(captured: RunReader) -> None:
+    assert not (captured.directory / "watching").exists()
+    ends = {node: analysed(file)["capture"]["sessions"][0] for node, file in captures(captured).items()}
+    array, host = ends["array"], ends["kvm"]
     assert array["from_initiator"]["pdus"] == host["from_initiator"]["pdus"]
     assert array["from_target"]["pdus"] == host["from_target"]["pdus"]
     # A command with retransmitted packets is counted but not timed.
