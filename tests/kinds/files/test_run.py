@@ -24,7 +24,7 @@ def options(folder: Path, *arguments: str) -> dict[str, Any]:
 
 def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     completed: subprocess.CompletedProcess[str] = subprocess.run(
-        **options(folder, *arguments), capture_output=True, timeout=280
+        **options(folder, *arguments), capture_output=True, timeout=580
     )
     return completed
 
@@ -87,13 +87,13 @@ def test_file_server_that_is_killed_ends_the_run_with_its_name(tmp_path: Path) -
         **options(tmp_path, "run", str(study), "--report", "json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 300
         # A tree is on the share, so sessions exist.
         while not list((tmp_path / "scratch").glob("shares/server/trees/t0*")):
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.05)
         os.kill(min(processes_of(tmp_path, "smbd")), signal.SIGKILL)
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=300)
     finally:
         process.kill()
         process.communicate()
