@@ -38,6 +38,7 @@ CAVEATS: dict[str, Severity] = {
     "cpu_emulated": "warning",  # the guest's processor is emulated: {reason}
     "load_in_guest": "note",  # the load ran in a guest with Linux {kernel} on {nic}; initiator: {initiator}
     "guest_failed": "warning",  # the guest with the load could not be used or was lost: {error}
+    "layers_disagree": "warning",  # {stage}: {upper} and {lower} differ by {bytes} bytes, {allowed_bytes} allowed
     "device_failed": "warning",  # the device of the point could not be built or was lost: {error}
     "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
     "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real network would not lose

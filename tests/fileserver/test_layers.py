@@ -17,7 +17,14 @@ STATUS = {
         },
     ]
 }
-REPORT = {"files": "10", "guest_used": "4096", "host_used": "8192", "image_length": "99", "image_blocks": "3"}
+REPORT = {
+    "entries": "3",
+    "files": "10",
+    "guest_used": "4096",
+    "host_used": "8192",
+    "image_length": "99",
+    "image_blocks": "3",
+}
 
 
 def test_counters_are_those_of_the_named_volume_and_its_pool() -> None:
@@ -34,6 +41,7 @@ def test_every_layer_has_its_own_bytes() -> None:
     image = ImageMap((Range(0, 4096, data=True, offset=512), Range(4096, 4096, data=False, offset=None)))
     layers = layers_of(REPORT, image, ArrayCounters(262144, 327680, 65536)).describe()
     assert layers == {
+        "entries": 3,
         "files_bytes": 10,
         "guest_used_bytes": 4096,
         "image_data_bytes": 4096,

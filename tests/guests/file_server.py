@@ -15,7 +15,8 @@ from typing import Any
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError, LostError
-from hakaru.fileserver.chain import HOST_PATH, SHARE_PATH, Chain, ChainSpec
+from hakaru.fileserver.chain import Chain
+from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, ChainSpec
 from hakaru.fileserver.layers import ArrayCounters, array_counters
 from hakaru.fileserver.samba_settings import FileServer, Share, User
 from hakaru.fileserver.virtual_disk import VirtualDisk

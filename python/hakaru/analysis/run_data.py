@@ -45,6 +45,8 @@ class Repetition:
     """
     kernel_initiators: tuple[str, ...] = ()
     """Nodes whose load used the initiator of a guest's kernel."""
+    chains: Mapping[str, Any] = field(default_factory=dict)
+    """Node → record of the chain of its file server in a guest; empty without one."""
 
     @property
     def done(self) -> bool:
@@ -173,4 +175,5 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
         kernel_initiators=tuple(
             node for node, guest in (raw.get("guests") or {}).items() if guest.get("initiator") == "open-iscsi"
         ),
+        chains=raw.get("chains") or {},
     )

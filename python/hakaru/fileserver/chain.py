@@ -19,23 +19,20 @@ import contextlib
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
 from hakaru.fileserver import virtual_disk
+from hakaru.fileserver.chain_spec import HOST_PATH, SHARE_PATH, ChainSpec, FileSystem
 from hakaru.fileserver.image_map import ImageMap, parse_map
 from hakaru.fileserver.layers import ArrayCounters, Layers, layers_of
 from hakaru.fileserver.samba_settings import FOLDERS, FileServer, configuration, group, passwd
-from hakaru.fileserver.virtual_disk import QemuImg, VirtualDisk
+from hakaru.fileserver.virtual_disk import QemuImg
 from hakaru.guest.machine import Guest, GuestCommandError
 from hakaru.guest.open_iscsi import OpenIscsi
 
-FileSystem = Literal["ext4", "xfs"]
-
-HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
-"""Mount points of the file system on the LU, and of the one on the virtual disk."""
 IMAGE_PATH = f"{HOST_PATH}/disk.image"
 _SCRATCH_PATH = f"{HOST_PATH}/disk.compacted"
 _DEVICE = "/dev/nbd0"
@@ -49,29 +46,6 @@ _PROGRAMS = ("qemu-img", "qemu-nbd", "smbd", "pdbedit")
 # Commands copy whole disks, on an emulated processor of a busy machine.
 _LONG_S = 600.0
 _WAITS, _WAIT_US = 600, 50_000
-
-
-@dataclass(frozen=True)
-class ChainSpec:
-    """The layers of a chain, from the LU upwards."""
-
-    disk: VirtualDisk
-    host_file_system: FileSystem = "xfs"
-    guest_file_system: FileSystem = "ext4"
-    host_write_back: bool = True
-    """Whether the host's file system caches writes; False: it is mounted with `sync`."""
-    guest_write_back: bool = True
-    """The same for the file system on the virtual disk."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return the description for the record of a run."""
-        return {
-            "disk": {**self.disk.model_dump(), "preallocation": self.disk.chosen_preallocation},
-            "host_file_system": self.host_file_system,
-            "guest_file_system": self.guest_file_system,
-            "host_write_back": self.host_write_back,
-            "guest_write_back": self.guest_write_back,
-        }
 
 
 class Chain:
@@ -115,8 +89,9 @@ class Chain:
             await chain._create_image()
             await chain.attach()
             await chain._make_share()
-        except BaseException:
-            # The first error matters, not those of layers that were never built.
+        except HakaruError:
+            # The first error matters, not those of layers that were never built. After a
+            # cancellation the guest still executes a script, so nothing can be taken down.
             with contextlib.suppress(HakaruError):
                 await chain.close()
             raise
@@ -186,6 +161,10 @@ class Chain:
     async def trim_host(self) -> int:
         """Trim the file system on the LU; return the bytes that it has trimmed."""
         return await self._trim(HOST_PATH)
+
+    async def delete_files(self) -> None:
+        """Delete all files of the share."""
+        await self._run(f"find {SHARE_PATH} -xdev -mindepth 1 -maxdepth 1 ! -name lost+found -exec rm -rf {{}} +")
 
     async def zero_free_space(self) -> None:
         """Overwrite the free space of the virtual disk with zeros, so that `compact` finds it also
@@ -301,8 +280,22 @@ class Chain:
                 raise
 
     async def _make_host(self) -> None:
+        if not self.spec.lu_write_back:
+            await self._switch_off_cache()
         await self._run(f"{_MAKE[self.spec.host_file_system]} {self.lu_device}")
         await self._mount_host()
+
+    async def _switch_off_cache(self) -> None:
+        """Switch the LU's write cache off by MODE SELECT, which Linux does for this file."""
+        name = self.lu_device.removeprefix("/dev/")
+        await self._run(
+            "set -e",
+            f"for type in /sys/block/{name}/device/scsi_disk/*/cache_type; do",
+            "    echo 'write through' >$type",
+            '    [ "$(cat $type)" = "write through" ] && continue',
+            '    echo "the LU keeps its write cache: $(cat $type)"; exit 1',
+            "done",
+        )
 
     async def _create_image(self) -> None:
         commands = virtual_disk.create_commands(self.spec.disk, IMAGE_PATH)
@@ -343,6 +336,7 @@ class Chain:
 _REPORT = f"""
 set -e
 sum='{{ sum += $1 }} END {{ printf "%.0f", sum }}'
+echo entries=$(find {SHARE_PATH} -xdev | wc -l)
 echo files=$(find {SHARE_PATH} -xdev -type f -print0 | xargs -0 -r stat -c %s | awk "$sum")
 echo guest_used=$(df -B1 --output=used {SHARE_PATH} | tail -n 1)
 echo host_used=$(df -B1 --output=used {HOST_PATH} | tail -n 1)

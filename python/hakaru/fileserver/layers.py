@@ -43,6 +43,8 @@ def array_counters(status: Mapping[str, Any], pool: str, volume: str) -> ArrayCo
 class Layers:
     """Bytes in use, by layer, at one moment after everything was written back."""
 
+    entries: int
+    """Number of files and folders."""
     files_bytes: int
     """Sum of the sizes of the files."""
     guest_used_bytes: int
@@ -79,6 +81,7 @@ def layers_of(report: Mapping[str, str], image: ImageMap | None, counters: Array
     the array.
     """
     return Layers(
+        entries=int(report["entries"]),
         files_bytes=int(report["files"]),
         guest_used_bytes=int(report["guest_used"]),
         image_data_bytes=image.data_bytes if image else None,

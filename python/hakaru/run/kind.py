@@ -15,6 +15,7 @@ from hakaru import kind
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.guest.login import KernelDisk
 from hakaru.lab.plan import LabPlan
@@ -137,6 +138,12 @@ class RunKind(ABC):
         only if there are any.
         """
         raise NotImplementedError
+
+    def chain(self, study: Study, lab: LabPlan) -> ChainPlan | None:
+        """The chain of a file server that is built in a guest before the loads of a point start, on
+        an LU of the array. Default: None.
+        """
+        return None
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """TCP ports that a load connects to, for watch engines. Default: none."""

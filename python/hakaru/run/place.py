@@ -12,6 +12,8 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.engine.session import EngineSession
+from hakaru.errors import DeviceError
+from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba import Samba
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.lab.check import CheckedLab
@@ -54,6 +56,24 @@ class Place(Protocol):
         """Start and configure a watch of a node: where the connections of its load are, or where
         its frames can be captured, if it captures any. Raises DeviceError if its guest fails.
         """
+        ...
+
+    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+        """The chain of a file server in a guest; None without one."""
+        ...
+
+    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
+        """Build a chain on an array that serves. Raises DeviceError if a layer fails."""
+        ...
+
+    async def examine_chains(self) -> dict[str, Any]:
+        """Take chains down after the load, and return node → the record of its chain. Raises
+        DeviceError if a layer was damaged or lost.
+        """
+        ...
+
+    async def find_cause(self) -> DeviceError | None:
+        """Return the error of a chain that made a load fail; None if there is none."""
         ...
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
@@ -142,7 +162,9 @@ class LabPlace:
         plan = plan_lab(expanded.at(turn.point).lab)
         caveats = await self._checked.adjust(plan, turn.point.id)
         if plan.load_guest is not None:
-            await self.lab.load_guests.plug(plan, self.lab.namespaces, tuple(self.loads(expanded, turn)))
+            chain = self.chain(expanded, turn)
+            nodes = tuple(self.loads(expanded, turn)) if chain is None else (chain.node,)
+            await self.lab.load_guests.plug(plan, self.lab.namespaces, nodes)
         if self.device is not None and self.device["accelerator"] == "tcg":
             caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
         return caveats
@@ -163,13 +185,30 @@ class LabPlace:
         """Start a load in the namespace of its node, or in the guest in its place: on the disks of
         the guest's kernel, if the study wants it as initiator.
         """
-        if self.lab.plan.load_guest is None:
+        # Clients of a file server in a guest have no guests in their places.
+        if self.lab.plan.load_guest is None or node not in self.lab.load_guests.plugged:
             return await self.start(node, config)
         part = kind.of(study)
         disks = part.disks(study, config)
         if disks:
             config = part.on_disks(study, config, await self.lab.load_guests.attach(node, disks))
         return await self.lab.load_guests.start(node, config)
+
+    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+        """The chain of the study's kind."""
+        return kind.of(expanded.study).chain(expanded.at(turn.point), self.lab.plan)
+
+    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
+        """Build a chain in the guest of its node."""
+        await self.lab.load_guests.build_chain(plan, array)
+
+    async def examine_chains(self) -> dict[str, Any]:
+        """The records of the chains in guests."""
+        return await self.lab.load_guests.examine_chains() if self.lab.has_load_guests else {}
+
+    async def find_cause(self) -> DeviceError | None:
+        """The error of a chain in a guest."""
+        return await self.lab.load_guests.find_cause() if self.lab.has_load_guests else None
 
     async def finish_loads(self) -> None:
         """Log the kernels of guests out, and measure their clocks again."""

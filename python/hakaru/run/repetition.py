@@ -2,10 +2,10 @@
 stop.
 
     the place is adjusted to the point; fabric → ready; file servers; arrays (not those of a site)
-    and watches → ready; initiators or backups → logged in, ready; all start at one instant of
-    CLOCK_MONOTONIC; warm-up, measuring, drain;
-    arrays and watches stop, then the fabric, which by then has delivered every frame, then the
-    file servers
+    and watches → ready; the chain of a file server in a guest; initiators or backups → logged in,
+    ready; all start at one instant of CLOCK_MONOTONIC; warm-up, measuring, drain;
+    the chain is examined; arrays and watches stop, then the fabric, which by then has delivered
+    every frame, then the file servers
 
 Messages of engines are stored as they are. Only the live rates are computed from them.
 """
@@ -24,9 +24,9 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import gang_start
 from hakaru.engine.session import EngineSession
-from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
+from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError, VerificationError
 from hakaru.fileserver.samba import Samba
-from hakaru.run import file_servers, kind
+from hakaru.run import file_servers, kind, pool_folder
 from hakaru.run.configure import watch_config
 from hakaru.run.dialogue import Dialogue, converse
 from hakaru.run.kind import Finished, Phases
@@ -98,6 +98,7 @@ class _Messages:
     histograms: Histograms = field(default_factory=Histograms)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
     results: dict[str, contract.Result] = field(default_factory=dict)
+    chains: dict[str, Any] = field(default_factory=dict)
     measure_ns: list[int] = field(default_factory=list)
     drain_ns: list[int] = field(default_factory=list)
 
@@ -158,6 +159,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
+            messages.chains |= await place.examine_chains()
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
@@ -189,6 +191,9 @@ async def _gang(
         servers, loads = place.servers(expanded, turn), place.loads(expanded, turn)
         serving = file_servers.running(place, place.file_servers(expanded, turn))
         gang.file_servers = await stack.enter_async_context(serving)
+        chain = place.chain(expanded, turn)
+        if chain is not None:
+            stack.enter_context(pool_folder.mounted(Path(chain.pool_folder)))
         for node, server in servers.items():
             gang.servers.append(await place.start(node, server))
         ports = sorted(set().union(*(kind.of(expanded.study).ports(load) for load in loads.values())))
@@ -211,10 +216,19 @@ async def _gang(
             )
             gang.watches.append(await place.start_watch(node, config))
         await _ready([*gang.servers, *gang.watches], messages)
+        if chain is not None:
+            array = next(server for server in gang.servers if server.node == chain.array)
+            await place.build_chain(chain, array)
         for host, load in loads.items():
             gang.loads.append(await place.start_load(expanded.at(turn.point), host, load))
         await _ready(gang.loads, messages)
         yield gang
+    except HakaruError as error:
+        # Asked while the array still serves. Wrong data end the run, whatever else is wrong.
+        named = isinstance(error, (DeviceError, VerificationError))
+        if not named and (cause := await place.find_cause()) is not None:
+            raise cause from error
+        raise
     finally:
         await asyncio.gather(*(engine.close() for engine in gang.all()))
         await stack.aclose()
@@ -367,6 +381,7 @@ def _outcome(
         **({} if trials is None else {"trials": trials}),
         **({} if place.device is None else {"device": place.device}),
         **({"guests": guests} if guests else {}),
+        **({"chains": messages.chains} if messages.chains else {}),
     }
     results = [messages.results[engine.name].values for engine in gang.loads]
     finished = Finished((measure_start, measure_end), messages.samples, messages.histograms, results, trials)

@@ -14,7 +14,8 @@ from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.process import EngineProcess
 from hakaru.engine.session import EngineSession
-from hakaru.errors import UsageError
+from hakaru.errors import DeviceError, UsageError
+from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba import Samba
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.run import kind
@@ -83,6 +84,22 @@ class SitePlace:
     async def start_watch(self, node: str, config: contract.WatchConfig) -> EngineSession:
         """Start the watch of this host."""
         return await self.start(node, config)
+
+    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+        """Return None, because a site has no guests."""
+        return None
+
+    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
+        """Not called, because a site has no guests."""
+        raise NotImplementedError
+
+    async def examine_chains(self) -> dict[str, Any]:
+        """Return nothing, because a site has no guests."""
+        return {}
+
+    async def find_cause(self) -> DeviceError | None:
+        """Return None, because a site has no guests."""
+        return None
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start a load on this host."""

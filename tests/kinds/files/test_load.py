@@ -10,9 +10,9 @@ from hakaru.errors import UsageError
 from hakaru.files.survey import tree_of, yaml_of
 from hakaru.files.tree import PUBLISHED_BYTES, TreeSpec
 from hakaru.files.tree_file import load_tree
-from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.report import REPORT
-from hakaru.kinds.files.run import RUN, approximate_bytes
+from hakaru.kinds.files.run import RUN
 from hakaru.lab.plan import plan_lab
 from hakaru.study import expand, load
 from hakaru.wording import LANGUAGES, say

@@ -12,6 +12,8 @@ array, which each tool reaches by a session of its own over the lab's network.
 
       to: {smb: {signing: true}}
 
+Or they are on the disk of a file server in a guest (`hakaru.kinds.files.chain`).
+
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
 from the root of the tree to the file, copies the file, and continues without thinking. Each file is
 used once.
@@ -23,8 +25,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from hakaru.files.tree import TreeSpec
+from hakaru.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES, TreeSpec
 from hakaru.fileserver.samba_settings import SambaSettings
+from hakaru.kinds.files.chain import ChainPart
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study
@@ -94,19 +97,28 @@ class SmbSpec(Part):
 
 
 class DestinationSpec(Part):
-    """Place of the trees: a directory of this machine, or a file server in the lab."""
+    """Place of the trees: a directory of this machine, a file server in the lab, or the disk of one
+    in a guest.
+    """
 
     directory: Name | None = Field(
         default=None,
         description="name of a directory below $HAKARU_FILES, by default ~/.cache/hakaru/files. It must be missing or "
         "empty, or contain the same trees",
     )
-    smb: SmbSpec | None = Field(default=None, description="Samba in the node of the lab's array")
+    smb: SmbSpec | None = Field(
+        default=None, description="Samba in the node of the lab's array, or with `chain` in the guest"
+    )
+    chain: ChainPart | None = Field(
+        default=None,
+        description="virtual disk on a thin LU, in a guest in the place of the lab's last host. The tools are in the "
+        "guest, or with `smb` on the first of two hosts",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.directory is None) == (self.smb is None):
-            raise ValueError("write either `directory` or `smb`")
+        if (self.directory is None) == (self.smb is None and self.chain is None):
+            raise ValueError("write either `directory` or `smb`, or `chain` with or without `smb`")
         return self
 
 
@@ -144,3 +156,13 @@ class FilesLoad(Load):
 def load_at(study: Study) -> FilesLoad:
     """The load of a study of files."""
     return load_of(study, FilesLoad)
+
+
+def approximate_bytes(load: FilesLoad) -> int:
+    """Bytes of the trees, to a whole KiB; sizes as drawn count with the published mean."""
+    tree = load.tree
+    total = tree.total_bytes
+    mean = PUBLISHED_BYTES // PUBLISHED_FILES
+    targets = mean * tree.trees * tree.targets if total is None else total
+    dummies = (0 if tree.dummies == 0 else mean) * tree.trees * tree.dummies
+    return ((targets + dummies) // tree.divisor) >> 10 << 10

@@ -1,4 +1,4 @@
-"""Places of the trees of studies: a directory, or the share of a file server."""
+"""Places of trees of studies: a directory, the share of a file server, or the disk of a guest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hakaru.engine import contract
+from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan
 from hakaru.fileserver.samba import PORT
 from hakaru.fileserver.samba_settings import FileServer, Share, User
+from hakaru.kinds.files import chain
 from hakaru.kinds.files.load import FilesLoad, SmbSpec
 from hakaru.lab.plan import LabPlan
 
@@ -30,27 +32,50 @@ def scratch_folder() -> Path:
 
 
 def file_servers(load: FilesLoad, lab: LabPlan) -> Mapping[str, FileServer]:
-    """Node → the file server, with one share; empty for a directory."""
+    """Node → the file server, with one share; empty for a directory and for a server in a guest."""
     smb = load.to.smb
-    if smb is None:
+    if smb is None or load.to.chain is not None:
         return {}
     folder = scratch_folder() / smb.directory
     node = lab.array_name
     return {node: FileServer(node, (Share(name=SHARE, path=str(folder / node)),), (USER,), smb.server)}
 
 
+def chain_plan(load: FilesLoad, lab: LabPlan) -> ChainPlan | None:
+    """The chain in the guest, with Samba on it if tools are outside; None without a chain."""
+    if load.to.chain is None:
+        return None
+    server = None
+    if load.to.smb is not None:
+        node = lab.loading_names[-1]
+        server = FileServer(node, (Share(name=SHARE, path=SHARE_PATH),), (USER,), load.to.smb.server)
+    return chain.plan(load.to.chain, lab, str(pool_folder(lab)), server)
+
+
+def pool_folder(lab: LabPlan) -> Path:
+    """Directory for the pool of a chain, of the lab's only array."""
+    return scratch_folder() / "pools" / lab.array_name
+
+
 def destination(load: FilesLoad, lab: LabPlan) -> contract.FilesDestination:
     """The place of the trees, for the engine."""
     if load.to.smb is not None:
-        return _share(load.to.smb, lab)
+        return _share(load.to.smb, lab, in_guest=load.to.chain is not None)
+    if load.to.chain is not None:
+        return contract.FilesDirectory(path=chain.FOLDER)
     assert load.to.directory is not None
     return contract.FilesDirectory(path=str(scratch_folder() / load.to.directory))
 
 
-def _share(smb: SmbSpec, lab: LabPlan) -> contract.FilesSmb:
-    reachable = lab.reachable_addresses(lab.loading_names[0])
+def _share(smb: SmbSpec, lab: LabPlan, *, in_guest: bool) -> contract.FilesSmb:
+    client = lab.loading_names[0]
+    if in_guest:
+        address = f"{lab.addresses(lab.loading_names[-1])[0]}:{PORT}"
+    else:
+        reachable = lab.reachable_addresses(client)
+        address = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
     return contract.FilesSmb(
-        address=next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable),
+        address=address,
         share=SHARE,
         folder="trees",
         user=contract.SmbPassword(name=USER.name, password=contract.SecretText(text=USER.password)),

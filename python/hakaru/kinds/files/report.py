@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hakaru.kinds.files import figures, names, tables
-from hakaru.kinds.files.load import FilesLoad, load_at
-from hakaru.kinds.files.run import approximate_bytes
+from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
 from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Table
 from hakaru.report.kind import ReportKind, TerminalTable
@@ -27,11 +26,14 @@ class FilesReport(ReportKind):
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
-        """The peaks, and the bottleneck there; all findings without a sweep."""
+        """Differences between chains, the peaks, and the bottleneck there; all findings without a
+        sweep.
+        """
         peaks = [finding for finding in summary["findings"] if finding["kind"] == "peak"]
         at_peak = _peaks(summary)
         limits = [f for f in summary["findings"] if f["kind"] == "limiter" and f["where"] in at_peak]
-        return [*peaks, *limits] or list(summary["findings"])
+        differences = [finding for finding in summary["findings"] if finding["kind"] == "difference"]
+        return [*differences, *peaks, *limits] if peaks else list(summary["findings"])
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """The fastest point: files and bytes per second, and its bottleneck."""
@@ -70,7 +72,12 @@ class FilesReport(ReportKind):
         texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
         # A study may have points of both kinds.
         loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load]
-        if directories := [load for load in loads if load.to.smb is None]:
+        if chains := [load for load in loads if load.to.chain is not None]:
+            texts.append(say(language, "method.files.chain"))
+            served = dict.fromkeys("guest" if load.to.smb is None else "smb" for load in chains)
+            texts += [say(language, f"method.files.chain.{where}") for where in served]
+            texts.append(say(language, "method.files.chain.layers"))
+        if directories := [load for load in loads if load.to.directory is not None]:
             texts.append(say(language, "method.files.directory"))
             texts += [
                 say(language, f"method.files.{state}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hakaru.engine import contract
-from hakaru.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES
+from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba import PORT
 from hakaru.fileserver.samba_settings import FileServer
-from hakaru.kinds.files import place
-from hakaru.kinds.files.load import FilesLoad, load_at
+from hakaru.kinds.files import chain, place
+from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import seed_of
@@ -23,6 +23,10 @@ BUILD_FILES_PER_S, BUILD_BYTES_PER_S = 5_000, 100_000_000
 """Expected rates of building and copying on a local disk."""
 SMB_FILES_PER_S = 500
 """Expected rate of building and copying small files over SMB on two processors."""
+CHAIN_FILES_PER_S, CHAIN_BYTES_PER_S, CHAIN_S = 200, 10_000_000, 25.0
+"""The same in a guest with an emulated processor, and the time in which the layers of a chain are
+built and examined.
+"""
 DESCRIPTORS_PER_TOOL = 3
 """Socket, epoll instance and timer of a session, or handles of a file and folders."""
 SLOW = 20.0
@@ -33,24 +37,42 @@ class FilesRun(RunKind):
     """The part of the kind `files` that runs use."""
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """None: file servers are no engines."""
-        return {}
+        """The array below the chain of a file server in a guest. Other file servers are no
+        engines.
+        """
+        load = load_at(expanded.at(turn.point))
+        if load.to.chain is None:
+            return {}
+        config = chain.array(
+            load.to.chain,
+            lab,
+            str(place.pool_folder(lab)),
+            seed=seed_of(expanded.seed, turn.name, lab.array_name),
+            sample_interval_ms=expanded.measure.sample_interval // MS_NS,
+        )
+        return {lab.array_name: config}
+
+    def chain(self, study: Study, lab: LabPlan) -> ChainPlan | None:
+        """The chain below the trees."""
+        return place.chain_plan(load_at(study), lab)
 
     def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
         """Samba in the node of the array, unless the trees are in a directory."""
         return place.file_servers(load_at(expanded.at(turn.point)), lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The tools, on the only host."""
+        """The tools, on the first host, or in the guest in the place of the last one."""
         load, measure = load_at(expanded.at(turn.point)), expanded.measure
-        host = lab.loading_names[0]
+        in_guest = load.to.chain is not None and load.to.smb is None
+        host = lab.loading_names[-1 if in_guest else 0]
         time_ns = measure.time or load.time_limit
         return {
             host: contract.FilesLoad(
                 destination=place.destination(load, lab),
                 trees=load.tree.config(),
                 build=True,
-                remove=not load.keep,
+                # The disk is new each time, and its files are deleted once they were counted.
+                remove=not load.keep and load.to.chain is None,
                 profile=load.profile,
                 tools=load.tools,
                 read_percent=load.mix.read,
@@ -73,13 +95,20 @@ class FilesRun(RunKind):
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """Time for building the trees and using each file once; less if the study sets a time."""
         load, measure = load_at(expanded.at(point)), expanded.measure
-        files_per_s = BUILD_FILES_PER_S if load.to.smb is None else SMB_FILES_PER_S
-        build_s = load.tree.files / files_per_s + approximate_bytes(load) / BUILD_BYTES_PER_S
+        files_per_s, bytes_per_s = BUILD_FILES_PER_S, BUILD_BYTES_PER_S
+        if load.to.chain is not None:
+            files_per_s, bytes_per_s = CHAIN_FILES_PER_S, CHAIN_BYTES_PER_S
+        elif load.to.smb is not None:
+            files_per_s = SMB_FILES_PER_S
+        build_s = load.tree.files / files_per_s + approximate_bytes(load) / bytes_per_s
+        chain_s, held_bytes = 0.0, 0
+        if load.to.chain is not None:
+            chain_s, held_bytes = CHAIN_S, chain.held_bytes(load.to.chain)
         limit_s = (measure.warmup_ns + (measure.time or load.time_limit)) / 1e9
         return Cost(
-            seconds=build_s + min(build_s, limit_s),
+            seconds=build_s + min(build_s, limit_s) + chain_s,
             seconds_max=SLOW * build_s + 60.0 + limit_s,
-            held_bytes=0,
+            held_bytes=held_bytes,
             actors=1,
             sockets=8 + DESCRIPTORS_PER_TOOL * load.tools,
         )
@@ -88,6 +117,7 @@ class FilesRun(RunKind):
         """Number and size of the files, in words."""
         load, measure = load_at(expanded.study), expanded.measure
         where = "on disk" if load.to.smb is None else "on a file server"
+        where = where if load.to.chain is None else "on a virtual disk"
         trees = f"{load.tree.trees * load.tree.targets} files, {format_size(approximate_bytes(load))} {where}"
         if measure.time is None:
             return f"{trees}, each used once"
@@ -100,16 +130,6 @@ class FilesRun(RunKind):
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rates of the measuring phase."""
         return result_of(finished.window, finished.samples)
-
-
-def approximate_bytes(load: FilesLoad) -> int:
-    """Bytes of the trees, to a whole KiB; sizes as drawn count with the published mean."""
-    tree = load.tree
-    total = tree.total_bytes
-    mean = PUBLISHED_BYTES // PUBLISHED_FILES
-    targets = mean * tree.trees * tree.targets if total is None else total
-    dummies = (0 if tree.dummies == 0 else mean) * tree.trees * tree.dummies
-    return ((targets + dummies) // tree.divisor) >> 10 << 10
 
 
 RUN = FilesRun()

@@ -3,8 +3,10 @@
     guests = LoadGuests()
     await guests.plug(plan, namespaces, ["host-1"])     boots those that are missing
     paths = await guests.attach("host-1", disks)        logs in with open-iscsi
+    await guests.build_chain(plan, array)               or builds a file server's disk
     engine = await guests.start("host-1", config)
     …
+    records = await guests.examine_chains()             bytes of every layer, while arrays serve
     await guests.finish()                               logs out, measures the clocks again
     await guests.unplug()                               the nodes have their links again
     await guests.close()
@@ -27,6 +29,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from hakaru.engine import contract
 from hakaru.engine.session import EngineSession
 from hakaru.errors import EnvironmentError_, GuestError, HakaruError
+from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import Port
 from hakaru.guest.engine import EngineHost, engine_options
@@ -38,6 +41,7 @@ from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
 from hakaru.guest.pinning import Pinning
 from hakaru.guest.requirements import vectors_of
 from hakaru.lab.build.apply import Namespaces
+from hakaru.lab.build.guest_chain import GuestChain
 from hakaru.lab.build.guest_links import give_links, open_taps, return_links
 from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
@@ -58,6 +62,9 @@ class _Running:
         self.engines: EngineHost | None = None
         self.spawned: list[EngineSession] = []
         self.initiator: OpenIscsi | None = None
+        self.chain: GuestChain | None = None
+        self.builds_chain = False
+        """Whether a chain was begun, of which something may exist."""
         self.uses_kernel_initiator = False
         self.is_stopped = False
         self.is_connected = False
@@ -69,7 +76,7 @@ class _Running:
     def is_in_use(self) -> bool:
         """Whether something of a repetition that failed may still run in the guest."""
         opened = self.engines is not None and not self.is_measured
-        return opened or bool(self.spawned) or self.initiator is not None
+        return opened or bool(self.spawned) or self.initiator is not None or self.builds_chain
 
     def describe(self) -> dict[str, Any]:
         """The guest for the record of a repetition."""
@@ -204,6 +211,38 @@ class LoadGuests:
                 await running.guest.run(_limits_script(disk, paths[disk].removeprefix("/dev/")))
             return paths
         raise AssertionError("unreachable")
+
+    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
+        """Build the chain of a file server in the guest of its node, on an LU of the array. Raises
+        GuestError.
+        """
+        running = self._running[plan.node]
+        async with self._failing(plan.node):
+            running.builds_chain = running.uses_kernel_initiator = True
+            running.chain = await GuestChain.build(running.guest, plan, array)
+
+    async def examine_chains(self) -> dict[str, Any]:
+        """Take the chains down, after the load and while their array serves, and return the record
+        of each, by node. Raises GuestError if a layer was damaged or lost.
+        """
+        records = {}
+        for node in self.plugged:
+            running = self._running[node]
+            if running.chain is not None:
+                async with self._failing(node):
+                    records[node] = await running.chain.examine()
+                    running.chain, running.builds_chain = None, False
+        return records
+
+    async def find_cause(self) -> GuestError | None:
+        """Return the error of a chain that made a load fail; None if there is none."""
+        for node in self.plugged:
+            running = self._running[node]
+            if running.chain is not None and running.guest.emulator.running:
+                cause = await running.chain.find_cause()
+                if cause is not None:
+                    return cause
+        return None
 
     async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start and configure an engine in a guest. Raises GuestError."""

@@ -38,8 +38,10 @@ class MachineSpec(BaseModel):
 
     nic: Nic = Field(default=Nic(), description="Each NIC of the guest.")
     cpus: int = Field(default=2, ge=1, le=64, description="Virtual processors.")
-    image: Literal["auto", "cloud", "generic"] = Field(
-        default="auto", description="Image of the guest. `auto`: the smallest one whose kernel has the NIC's driver."
+    image: Literal["auto", "cloud", "generic", "file-server"] = Field(
+        default="auto",
+        description="Image of the guest. `auto`: the smallest one whose kernel has the NIC's driver; `file-server`: "
+        "with Samba and virtual disks.",
     )
     pinning: PinningSpec = Field(default=PinningSpec(), description="Placement of the guest's work on processors.")
 

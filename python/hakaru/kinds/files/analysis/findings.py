@@ -1,18 +1,27 @@
 """Findings about loads on files.
 
+space     the bytes of the layers below the trees, and what TRIM gave back
 peak      the number of tools with the highest rate, of each sweep
 limiter   the rate of each point, and its bottleneck
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from hakaru.analysis import sentences
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.sweep import Sweep
+from hakaru.fileserver.space import LAYERS
 from hakaru.kinds.files import names
-from hakaru.wording import LANGUAGES, say
+from hakaru.kinds.files.analysis.points import FilesPoint
+from hakaru.wording import LANGUAGES, number, say
+
+KEPT_SHARE = 0.25
+"""Share of the deleted files below which a layer is said to have given nothing back."""
 
 
 def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
@@ -20,6 +29,38 @@ def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
     several = len(points) > 1
     peaks = [_peak(sweep, len(sweeps) > 1) for sweep in sweeps if len(sweep.measured(names.RATE)) > 1]
     return [*(peak for peak in peaks if peak is not None), *(_limiter(point, several) for point in points)]
+
+
+def of_spaces(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
+    """Findings about the layers below the trees, of each point that has a chain."""
+    return [_space(point, point.space, several) for point in points if point.space is not None]
+
+
+def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Finding:
+    stages = space["stages"]
+    loaded = {layer: stages["loaded"][layer] - stages["created"][layer] for layer in LAYERS}
+    returned = {
+        "image": stages["deleted"]["image"] - stages["guest_trimmed"]["image"],
+        "lu": stages["deleted"]["lu"] - stages["host_trimmed"]["lu"],
+    }
+    text = {}
+    for language in LANGUAGES:
+        values = {layer: mib(size, language) for layer, size in loaded.items()}
+        parts = [say(language, "files.space", values)]
+        for layer, size in returned.items():
+            # Less than that is metadata.
+            kept = size < KEPT_SHARE * loaded["files"]
+            message = f"files.space.{layer}.{'kept' if kept else 'returned'}"
+            parts.append(say(language, message, {"returned": mib(max(0.0, size), language)}))
+        levels = point.factors if several else {}
+        text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
+    evidence = {"loaded": loaded, "returned": returned, "repetitions": space["repetitions"]}
+    return Finding("space", dict(point.factors) if several else {}, text, None, evidence)
+
+
+def mib(size: float, language: str) -> str:
+    """Bytes in MiB, without the unit."""
+    return number(size / (1 << 20), language)
 
 
 def level_words(sweep: Sweep, point: Point, language: str) -> str:

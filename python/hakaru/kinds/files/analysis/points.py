@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from hdrh.histogram import HdrHistogram
@@ -16,20 +17,27 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
+from hakaru.kinds.files.analysis import space
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
 
 MACHINE = "cpu/machine"
 
 
+@dataclass
 class FilesPoint(Point):
     """Results of one combination of levels."""
+
+    load: FilesLoad = field(kw_only=True)
+    """The load with these levels."""
+    space: dict[str, Any] | None = field(default=None, kw_only=True)
+    """Bytes of the layers below the trees (`space.of_repetitions`); None without a chain."""
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
         described = super().to_json()
         described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
-        return described
+        return described if self.space is None else described | {"space": self.space}
 
 
 def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
@@ -38,12 +46,21 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     units = names.metrics_of(load)
     nics = nics_of_lab(run.lab)
     gathered = Gathered(str(run.run.get("origin")), units)
+    chains: list[Mapping[str, Any]] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics)
+            chains += repetition.chains.values()
+    gathered.caveats += [caveat for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(fields, load)
-    return FilesPoint(**fields, evidence=evidence, verdict=rules.judge(STAGES, evidence))
+    return FilesPoint(
+        **fields,
+        evidence=evidence,
+        verdict=rules.judge(STAGES, evidence),
+        load=load,
+        space=space.of_repetitions(chains),
+    )
 
 
 def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic]) -> None:

@@ -12,7 +12,7 @@ from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import sweeps_of
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import findings, points
+from hakaru.kinds.files.analysis import differences, findings, points
 from hakaru.kinds.files.rules import STAGES
 
 
@@ -30,7 +30,8 @@ class FilesAnalysis(AnalysisKind):
 
     def analyse(self, run: RunData) -> dict[str, Any]:
         """The summary of a run."""
-        analysed: list[Point] = [points.analyse(run, raw) for raw in run.points]
+        measured = [points.analyse(run, raw) for raw in run.points]
+        analysed: list[Point] = [*measured]
         sweeps = [
             sweep
             for sweep in sweeps_of(analysed, names.SWEPT, is_searched=bool(run.searches))
@@ -38,7 +39,8 @@ class FilesAnalysis(AnalysisKind):
         ]
         compared = reference.compare(run, analysed)
         several = len(analysed) > 1
-        found = [*findings.of_run(analysed, sweeps), *summary.findings_of(compared, several)]
+        found = [*differences.findings(measured, several), *findings.of_spaces(measured, several)]
+        found += [*findings.of_run(analysed, sweeps), *summary.findings_of(compared, several)]
         results = expectations.Results([], [], compared, analysed)
         return summary.of_run(run, analysed, found, compared, results, several) | {"sweeps": []}
 

@@ -1,0 +1,64 @@
+"""Description of a chain in a guest: its layers, and its place in a lab. Pure.
+
+`ChainSpec` has the layers from the LU upwards; `ChainPlan` adds the LU, the array that has it, and
+the guest. `hakaru.fileserver.chain` builds what they describe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hakaru.fileserver.samba_settings import FileServer
+from hakaru.fileserver.virtual_disk import VirtualDisk
+
+FileSystem = Literal["ext4", "xfs"]
+
+HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
+"""Mount points, in the guest, of the file system on the LU and of the one on the virtual disk."""
+
+
+@dataclass(frozen=True)
+class ChainSpec:
+    """The layers of a chain, from the LU upwards."""
+
+    disk: VirtualDisk
+    host_file_system: FileSystem = "xfs"
+    guest_file_system: FileSystem = "ext4"
+    host_write_back: bool = True
+    """Whether the host's file system caches writes; False: it is mounted with `sync`."""
+    guest_write_back: bool = True
+    """The same for the file system on the virtual disk."""
+    lu_write_back: bool = True
+    """Whether the LU's write cache is on (WCE of its caching mode page)."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return the description for the record of a run."""
+        return {
+            "disk": {**self.disk.model_dump(), "preallocation": self.disk.chosen_preallocation},
+            "host_file_system": self.host_file_system,
+            "guest_file_system": self.guest_file_system,
+            "host_write_back": self.host_write_back,
+            "guest_write_back": self.guest_write_back,
+            "lu_write_back": self.lu_write_back,
+        }
+
+
+@dataclass(frozen=True)
+class ChainPlan:
+    """A chain in a lab: its guest, and the thin LU that it is on."""
+
+    node: str
+    """Node that the guest takes the place of."""
+    spec: ChainSpec
+    array: str
+    """Node of the array."""
+    portal: str
+    target_name: str
+    lun: int
+    pool: str
+    volume: str
+    pool_folder: str
+    """Directory of the pool. It holds a file system in memory while the chain exists."""
+    server: FileServer | None = None
+    """Samba on the virtual disk; None: the load runs in the guest."""

@@ -1,0 +1,189 @@
+"""Trees on the disk of a virtual file server in a guest, which is a file on a thin LU.
+
+    to:
+      chain:
+        disk: {format: vhd, subformat: dynamic, size: 512 MiB}
+        host_file_system: xfs
+        lu: {size: 2 GiB, pool: 1 GiB}
+
+    LU ── open-iscsi ── file system ── image ── qemu-nbd ── file system ── load, or Samba
+
+The load runs in the guest; with `smb` beside `chain`, its tools reach Samba in the guest from
+another host of the lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from hakaru.engine import contract
+from hakaru.engine.contract import Model
+from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan, ChainSpec, FileSystem
+from hakaru.fileserver.samba_settings import FileServer
+from hakaru.fileserver.virtual_disk import VirtualDisk
+from hakaru.lab.plan import LabPlan
+from hakaru.study.model import Study
+from hakaru.study.part import Part
+from hakaru.study.variables import Problem
+from hakaru.units import Size, format_size
+
+IMAGE = "file-server"
+"""Image of a guest that has the programs of a chain."""
+MEMORY_MIN_BYTES = 1 << 30
+"""Memory of such a guest: Samba and QEMU are in its root, which is in memory."""
+FOLDER = f"{SHARE_PATH}/trees"
+TARGET_NAME = "iqn.2011-10.example.hakaru:chain"
+PORT = 3260
+POOL, VOLUME, GROUP = "pool", "disk", "group"
+METADATA_PERCENT = 12
+"""Share of a file system or pool for its own metadata, as far as plans are concerned: XFS has a log
+of 64 MiB at least, ext4 a journal of up to 1/16.
+"""
+_MIB = 1 << 20
+_PAGE_MIN_BYTES, _PAGE_MAX_BYTES = 64 << 10, 16 * _MIB
+_SIZE_MIN_BYTES = 256 * _MIB
+# mkfs.xfs(8) refuses less.
+_XFS_MIN_BYTES = 300 * _MIB
+
+
+class LuSpec(Part):
+    """The thin LU below the host's file system, and its pool of one RAID group."""
+
+    size: Size = Field(default=4 << 30, ge=_SIZE_MIN_BYTES, le=1 << 46, description="size that the host sees")
+    pool: Size = Field(
+        default=2 << 30,
+        ge=64 * _MIB,
+        le=1 << 40,
+        description="size of the RAID group of the pool, in this machine's memory; it may be less than `size`",
+    )
+    page: Size = Field(default=256 << 10, description="page of the pool, a power of two from 64 KiB to 16 MiB")
+    write_back: bool = Field(default=True, description="write cache of the LU")
+    model: Model = Field(
+        default=contract.NoModel(kind="none"), description="timing model of the array, as of an array of a study"
+    )
+
+    @model_validator(mode="after")
+    def _check_page(self) -> Self:
+        if not _PAGE_MIN_BYTES <= self.page <= _PAGE_MAX_BYTES or self.page & (self.page - 1):
+            raise ValueError(f"{format_size(self.page)} is not a page: a power of two from 64 KiB to 16 MiB")
+        return self
+
+
+class ChainPart(Part):
+    """The layers below the trees, from the top down."""
+
+    guest_file_system: FileSystem = Field(default="ext4", description="file system on the virtual disk")
+    guest_write_back: bool = Field(
+        default=True, description="write cache of that file system; without it, every write waits for the disk"
+    )
+    disk: VirtualDisk = Field(description="the virtual disk")
+    host_file_system: FileSystem = Field(default="xfs", description="file system on the LU")
+    host_write_back: bool = Field(default=True, description="write cache of that file system")
+    lu: LuSpec = Field(default_factory=LuSpec, description="the LU and its pool")
+
+    @property
+    def spec(self) -> ChainSpec:
+        """The layers above the LU."""
+        return ChainSpec(
+            disk=self.disk,
+            host_file_system=self.host_file_system,
+            guest_file_system=self.guest_file_system,
+            host_write_back=self.host_write_back,
+            guest_write_back=self.guest_write_back,
+            lu_write_back=self.lu.write_back,
+        )
+
+
+FACTORS = {
+    "disk_format": "disk.format",
+    "disk_subformat": "disk.subformat",
+    "disk_preallocation": "disk.preallocation",
+    "disk_cache": "disk.cache",
+    "host_file_system": "host_file_system",
+    "guest_file_system": "guest_file_system",
+    "host_write_back": "host_write_back",
+    "guest_write_back": "guest_write_back",
+    "lu_write_back": "lu.write_back",
+}
+"""Factors that need no variable → their places in `load.to.chain`."""
+
+
+def plan(chain: ChainPart, lab: LabPlan, folder: str, server: FileServer | None) -> ChainPlan:
+    """Return the chain in a lab. `folder`: directory for the pool."""
+    node = lab.loading_names[-1]
+    reachable = lab.reachable_addresses(node)
+    portal = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
+    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, folder, server)
+
+
+def array(chain: ChainPart, lab: LabPlan, folder: str, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
+    """Return the array with the LU of a chain."""
+    lu = chain.lu
+    placement = None if lu.model.kind == "none" else contract.Placement(group=0, offset_bytes=0)
+    pool = contract.PoolConfig(
+        name=POOL,
+        directory=folder,
+        page_bytes=lu.page,
+        groups=[contract.GroupConfig(name=GROUP, size_bytes=lu.pool, placement=placement)],
+    )
+    return contract.ArrayConfig(
+        target_name=TARGET_NAME,
+        portals=list(lab.portals(port=PORT)),
+        isolated_network=True,
+        pools=[pool],
+        lus=[contract.LuConfig(lun=0, size_bytes=lu.size, store=contract.ThinStore(pool=POOL, volume=VOLUME))],
+        model=lu.model,
+        seed=seed,
+        sample_interval_ms=sample_interval_ms,
+    )
+
+
+def held_bytes(chain: ChainPart) -> int:
+    """Memory of the pool when it is full."""
+    return min(chain.lu.pool, chain.lu.size)
+
+
+def problems(study: Study, chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:
+    """Requirements that the lab does not meet, and layers too small for the one above."""
+    place, guest = ("load", "to", "chain"), study.lab.load_guest
+    hint = f"add `load_guest: {{image: {IMAGE}, memory: 1 GiB}}` to the lab"
+    if guest is None:
+        yield place, "the disk is in a guest, and the lab has none", hint
+    elif guest.image != IMAGE:
+        message = f"the guest's image {guest.image!r} has no Samba and no virtual disks"
+        yield ("lab", "load_guest", "image"), message, f"use `image: {IMAGE}`"
+    elif guest.memory < MEMORY_MIN_BYTES:
+        message = f"the image {IMAGE} is too large for {format_size(guest.memory)} of memory"
+        yield ("lab", "load_guest", "memory"), message, "use at least 1 GiB"
+    yield from _size_problems(place, chain, tree_bytes)
+
+
+def _size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) -> Iterator[Problem]:
+    for name, kind, size, field in (
+        ("virtual disk", chain.guest_file_system, chain.disk.size, (*place, "disk", "size")),
+        ("LU", chain.host_file_system, chain.lu.size, (*place, "lu", "size")),
+    ):
+        if kind == "xfs" and size < _XFS_MIN_BYTES:
+            yield field, f"XFS needs more than a {name} of {format_size(size)}", "use at least 300 MiB, or ext4"
+    usable = chain.disk.size * (100 - METADATA_PERCENT) // 100
+    if tree_bytes > usable:
+        message = f"trees of {_rounded(tree_bytes)} do not fit on a disk of {format_size(chain.disk.size)}"
+        yield (
+            (*place, "disk", "size"),
+            message,
+            f"use a larger disk, or a smaller `load.tree` (at most {_rounded(usable)})",
+        )
+    usable = chain.lu.size * (100 - METADATA_PERCENT) // 100
+    if chain.disk.size > usable:
+        message = f"a disk of {format_size(chain.disk.size)} does not fit on an LU of {format_size(chain.lu.size)}"
+        yield (*place, "lu", "size"), message, "use a larger LU: it is thin, and takes only what is written"
+    if chain.disk.chosen_preallocation == "full" and chain.disk.size > chain.lu.pool:
+        message = f"a fixed disk of {format_size(chain.disk.size)} fills a pool of {format_size(chain.lu.pool)}"
+        yield (*place, "lu", "pool"), message, "use a larger pool, or `preallocation: falloc`"
+
+
+def _rounded(size: int) -> str:
+    return format_size(-(-size // _MIB) * _MIB)

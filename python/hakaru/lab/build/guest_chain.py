@@ -1,0 +1,155 @@
+"""The chain of a file server in the guest of a node, for one repetition.
+
+    chain = await GuestChain.build(guest, plan, array)   LU → … → the share, and Samba if planned
+    …                                                    the load
+    record = await chain.examine()                       bytes of every layer, TRIM, and the end
+    error = await chain.find_cause()                     after a failure: the layer that caused it
+
+`array` is the session of the array's engine, whose counters are read at each stage. Errors of
+layers are a GuestError that names the layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Self, TypeVar
+
+from hakaru.engine import contract
+from hakaru.engine.session import EngineSession
+from hakaru.errors import GuestError, HakaruError, LostError
+from hakaru.fileserver import space
+from hakaru.fileserver.chain import Chain
+from hakaru.fileserver.chain_spec import ChainPlan
+from hakaru.fileserver.layers import ArrayCounters, array_counters
+from hakaru.guest.machine import Guest
+from hakaru.units import format_size
+
+_POLL_S = 1.0
+# For a guest whose disks do not respond.
+_CAUSE_S = 60.0
+_HINT_MAX = 800
+_REQUEST_BYTES = 1 << 20
+"""Largest write of a guest. One that needs more than is free is refused; smaller ones are not."""
+
+Result = TypeVar("Result")
+
+
+class GuestChain:
+    """A chain that has been built. Created by `build`."""
+
+    def __init__(self, plan: ChainPlan, chain: Chain, array: EngineSession) -> None:
+        self.plan = plan
+        self.chain = chain
+        self._array = array
+        self._stages: dict[str, dict[str, int | None]] = {}
+        self._described: dict[str, Any] = {}
+        self._page_bytes = 0
+
+    @classmethod
+    async def build(cls, guest: Guest, plan: ChainPlan, array: EngineSession) -> Self:
+        """Build all layers, ask each for its bytes, and start Samba if planned."""
+        # Earlier repetitions in the same guest may have left messages of disks that are gone.
+        await guest.run("dmesg -c >/dev/null")
+        # The pool may be full before the last layer is built.
+        building = Chain.build(
+            guest,
+            plan.spec,
+            plan.portal,
+            plan.target_name,
+            initiator_name=f"iqn.2011-10.example.hakaru:{plan.node}",
+            lun=plan.lun,
+        )
+        chain = cls(plan, await _unless_full(plan, array, building), array)
+        await chain._take("created")
+        if plan.server is not None:
+            await chain.chain.serve(plan.server)
+        chain._described = await chain.chain.describe()
+        return chain
+
+    async def examine(self) -> dict[str, Any]:
+        """Ask the layers for their bytes: after the load, after its files were deleted, after TRIM
+        of each file system. Then take the chain down, and return the record.
+
+        Raises GuestError if a layer has reported an error.
+        """
+        await _unless_full(self.plan, self._array, self.chain.write_back())
+        if (found := await self.chain.check()) != "":
+            raise self._damaged(found)
+        await self._take("loaded")
+        await self.chain.delete_files()
+        await self._take("deleted")
+        await self.chain.trim_guest()
+        await self._take("guest_trimmed")
+        await self.chain.trim_host()
+        await self._take("host_trimmed")
+        await self.chain.close()
+        spec, page = self.plan.spec, self._page_bytes
+        return {
+            **self._described,
+            "page_bytes": page,
+            "stages": self._stages,
+            "growths": [growth.to_json() for growth in space.growths(self._stages, spec, page)],
+            "disagreement": space.disagreement(self._stages, spec, page),
+        }
+
+    async def find_cause(self) -> GuestError | None:
+        """Return the error of the layer that made a load fail; None if all of them work."""
+        try:
+            await _check_space(self.plan, self._array)
+        except GuestError as error:
+            return error
+        except HakaruError:
+            # The array itself is lost, and its error is the cause.
+            return None
+        try:
+            found = await asyncio.wait_for(self.chain.check(), _CAUSE_S)
+        except LostError as error:
+            return GuestError(error.message, error.hint)
+        except (HakaruError, TimeoutError):
+            return None
+        return self._damaged(found) if found else None
+
+    async def _take(self, stage: str) -> None:
+        self._stages[stage] = (await self.chain.layers(self._read_counters)).describe()
+
+    async def _read_counters(self) -> ArrayCounters:
+        status = await self._array.manage(contract.StatusAction())
+        counters = array_counters(status, self.plan.pool, self.plan.volume)
+        self._page_bytes = counters.page_bytes
+        return counters
+
+    def _damaged(self, found: str) -> GuestError:
+        lines = [line.strip() for line in found.splitlines() if line.strip()]
+        disk = self.plan.spec.disk
+        return GuestError(
+            f"the {disk.format} disk of guest {self.plan.node} or a file system on it is damaged: {lines[0]}",
+            f"all messages of the guest's kernel and of qemu-img: {' / '.join(lines)[:_HINT_MAX]}",
+        )
+
+
+async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of `work`, or raise GuestError once the pool is full: file systems may
+    then wait for space without an end.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        while not (await asyncio.wait([task], timeout=_POLL_S))[0]:
+            await _check_space(plan, array)
+        await _check_space(plan, array)
+        return await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _check_space(plan: ChainPlan, array: EngineSession) -> None:
+    """Raise GuestError if the pool has no space for a write."""
+    status = await array.manage(contract.StatusAction())
+    pool = next(pool for pool in status["pools"] if pool["name"] == plan.pool)
+    if pool["free_bytes"] < max(2 * pool["page_bytes"], _REQUEST_BYTES):
+        raise GuestError(
+            f"pool {plan.pool} of {plan.array}, which the disk of guest {plan.node} is on, is full: "
+            f"{format_size(pool['used_bytes'])} of {format_size(pool['capacity_bytes'])}",
+            "make `lu.pool` of the chain larger, or the trees smaller",
+        )

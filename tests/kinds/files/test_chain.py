@@ -1,0 +1,137 @@
+"""Loads on the disk of a file server in a guest: refusals, and the configuration that follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.errors import UsageError
+from hakaru.kinds.files.run import RUN
+from hakaru.lab.plan import plan_lab
+from hakaru.run.plan import estimate
+from hakaru.study import Expanded, expand, load
+
+from tests.kinds.files.study import TREE, written
+
+GUEST = {"image": "file-server", "memory": "1 GiB"}
+LAB = {"hosts": ["server"], "array": "storage", "load_guest": GUEST}
+CLIENT = LAB | {"hosts": ["client", "server"]}
+MIB = 1 << 20
+
+
+def to(**parts: Any) -> dict[str, Any]:
+    """A destination on a VHD of 64 MiB, with these parts instead of its own."""
+    disk = {"format": "vhd", "size": "64 MiB"} | parts.pop("disk", {})
+    chain = {"disk": disk, "lu": {"size": "512 MiB", "pool": "256 MiB"} | parts.pop("lu", {})}
+    beside = {"smb": parts.pop("smb")} if "smb" in parts else {}
+    return {"to": {"chain": chain | parts} | beside}
+
+
+def expanded_of(folder: Path, **parts: Any) -> Expanded:
+    return expand(load(str(written(folder, **({"lab": LAB, "load": to()} | parts)))).study)
+
+
+LARGE = TREE | {"targets": 2000, "scale": "1/50"}
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ({"lab": {"hosts": ["server"]}}, "the disk is in a guest, and the lab has none"),
+        ({"lab": LAB | {"load_guest": {}}}, "the guest's image 'auto' has no Samba"),
+        ({"lab": LAB | {"load_guest": {"image": "file-server"}}}, "too large for 768 MiB of memory"),
+        ({"lab": LAB | {"hosts": 3}}, "hosts that neither the file server nor the tools use"),
+        ({"load": to(smb={})}, "tools outside the guest need a host of their own"),
+        ({"load": to() | {"cold": True}}, "the disk is new in each repetition"),
+        ({"load": to() | {"keep": True}}, "the disk is new in each repetition"),
+        ({"load": to() | {"tree": LARGE}}, "do not fit on a disk of 64 MiB"),
+        ({"load": to(disk={"size": "480 MiB"})}, "does not fit on an LU of 512 MiB"),
+        (
+            {"load": to(disk={"size": "300 MiB", "subformat": "fixed"})},
+            "a fixed disk of 300 MiB fills a pool of 256 MiB",
+        ),
+        ({"load": to(lu={"size": "256 MiB"})}, "XFS needs more than a LU of 256 MiB"),
+        ({"load": to(guest_file_system="xfs")}, "XFS needs more than a virtual disk of 64 MiB"),
+        ({"load": to(guest_file_system="ntfs")}, "guest_file_system"),
+        ({"load": to(disk={"format": "vmdk"})}, "format"),
+        ({"load": to(disk={"preallocation": "metadata"})}, "a dynamic vhd disk has no preallocation 'metadata'"),
+        ({"load": to(disk={"cache": "fast"})}, "cache"),
+        ({"load": to(lu={"page": "100 KiB"})}, "is not a page: a power of two"),
+        ({"factors": [{"disk_format": ["raw", "vhd"], "disk_subformat": ["sparse"]}]}, "subformat"),
+        ({"factors": [{"disk_cache": ["writeback", "fast"]}]}, "cache"),
+        ({"load": {"to": {"directory": "small"}}, "factors": [{"disk_format": ["raw"]}]}, "load.to"),
+    ],
+)
+def test_impossible_chains_are_refused_with_their_place(tmp_path: Path, parts: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        load(str(written(tmp_path, **({"lab": LAB, "load": to()} | parts))))
+
+
+def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HAKARU_FILES", str(tmp_path / "scratch"))
+    factors = [{"disk_subformat": ["fixed", "dynamic"], "disk_cache": ["none"], "guest_write_back": [False]}]
+    expanded = expanded_of(tmp_path, factors=factors)
+    planned = plan_lab(expanded.study.lab)
+    turn = next(turn for turn in expanded.repetitions if turn.point.factors["disk_subformat"] == "dynamic")
+    chain = RUN.chain(expanded.at(turn.point), planned)
+    assert chain is not None and chain.server is None
+    assert (chain.node, chain.array, chain.portal) == ("server", "storage", f"{planned.addresses('storage')[0]}:3260")
+    spec = chain.spec
+    assert (spec.disk.format, spec.disk.subformat, spec.disk.cache) == ("vhd", "dynamic", "none")
+    assert (spec.guest_write_back, spec.host_write_back, spec.lu_write_back) == (False, True, True)
+    ((node, array),) = RUN.servers(expanded, turn, planned).items()
+    assert node == "storage" and array.engine == "array" and array.target_name == chain.target_name
+    (pool,) = array.pools
+    assert (pool.directory, pool.groups[0].size_bytes) == (str(tmp_path / "scratch" / "pools" / "storage"), 256 * MIB)
+    assert array.lus[0].store.kind == "thin" and array.lus[0].size_bytes == 512 * MIB
+    ((host, config),) = RUN.loads(expanded, turn, planned).items()
+    assert host == "server" and config.engine == "files" and config.task == "load"
+    assert config.destination.kind == "directory" and config.destination.path == "/srv/share/trees"
+    # Files are deleted after their bytes were counted in every layer.
+    assert not config.remove
+    assert RUN.file_servers(expanded, turn, planned) == {}
+    # The pool is in memory, beside the guest.
+    without = expanded_of(tmp_path, load=to(lu={"pool": "128 MiB"}))
+    more = estimate(expanded, planned).memory_bytes - estimate(without, planned).memory_bytes
+    assert more == 128 * MIB
+
+
+def test_first_of_two_hosts_is_idle_if_the_tools_are_in_the_guest(tmp_path: Path) -> None:
+    expanded = expanded_of(tmp_path, lab=CLIENT)
+    ((host, _),) = RUN.loads(expanded, expanded.repetitions[0], plan_lab(expanded.study.lab)).items()
+    assert host == "server"
+
+
+def test_drives_of_a_model_are_below_the_pool(tmp_path: Path) -> None:
+    expanded = expanded_of(tmp_path, load=to(lu={"model": {"kind": "preset", "name": "jdsf-2011"}}))
+    (array,) = RUN.servers(expanded, expanded.repetitions[0], plan_lab(expanded.study.lab)).values()
+    assert array.engine == "array" and array.pools[0].groups[0].placement is not None
+    assert array.model.kind == "preset"
+
+
+def test_tools_outside_the_guest_reach_samba_in_it(tmp_path: Path) -> None:
+    expanded = expanded_of(tmp_path, lab=CLIENT, load=to(smb={"server": {"strict_sync": False}}))
+    planned = plan_lab(expanded.study.lab)
+    turn = expanded.repetitions[0]
+    chain = RUN.chain(expanded.at(turn.point), planned)
+    assert chain is not None and chain.server is not None and chain.node == "server"
+    assert chain.server.shares[0].path == "/srv/share" and not chain.server.settings.strict_sync
+    ((host, config),) = RUN.loads(expanded, turn, planned).items()
+    assert host == "client" and config.engine == "files" and config.task == "load"
+    assert config.destination.kind == "smb" and config.destination.address == f"{planned.addresses('server')[0]}:445"
+    # It is in the guest, not in a node.
+    assert RUN.file_servers(expanded, turn, planned) == {}
+
+
+def test_shipped_study_compares_growing_with_fixed_disks() -> None:
+    study = load("file-server-disks").study
+    full, quick = expand(study), expand(study, quick=True)
+    assert [point.factors["disk"] for point in full.points][:2] == ["vhd-fixed", "vhd-dynamic"]
+    assert [point.factors["disk"] for point in quick.points] == ["vhd-fixed", "vhd-dynamic"]
+    assert quick.measure.repetitions >= 4
+    for expanded in (full, quick):
+        specs = [RUN.chain(expanded.at(point), plan_lab(expanded.study.lab)) for point in expanded.points]
+        assert all(spec is not None for spec in specs) and len(set(specs)) == len(specs)

@@ -1,0 +1,161 @@
+"""Analysis of loads on chains: differences of disks, space of the layers, report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hakaru.analysis import summarise
+from hakaru.fileserver.chain_spec import ChainSpec
+from hakaru.fileserver.space import STAGES, disagreement, growths
+from hakaru.fileserver.virtual_disk import VirtualDisk
+from hakaru.kinds.files.report import REPORT
+from hakaru.lab.model import LabSpec
+from hakaru.lab.plan import plan_lab
+
+from tests.analysis.run_files import RepetitionData, write
+from tests.kinds.files import test_analysis as plain
+from tests.kinds.files.study import fields
+from tests.kinds.files.test_chain import LAB, to
+
+SCHEMA = Path(__file__).parents[3] / "schema" / "report.schema.json"
+MIB = 1 << 20
+PAGE_BYTES = 64 << 10
+LAYERS = ("files_bytes", "guest_used_bytes", "image_allocated_bytes", "host_used_bytes", "lu_mapped_bytes")
+# A dynamic VHD gives nothing back, so only the first two layers shrink.
+GROWING = {
+    "created": (0, 0, 20, 52, 70),
+    "loaded": (16, 16, 36, 68, 86),
+    "deleted": (0, 0, 36, 67, 86),
+    "guest_trimmed": (0, 0, 36, 67, 86),
+    "host_trimmed": (0, 0, 36, 67, 86),
+}
+RETURNING = {**GROWING, "guest_trimmed": (0, 0, 20, 52, 86), "host_trimmed": (0, 0, 20, 52, 70)}
+
+
+@dataclass
+class Rep:
+    """A repetition with a rate, and the bytes of its layers in MiB."""
+
+    files_per_s: float
+    stages: dict[str, tuple[int, ...]] = field(default_factory=lambda: GROWING)
+
+
+@dataclass
+class Pt:
+    factors: dict[str, Any]
+    reps: list[Rep]
+
+
+def record(disk: dict[str, Any], stages: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The record of a chain, as a run writes it."""
+    spec = ChainSpec(VirtualDisk.model_validate({"format": "vhd", "size": "64 MiB"} | disk))
+    layers: dict[str, dict[str, int | None]] = {
+        stage: {"entries": 40, **{name: size * MIB for name, size in zip(LAYERS, stages[stage], strict=True)}}
+        for stage in STAGES
+    }
+    for each in layers.values():
+        each["pool_used_bytes"] = each["lu_mapped_bytes"]
+    return {
+        **spec.describe(),
+        "page_bytes": PAGE_BYTES,
+        "stages": layers,
+        "growths": [growth.to_json() for growth in growths(layers, spec, PAGE_BYTES)],
+        "disagreement": disagreement(layers, spec, PAGE_BYTES),
+    }
+
+
+def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+    content, samples, histograms = plain.build({"tools": 1}, plain.Rep(rep.files_per_s))
+    disk = {"format": factors["disk_format"]} if "disk_format" in factors else {}
+    return content | {"chains": {"server": record(disk, rep.stages)}}, samples, histograms
+
+
+def summary_of(folder: Path, factors: list[dict[str, Any]], *points: Pt) -> dict[str, Any]:
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to(), factors=factors)
+    return summarise(write(folder, {"study": study, "lab": described}, points, build))
+
+
+def differences(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    return [finding for finding in summary["findings"] if finding["kind"] == "difference"]
+
+
+def test_difference_between_disks_has_an_interval_and_a_judgement(tmp_path: Path) -> None:
+    levels = [{"disk_cache": ["writeback", "none", "writethrough"]}]
+    clear = [Rep(rate) for rate in (100.0, 101.0, 99.0, 100.5)]
+    slower = [Rep(rate) for rate in (90.0, 91.0, 89.0, 90.5)]
+    noisy = [Rep(rate) for rate in (80.0, 120.0, 95.0, 110.0)]
+    points = [
+        Pt({"disk_cache": name}, reps)
+        for name, reps in zip(levels[0]["disk_cache"], (clear, slower, noisy), strict=True)
+    ]
+    summary = summary_of(tmp_path, levels, *points)
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    found = differences(summary)
+    assert summary["findings"][:2] == found
+    assert [finding["text"].split(".")[0] for finding in found] == [
+        "none instead of writeback",
+        "writethrough instead of writeback",
+    ]
+    rate = [next(row for row in finding["evidence"]["rows"] if row["metric"] == "files_per_s") for finding in found]
+    assert rate[0]["change"] == pytest.approx(-10, abs=0.1) and rate[0]["low"] < -10 < rate[0]["high"] < 0
+    assert rate[0]["p_corrected"] < 0.001 < 0.05 < rate[1]["p_corrected"]
+    assert rate[0]["p_corrected"] > rate[0]["p"], "corrected for the number of tests"
+    assert "Files per second: -10.0\u00a0% (95 % confidence interval" in found[0]["text"]
+    assert "The difference is significant" in found[0]["text"] and "差は有意である" in found[0]["text_ja"]
+    assert (
+        "n = 4 and 4). The difference is not significant" in found[1]["text"] and "有意ではない" in found[1]["text_ja"]
+    )
+
+
+def test_difference_of_single_repetitions_is_not_judged(tmp_path: Path) -> None:
+    levels = [{"disk_cache": ["writeback", "none"]}]
+    summary = summary_of(tmp_path, levels, *(Pt({"disk_cache": name}, [Rep(100.0)]) for name in ("writeback", "none")))
+    (found,) = differences(summary)
+    assert "cannot be judged without two repetitions" in found["text"]
+
+
+def test_points_that_differ_in_more_than_the_chain_are_not_compared(tmp_path: Path) -> None:
+    levels = [{"tools": [1, 2], "disk_cache": ["writeback"]}]
+    points = [Pt({"tools": tools, "disk_cache": "writeback"}, [Rep(100.0)] * 3) for tools in (1, 2)]
+    assert differences(summary_of(tmp_path, levels, *points)) == []
+
+
+def test_space_of_the_layers_and_of_trim_is_reported(tmp_path: Path) -> None:
+    levels = [{"disk_format": ["vhd", "qcow2"]}]
+    points = [
+        Pt({"disk_format": "vhd"}, [Rep(100.0), Rep(101.0)]),
+        Pt({"disk_format": "qcow2"}, [Rep(100.0, RETURNING), Rep(101.0, RETURNING)]),
+    ]
+    summary = summary_of(tmp_path, levels, *points)
+    kept, returned = (finding for finding in summary["findings"] if finding["kind"] == "space")
+    assert kept["text"].startswith(
+        "vhd: 16 MiB of files made the file system of the virtual disk grow by 16 MiB, the image"
+    )
+    assert "TRIM of that file system gave nothing back from the image" in kept["text"]
+    assert "returned nothing to the pool" in kept["text"]
+    assert "made the image 16 MiB smaller" in returned["text"] and "returned 16 MiB to the pool" in returned["text"]
+    assert "プールに 16 MiB が戻った" in returned["text_ja"]
+    for point in summary["points"]:
+        assert all(growth["agrees"] for growth in point["space"]["growths"])
+        assert point["space"]["stages"]["loaded"]["lu"] == 86 * MIB
+        assert "layers_disagree" not in {caveat["caveat"] for caveat in point["caveats"]}
+    letters = {caveat["caveat"]: "a" for point in summary["points"] for caveat in point["caveats"]}
+    for language, heading in (("en", "host's df"), ("ja", "ホストの df")):
+        space, growth = REPORT.tables(summary, letters, language)[2:]
+        assert heading in [column.title for column in space.columns]
+        assert len(space.rows) == 2 * (1 + len(STAGES)) and len(growth.rows) == 2 * (1 + 5)
+
+
+def test_layers_that_do_not_agree_mark_their_point(tmp_path: Path) -> None:
+    lost = {**GROWING, "loaded": (60, 60, 80, 112, 70)}
+    summary = summary_of(tmp_path, [{"disk_cache": ["none"]}], Pt({"disk_cache": "none"}, [Rep(100.0, lost)] * 3))
+    (caveat,) = [c for c in summary["points"][0]["caveats"] if c["caveat"] == "layers_disagree"]
+    assert (caveat["values"]["upper"], caveat["values"]["lower"]) == ("host", "lu")
+    assert "`host` and `lu` differs by 62,914,560 bytes" in caveat["text"]
+    assert not summary["points"][0]["space"]["growths"][3]["agrees"]
