@@ -1,0 +1,140 @@
+"""Studies on the chain of a file server in a guest: whole runs, and layers that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.errors import EnvironmentError_
+from hakaru.guest.image import Image, find_image
+from hakaru.store import RunReader
+
+from tests.guests.test_device import guests_below, needs_taps
+
+ROOT = Path(__file__).parents[2]
+STUDY: dict[str, Any] = {
+    "format": 1,
+    "id": "chains",
+    "title": "chains",
+    "question": "Does it run?",
+    "expectation": "It does.",
+    "origin": "emulated",
+    "lab": {
+        "hosts": ["client", "server"],
+        "host_link": {"rate": "1 Gbit/s"},
+        "array_link": {"rate": "1 Gbit/s"},
+        "load_guest": {"image": "file-server", "memory": "1 GiB"},
+    },
+    "load": {
+        "kind": "files",
+        "tree": {
+            **{"trees": 2, "depth": 3, "folders": 4, "targets": 20, "total": "4 MiB"},
+            "sizes": {"lognormal": {"median": "100 KiB", "sigma": 0.3}},
+        },
+        "tools": 2,
+        "to": {
+            "chain": {
+                "disk": {"format": "vhd", "size": "64 MiB"},
+                "host_file_system": "ext4",
+                "lu": {"size": "256 MiB", "pool": "64 MiB", "page": "64 KiB"},
+            }
+        },
+    },
+    "variables": {
+        "case": {
+            "smb": {"load.to.smb": {}, "load.verify": True},
+            # More than the pool has, and less than disk and LU.
+            "full": {
+                "load.to.chain.disk.size": "96 MiB",
+                "load.tree.total": "70 MiB",
+                "load.tree.sizes.lognormal.median": "1700 KiB",
+            },
+            "damaged": {"load.to.chain.disk.format": "qcow2"},
+            "killed": {"load.to.chain.disk.format": "raw"},
+        }
+    },
+    # The second one continues in the guest of the first one.
+    "factors": [{"case": ["smb", "full", "damaged", "killed"]}],
+    "measure": {"repetitions": 1, "sample_interval": "100 ms"},
+    "seed": 1,
+}
+Records = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def run(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Records]:
+    """The run of all cases (`file_chain.py`), and its records by case."""
+    needs_taps(image)
+    try:
+        # No package can be downloaded in a lab.
+        find_image("file-server")
+    except EnvironmentError_ as error:
+        pytest.skip(f"no guest image: {error.message}; {error.hint}")
+    folder = tmp_path_factory.mktemp("chains")
+    (folder / "study.yaml").write_text(json.dumps(STUDY))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)]),
+        "HAKARU_RUNS": str(folder / "runs"),
+        "HAKARU_FILES": str(folder / "scratch"),
+    }
+    command = [sys.executable, "-m", "tests.guests.file_chain", "run", str(folder / "study.yaml"), "--json"]
+    with subprocess.Popen(
+        [*command, "--report", "html,json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        case = ""
+        for line in process.stdout:
+            event = json.loads(line)
+            case = event["factors"]["case"] if event["event"] == "repetition_started" else case
+            if case == "killed" and event["event"] == "sample":
+                for emulator in guests_below(process.pid):
+                    os.kill(emulator, signal.SIGKILL)
+        errors = process.stderr.read()
+    assert process.returncode in (0, 5), errors
+    assert guests_below(process.pid) == []
+    assert list((folder / "scratch").iterdir()) == [], "the folder of the pool"
+    (directory,) = (folder / "runs").iterdir()
+    return directory, {record["factors"]["case"]: record for record in RunReader(directory).repetitions()}
+
+
+def test_files_reach_the_pool_from_a_client_of_samba_and_leave_it_layer_by_layer(run: tuple[Path, Records]) -> None:
+    directory, records = run
+    record = records["smb"]
+    assert record["status"] == "done", record["error"]
+    (chain,) = record["chains"].values()
+    assert chain["samba"].startswith("4.") and chain["disk"]["format"] == "vhd"
+    assert chain["disagreement"] is None, chain["growths"]
+    stages = chain["stages"]
+    # The engine stores the description of its trees beside them.
+    assert 0 <= stages["loaded"]["files_bytes"] - (4 << 20) < 4096 and stages["deleted"]["files_bytes"] == 0
+    # A dynamic VHD keeps what was deleted.
+    assert stages["host_trimmed"]["image_allocated_bytes"] >= stages["loaded"]["image_allocated_bytes"] - (1 << 20)
+    (load,) = (engine for engine in record["engines"] if engine["engine"] == "files")
+    assert load["node"] == "client" and load["values"]["errors"] == 0
+    assert load["values"]["verified_bytes"] == load["values"]["read_bytes"] > 0
+    if record["guests"]["server"]["accelerator"] == "tcg":
+        page = (directory / "report" / "report.en.html").read_text()
+        assert "belong to an emulated processor" in page and "Bytes by layer" in page
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("full", "pool pool of array, which the disk of guest server is on, is full: "),
+        ("damaged", "the qcow2 disk of guest server or a file system on it is damaged: "),
+        ("killed", "guest server has ended"),
+    ],
+)
+def test_layer_that_fails_is_named_and_marks_its_point_alone(
+    run: tuple[Path, Records], case: str, message: str
+) -> None:
+    record = run[1][case]
+    assert record["status"] == "failed" and message in record["error"]
+    assert [caveat["caveat"] for caveat in record["caveats"]] == ["guest_failed"]
