@@ -27,6 +27,7 @@ CORE = (
     "load",
     "pool",
     "store",
+    "throttle",
     "fabric",
     "backup",
     "packets",
