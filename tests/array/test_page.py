@@ -52,6 +52,7 @@ def test_page_lists_every_setting_with_its_default() -> None:
         (model.ArrayFile, "## Settings"),
         (model.Lu, "An LU, under `lus`"),
         (model.Pool, "A pool, under `pools`"),
+        (model.Cap, "A cap, under `caps`"),
         (model.Access, "Under `access`"),
     ):
         listed = rows(after)

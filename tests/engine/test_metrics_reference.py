@@ -38,7 +38,7 @@ def _pattern(entity: str) -> str:
         r"(lu|port|cpu)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
-        r"(vm|nic|irq|softirq|disk|pool|backup)/.+": r"\1/NAME",
+        r"(vm|vms|nic|irq|softirq|disk|pool|cap|share|backup)/.+": r"\1/NAME",
         r"tcp/.+/(source|destination)": r"tcp/NAME/\1",
         r"tcp/(?!sessions$)[^/]+": "tcp/NAME",
     }.items():
@@ -74,6 +74,7 @@ def _vm(portal: str) -> dict[str, Any]:
         "pattern": {"sizes": [{"bytes": 4096}], "read_percent": 50, "random_percent": 100},
         "load": {"kind": "closed", "queue_depth": 1},
         "seed": 1,
+        "group": 0,
     }
 
 
@@ -93,9 +94,12 @@ def test_metrics_page_lists_the_metrics_of_array_and_initiator(tmp_path: Path) -
         "groups": [_group({"kind": "preset", "name": "sata-ssd-960"})],
     }
     pool = {"name": "p", "directory": str(tmp_path), "groups": []}
-    with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), model=model, pools=[pool]) as a:
+    more = {"model": model, "pools": [pool], "caps": [{"name": "c", "iops": 1_000_000}]}
+    more |= {"shares": {"in_flight": 16, "classes": [{"name": "s", "share": 1}]}}
+    with array(lu(0, 64 * MIB, placement={"group": 0, "offset_bytes": 0}), **more) as a:
         sample = _present_names(_started(a.engine))
-        load = Engine({"engine": "initiator", "vms": [_vm(a.portal)], "warmup_s": 0.0, "measure_s": 0.3})
+        times = {"warmup_s": 0.0, "measure_s": 0.3}
+        load = Engine({"engine": "initiator", "vms": [_vm(a.portal)], "groups": ["g"], **times})
         try:
             load_sample = _present_names(_started(load))
             load_result = load.wait_for("result")
@@ -109,8 +113,7 @@ def test_metrics_page_lists_the_metrics_of_array_and_initiator(tmp_path: Path) -
     assert _lacks_only_tcp(load_sample, of_vms | page["Every engine"])
     assert set(load_result["values"]) == {name for entity, name in page["initiator"] if entity != "tcp/NAME"}
     assert {(h["entity"], h["name"]) for h in load_result["histograms"]} == {
-        ("vms", "read_latency_ns"),
-        ("vms", "write_latency_ns"),
+        (entity, f"{op}_latency_ns") for entity in ("vms", "vms/g") for op in ("read", "write")
     }
 
 

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,6 +47,7 @@ class Engine:
             [*inside, program, "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self.send({"type": "configure", "contract": self.wait_for("hello")["contract"], "config": config})
+        self._sampling = False
         self.found: dict[str, Any] = self.wait_for("ready")["found"]
 
     def send(self, command: dict[str, Any]) -> None:
@@ -62,6 +64,24 @@ class Engine:
                 return event
             assert event["type"] != "error" or not event["fatal"], event
         raise AssertionError(f"the engine ended without {kind}: {_open(self.process.stderr).read().decode()}")
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Yield every further event."""
+        for line in _open(self.process.stdout):
+            event: dict[str, Any] = json.loads(line)
+            assert event["type"] != "error" or not event["fatal"], event
+            yield event
+
+    def counters(self) -> dict[str, dict[str, float]]:
+        """Return the counters as of now or later, by entity and name. Begins the samples."""
+        if not self._sampling:
+            self._sampling = True
+            self.send({"type": "start", "at_ns": 0})
+        begun_ns = time.monotonic_ns()
+        while (sample := self.wait_for("sample"))["at_ns"] < begun_ns:
+            pass
+        counters: dict[str, dict[str, float]] = sample["counters"]
+        return counters
 
     def manage(self, kind: str, **action: Any) -> dict[str, Any]:
         """Send a management command to a serving array and return the answer."""

@@ -24,6 +24,13 @@ pub struct ArrayConfig {
     pub lus: Vec<LuConfig>,
     /// Timing model: how long requests take.
     pub model: Model,
+    /// Caps on the rates of accesses, at most 256. An access passes every cap that applies to it, in
+    /// this order. Default: none.
+    #[serde(default)]
+    pub caps: Vec<CapConfig>,
+    /// Shares of the accesses in flight, behind the caps. Default: no limit of these accesses.
+    #[serde(default)]
+    pub shares: Option<Box<SharesConfig>>,
     /// Directory for state other than the LUs' data that survives a restart: persistent
     /// reservations that initiators register with APTPL. Created if absent. Default: none, and
     /// APTPL is refused.
@@ -220,4 +227,70 @@ pub struct Placement {
     pub group: u32,
     /// Offset of the first byte in the group's usable space.
     pub offset_bytes: u64,
+}
+
+/// A cap on the rates of the accesses of some initiators to some LUs, all of them together: a token
+/// bucket. Reads, writes, unmaps and flushes count; commands that do not access the medium do not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CapConfig {
+    /// Name: 1 to 64 letters, digits, `.`, `_` and `-`; the counters are those of `cap/NAME`.
+    pub name: String,
+    /// Logical unit. Default: all.
+    #[serde(default)]
+    pub lun: Option<u8>,
+    /// iSCSI name of the initiator. Default: all.
+    #[serde(default)]
+    pub initiator_name: Option<String>,
+    /// Accesses per second, 1 to 10 000 000. Default: no limit.
+    #[serde(default)]
+    pub iops: Option<u32>,
+    /// Bytes per second, 4096 to 10^12. Default: no limit.
+    #[serde(default)]
+    pub bytes_per_s: Option<u64>,
+    /// Content of a full bucket, as time at the capped rate, milliseconds, 0 to 60 000: accesses of
+    /// this time pass without delay after an idle time. With 0, single accesses are spaced evenly.
+    /// Default 10.
+    #[serde(default = "default_burst_ms")]
+    pub burst_ms: u32,
+}
+
+fn default_burst_ms() -> u32 {
+    10
+}
+
+/// A limit of the accesses in flight. Those that wait for it are dispatched in proportion to the
+/// shares of their classes. An access costs its bytes and 16 KiB more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SharesConfig {
+    /// Maximum number of accesses in flight, 1 to 4096. A small number makes the shares exact, a
+    /// large one keeps drives busy.
+    pub in_flight: u32,
+    /// Classes, 1 to 64. An access belongs to the first one that it matches.
+    pub classes: Vec<ShareClass>,
+    /// Share of all other accesses together, 1 to 1 000 000. Default 100.
+    #[serde(default = "default_share")]
+    pub others: u32,
+}
+
+/// A class of accesses with a share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ShareClass {
+    /// Name: 1 to 64 letters, digits, `.`, `_` and `-`, except `others`; the counters are those of
+    /// `share/NAME`.
+    pub name: String,
+    /// Logical unit. Default: all.
+    #[serde(default)]
+    pub lun: Option<u8>,
+    /// iSCSI name of the initiator. Default: all.
+    #[serde(default)]
+    pub initiator_name: Option<String>,
+    /// Share relative to that of the other classes, 1 to 1 000 000.
+    pub share: u32,
+}
+
+fn default_share() -> u32 {
+    100
 }

@@ -26,6 +26,8 @@
 //!
 //! Calls with the id of a connection that has ended do nothing: a shell may be late.
 //!
+//! A shell that treats accesses by their initiators asks `initiator_of` for its name.
+//!
 //! Commands of the operator and of the storage: `set_space`, `raise_threshold`, `set_capacity`,
 //! `set_port_state`, `add_lu`, `remove_lu` (its contents stay while `is_in_use`), `shut_down`. They
 //! establish the unit attention conditions that report the change. `poll_io_within` bounds the work

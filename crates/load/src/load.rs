@@ -51,6 +51,8 @@ struct InFlight {
 pub struct Load {
     accesses: Accesses,
     pacing: Pacing,
+    /// Group of the VM, if it belongs to one.
+    group: Option<u8>,
     issuing: bool,
     /// Slots by [`RequestId`]; `None` is a free slot.
     slots: Box<[Option<InFlight>]>,
@@ -74,6 +76,7 @@ impl Load {
         Load {
             accesses: Accesses::new(&vm.pattern, extent, vm.seed),
             pacing,
+            group: vm.group,
             issuing: false,
             slots: vec![None; slots as usize].into_boxed_slice(),
             free: (0..slots).rev().collect(),
@@ -172,6 +175,13 @@ impl Load {
         match access.op {
             Op::Read => latencies.read.record_ns(latency_ns),
             Op::Write => latencies.write.record_ns(latency_ns),
+        }
+        if let Some(group) = self.group {
+            let latencies = latencies.group_mut(group);
+            match access.op {
+                Op::Read => latencies.read.record_ns(latency_ns),
+                Op::Write => latencies.write.record_ns(latency_ns),
+            }
         }
         self.counters.count_request(&access, success, latency_ns);
         if let Some(verifier) = &mut self.verifier

@@ -11,5 +11,5 @@ mod latencies;
 mod latency;
 
 pub use histogram::{DecodeError, Histogram};
-pub use latencies::Latencies;
+pub use latencies::{GroupLatencies, Latencies};
 pub use latency::Latency;

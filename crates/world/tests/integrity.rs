@@ -36,6 +36,7 @@ fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
         },
         load: Load::Closed { queue_depth: 8 },
         seed: i,
+        group: None,
     };
     WorldConfig {
         target_name: TARGET.to_owned(),

@@ -40,6 +40,7 @@ fn config(read_percent: u8, bytes: u32, depth: u32) -> WorldConfig {
         },
         load: Load::Closed { queue_depth: depth },
         seed: 7,
+        group: None,
     };
     WorldConfig {
         target_name: TARGET.to_owned(),

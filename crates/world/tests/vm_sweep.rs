@@ -56,6 +56,7 @@ fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
         pattern: pattern.clone(),
         load: Load::Closed { queue_depth: 32 },
         seed: seed * 1000 + i,
+        group: None,
     }
 }
 

@@ -20,7 +20,7 @@ from hakaru.array.load import Loaded
 from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
-from hakaru.run.configure import seed_of
+from hakaru.run.configure import cap_config, seed_of, shares_config
 from hakaru.study.model import Placement
 
 
@@ -44,6 +44,8 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
         allow_external=file.allow_external,
         state_directory=str(loaded.state / RESERVATIONS),
         model=contract.NoModel(kind="none") if file.model is None else file.model,
+        caps=[cap_config(cap) for cap in file.caps],
+        shares=shares_config(file.shares),
         seed=seed_of(file.target_name),
         sample_interval_ms=file.sample_interval // MS_NS,
         sessions_max=file.sessions,

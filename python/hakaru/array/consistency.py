@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterator
 
 from hakaru.array.model import ArrayFile, FileStore, Lu, ThinStore
+from hakaru.study.storage import repeated_cap
 
 Path_ = tuple[str | int, ...]
 Problem = tuple[Path_, str, str]
@@ -19,7 +20,7 @@ PORT_MAX = 65_535
 
 def problems(file: ArrayFile) -> list[Problem]:
     """All problems of an array file, in the order of the file."""
-    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file)]
+    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file), *_caps(file)]
 
 
 def split_address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
@@ -106,6 +107,13 @@ def _pools(file: ArrayFile) -> Iterator[Problem]:
             if _modelled(file) and group.placement is None:
                 message = f"group {group.name!r} has no placement on the modelled drives"
                 yield place, message, "add `placement: {group: 0}`"
+
+
+def _caps(file: ArrayFile) -> Iterator[Problem]:
+    repeated = repeated_cap(file.caps)
+    if repeated is not None:
+        message = f"cap {file.caps[repeated].name!r} is given twice"
+        yield ("caps", repeated, "name"), message, "each cap needs a name of its own"
 
 
 def volume_name(lu: Lu, store: ThinStore) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 
 from hakaru.engine.contract import Model
 from hakaru.study.model import Part, Placement
+from hakaru.study.storage import CAPS_MAX, Cap, SharesSpec
 from hakaru.text import Form
 from hakaru.units import Duration, Size
 
@@ -226,6 +227,12 @@ class ArrayFile(Part):
     lus: list[Lu] = Field(min_length=1, max_length=256)
     model: Model | None = Field(
         default=None, description="timing model; default: as fast as the machine ({kind: none})"
+    )
+    caps: list[Cap] = Field(
+        default=[], max_length=CAPS_MAX, description="caps on rates; an access passes every one that applies to it"
+    )
+    shares: SharesSpec | None = Field(
+        default=None, description="shares of the accesses in flight, behind the caps; default: no limit of them"
     )
     sample_interval: Duration = Field(
         default=1000 * MS_NS, ge=100 * MS_NS, le=60_000 * MS_NS, description="interval between samples of the counters"

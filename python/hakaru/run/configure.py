@@ -16,6 +16,7 @@ from hakaru.engine import contract
 from hakaru.lab.plan import LabPlan
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import ArraySpec, Lu
+from hakaru.study.storage import Cap, SharesSpec
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
@@ -58,9 +59,31 @@ def _array_config(
         isolated_network=True,
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
         model=array.model,
+        caps=[cap_config(cap) for cap in array.caps],
+        shares=shares_config(array.shares),
         seed=seed_of(expanded.seed, turn.name, name),
         sample_interval_ms=expanded.measure.sample_interval // MS,
     )
+
+
+def cap_config(cap: Cap) -> contract.CapConfig:
+    """A cap in the format of the engine."""
+    return contract.CapConfig(
+        name=cap.name,
+        lun=cap.lun,
+        initiator_name=cap.initiator_name,
+        iops=cap.iops,
+        bytes_per_s=None if cap.rate is None else cap.rate // 8,
+        burst_ms=cap.burst // MS,
+    )
+
+
+def shares_config(shares: SharesSpec | None) -> contract.SharesConfig | None:
+    """Shares in the format of the engine."""
+    if shares is None:
+        return None
+    classes = [contract.ShareClass(**each.model_dump()) for each in shares.classes]
+    return contract.SharesConfig(in_flight=shares.in_flight, classes=classes, others=shares.others)
 
 
 def _lu(lu: Lu, fill_seed: int) -> contract.LuConfig:

@@ -11,8 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from hakaru.engine.contract import Model
-from hakaru.study.part import Part
-from hakaru.units import Size
+from hakaru.study.part import Id, Part
+from hakaru.units import Duration, Rate, Size
+
+MS_NS = 1_000_000
+CAPS_MAX = 256
+SHARE_MAX = 1_000_000
 
 
 class Placement(Part):
@@ -39,6 +43,76 @@ class Lu(Part):
     fill: Fill | None = Field(default=None, description="contents from the start; default: zeros")
 
 
+class Cap(Part):
+    """A token bucket: a cap on the accesses of some initiators to some LUs, all together."""
+
+    name: Id = Field(description="name of the cap; its counters are those of cap/NAME")
+    lun: int | None = Field(default=None, ge=0, le=255, description="logical unit; default: all")
+    initiator_name: Annotated[str, StringConstraints(min_length=1, max_length=223)] | None = Field(
+        default=None, description="iSCSI name of the initiator; default: all"
+    )
+    iops: int | None = Field(default=None, ge=1, le=10_000_000, description="accesses per second; default: no limit")
+    rate: Rate | None = Field(
+        default=None,
+        ge=8 * 4096,
+        le=8 * 10**12,
+        description="data per second, for instance 20 MB/s; default: no limit",
+    )
+    burst: Duration = Field(
+        default=10 * MS_NS,
+        ge=0,
+        le=60_000 * MS_NS,
+        multiple_of=MS_NS,
+        description="content of a full bucket, as time at the capped rate: accesses of this time pass at once after an "
+        "idle time",
+    )
+
+    @model_validator(mode="after")
+    def _has_a_rate(self) -> Cap:
+        if self.iops is None and self.rate is None:
+            raise ValueError(f"cap {self.name!r} has no rate; add `iops: 200`, `rate: 20 MB/s`, or both")
+        return self
+
+
+class ShareClass(Part):
+    """Accesses of some initiators to some LUs, with a share."""
+
+    name: Id = Field(description="name of the class, not `others`; its counters are those of share/NAME")
+    lun: int | None = Field(default=None, ge=0, le=255, description="logical unit; default: all")
+    initiator_name: Annotated[str, StringConstraints(min_length=1, max_length=223)] | None = Field(
+        default=None, description="iSCSI name of the initiator; default: all"
+    )
+    share: int = Field(ge=1, le=SHARE_MAX, description="relative to the shares of the other classes")
+
+
+class SharesSpec(Part):
+    """A limit of the accesses in flight; those that wait for it are dispatched in proportion to the
+    shares of their classes.
+    """
+
+    in_flight: int = Field(
+        ge=1, le=4096, description="few make the shares exact, many keep the drives busy; no default"
+    )
+    classes: list[ShareClass] = Field(
+        min_length=1, max_length=64, description="an access belongs to the first class that it matches"
+    )
+    others: int = Field(default=100, ge=1, le=SHARE_MAX, description="share of all other accesses together")
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> SharesSpec:
+        names = ["others", *(each.name for each in self.classes)]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise ValueError(f"the class name {name!r} is taken; each class needs a name of its own")
+        return self
+
+
+def repeated_cap(caps: list[Cap]) -> int | None:
+    """Position of the first cap whose name an earlier one has; None if all names differ."""
+    names = [cap.name for cap in caps]
+    return next((i for i, name in enumerate(names) if name in names[:i]), None)
+
+
 class ArraySpec(Part):
     """A storage array."""
 
@@ -47,6 +121,23 @@ class ArraySpec(Part):
     ]
     model: Model
     lus: list[Lu] = Field(min_length=1, max_length=256)
+    caps: list[Cap] = Field(
+        default=[], max_length=CAPS_MAX, description="caps on rates; an access passes every one that applies to it"
+    )
+
+    shares: SharesSpec | None = Field(
+        default=None, description="shares of the accesses in flight, behind the caps; default: no limit of them"
+    )
+
+    @model_validator(mode="after")
+    def _caps_apply(self) -> ArraySpec:
+        repeated = repeated_cap(self.caps)
+        if repeated is not None:
+            raise ValueError(f"cap {self.caps[repeated].name!r} is given twice; each cap needs a name of its own")
+        for each in (*self.caps, *(self.shares.classes if self.shares else ())):
+            if each.lun is not None and each.lun not in self.luns:
+                raise ValueError(f"{each.name!r} names LUN {each.lun}; the numbers of the LUs are {self.luns}")
+        return self
 
     @model_validator(mode="after")
     def _luns_differ(self) -> ArraySpec:

@@ -133,6 +133,9 @@ pub struct Vm {
     pub load: Load,
     /// Seed of every random choice of this VM.
     pub seed: u64,
+    /// Position in `groups` of the group that the VM belongs to. Default: none.
+    #[serde(default)]
+    pub group: Option<u8>,
 }
 
 /// Configuration of the `initiator` engine.
@@ -141,6 +144,10 @@ pub struct Vm {
 pub struct InitiatorConfig {
     /// The VMs, 1 to 20 000.
     pub vms: Vec<Vm>,
+    /// Names of groups of VMs, at most 16, each once. Samples contain the sums of the VMs of each as
+    /// entity `vms/NAME`, and their latencies. Default: none.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Login keys of all sessions.
     #[serde(default)]
     pub login: LoginKeys,

@@ -11,6 +11,8 @@ const SESSIONS_MAX: u32 = 64;
 const SESSIONS_TOTAL_MAX: u64 = 65_536;
 /// Maximum number of VMs per engine.
 const VMS_MAX: usize = 20_000;
+/// Maximum number of groups of VMs per engine, because each has histograms of its own.
+const GROUPS_MAX: usize = 16;
 
 impl InitiatorConfig {
     /// Checks everything that can be known without opening a volume.
@@ -26,6 +28,7 @@ impl InitiatorConfig {
                 format!("assign 1 to {VMS_MAX} VMs to one engine"),
             );
         }
+        self.validate_groups()?;
         self.login.validate()?;
         self.socket.validate("socket")?;
         self.validate_commands()?;
@@ -47,6 +50,36 @@ impl InitiatorConfig {
         } else {
             Ok(())
         }
+    }
+
+    /// Checks the names of the groups, and that the group of every VM exists.
+    fn validate_groups(&self) -> Result<(), ConfigError> {
+        if self.groups.len() > GROUPS_MAX {
+            let problem = format!("{} groups", self.groups.len());
+            return refuse("groups", problem, format!("use at most {GROUPS_MAX}"));
+        }
+        for (i, name) in self.groups.iter().enumerate() {
+            let is_short = (1..=64).contains(&name.len()) && !name.contains(char::is_control);
+            if !is_short || self.groups[..i].contains(name) {
+                return refuse(
+                    format!("groups[{i}]"),
+                    format!("{name:?} is not a new name of 1 to 64 printable bytes"),
+                    "give each group a short name of its own",
+                );
+            }
+        }
+        for (i, vm) in self.vms.iter().enumerate() {
+            if let Some(group) = vm.group
+                && usize::from(group) >= self.groups.len()
+            {
+                return refuse(
+                    format!("vms[{i}].group"),
+                    format!("{group}, and there are {} groups", self.groups.len()),
+                    "use the position of one of `groups`, counted from 0",
+                );
+            }
+        }
+        Ok(())
     }
 
     fn validate_commands(&self) -> Result<(), ConfigError> {

@@ -11,6 +11,8 @@
 //! | `validate.rs` | checks of the configuration |
 //! | `setup.rs` | construction of the array's parts from the configuration |
 //! | `access.rs` | access list and permitted addresses |
+//! | `caps.rs` | caps on the rates of accesses, between target and storage |
+//! | `shares.rs` | shares of the accesses in flight, between caps and storage |
 //! | `lu_file.rs` | the file or block device behind an LU |
 //! | `path_hint.rs` | advice for errors of files and directories |
 //! | `manage.rs` | execution of the operator's orders |
@@ -31,6 +33,7 @@
 //! | `tcp.rs` | TCP counters of the connections |
 //! | `storage/` | file I/O, commits and reservations for the stores behind the LUs |
 mod access;
+mod caps;
 mod check;
 mod connection;
 mod connections;
@@ -46,6 +49,7 @@ mod pools;
 mod refusals;
 mod reports;
 mod setup;
+mod shares;
 mod status;
 mod storage;
 mod tcp;
@@ -58,7 +62,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hakaru_contract::ArrayConfig;
-use hakaru_iscsi_target::{Limits, Target, TargetConfig};
+use hakaru_iscsi_target::{Io, IoFailure, IoId, IoOp, IoResult, Limits, Target, TargetConfig};
 use hakaru_runtime::file::FileQueue;
 use hakaru_runtime::process::entropy;
 use hakaru_runtime::{Event, Reactor, Token, WaitPolicy, Waiter, clock};
@@ -67,12 +71,14 @@ use serde_json::{Value, json};
 
 pub use self::check::check_pool;
 
+use self::caps::Caps;
 use self::connections::Connections;
 use self::descriptors::Descriptors;
 use self::manage::OrderExecutor;
 use self::orders::Orders;
 use self::refusals::RefusalLog;
 use self::reports::PoolReports;
+use self::shares::FairQueue;
 use self::storage::Storage;
 use self::tokens::{FILES, KEEPER, LISTENERS, STORES};
 use crate::accept::Acceptor;
@@ -126,6 +132,8 @@ fn wait_policy(config: &ArrayConfig) -> WaitPolicy {
 struct Shell<'r> {
     reactor: &'r Reactor,
     target: Target,
+    caps: Caps,
+    fair_queue: FairQueue,
     storage: Storage,
     connections: Connections<'r>,
     refusals: RefusalLog,
@@ -172,6 +180,8 @@ impl<'r> Shell<'r> {
                 },
                 Box::new(entropy::fill),
             ),
+            caps: Caps::new(&config.caps),
+            fair_queue: FairQueue::new(config.shares.as_deref()),
             storage,
             connections: Connections::new(acceptor, descriptors.pipes_max, reactor),
             refusals: RefusalLog::default(),
@@ -230,6 +240,7 @@ impl<'r> Shell<'r> {
             self.connections.receive_again(now, &mut self.target);
             self.connections.handle_timeout(now);
             self.target.handle_timeout(now);
+            self.caps.handle_timeout(now);
             self.storage.handle_timeout(now, &mut self.target);
             let moved = self.settle(now);
             waiter.end_turn(now, self.connections.received(), moved);
@@ -277,6 +288,7 @@ impl<'r> Shell<'r> {
         }
         let deadlines = [
             self.storage.poll_timeout(),
+            self.caps.poll_timeout(),
             self.target.poll_timeout(),
             self.connections.poll_timeout(),
             self.samples.next(),
@@ -336,14 +348,25 @@ impl<'r> Shell<'r> {
             }
             while let Some(io) = self.target.poll_io_within(&mut background_left_bytes) {
                 moved = true;
+                if let Some(io) = self.caps.admit(now, io, &self.target) {
+                    self.submit_in_turn(now, io);
+                }
+            }
+            while let Some(io) = self.caps.poll_passed() {
+                moved = true;
+                self.submit_in_turn(now, io);
+            }
+            while let Some(io) = self.fair_queue.poll_dispatched(now) {
+                moved = true;
                 self.storage.submit(now, io, &mut self.target);
             }
             while let Some(id) = self.target.poll_unwanted() {
-                moved |= self.storage.cancel(now, id);
+                moved |= self.end_waiting(now, id) || self.storage.cancel(now, id);
             }
             self.storage.flush_files(now);
             while let Some((id, result)) = self.storage.poll_done() {
                 moved = true;
+                self.fair_queue.handle_done(id);
                 self.target.handle_io_done(now, id, result);
             }
             while let Some(id) = self.target.poll_transmit() {
@@ -363,6 +386,26 @@ impl<'r> Shell<'r> {
         true
     }
 
+    /// Passes an access to the storage, or to the queue of its class of shares.
+    fn submit_in_turn(&mut self, now: Time, io: Io) {
+        if let Some(io) = self.fair_queue.admit(now, io, &self.target) {
+            self.storage.submit(now, io, &mut self.target);
+        }
+    }
+
+    /// Ends an access that waits for a cap or a share and whose task was aborted. Returns `false`
+    /// if it does not.
+    fn end_waiting(&mut self, now: Time, id: IoId) -> bool {
+        let waiting = self.caps.cancel(id).or_else(|| self.fair_queue.cancel(id));
+        let Some(io) = waiting else { return false };
+        if let IoOp::Write { data, .. } = io.op {
+            self.target.buffers().give(data);
+        }
+        let aborted = IoResult::Failed(IoFailure::Internal);
+        self.target.handle_io_done(now, id, aborted);
+        true
+    }
+
     /// Sends the current counters.
     fn sample(&mut self, control: &Control) {
         let now = clock::now();
@@ -371,7 +414,14 @@ impl<'r> Shell<'r> {
 
     fn counters(&mut self, now: Time) -> Counters {
         let tcp = self.connections.tcp_counters();
-        reports::counters(now, &mut self.storage, &self.target, tcp)
+        let mut counters = reports::counters(now, &mut self.storage, &self.target, tcp);
+        let mut visit = |entity: &str, name: &str, value: f64| {
+            let entity = counters.entry(entity.to_owned()).or_default();
+            entity.insert(name.to_owned(), value);
+        };
+        self.caps.visit_counters(&mut visit);
+        self.fair_queue.visit_counters(&mut visit);
+        counters
     }
 
     /// Flushes the pools and sends the totals of all LUs and sessions.

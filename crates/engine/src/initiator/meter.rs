@@ -1,10 +1,10 @@
 //! Counters and histograms of all VMs, as the contract defines them.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hakaru_contract::NamedHistogram;
-use hakaru_contract::initiator::InitiatorConfig;
+use hakaru_contract::initiator::{InitiatorConfig, Vm};
 use hakaru_load::Counters;
-use hakaru_stats::{Histogram, Latencies};
+use hakaru_stats::{Histogram, Latencies, Latency};
 use hakaru_units::Time;
 
 use super::files::Files;
@@ -20,6 +20,10 @@ const ALL: &str = "vms";
 
 /// Samples the VMs and keeps the totals of the measuring phase.
 pub struct Meter {
+    /// Names of the entities of the groups.
+    groups: Vec<String>,
+    /// Group of each VM that belongs to one, by the name of the VM.
+    group_of: HashMap<String, usize>,
     /// Whether each VM appears in every sample.
     samples_vms: bool,
     phase: Option<Phase>,
@@ -34,7 +38,14 @@ pub struct Meter {
 impl Meter {
     pub fn new(config: &InitiatorConfig) -> Meter {
         let nothing = (Time::ZERO, Counters::default());
+        let of_vm = |vm: &Vm| Some((vm.name.clone(), usize::from(vm.group?)));
         Meter {
+            groups: config
+                .groups
+                .iter()
+                .map(|name| format!("{ALL}/{name}"))
+                .collect(),
+            group_of: config.vms.iter().filter_map(of_vm).collect(),
             samples_vms: config.vms.len() <= VMS_SAMPLED_MAX,
             phase: None,
             now: Counters::default(),
@@ -66,8 +77,12 @@ impl Meter {
     ) {
         let (mut sum, mut each) = (Counters::default(), Vec::new());
         let samples_vms = self.samples_vms || last;
+        let mut group_sums = vec![Counters::default(); self.groups.len()];
         let mut add = |name: &str, of_vm: Counters| {
             sum.add(&of_vm);
+            if let Some(group) = self.group_of.get(name) {
+                group_sums[*group].add(&of_vm);
+            }
             if samples_vms {
                 each.push((format!("vm/{name}"), of_vm));
             }
@@ -75,11 +90,21 @@ impl Meter {
         sessions.visit_counters(at, &mut add);
         files.visit_counters(at, &mut add);
         each.push((ALL.to_owned(), sum));
+        each.extend(self.groups.iter().cloned().zip(group_sums));
         let mut tcp = Vec::new();
         sessions.visit_tcp(&mut |entity, counters| tcp.push((entity, counters)));
         let measured = self.phase == Some(Phase::Measure);
-        let read = latencies.read.take_interval(measured, Histogram::clone);
-        let write = latencies.write.take_interval(measured, Histogram::clone);
+        let take = |latency: &mut Latency| latency.take_interval(measured, Histogram::clone);
+        let mut intervals = vec![(
+            ALL.to_owned(),
+            take(&mut latencies.read),
+            take(&mut latencies.write),
+        )];
+        for (group, entity) in self.groups.iter().enumerate() {
+            let latencies = latencies.group_mut(group as u8);
+            let (read, write) = (take(&mut latencies.read), take(&mut latencies.write));
+            intervals.push((entity.clone(), read, write));
+        }
         self.now = sum;
         if measured {
             self.end = (at, sum);
@@ -90,7 +115,10 @@ impl Meter {
                 .map(|(entity, counters)| (entity.clone(), named(counters)))
                 .chain(tcp.iter().cloned())
                 .collect();
-            (counters, encode(&read, &write))
+            let encoded = intervals
+                .iter()
+                .flat_map(|(entity, read, write)| encode(entity, read, write));
+            (counters, encoded.collect())
         });
     }
 
@@ -102,7 +130,10 @@ impl Meter {
             "measured_ns".to_owned(),
             self.end.0.ns_since(self.begin.0) as f64,
         );
-        let histograms = encode(latencies.read.total(), latencies.write.total());
+        let mut histograms = encode(ALL, latencies.read.total(), latencies.write.total());
+        for (entity, group) in self.groups.iter().zip(&latencies.groups) {
+            histograms.extend(encode(entity, group.read.total(), group.write.total()));
+        }
         control.result(self.end.0, values, histograms);
     }
 }
@@ -115,10 +146,10 @@ fn named(counters: &Counters) -> BTreeMap<String, f64> {
     map
 }
 
-fn encode(read: &Histogram, write: &Histogram) -> Vec<NamedHistogram> {
+fn encode(entity: &str, read: &Histogram, write: &Histogram) -> Vec<NamedHistogram> {
     [("read_latency_ns", read), ("write_latency_ns", write)]
         .map(|(name, histogram)| NamedHistogram {
-            entity: ALL.to_owned(),
+            entity: entity.to_owned(),
             name: name.to_owned(),
             hdr: histogram.encode(),
         })

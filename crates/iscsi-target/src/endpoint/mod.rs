@@ -226,6 +226,15 @@ impl Target {
             .or_else(|| accesses.background.pop(work_left_bytes))
     }
 
+    /// Returns the iSCSI name of the initiator whose command an access belongs to. `None` if its
+    /// session has ended, and for accesses that the LU makes by itself.
+    #[must_use]
+    pub fn initiator_of(&self, id: IoId) -> Option<&str> {
+        let connection = self.core.tasks.get(id.0)?.connection?;
+        let session = self.connections.get(connection.0)?.conn.session()?;
+        Some(&session.name.nexus.initiator_name)
+    }
+
     /// Whether [`Self::poll_io_within`] returns an access when `work_left_bytes` is not 0.
     #[must_use]
     pub fn has_io(&self) -> bool {

@@ -27,6 +27,7 @@ from hakaru.engine.contract.access import (
 )
 from hakaru.engine.contract.array import (
     ArrayConfig,
+    CapConfig,
     FileStore,
     GroupConfig,
     LuConfig,
@@ -36,6 +37,8 @@ from hakaru.engine.contract.array import (
     Placement,
     PoolConfig,
     PresetModel,
+    ShareClass,
+    SharesConfig,
     Store,
     ThinStore,
 )
@@ -166,6 +169,7 @@ __all__ = [
     "BackupConfig",
     "BackupJob",
     "BurstLoss",
+    "CapConfig",
     "Capture",
     "ChapAlgorithm",
     "ChapConfig",
@@ -261,7 +265,9 @@ __all__ = [
     "SecretText",
     "SetPortStateAction",
     "SetQuotaAction",
+    "ShareClass",
     "SharedBuffer",
+    "SharesConfig",
     "SizeClass",
     "SizeTable",
     "SizeWeight",

@@ -102,6 +102,34 @@ class PresetModel(Message):
 Model = Annotated[NoModel | PresetModel | ArrayModel, Field(discriminator="kind")]
 
 
+class CapConfig(Message):
+    """A cap on the rates of accesses."""
+
+    name: str
+    lun: int | None = None
+    initiator_name: str | None = None
+    iops: int | None = None
+    bytes_per_s: int | None = None
+    burst_ms: int = 10
+
+
+class ShareClass(Message):
+    """A class of accesses with a share."""
+
+    name: str
+    lun: int | None = None
+    initiator_name: str | None = None
+    share: int
+
+
+class SharesConfig(Message):
+    """A limit of the accesses in flight, and the shares of those that wait for it."""
+
+    in_flight: int
+    classes: list[ShareClass]
+    others: int = 100
+
+
 class ArrayConfig(Message):
     """The `array` engine."""
 
@@ -111,6 +139,8 @@ class ArrayConfig(Message):
     pools: list[PoolConfig] = []
     lus: list[LuConfig]
     model: Model
+    caps: list[CapConfig] = []
+    shares: SharesConfig | None = None
     state_directory: str | None = None
     access: AccessConfig = AccessConfig()
     allow_external: bool = False

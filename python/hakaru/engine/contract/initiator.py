@@ -83,6 +83,7 @@ class Vm(Message):
     pattern: Pattern
     load: Load
     seed: int
+    group: int | None = None
 
 
 class LoginKeys(Message):
@@ -124,6 +125,7 @@ class InitiatorConfig(Message):
 
     engine: Literal["initiator"] = "initiator"
     vms: list[Vm]
+    groups: list[str] = []
     login: LoginKeys = LoginKeys()
     socket: SocketOptions = SocketOptions()
     sessions_per_vm: int = 1
