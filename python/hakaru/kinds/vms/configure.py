@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hakaru.engine import contract
 from hakaru.kinds.vms import hypervisor
 from hakaru.kinds.vms.configure_iscsi import login_keys, socket_options, target_keys
-from hakaru.kinds.vms.load import Closed, Pattern, VmsLoad, load_at
+from hakaru.kinds.vms.load import Closed, Member, Pattern, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seat
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import INITIATOR_NAME, MS, US, Reaches, array_configs, port_of, seed_of
@@ -36,19 +36,23 @@ def lab_arrays(expanded: Expanded, turn: Repetition, lab: LabPlan) -> dict[str, 
     }
 
 
-def lab_units(study: Study, portals: Sequence[str]) -> list[list[Unit]]:
+Units = Callable[[Member], Sequence[Sequence[Unit]]]
+"""The columns of LUs that a VM is dealt to."""
+
+
+def lab_units(study: Study, portals: Sequence[str]) -> Units:
     """The study's columns of LUs, with the portals of the lab."""
     (array,), load = study.storage.values(), load_at(study)
     used = load.used_portals(portals)
-    room = {lu.lun: lu.size // load.image for lu in array.lus}
-    return [[Unit(used, array.target_name, lun, room[lun]) for lun in column] for column in load.columns]
+    units = {lu.lun: Unit(used, array.target_name, lu.lun, lu.size // load.image) for lu in array.lus}
+    return lambda member: [[units[lun] for lun in column] for column in member.columns]
 
 
 def initiator_configs(
     expanded: Expanded,
     turn: Repetition,
     hosts: Sequence[str],
-    columns: Sequence[Sequence[Unit]],
+    units: Units,
     *,
     allow_writes: bool = True,
     apart: bool = False,
@@ -57,38 +61,38 @@ def initiator_configs(
 ) -> dict[str, contract.InitiatorConfig]:
     """Host → configuration of its initiator, without hosts that have no VM.
 
-    VM i (from 0) runs on host i mod hosts and uses portal i mod portals, of the portals that the
-    host `reaches`. `seating` assigns its LU and image. The name of the initiator is that of the VM,
-    or that of the host if its VMs share sessions. `apart`: the storage is another machine, so an
-    open load may have real-time priority.
+    VM i (from 0) of a group runs on host i mod hosts and uses portal i mod portals, of the portals
+    that the host `reaches`. `seating` assigns its LU and image. The name of the initiator is that
+    of the VM, or that of the host if its VMs share sessions. `apart`: the storage is another
+    machine, so an open load may have real-time priority.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
-    end, pattern, pacing = load.iscsi.initiator, _pattern(load.point_pattern), _pacing(load.point_pattern)
+    end, groups = load.iscsi.initiator, list(load.groups)
     limits = hypervisor.limits_of(load.hypervisor)
-    width = max(2, len(str(load.count)))
     vms: dict[str, list[contract.Vm]] = {}
-    for i in range(load.count):
-        name = f"vm{i + 1:0{width}}"
-        unit, region = _place(load, columns, i)
-        host = hosts[i % len(hosts)]
+    for member in load.members():
+        unit, region = _place(load, units(member), member)
+        host = member.host(hosts)
         portals = tuple(portal for portal in unit.portals if reaches(host, portal))
         vm = contract.Vm(
-            name=name,
+            name=member.name,
             destination=contract.IscsiDestination(
-                portal=portals[i % len(portals)],
+                portal=portals[member.turn % len(portals)],
                 target_name=unit.target_name,
                 lun=unit.lun,
-                initiator_name=f"{INITIATOR_NAME}:{host if limits.host else name}",
+                initiator_name=initiator_name(load, member, host),
             ),
             region=region,
-            pattern=pattern,
-            load=pacing,
-            seed=seed_of(expanded.seed, turn.name, name),
+            pattern=_pattern(member.pattern),
+            load=_pacing(member.pattern),
+            seed=seed_of(expanded.seed, turn.name, member.name),
+            group=None if member.group is None else groups.index(member.group),
         )
         vms.setdefault(host, []).append(vm)
     return {
         host: contract.InitiatorConfig(
             vms=of_host,
+            groups=groups,
             login=login_keys(end),
             socket=socket_options(end.socket),
             sessions_per_vm=end.sessions,
@@ -105,20 +109,25 @@ def initiator_configs(
             sample_interval_ms=measure.sample_interval // MS,
             verify=measure.verify,
             allow_writes=allow_writes,
-            real_time=apart and isinstance(pacing, contract.OpenLoad),
+            real_time=apart and any(isinstance(vm.load, contract.OpenLoad) for vm in of_host),
             chap=chap,
         )
         for host, of_host in vms.items()
     }
 
 
-def _place(load: VmsLoad, columns: Sequence[Sequence[Unit]], i: int) -> tuple[Unit, contract.Region]:
-    """LU and region of VM i. The study was checked on reading for enough space."""
-    assigned_seat = seat([[unit.images for unit in column] for column in columns], i)
+def _place(load: VmsLoad, columns: Sequence[Sequence[Unit]], member: Member) -> tuple[Unit, contract.Region]:
+    """LU and region of a VM. The study was checked on reading for enough space."""
+    assigned_seat = seat([[unit.images for unit in column] for column in columns], member.place)
     if assigned_seat is None:
-        raise ValueError(f"no image is left for VM {i}")
+        raise ValueError(f"no image is left for {member.name}")
     region = contract.Region(offset_bytes=assigned_seat.image * load.image, length_bytes=load.region_bytes)
     return columns[assigned_seat.column][assigned_seat.lu], region
+
+
+def initiator_name(load: VmsLoad, member: Member, host: str) -> str:
+    """iSCSI name of the initiator of a VM that runs on a host."""
+    return f"{INITIATOR_NAME}:{host if hypervisor.limits_of(load.hypervisor).host else member.name}"
 
 
 def _pattern(pattern: Pattern) -> contract.Pattern:

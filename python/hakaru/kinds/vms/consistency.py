@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms import hypervisor, kernel
+from hakaru.kinds.vms import groups, hypervisor, kernel
 from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -33,6 +33,7 @@ def problems(study: Study) -> Iterator[Problem]:
         yield ("load", *place), message, hint
     yield from kernel.problems(study, load)
     yield from _places(load, array)
+    yield from groups.problems(load, array, plan_lab(study.lab))
     yield from _patterns(load, array)
 
 
@@ -44,6 +45,7 @@ def point_problems(study: Study) -> Iterator[Problem]:
         (array,) = study.storage.values()
         steady = any(measure.steady is not None for _, measure in _measures(study))
         yield from _point(load_at(study), array, steady=steady)
+        yield from groups.point_problems(load_at(study), array, plan_lab(study.lab))
         yield from _paths(load_at(study), plan_lab(study.lab))
 
 
@@ -102,6 +104,8 @@ def _patterns(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
 
 def _point(load: VmsLoad, array: ArraySpec, *, steady: bool) -> Iterator[Problem]:
     """Check that the point has a pattern and a number of VMs, and that their images fit."""
+    if load.groups:
+        return
     for field, value in (("pattern", load.pattern), ("vms", load.vms)):
         if value is None:
             yield ("load", field), "missing", f"add `{field}:` to the block of factors, or here"
@@ -132,6 +136,6 @@ def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:
         yield ("load", "paths"), message, "use fewer, or add paths to the lab"
         return
     used = {portal.rpartition(":")[0] for portal in load.used_portals(portals)}
-    for host in lab.host_names[: load.count]:
+    for host in load.used_hosts(lab.host_names):
         if not used & lab.reachable_addresses(host):
             yield ("load", "paths"), f"{host} reaches none of the first {len(used)} paths", "use more paths"

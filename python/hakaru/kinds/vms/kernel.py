@@ -40,6 +40,7 @@ def on_disks(
     ]
     return contract.InitiatorConfig(
         vms=vms,
+        groups=config.groups,
         warmup_s=config.warmup_s,
         measure_s=config.measure_s,
         sample_interval_ms=config.sample_interval_ms,

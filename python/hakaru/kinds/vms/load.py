@@ -9,12 +9,14 @@
           {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100,
            load: {kind: closed, queue_depth: 32}}
 
-`pattern`, `vms`, `queue_depth`, `rate_per_s` and `paths` are factors of every study of VMs.
+`pattern`, `vms`, `queue_depth`, `rate_per_s` and `paths` are factors of every study of VMs. A study
+with `groups` of VMs, each with a pattern and a number of its own, has only `paths` of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -71,6 +73,47 @@ class Pattern(Part):
     load: Annotated[Closed | Open, Field(discriminator="kind")]
 
 
+Role = Literal["victim", "aggressor"]
+ROLES: tuple[Role, ...] = ("victim", "aggressor")
+
+
+class VmGroup(Part):
+    """VMs with one pattern and a role. They are named after the group: `NAME-1`, `NAME-2`, …"""
+
+    role: Role = Field(description="`victim`: VMs whose service is judged. `aggressor`: VMs that disturb them")
+    vms: int = Field(ge=0, le=VMS_MAX, description="number of VMs; with 0, the others have the array to themselves")
+    pattern: Id = Field(description="a name under `patterns`")
+    columns: list[Annotated[list[int], Field(min_length=1, max_length=256)]] | None = Field(
+        default=None, min_length=1, max_length=256, description="LUs of the group; default: `columns` of the load"
+    )
+    hosts: list[str] | None = Field(
+        default=None, min_length=1, max_length=256, description="hosts of the lab that it runs on; default: all"
+    )
+
+
+@dataclass(frozen=True)
+class Member:
+    """A VM of a point."""
+
+    name: str
+    group: str | None
+    """Name of its group; None without groups."""
+    pattern: Pattern
+    columns: tuple[tuple[int, ...], ...]
+    """LUs that its images are dealt to."""
+    place: int
+    """Its position, from 0, among the VMs that are dealt to the same columns."""
+    turn: int
+    """Its position, from 0, in its group, which determines its host and its path."""
+    hosts: tuple[str, ...] | None
+    """Hosts that its group runs on; None for all hosts of the lab."""
+
+    def host(self, lab_hosts: Sequence[str]) -> str:
+        """The host that it runs on."""
+        hosts = self.hosts or lab_hosts
+        return hosts[self.turn % len(hosts)]
+
+
 class VmsLoad(Load):
     """VMs that load the lab's array. VM i uses column i mod columns, and there the next free
     image.
@@ -114,6 +157,12 @@ class VmsLoad(Load):
         default=None, ge=1, le=8, description="number of the lab's paths that the VMs use; default: all; also a factor"
     )
 
+    groups: dict[Id, VmGroup] = Field(
+        default={},
+        max_length=16,
+        description="groups of VMs with roles, instead of `pattern` and `vms`; their images are placed in this order",
+    )
+
     @property
     def region_bytes(self) -> int:
         """Bytes of its image that a VM uses, from the start."""
@@ -134,18 +183,55 @@ class VmsLoad(Load):
         return tuple(portals if self.paths is None else portals[: self.paths])
 
     def sessions(self, hosts: int, paths: int) -> int:
-        """Sessions of all VMs, at least one. VM i runs on host i mod `hosts` and uses path i mod
-        `paths`. VMs that share sessions have one per host and path.
+        """Sessions of all VMs, at least one. VM i of a group runs on host i mod `hosts` and uses
+        path i mod `paths`. VMs that share sessions have one per host and path.
         """
         count = max(1, self.count)
         if limits_of(self.hypervisor).host is None:
             return count * self.iscsi.initiator.sessions
-        return len({(vm % hosts, vm % paths) for vm in range(count)})
+        if not self.groups:
+            return len({(vm % hosts, vm % paths) for vm in range(count)})
+        names = [str(host) for host in range(hosts)]
+        return max(1, len({(member.host(names), member.turn % paths) for member in self.members()}))
 
     @property
     def count(self) -> int:
         """Number of VMs at a point; 0 if it is not set."""
-        return self.vms or 0
+        return sum(group.vms for group in self.groups.values()) if self.groups else self.vms or 0
+
+    @property
+    def used_patterns(self) -> dict[str, Pattern]:
+        """Name → pattern of those that VMs of the point use, with the queue depth or the rate of
+        the point.
+        """
+        if not self.groups:
+            return {str(self.pattern): self.point_pattern}
+        return {group.pattern: self.patterns[group.pattern] for group in self.groups.values() if group.vms}
+
+    def members(self) -> list[Member]:
+        """Every VM of a point, in order. Without groups, all are one."""
+        columns = tuple(map(tuple, self.columns))
+        if not self.groups:
+            width, pattern = max(2, len(str(self.count))), self.point_pattern
+            return [Member(f"vm{i + 1:0{width}}", None, pattern, columns, i, i, None) for i in range(self.count)]
+        members: list[Member] = []
+        dealt: dict[tuple[tuple[int, ...], ...], int] = {}
+        for name, group in self.groups.items():
+            own = columns if group.columns is None else tuple(map(tuple, group.columns))
+            hosts = None if group.hosts is None else tuple(group.hosts)
+            for turn in range(group.vms):
+                place = dealt.get(own, 0)
+                dealt[own] = place + 1
+                pattern = self.patterns[group.pattern]
+                members.append(Member(f"{name}-{turn + 1}", name, pattern, own, place, turn, hosts))
+        return members
+
+    def used_hosts(self, hosts: Sequence[str]) -> tuple[str, ...]:
+        """Those hosts of the lab that run a VM, in order."""
+        if not self.groups:
+            return tuple(hosts[: self.count])
+        used = {member.host(hosts) for member in self.members()}
+        return tuple(host for host in hosts if host in used)
 
 
 def load_at(study: Study) -> VmsLoad:

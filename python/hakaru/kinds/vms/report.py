@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.kinds.vms import figures, path, path_figures, tables
+from hakaru.kinds.vms import figures, neighbour_tables, path, path_figures, tables
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
@@ -21,16 +21,21 @@ from hakaru.wording import number, percent, say
 Json = dict[str, Any]
 COLUMNS = ("IOPS", "±", "MB/s", "mean ms", "p99 ms", "drives", "link")
 LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "limited by")
+ROLE_COLUMNS = ("victim IOPS", "p50 ms", "p99 ms", "aggressor IOPS", "MB/s", "capped IOPS", "wait ms", "limited by")
 HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
-CHIEF = ("peak", "limiter", "decline", "paths")
+CHIEF = ("neighbours", "peak", "limiter", "decline", "paths")
 
 
 class VmsReport(ReportKind):
     """The part of the kind `vms` that reports use."""
 
     def table(self, summary: Json) -> TerminalTable:
-        """Rates, latencies and utilisation; in studies of distance, rates and bounds."""
+        """Rates, latencies and utilisation; in studies of distance, rates and bounds; with roles,
+        the service of victims and aggressors.
+        """
+        if neighbour_tables.has_roles(summary):
+            return TerminalTable(ROLE_COLUMNS, [_role_cells(point) for point in summary["points"]])
         if path.is_distance(summary):
             return TerminalTable(LINKED_COLUMNS, [_linked_cells(point) for point in summary["points"]])
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
@@ -62,6 +67,7 @@ class VmsReport(ReportKind):
             "interval": format_duration(study.measure.sample_interval),
         }
         used = {str(p["factors"].get("pattern")) for p in summary["points"]}
+        used |= {group.pattern for group in load_at(study).groups.values()}
         patterns = load_at(study).patterns
         pattern_sentences = [pattern(name, each, language) for name, each in patterns.items() if name in used]
         bounds = path.method(language) if path.is_distance(summary) else []
@@ -89,6 +95,7 @@ class VmsReport(ReportKind):
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
         """Points of each sweep; in studies of distance, also points with their bounds."""
         all_tables = path.tables(summary, letters, language) if path.is_distance(summary) else []
+        all_tables += neighbour_tables.of_run(summary, letters, self.point_name, language)
         for i in range(len(summary["sweeps"])):
             all_tables += tables.of_sweep(Sweep(summary, i), letters, language)
         return all_tables
@@ -180,6 +187,12 @@ def _cells(point: Json) -> list[str]:
         percent((use.get("drives") or {}).get("mean")),
         percent(max(links, default=None)),
     ]
+
+
+def _role_cells(point: Json) -> list[str]:
+    names = ("victim_iops", "victim_latency_ms_p50", "victim_latency_ms_p99", "aggressor_iops", "aggressor_mb_per_s")
+    caps = ("cap_iops", "cap_wait_ms_mean")
+    return [*(_mean(point["metrics"], name) for name in (*names, *caps)), str(point["limiter"])]
 
 
 def _linked_cells(point: Json) -> list[str]:

@@ -10,7 +10,7 @@ from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.guest.login import KernelDisk
 from hakaru.kinds.vms import kernel, stream
-from hakaru.kinds.vms.configure import Unit, initiator_configs, lab_arrays, lab_units, ports
+from hakaru.kinds.vms.configure import Unit, Units, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.kinds.vms.meter import VmsMeter, result_of
@@ -66,7 +66,8 @@ class VmsRun(RunKind):
         columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in site.lus]
         chap = site.chap.config() if site.chap else None
         hosts, apart = (sites.HOST,), not any(is_loopback(lu.portal) for lu in site.lus)
-        return initiator_configs(expanded, turn, hosts, columns, allow_writes=allow_writes, apart=apart, chap=chap)
+        units: Units = lambda member: columns  # noqa: E731
+        return initiator_configs(expanded, turn, hosts, units, allow_writes=allow_writes, apart=apart, chap=chap)
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """Ports that the VMs or streams connect to."""
@@ -140,6 +141,11 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
                 "labs have guests",
                 "choose other points with --only",
             )
+        if load_at(expanded.at(point)).groups:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} has groups of VMs, and only labs have LUs for each",
+                "use `pattern` and `vms` instead, or choose other points with --only",
+            )
         if (load_at(expanded.at(point)).paths or 1) > 1:
             raise UsageError(
                 f"nothing was written: the point {shown(point)} uses several paths, "
@@ -150,7 +156,8 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
     if not protected:
         return True
     loads = [load_at(expanded.at(point)) for point in expanded.points]
-    writing = sorted({str(load.pattern) for load in loads if load.point_pattern.read_percent < 100})
+    used = [(name, pattern) for load in loads for name, pattern in load.used_patterns.items()]
+    writing = sorted({name for name, pattern in used if pattern.read_percent < 100})
     if writing:
         raise sites.refusal(
             site,
@@ -165,7 +172,8 @@ def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     """Maximum number of bytes that the VMs write."""
     if load.transport == "stream":
         return 0
-    read, write = load.point_pattern.read_percent / 100, 1 - load.point_pattern.read_percent / 100
+    read = min(pattern.read_percent for pattern in load.used_patterns.values()) / 100
+    write = 1 - read
     used = {portal.rpartition(":")[0] for portal in load.used_portals(lab.portals())} if lab else set()
     rates = [link.rate_bits_per_s for link in lab.links if link.address in used] if lab else []
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.vms import consistency
-from hakaru.kinds.vms.load import FACTORS, VmsLoad
+from hakaru.kinds.vms.load import FACTORS, ROLES, VmsLoad
 from hakaru.kinds.vms.rules import STAGES
-from hakaru.study.kind import StudyKind
+from hakaru.study.kind import StudyKind, load_of
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
 
@@ -34,6 +34,13 @@ LINKED_METRICS = frozenset(
     | {"retransmitted_percent", "timeout_wait_s", "dropped_frames", "link_busy_percent"}
 )
 """Additional metrics of a lab that is described link by link."""
+ROLE_METRICS = frozenset(
+    {f"{role}_{x}" for role in ROLES for x in ("iops", "mb_per_s")}
+    | {f"{role}_latency_ms_{x}" for role in ROLES for x in ("mean", "p50", "p90", "p99", "p999", "max")}
+    | {f"{part}_ms_mean" for part in ("port", "controller", "cache", "drives")}
+    | {"cap_iops", "cap_mb_per_s", "cap_delayed_percent", "cap_wait_ms_mean"}
+)
+"""Additional metrics of a load whose VMs have roles."""
 
 
 class VmsStudy(StudyKind):
@@ -49,7 +56,8 @@ class VmsStudy(StudyKind):
 
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
-        return LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
+        names = LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
+        return names | ROLE_METRICS if load_of(study, VmsLoad).groups else names
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of the bottlenecks that the rules can determine."""

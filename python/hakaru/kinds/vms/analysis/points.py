@@ -31,7 +31,7 @@ from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms import stream
-from hakaru.kinds.vms.analysis import checks, equipment, flows, metrics, over_time, queues
+from hakaru.kinds.vms.analysis import checks, equipment, flows, metrics, over_time, queues, roles
 from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
 from hakaru.kinds.vms.entities import TOTAL
@@ -100,7 +100,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
             gathered.add(run, repetition, nics, spins)
     compared = "mb_per_s" if setup.is_stream else "iops"
     fields, setup, late_us = (
-        gathered.point_fields(raw, run.study.measure, UNITS, compared),
+        gathered.point_fields(raw, run.study.measure, UNITS | (roles.UNITS if setup.groups else {}), compared),
         gathered.setup,
         gathered.late_us,
     )
@@ -153,6 +153,7 @@ class _GatheredLoads(Gathered):
         self.bounds = self.setup.bounds()
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
         values, use, caveats = measured(repetition, self.setup, latencies, nics, spins=spins)
+        values |= roles.of_repetition(repetition, self.setup.groups)
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)

@@ -8,14 +8,14 @@ Computed from the study alone. The initiator reports the negotiated keys when it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds, turns
 from hakaru.analysis.network import Hop, hops_of, settings_of
 from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
-from hakaru.kinds.vms.load import Closed, Open, Pattern, VmsLoad, load_at
+from hakaru.kinds.vms.load import Closed, Open, Pattern, VmGroup, VmsLoad, load_at
 from hakaru.lab.model import TcpSpec
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan.topology import Way, together_bits_per_s
@@ -77,6 +77,10 @@ class Setup:
     kernel decides.
     """
     settings: dict[str, Any]
+    groups: Mapping[str, VmGroup] = field(default_factory=dict)
+    """Groups of VMs with roles, by name; empty without groups."""
+    caps: tuple[str, ...] = ()
+    """Names of the caps of the array."""
 
     @property
     def rtt_s(self) -> float:
@@ -127,8 +131,8 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
     `site`: the run used existing equipment, so the lab of the study does not apply.
     """
     load, plan = load_at(changed), None if site else plan_lab(changed.lab)
-    vms = load.vms or 1
-    hosts, array = (plan.host_names[:vms], plan.array_name) if plan else ((), "array")
+    vms = load.count or 1
+    hosts, array = (load.used_hosts(plan.host_names) or plan.host_names[:1], plan.array_name) if plan else ((), "array")
     is_stream = load.transport == "stream"
     exchange = None if is_stream else _exchange(load)
     buffer_max = None if site else _buffer_max(changed.lab.tcp)
@@ -154,6 +158,8 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
             for op, (sender, receiver) in sides.items()
         },
         settings=settings_of(study, changed),
+        groups=load.groups,
+        caps=tuple(cap.name for array in changed.storage.values() for cap in array.caps),
     )
 
 
@@ -205,10 +211,10 @@ def of_negotiated(setup: Setup, agreed: Mapping[str, Any]) -> Setup:
         return setup
     known = NEGOTIATED | ({SEND_SEGMENT: "segment_bytes"} if exchange.op == "write" else {})
     reported: dict[str, Any] = {}
-    for key, field in known.items():
-        value, kind = agreed.get(key), type(getattr(exchange, field))
+    for key, name in known.items():
+        value, kind = agreed.get(key), type(getattr(exchange, name))
         if isinstance(value, (int, float)) and (kind is bool) == isinstance(value, bool):
-            reported[field] = kind(value)
+            reported[name] = kind(value)
     return replace(setup, exchange=replace(exchange, **reported)) if reported else setup
 
 
@@ -218,6 +224,10 @@ def _pattern(load: VmsLoad) -> Pattern | None:
 
 
 def _outstanding(load: VmsLoad, vms: int) -> float | None:
+    if load.groups:
+        pacings = [member.pattern.load for member in load.members()]
+        depths = [pacing.queue_depth for pacing in pacings if isinstance(pacing, Closed)]
+        return float(sum(depths)) if len(depths) == len(pacings) else None
     pattern = _pattern(load)
     return float(vms * pattern.load.queue_depth) if pattern and isinstance(pattern.load, Closed) else None
 

@@ -1,0 +1,130 @@
+"""Groups of VMs with roles: their VMs, hosts, LUs and images, and refusals that name the place."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hakaru.engine import contract
+from hakaru.kinds.vms import study as vms_study
+from hakaru.kinds.vms.load import load_at
+from hakaru.kinds.vms.run import RUN
+from hakaru.lab.plan import plan_lab
+from hakaru.study import load
+from hakaru.study.expand import Expanded, expand
+from hakaru.study.model import Study
+from hakaru.study.variables import Problem
+
+from tests.run.conftest import ROOT
+
+STUDY = str(ROOT / "studies" / "noisy-neighbour" / "study.yaml")
+
+
+def point(changes: dict[str, Any] | None = None) -> Expanded:
+    """One point beside the aggressors, with changes of the study."""
+    written = dict(load(STUDY).study.written)
+    written["variables"] = {"neighbour": {"beside": changes or {}}}
+    written["factors"] = [{"neighbour": ["beside"]}]
+    return expand(Study.model_validate(written | {"quick": None, "expect": []}))
+
+
+def configured(changes: dict[str, Any] | None = None) -> dict[str, contract.InitiatorConfig]:
+    expanded = point(changes)
+    loads = RUN.loads(expanded, expanded.repetitions[0], plan_lab(expanded.at(expanded.points[0]).lab))
+    return {node: config for node, config in loads.items() if isinstance(config, contract.InitiatorConfig)}
+
+
+def problems_of(changes: dict[str, Any]) -> list[Problem]:
+    changed = apply(load(STUDY).study.written, changes) | {"variables": {}, "expect": [], "quick": None}
+    return list(vms_study.STUDY.point_problems(Study.model_validate(changed)))
+
+
+def apply(written: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return `written` with values at dotted places."""
+    result: dict[str, Any] = copy.deepcopy(dict(written))
+    for place, value in changes.items():
+        *path, last = place.split(".")
+        part = result
+        for name in path:
+            part = part[name]
+        part[last] = value
+    return result
+
+
+def places(config: contract.InitiatorConfig) -> list[tuple[str, int, int]]:
+    """Name, LUN and number of the image of each VM."""
+    return [
+        (vm.name, vm.destination.lun, vm.region.offset_bytes >> 34)
+        for vm in config.vms
+        if isinstance(vm.destination, contract.IscsiDestination)
+    ]
+
+
+def test_groups_run_on_their_hosts_with_their_own_patterns_and_lus() -> None:
+    loads = configured()
+    assert places(loads["victims"]) == [("victim-1", 0, 0)]
+    assert places(loads["aggressors"]) == [(f"aggressor-{i + 1}", 1, i) for i in range(4)]
+    victim, aggressor = loads["victims"].vms[0], loads["aggressors"].vms[0]
+    assert (victim.pattern.sizes[0].bytes, aggressor.pattern.sizes[0].bytes) == (8192, 16384)
+    assert [config.groups for config in loads.values()] == [["victim", "aggressor"]] * 2
+    assert (victim.group, aggressor.group) == (0, 1)
+    assert isinstance(aggressor.destination, contract.IscsiDestination)
+    assert aggressor.destination.initiator_name == "iqn.2011-10.example.hakaru:aggressor-1"
+
+
+def test_groups_with_the_same_columns_share_their_images_without_overlap() -> None:
+    vms = {"load.groups.victim.vms": 2, "load.groups.aggressor.vms": 2}
+    loads = configured({"load.groups.aggressor.columns": [[0]], **vms})
+    of_all = places(loads["victims"]) + places(loads["aggressors"])
+    assert [(lun, image) for _, lun, image in of_all] == [(0, image) for image in range(4)]
+
+
+def test_victims_keep_their_place_and_seed_without_aggressors() -> None:
+    alone, beside = configured({"load.groups.aggressor.vms": 0}), configured()
+    assert list(alone) == ["victims"]
+    assert alone["victims"].vms == beside["victims"].vms
+
+
+def test_vms_of_a_host_that_owns_sessions_are_counted_by_host_and_path() -> None:
+    host = {"kind": "custom", "host": {"lu_commands": 32, "session_commands": 128}}
+    expanded = point({"load.hypervisor": host})
+    assert load_at(expanded.at(expanded.points[0])).sessions(2, 1) == 2
+
+
+REFUSALS = [
+    ({"load.pattern": "scan"}, ("load", "pattern"), "the load has groups", "leave `pattern` out"),
+    ({"load.vms": 3}, ("load", "vms"), "the load has groups", "leave `vms` out"),
+    ({"load.groups.victim.role": "aggressor"}, ("load", "groups"), "no group is a victim", "role: victim"),
+    ({"load.groups.victim.pattern": "datbase"}, ("load", "groups", "victim", "pattern"), "no pattern", "'database'"),
+    ({"load.groups.victim.hosts": ["victim"]}, ("load", "groups", "victim", "hosts", 0), "no host", "'victims'"),
+    ({"load.groups.victim.columns": [[9]]}, ("load", "groups", "victim", "columns", 0, 0), "no LU 9", "[0, 1]"),
+    (
+        {"load.groups.victim.columns": [[0], [1]]},
+        ("load", "groups", "aggressor", "columns"),
+        "LU 1 is also",
+        "the same",
+    ),
+    ({"load.groups.aggressor.vms": 9}, ("load", "groups"), "9 VMs with images of 16 GiB do not fit", "larger"),
+    (
+        {"load.groups.aggressor.vms": 0, "load.groups.victim.vms": 0},
+        ("load", "groups"),
+        "no group has a VM at this point",
+        "`vms: 1` or more",
+    ),
+    (
+        {"array.caps": [{"name": "c", "initiator_name": "iqn.2011-10.example.hakaru:agressor-1", "iops": 1}]},
+        ("array", "caps", 0, "initiator_name"),
+        "no initiator",
+        "aggressor-1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "place", "message", "hint"), REFUSALS)
+def test_impossible_groups_are_refused_at_their_place(
+    changes: dict[str, Any], place: tuple[str | int, ...], message: str, hint: str
+) -> None:
+    found = problems_of(changes)
+    assert [p[0] for p in found] == [place], found
+    assert message in found[0][1] and hint in found[0][2], found

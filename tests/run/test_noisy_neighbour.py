@@ -1,0 +1,40 @@
+"""The quick form of the study noisy-neighbour in a real lab: the cost of the aggressors, and the
+cap that restores the victim's service.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru
+
+pytestmark = pytest.mark.alone
+
+LONGEST_S = 120
+
+
+def test_cap_restores_the_victims_service_and_holds_its_rate(hakaru: Hakaru) -> None:
+    begun = time.monotonic()
+    result = hakaru.run("run", "noisy-neighbour", "--quick", "--report", "html")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert time.monotonic() - begun < LONGEST_S
+    reader = RunReader(hakaru.only_run())
+    summary = reader.read("summary.json")
+    finding = next(f for f in summary["findings"] if f["kind"] == "neighbours")
+    evidence = finding["evidence"]
+    _, beside, capped = (evidence["points"][point["point"]] for point in summary["points"])
+    assert [evidence["alone"], evidence["beside"], evidence["best"]] == [p["point"] for p in summary["points"]]
+    # Cost of the aggressors, in rate and 99th percentile.
+    assert beside["p99_ratio"] > 2 and beside["rate_percent"] < 60
+    # The service with the cap is within a fifth of that alone, and the finding names the cap.
+    assert capped["p99_ratio"] <= 1.2 and capped["taken_back_percent"] > 80
+    assert capped["caps"] == ["lu"] and "lu-cap" in finding["text"]["en"] and "lu-cap" in finding["text"]["ja"]
+    # The cap holds its 20 accesses per second within 2 %, at the array and at the initiators.
+    metrics = summary["points"][2]["metrics"]
+    assert metrics["cap_iops"]["mean"] == pytest.approx(20, rel=0.02)
+    assert metrics["aggressor_iops"]["mean"] == pytest.approx(20, rel=0.02)
+    assert evidence["limiter"] == "drives" and evidence["added_ms"]["drives"] > evidence["added_ms"]["controller"]
+    assert all(expectation["met"] for expectation in summary["expectations"] if expectation["met"] is not None)
