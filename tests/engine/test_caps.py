@@ -23,10 +23,13 @@ Counters = dict[str, dict[str, float]]
 NAMES = "iqn.2026-01.org.hakaru"
 RATE_ERROR = 0.02
 MEASURE_S = 4.0
+OUTSTANDING = 64
 
 
 def vm(portal: str, name: str, lun: int, *, size_bytes: int = 4096, read_percent: int = 50) -> dict[str, Any]:
-    """Return a VM with sixteen requests outstanding on the first 16 MiB of an LU."""
+    """Return a VM on the first 16 MiB of an LU. It has so many requests outstanding that some wait
+    at the cap even if the machine is busy for a moment.
+    """
     return {
         "name": name,
         "destination": {
@@ -38,7 +41,7 @@ def vm(portal: str, name: str, lun: int, *, size_bytes: int = 4096, read_percent
         },
         "region": {"offset_bytes": 0, "length_bytes": 16 * MIB},
         "pattern": {"sizes": [{"bytes": size_bytes}], "read_percent": read_percent, "random_percent": 100},
-        "load": {"kind": "closed", "queue_depth": 16},
+        "load": {"kind": "closed", "queue_depth": OUTSTANDING},
         "seed": 1,
     }
 
@@ -71,7 +74,7 @@ def measured(vms: list[dict[str, Any]], groups: list[str]) -> dict[str, dict[str
     return {name: rates(f"vms/{name}") for name in groups}
 
 
-@pytest.mark.parametrize("iops", [50, 1000, 5000])
+@pytest.mark.parametrize("iops", [50, 500, 2000])
 def test_cap_of_an_lu_holds_its_rate_of_accesses(iops: int) -> None:
     caps = [{"name": "lu", "lun": 1, "iops": iops}]
     with array(lu(0, 64 * MIB), lu(1, 64 * MIB), caps=caps) as a:
@@ -83,15 +86,15 @@ def test_cap_of_an_lu_holds_its_rate_of_accesses(iops: int) -> None:
     cap = counters["cap/lu"]
     assert cap["accesses"] == counters["lu/1"]["reads"] + counters["lu/1"]["writes"]
     assert cap["bytes"] == counters["lu/1"]["read_bytes"] + counters["lu/1"]["write_bytes"]
-    # Sixteen are outstanding at any time, so an access waits for up to fifteen others.
+    # So many are outstanding at any time that an access waits for most of the others.
     assert cap["delayed"] > 0.5 * cap["accesses"]
-    assert 8 / iops < cap["wait_ns"] / cap["accesses"] / 1e9 < 16 / iops
+    assert OUTSTANDING / 2 < cap["wait_ns"] / cap["accesses"] / 1e9 * iops < OUTSTANDING
     assert cap["waiting_now"] == 0
 
 
 @pytest.mark.parametrize("size_bytes", [4096, 65536, 1 << 20])
 def test_cap_of_bytes_holds_its_rate_for_small_and_large_accesses(size_bytes: int) -> None:
-    rate = 20_000_000
+    rate = 4_000_000
     with array(lu(0, 64 * MIB), caps=[{"name": "b", "bytes_per_s": rate}]) as a:
         rates = measured([vm(a.portal, "a", 0, size_bytes=size_bytes) | {"group": 0}], ["a"])
     # A count over the phase is off by at most one access at each end.
@@ -113,7 +116,7 @@ def test_cap_of_an_initiator_holds_for_each_of_its_lus_together() -> None:
 
 
 def test_accesses_that_wait_end_with_their_session_and_take_no_token() -> None:
-    # With one access in 100 seconds, fifteen writes wait when the initiator is killed.
+    # One access passes in 100 seconds, so all others wait when the initiator is killed.
     caps = [{"name": "slow", "initiator_name": f"{NAMES}:a", "bytes_per_s": 4096, "burst_ms": 0}]
     with array(lu(0, 64 * MIB), caps=caps, sample_interval_ms=100) as a:
         config = {
@@ -125,7 +128,7 @@ def test_accesses_that_wait_end_with_their_session_and_take_no_token() -> None:
         engine = Engine(config)
         try:
             engine.send({"type": "start", "at_ns": 0})
-            until(a.engine, lambda c: c["cap/slow"]["waiting_now"] == 15)
+            until(a.engine, lambda c: c["cap/slow"]["waiting_now"] == OUTSTANDING)
         finally:
             engine.close()
         counters = until(a.engine, lambda c: c["cap/slow"]["waiting_now"] == 0)
