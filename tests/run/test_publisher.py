@@ -146,12 +146,17 @@ def test_readers_that_leave_are_forgotten(publisher: Publisher, tmp_path: Path) 
     assert Reader(tmp_path).events(1) == [{"event": "done"}]
 
 
-def test_a_reader_too_many_is_disconnected_at_once(publisher: Publisher, tmp_path: Path) -> None:
+def test_a_reader_too_many_learns_why_it_is_disconnected(publisher: Publisher, tmp_path: Path) -> None:
     publish(publisher, "run_started")
     readers = [Reader(tmp_path) for _ in range(READERS_MAX)]
     assert all(reader.events(1) for reader in readers)
     extra = Reader(tmp_path)
-    assert extra.rest() == []
+    (refused,) = extra.rest()
+    assert refused == {"event": "refused", "at": refused["at"], "reason": "32 readers watch the run already"}
+    # The place of one that leaves is free again.
+    readers[0].close()
+    publish(publisher, "done")
+    assert [reader.events(1) for reader in readers[1:]] == [[{"event": "done"}]] * (READERS_MAX - 1)
 
 
 def test_the_end_of_a_run_does_not_wait_for_a_reader_that_stopped(tmp_path: Path) -> None:

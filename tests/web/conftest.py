@@ -18,6 +18,7 @@ PORT = 9270
 ADDRESS = "127.3.2.1"
 BASE = f"http://{ADDRESS}:{PORT}"
 TOKEN = "the-token"
+CAPTURE = "p01-1-host-1.pcapng"
 
 
 @pytest.fixture(scope="session")
@@ -30,6 +31,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (first / "report").mkdir()
     (first / "report" / "report.en.html").write_text("<!doctype html><script>parent.document.title='x'</script>report")
     (first / "report" / "report.en.pdf").write_bytes(b"%PDF-1.7")
+    (first / "capture").mkdir()
+    (first / "capture" / CAPTURE).write_bytes(b"packets")
     return folder
 
 

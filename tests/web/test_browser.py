@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from tests.live.conftest import ScriptedRun
+from tests.web.conftest import CAPTURE
+from tests.web.test_pages import report_with_capture
 
 sync_api = pytest.importorskip("playwright.sync_api")
 ROOT = Path(__file__).parents[2]
@@ -143,6 +145,17 @@ def test_a_report_runs_no_script_and_a_second_use_of_the_token_fails(served: Ser
     other = served.browser.new_context().new_page()
     assert other.goto(served.url).status == 401
     assert other.goto(f"{served.base}/").status == 401
+
+
+def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) -> None:
+    run = report_with_capture(folder)
+    page = served.page()
+    page.goto(f"{served.base}/runs/{run.name}")
+    with page.expect_download() as download:
+        page.frame_locator("iframe").locator("a").click()
+    assert download.value.suggested_filename == CAPTURE
+    assert Path(download.value.path()).read_bytes() == b"packets"
+    assert served.faults == []
 
 
 @contextlib.contextmanager

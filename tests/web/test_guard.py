@@ -13,7 +13,16 @@ from starlette.websockets import WebSocketDisconnect
 
 from tests.web.conftest import ADDRESS, BASE, PORT, TOKEN
 
-PATHS = ("/", "/events", "/compare", "/runs/x", "/runs/x/report.en.html", "/static/page.css", "/metrics", "/nothing")
+PATHS = (
+    "/",
+    "/events",
+    "/compare",
+    "/runs/x",
+    "/runs/x/report/report.en.html",
+    "/static/page.css",
+    "/metrics",
+    "/nothing",
+)
 FROM_ELSEWHERE = (
     {"origin": "http://evil.example"},
     {"origin": "null"},
@@ -76,7 +85,7 @@ def test_another_name_of_this_server_is_refused(client: TestClient, path: str, h
 
 
 @pytest.mark.parametrize("headers", FROM_ELSEWHERE, ids=str)
-@pytest.mark.parametrize("path", ["/", "/runs/x/report.en.html", "/static/live.js", "/metrics"])
+@pytest.mark.parametrize("path", ["/", "/runs/x/report/report.en.html", "/static/live.js", "/metrics"])
 def test_requests_of_other_pages_get_nothing_even_with_the_cookie(
     client: TestClient, path: str, headers: dict[str, str]
 ) -> None:

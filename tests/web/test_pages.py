@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from hakaru.web.hub import Hub
 from starlette.testclient import TestClient
 
 from tests.live.conftest import ScriptedRun
+from tests.web.conftest import CAPTURE
 
 WAIT_S = 120.0
 
@@ -46,7 +48,7 @@ def test_texts_of_a_run_are_escaped(client: TestClient, folder: Path) -> None:
 def test_a_run_has_its_points_and_reports(client: TestClient, folder: Path) -> None:
     page = client.get(f"/runs/{with_report(folder)}").text
     assert "3,072" in page and "random-32k, 7 VMs" in page
-    assert f"/runs/{with_report(folder)}/report.en.html" in page and '<iframe sandbox="allow-downloads" ' in page
+    assert f"/runs/{with_report(folder)}/report/report.en.html" in page and '<iframe sandbox="allow-downloads" ' in page
     other = next(name for name in names(folder) if name != with_report(folder))
     without = client.get(f"/runs/{other}?lang=ja").text
     assert "<iframe" not in without and "hakaru report" in without
@@ -55,7 +57,7 @@ def test_a_run_has_its_points_and_reports(client: TestClient, folder: Path) -> N
 
 
 def test_a_report_is_sandboxed_and_a_pdf_is_downloaded(client: TestClient, folder: Path) -> None:
-    html = client.get(f"/runs/{with_report(folder)}/report.en.html")
+    html = client.get(f"/runs/{with_report(folder)}/report/report.en.html")
     policy = html.headers["content-security-policy"]
     assert (
         html.status_code == 200
@@ -63,7 +65,7 @@ def test_a_report_is_sandboxed_and_a_pdf_is_downloaded(client: TestClient, folde
         and "script-src" not in policy
     )
     assert "frame-ancestors 'self'" in policy
-    pdf = client.get(f"/runs/{with_report(folder)}/report.en.pdf")
+    pdf = client.get(f"/runs/{with_report(folder)}/report/report.en.pdf")
     assert pdf.headers["content-type"] == "application/pdf"
     assert pdf.headers["content-disposition"].startswith("attachment")
     assert pdf.headers["content-security-policy"].startswith("sandbox")
@@ -73,10 +75,14 @@ def test_a_report_is_sandboxed_and_a_pdf_is_downloaded(client: TestClient, folde
     "path",
     [
         "/runs/{run}/run.json",
-        "/runs/{run}/report.fr.html",
+        "/runs/{run}/report/report.fr.html",
         "/runs/{run}/..%2frun.json",
-        "/runs/..%2f..%2fetc/report.en.html",
-        "/runs/%2e%2e/report.en.html",
+        "/runs/{run}/report/..%2frun.json",
+        "/runs/{run}/capture/run.json",
+        "/runs/{run}/capture/..%2frun.json",
+        "/runs/{run}/capture/none.pcapng",
+        "/runs/..%2f..%2fetc/report/report.en.html",
+        "/runs/%2e%2e/report/report.en.html",
         "/runs/none",
         "/static/../app.py",
         "/static/%2e%2e/app.py",
@@ -90,7 +96,64 @@ def test_a_report_that_is_a_link_is_refused(client: TestClient, folder: Path) ->
     report = folder / with_report(folder) / "report" / "report.en.html"
     report.unlink()
     report.symlink_to("/etc/hostname")
-    assert client.get(f"/runs/{with_report(folder)}/report.en.html").status_code == 404
+    assert client.get(f"/runs/{with_report(folder)}/report/report.en.html").status_code == 404
+
+
+def report_with_capture(folder: Path) -> Path:
+    """Add a link to the report, as the report writes it, and return its run."""
+    run = folder / with_report(folder)
+    report = run / "report" / "report.en.html"
+    report.write_text(f'<!doctype html><a href="../capture/{CAPTURE}">capture</a>')
+    return run
+
+
+def capture_link(page: str) -> str:
+    """The only link of a report."""
+    (link,) = re.findall(r'href="([^"]+)"', page)
+    return str(link)
+
+
+IN_FRAME = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"}
+"""Headers of a browser that follows a link in the sandbox, where it also sends no cookie."""
+
+
+def test_a_link_from_a_report_to_a_capture_needs_no_cookie_but_the_key_of_its_file(
+    client: TestClient, folder: Path
+) -> None:
+    run = report_with_capture(folder)
+    link = capture_link(client.get(f"/runs/{run.name}/report/report.en.html").text)
+    assert link.startswith(f"/runs/{run.name}/capture/{CAPTURE}?key=")
+    client.cookies.clear()
+    capture = client.get(link, headers=IN_FRAME)
+    assert (capture.status_code, capture.content) == (200, b"packets")
+    assert capture.headers["content-disposition"] == f'attachment; filename="{CAPTURE}"'
+    other = link.replace("-host-1", "-host-2")
+    for refused in (
+        link.partition("?")[0],
+        link[:-1],
+        other,
+        link.replace("/capture/", "/report/"),
+        "/?key=" + link[-64:],
+    ):
+        assert client.get(refused, headers=IN_FRAME).status_code == 403
+        assert client.get(refused).status_code == 401
+    assert client.get(link, headers={"host": "evil.example"}).status_code == 421
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_a_capture_that_is_a_link_is_refused(client: TestClient, folder: Path, linked: str) -> None:
+    captures = folder / with_report(folder) / "capture"
+    assert client.get(f"/runs/{with_report(folder)}/capture/{CAPTURE}").status_code == 200
+    (captures / CAPTURE).unlink()
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / CAPTURE).write_bytes(b"secret")
+    if linked == "file":
+        (captures / CAPTURE).symlink_to(elsewhere / CAPTURE)
+    else:
+        captures.rmdir()
+        captures.symlink_to(elsewhere)
+    assert client.get(f"/runs/{with_report(folder)}/capture/{CAPTURE}").status_code == 404
 
 
 FOREIGN = (

@@ -20,7 +20,7 @@ from typing import Any
 
 from hakaru import unix_socket
 from hakaru.errors import EnvironmentError_, UsageError
-from hakaru.run.publisher import SOCKET
+from hakaru.run.publisher import REFUSED, SOCKET
 from hakaru.store import FORMAT, find_run, stored_runs
 from hakaru.store.directory import PARTIAL, described, run_directories
 
@@ -32,6 +32,7 @@ CLOSED = "closed"
 """Event of a reader: the connection ended before the event `done`. `status` is that of run.json; of
 a run whose process was killed, it is `running`.
 """
+OTHERS_RUN = "only the user who started a run may watch it"
 JOINED = "joined"
 """Event of a reader: the events that follow start with the first one of the run."""
 
@@ -59,11 +60,15 @@ class LiveRun:
 
     def is_live(self) -> bool:
         """Whether its process publishes events now."""
+        return self.why_unreachable() is None
+
+    def why_unreachable(self) -> OSError | None:
+        """Why its process cannot be reached; None if it can. PermissionError: another user's."""
         try:
             self.connect().close()
-        except OSError:
-            return False
-        return True
+        except OSError as e:
+            return e
+        return None
 
 
 def of_directory(directory: Path) -> LiveRun:
@@ -73,12 +78,17 @@ def of_directory(directory: Path) -> LiveRun:
 
 def live_runs(folder: Path) -> list[LiveRun]:
     """The runs of `folder` that are in progress, the newest last."""
+    return [run for run in _with_sockets(folder) if run.is_live()]
+
+
+def _with_sockets(folder: Path) -> list[LiveRun]:
+    """The runs of `folder` that have a socket, also one that a killed process has left."""
     with_socket = [(d, described(d)) for d in run_directories(folder) if _has_socket(d)]
     # The events of another format of runs may have other fields.
     runs = [
         (str(run.get("started", "")), d.name, of_directory(d)) for d, run in with_socket if run.get("format") == FORMAT
     ]
-    return [run for _, _, run in sorted(runs, key=lambda each: each[:2]) if run.is_live()]
+    return [run for _, _, run in sorted(runs, key=lambda each: each[:2])]
 
 
 def _has_socket(directory: Path) -> bool:
@@ -95,10 +105,14 @@ def find_live(name: str | None, folder: Path) -> LiveRun:
     if name is None or name == "latest":
         runs = live_runs(folder)
         if not runs:
+            running = {run.name for run in stored_runs(folder) if run.status == "running"}
+            _refuse_others([run for run in _with_sockets(folder) if run.name in running and _is_closed(run)])
             raise UsageError(f"no run is in progress in {folder}", "`hakaru runs` lists the runs that have ended")
         return runs[-1]
     run = of_directory(find_run(name, folder))
-    if not _may_watch(run):
+    if _is_closed(run):
+        _refuse_others([run])
+    if not run.is_live():
         status = next((each.status for each in stored_runs(run.folder) if each.name == run.name), "ended")
         hint = f"`hakaru report {run.name}` writes its report"
         if status == "killed":
@@ -107,31 +121,32 @@ def find_live(name: str | None, folder: Path) -> LiveRun:
     return run
 
 
-def _may_watch(run: LiveRun) -> bool:
-    """Whether a run is in progress. Raises UsageError if it belongs to another user."""
-    try:
-        run.connect().close()
-    except PermissionError:
-        raise UsageError(f"no permission to watch {run.name}", "only the user who started a run may watch it") from None
-    except OSError:
-        return False
-    return True
+def _is_closed(run: LiveRun) -> bool:
+    """Whether only another user may watch a run."""
+    return isinstance(run.why_unreachable(), PermissionError)
+
+
+def _refuse_others(runs: list[LiveRun]) -> None:
+    """Raise UsageError if there are runs, which only another user may watch."""
+    if runs:
+        raise UsageError(f"no permission to watch {runs[-1].name}", OTHERS_RUN)
 
 
 async def events(run: LiveRun) -> AsyncIterator[Event]:
     """Yield the events of a run until its end: the last one is `done` or `closed`. Raises
-    EnvironmentError_ if it is not in progress.
+    EnvironmentError_ if it is not in progress, has too many readers, or belongs to another user.
     """
     try:
         connection = run.connect()
     except OSError as e:
-        raise EnvironmentError_(
-            f"cannot watch {run.name}: {e.strerror or e}", "`hakaru runs` shows whether it has ended"
-        ) from e
+        hint = OTHERS_RUN if isinstance(e, PermissionError) else "`hakaru runs` shows whether it has ended"
+        raise EnvironmentError_(f"cannot watch {run.name}: {e.strerror or e}", hint) from e
     while True:
         yield {"event": JOINED, "run": run.name}
         dropped = False
         async for event in _lines(connection):
+            if event["event"] == REFUSED:
+                raise EnvironmentError_(f"cannot watch {run.name}: {event['reason']}", "end another view of it first")
             yield event
             dropped |= event["event"] == "dropped"
             if event["event"] == "done":

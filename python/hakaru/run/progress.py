@@ -31,7 +31,7 @@ class Watcher(Protocol):
     """Receives the progress of a run. `left_s`: expected seconds until the end."""
 
     def opened(self, directory: Path) -> None:
-        """The run has a directory. Called before anything else, once."""
+        """The run has a directory, which describes it. Called before anything else, once."""
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """The run entered a phase: lab, check, baseline, load, analysis, report."""

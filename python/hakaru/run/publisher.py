@@ -7,7 +7,7 @@
 Every reader first gets what happened so far: all events but the samples of earlier repetitions.
 Readers send nothing. A thread does the I/O, so that no reader can delay the run. The queue of a
 reader is bounded. A reader that falls too far behind gets one last event, `dropped`, and loses its
-connection; it may connect again.
+connection; it may connect again. A reader beyond the limit gets the event `refused` instead.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from hakaru import unix_socket
 
 SOCKET = "live.sock"
 READERS_MAX = 32
+REFUSED = "refused"
+"""Event for a reader beyond the limit, before its connection is closed."""
 QUEUE_MAX_BYTES = 32 << 20
 """Longest queue of one reader. The events `point` at the end of a run of a hundred points have
 10 MB.
@@ -58,8 +60,7 @@ class _Reader:
         if self.queued_bytes + len(line) > limit_bytes:
             # A line that is partly sent is completed, so that the notice is a line of its own.
             rest = [self.queue[0]] if self.sent else []
-            notice = {"event": "dropped", "at": round(time.time(), 3), "reason": "the reader is too slow"}
-            self.queue = collections.deque([*rest, json.dumps(notice).encode() + b"\n"])
+            self.queue = collections.deque([*rest, _notice("dropped", "the reader is too slow")])
             self.dropped = True
             return
         self.queue.append(line)
@@ -200,10 +201,12 @@ class Publisher:
             connection, _ = listener.accept()
         except OSError:
             return  # the reader has left, or this process has no descriptor for it
-        if len(self._readers) >= READERS_MAX:
-            connection.close()
-            return
         connection.setblocking(False)
+        if len(self._readers) >= READERS_MAX:
+            # The buffer of a new connection is empty, so that the notice fits.
+            with connection, contextlib.suppress(OSError):
+                connection.send(_notice(REFUSED, f"{READERS_MAX} readers watch the run already"))
+            return
         with self._lock:
             queue = collections.deque([*self._history.lines, *self._history.samples])
             reader = _Reader(connection, queue, first_bytes=sum(map(len, queue)))
@@ -215,6 +218,12 @@ class Publisher:
             self._readers.pop(reader.connection.fileno(), None)
         selector.unregister(reader.connection)
         reader.connection.close()
+
+
+def _notice(name: str, reason: str) -> bytes:
+    """The line of an event that ends a connection."""
+    event = {"event": name, "at": round(time.time(), 3), "reason": reason}
+    return json.dumps(event).encode() + b"\n"
 
 
 def _is_open(connection: socket.socket) -> bool:

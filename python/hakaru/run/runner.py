@@ -266,7 +266,6 @@ class Run:
             now = dt.datetime.now(dt.UTC)
             writer = RunWriter.create(prepared.folder, study.id, now)
             self._meta = self._describe(writer.name, now)
-        self._watch.opened(writer.directory)
         writer.write("run.json", self._meta)
         if prepared.resumed is None:
             writer.write("study.json", self._expanded.describe(prepared.loaded.tables))
@@ -276,6 +275,8 @@ class Run:
         if prepared.note:
             write_note(writer.directory, prepared.note)
         writer.write("machine.json", describe_machine())
+        # Views that connect now read these files.
+        self._watch.opened(writer.directory)
         self._watch.event("run_started", run=writer.name, study=study.id, repetitions=self._total, done=len(self._done))
         return writer
 

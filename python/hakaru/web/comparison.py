@@ -1,5 +1,5 @@
 """Comparison of two runs for a page, made in a process that runs only when a processor would
-otherwise be idle, because a run may be in progress.
+otherwise be idle, because a run may be in progress. One process at a time compares runs.
 
     python -m hakaru.web.comparison BEFORE AFTER LANGUAGE all|chief
 """
@@ -9,20 +9,26 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from hakaru.analysis.comparison.runs import compare
-from hakaru.errors import HakaruError, LostError, error_of_exit_code
+from hakaru.errors import EnvironmentError_, HakaruError, LostError, error_of_exit_code
 from hakaru.report import can_draw
 from hakaru.report import comparison as words
 from hakaru.report.charts import WIDE, svg
 from hakaru.report.overlay import overlays
+from hakaru.system_calls import set_parent_death_signal
 from hakaru.wording import MISSING, say
 
 FIGURES_MAX = 12
 """Figures on a page at most."""
+WAITING_MAX = 8
+"""Comparisons that wait for their turn. Each has a page that a reader looks at."""
+NAME = "hakaru-compare"
+"""Name of the process in `ps`."""
 COLUMNS = ("point", "metric", "before", "after", "difference", "p", "n", "verdict")
 
 
@@ -55,8 +61,31 @@ def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dic
     }
 
 
-async def compare_apart(before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
-    """Call `compared` in a process of its own. Raises the HakaruError that it raised."""
+class Comparisons:
+    """Comparisons for all pages of one server, which are made one after the other."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def compare(self, before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
+        """Call `compared` in a process of its own. Raises the HakaruError that it raised, and
+        EnvironmentError_ if too many comparisons wait. The process ends if the caller is cancelled.
+        """
+        if self._waiting >= WAITING_MAX:
+            raise EnvironmentError_(f"{WAITING_MAX} comparisons are waiting already", "try again in a minute")
+        self._waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await _compare_apart(before, after, language, all_rows=all_rows)
+        finally:
+            self._turn.release()
+
+
+async def _compare_apart(before: Path, after: Path, language: str, *, all_rows: bool) -> dict[str, Any]:
     command = (str(before), str(after), language, "all" if all_rows else "chief")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hakaru.web.comparison", *command),
@@ -81,6 +110,9 @@ async def compare_apart(before: Path, after: Path, language: str, *, all_rows: b
 
 def main() -> None:
     """Print the comparison, or the error, as JSON."""
+    # A server that is killed cannot end this process.
+    set_parent_death_signal(signal.SIGKILL)
+    Path("/proc/self/comm").write_text(NAME)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     before, after, language, extent = sys.argv[1:]
     try:

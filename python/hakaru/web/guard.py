@@ -14,13 +14,21 @@ serve a page on 127.0.0.1. So the address of the pages is a random one of 127.0.
 start, and the cookie is for this address alone. This does not help against a user who looks the
 address up (`/proc/net/tcp`) and gets the owner to open a page on another port of it.
 
+A report is shown in a sandbox, so its origin is none of ours and the browser sends no cookie when a
+link in it is followed. Its links to captures therefore contain a key, which is for one file and
+until the server ends. The page that contains them is shown only to those who have the cookie.
+
 `/metrics` needs no cookie, because a scraper cannot get one; it exists only if it was asked for.
 Scrapers may also use 127.0.0.1, which stays the same. No page is there.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import re
 import secrets
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
@@ -55,13 +63,41 @@ ENTER = (
 )
 
 
+class Keys:
+    """Keys in the links from a report to captures of its run."""
+
+    LINK = re.compile(r'href="\.\./(capture/[^"/?#&]+)"')
+    """A link as `hakaru.report.capture_files` writes it."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def with_keys(self, report: str, run: str) -> str:
+        """The page of a report with keys in its links to captures."""
+
+        def with_key(link: re.Match[str]) -> str:
+            path = f"/runs/{run}/{unquote(link[1])}"
+            return f'href="{quote(path)}?key={self._of(path)}"'
+
+        return self.LINK.sub(with_key, report)
+
+    def fits(self, request: Request) -> bool:
+        """Whether a request has the key of the file that it asks for."""
+        given = request.query_params.get("key", "")
+        return hmac.compare_digest(given.encode(), self._of(request.scope["path"]).encode())
+
+    def _of(self, path: str) -> str:
+        return hmac.new(self._secret, path.encode(), hashlib.sha256).hexdigest()
+
+
 class Guard:
     """An ASGI application around `app` that answers only those who may read. `address`, `token`:
-    those of the printed URL.
+    those of the printed URL. `keys`: those of links in reports.
     """
 
-    def __init__(self, app: ASGIApp, *, address: str, port: int, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, address: str, port: int, token: str, keys: Keys) -> None:
         self._app = app
+        self._keys = keys
         self._host = f"{address}:{port}"
         self._scraped_hosts = {f"{name}:{port}" for name in (METRICS_ADDRESS, "localhost")}
         self._token: str | None = token
@@ -86,6 +122,8 @@ class Guard:
         if host != self._host and not (url.path == METRICS and host in self._scraped_hosts):
             return _refuse(421, "this server has another name")
         entering = url.path == "/" and "token" in request.query_params
+        if request.method == "GET" and self._keys.fits(request):
+            return None
         if not self._is_own(headers, navigates=entering):
             return _refuse(403, "requests of other pages are refused")
         if request.method not in ("GET", "HEAD"):

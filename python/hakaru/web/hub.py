@@ -68,7 +68,7 @@ class Hub:
             async for self.state, _ in follow(run):
                 await self._publish()
         except EnvironmentError_:
-            return  # it has ended meanwhile
+            return  # it has ended meanwhile, or has as many readers as it can have
 
     async def _lose(self) -> None:
         """Publish that the run is followed no longer, if one was."""
