@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist docs clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -112,6 +112,15 @@ storms: setup
 dist:
 	tools/dist
 
+# Builds the documentation site into target/docs, with search and in both languages, and checks its
+# links. It is opened from the folder or served by any server, and loads nothing from elsewhere.
+docs: $(VENV)/.docs
+	$(BIN)/python tools/docs/build.py
+
+$(VENV)/.docs: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --group docs
+	touch $@
+
 fuzz: setup
 	fuzz/run.sh
 
@@ -123,6 +132,7 @@ schema: setup
 	$(BIN)/hakaru schema array > schema/array.schema.json
 	$(BIN)/hakaru schema report > schema/report.schema.json
 	$(BIN)/python tools/rules.py
+	$(BIN)/python tools/docs/pages.py
 
 # Runs labs with one planted bottleneck each and checks the verdicts of the analysis; writes
 # docs/methodology/limits.md. Needs an idle machine.

@@ -38,7 +38,7 @@ whatever its errors.
 - *Observer.* A latency begins when the packet with the command's header leaves the interface, and
   ends when the packet that completes the response arrives there.
 
-[How metrics are computed](metrics.md#latency) states what a latency includes. The goals are
+[How metrics are computed](metrics.md) states what a latency includes. The goals are
 2 µs + 1 % for a median and 5 % for a 99th percentile.
 
 The third row of each cell, *from departure*, compares the means of the same interval on both sides:

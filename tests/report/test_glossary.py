@@ -50,11 +50,11 @@ def catalogues(language: str) -> list[tuple[str, str]]:
 
 
 def study_texts() -> list[tuple[str, str]]:
-    """Return `(where, line)` for every Japanese line of the bundled studies."""
+    """Return `(where, line)` for every Japanese line of the bundled studies and of the guides."""
     return [
         (f"{path.relative_to(ROOT)}:{n}", line)
-        for path in sorted((ROOT / "studies").glob("*/*"))
-        if path.name in ("README.md", "study.yaml")
+        for path in sorted([*(ROOT / "studies").glob("*/*"), *(ROOT / "docs").rglob("*.ja.md")])
+        if path.name in ("README.md", "study.yaml") or path.name.endswith(".ja.md")
         for n, line in enumerate(path.read_text().splitlines(), 1)
         if JAPANESE.search(line)
     ]

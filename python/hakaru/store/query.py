@@ -67,7 +67,7 @@ VIEWS: dict[str, dict[str, pa.DataType]] = {
         "unit": pa.string(),
     },
 }
-_KEYS = [("run", pa.string()), ("point", pa.string()), ("repetition", pa.int32())]
+KEYS = [("run", pa.string()), ("point", pa.string()), ("repetition", pa.int32())]
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _collect(directory: Path, rows: dict[str, list[dict[str, Any]]]) -> None:
 def _dataset(runs: Iterable[Path], kind: str, columns: pa.Schema) -> ds.Dataset:
     """All Parquet files of a kind as one dataset; run, point and repetition come from the path."""
     file_format = ds.ParquetFileFormat()
-    schema = pa.schema([*_KEYS, *columns])
+    schema = pa.schema([*KEYS, *columns])
     fragments = []
     for directory in runs:
         for finished in sorted((directory / "repetitions").glob("*.json")):
