@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hakaru.lab.plan import plan_lab
-from hakaru.run.plan import estimate
+from hakaru.run.plan import estimate, lines, link_rates
 from hakaru.study import expand, load
+
+from tests.run.conftest import STUDY
 
 MIB = 1 << 20
 
@@ -29,3 +33,14 @@ def test_plan_counts_memory_and_time_of_guests() -> None:
     extra_bytes = estimates["open-iscsi"].memory_bytes - estimates["hakaru"].memory_bytes
     assert extra_bytes == 2 * 768 * MIB, "one guest per host"
     assert estimates["open-iscsi"].seconds > estimates["hakaru"].seconds
+
+
+def test_plan_prints_rates_in_bits_so_that_a_mistaken_unit_is_seen(tmp_path: Path) -> None:
+    text = STUDY.replace("host_link: {rate: 100 Mbit/s}", "host_link: {rate: 1 GB/s}")
+    (tmp_path / "study.yaml").write_text(text)
+    expanded = expand(load(str(tmp_path / "study.yaml")).study)
+    shown = lines(expanded, plan_lab(expanded.study.lab), {})
+    assert "links: 8 Gbit/s: host_link; 100 Mbit/s: array_link" in shown
+    linked = load("backup-mismatch").study
+    assert link_rates(linked).startswith("10 Gbit/s: ") and "1 Gbit/s: " in link_rates(linked)
+    assert link_rates(load("forwarding").study) == ""

@@ -19,7 +19,7 @@ from hakaru.run.schedule import Searches, schedule_of
 from hakaru.study import Expanded, Point
 from hakaru.study.model import Study
 from hakaru.study.part import level_text
-from hakaru.units import format_size
+from hakaru.units import format_rate, format_size
 
 # Measured on two cores, in seconds: starting hakaru and building the lab; checking one host's link,
 # and the limit for all of them; a repetition besides its load (start, login, drain, stop, write);
@@ -181,6 +181,8 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
         at = f": {arrays}" if arrays else ""
         text.append(f"lab: {lab_parts(lab)}{at}; {lab.backend} backend; {needed.engines} engines")
+        if rates := link_rates(expanded.study):
+            text.append(f"links: {rates}")
     if searches:
         text.append(f"seed {expanded.seed}; order: follows from the results")
         text += [_search_line(search) for search in searches]
@@ -230,6 +232,20 @@ def _search_line(search: Mapping[str, Any]) -> str:
         f"{search['find']} of {len(levels)} levels of {search['over']} from {levels[0]} to {levels[-1]} with {limits}"
     )
     return f"  {where}: {text}" if where else f"  {text}"
+
+
+def link_rates(study: Study) -> str:
+    """`1 Gbit/s: host_link; 8 Gbit/s: array_link`: links by rate, as bits per second, whatever the
+    unit in the study. Empty for a lab without links of its own.
+    """
+    lab = study.lab
+    if lab.device is not None:
+        return ""
+    links = lab.links if lab.links is not None else {"host_link": lab.host_link, "array_link": lab.array_link}
+    by_rate: dict[str, list[str]] = {}
+    for name, link in links.items():
+        by_rate.setdefault(format_rate(link.rate) if link.rate else "as fast as the machine", []).append(name)
+    return "; ".join(f"{rate}: {', '.join(names)}" for rate, names in by_rate.items())
 
 
 def lab_parts(lab: LabPlan) -> str:
