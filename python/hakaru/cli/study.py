@@ -131,7 +131,8 @@ def run(
         watch.close()
     if not json_:
         from hakaru.report.points_table import print_summary
+        from hakaru.wording import language_of_locale
 
-        print_summary(summary, reports)
+        print_summary(summary, reports, language_of_locale())
     judge(summary, strict=strict)
     return 0

@@ -14,10 +14,13 @@ from rich.table import Table
 
 from hakaru.report import kind, scorecard
 from hakaru.terminal import new_console, say
+from hakaru.wording import has, with_note
+from hakaru.wording import say as worded
 
 
-def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
+def print_summary(summary: dict[str, Any], reports: Sequence[Path], language: str = "en") -> None:
     """Print the points of a run, its findings and expectations, and the paths of the reports."""
+    text = "text" if language == "en" else f"text_{language}"
     console = new_console()
     factors = list(dict.fromkeys(name for point in summary["points"] for name in point["factors"]))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -28,40 +31,48 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path]) -> None:
     for title in shown.columns:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("")
-    marks = {code: str(i) for i, code in enumerate(_caveats(summary), start=1)}
+    caveat_texts = _caveats(summary, text)
+    marks = {code: str(i) for i, code in enumerate(caveat_texts, start=1)}
     for point, values in zip(summary["points"], shown.rows, strict=True):
         caveats = dict.fromkeys(c["caveat"] for c in point["caveats"])
         cells = [str(point["factors"].get(name, "")) for name in factors]
         table.add_row(*cells, *values, " ".join(marks[code] for code in caveats))
     console.print(table)
-    for code, text in _caveats(summary).items():
-        say(console, f"{marks[code]}  {text}")
+    for code, caveat_text in caveat_texts.items():
+        say(console, f"{marks[code]}  {caveat_text}")
     origins = sorted({point["origin"] for point in summary["points"]})
-    say(console, f"origin: {', '.join(origins)}\n")
+    shown_origins = [worded(language, f"origin.{o}") if has(f"origin.{o}") else o for o in origins]
+    separator = worded(language, "list.separator")
+    say(console, worded(language, "terminal.origin", {"origins": separator.join(shown_origins)}) + "\n")
     for finding in summary["findings"]:
-        say(console, finding["text"])
-    _print_expectations(console, summary["expectations"])
-    for paragraph in scorecard.answer(summary, "en"):
-        say(console, f"{paragraph['name']}: {scorecard.counts(summary, 'en')} {paragraph['text']}")
+        say(console, finding[text])
+    _print_expectations(console, summary["expectations"], language)
+    for paragraph in scorecard.answer(summary, language):
+        shown_counts = scorecard.counts(summary, language)
+        parts = {"name": paragraph["name"], "counts": shown_counts, "text": paragraph["text"]}
+        say(console, worded(language, "terminal.scorecard", parts))
     for path in reports:
-        console.print(f"report: {path}", markup=False, soft_wrap=True)
+        console.print(worded(language, "terminal.report", {"path": str(path)}), markup=False, soft_wrap=True)
 
 
-def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]) -> None:
+def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]], language: str) -> None:
     judged = [e for e in expectations if e["held"] is not None]
     if not expectations:
         return
     unjudged = len(expectations) - len(judged)
-    note = f" ({unjudged} cannot be judged from these points)" if unjudged else ""
-    say(console, f"expectations: {sum(e['held'] for e in judged)} of {len(judged)} hold{note}")
+    values = {"held": sum(e["held"] for e in judged), "judged": len(judged)}
+    shown = worded(language, "terminal.expectations", values)
+    if unjudged:
+        shown = with_note(language, shown, worded(language, "terminal.unjudged", {"unjudged": unjudged}))
+    say(console, shown)
 
 
-def _caveats(summary: dict[str, Any]) -> dict[str, str]:
+def _caveats(summary: dict[str, Any], text: str) -> dict[str, str]:
     """Caveat → its text at the first point that has it. Its numbers may differ at other points; the
     report shows them.
     """
     texts: dict[str, str] = {}
     for point in summary["points"]:
         for caveat in point["caveats"]:
-            texts.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
+            texts.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat[text]}")
     return texts
