@@ -20,6 +20,7 @@ CORE = (
     "wire",
     "contract",
     "drive",
+    "tape",
     "send-queue",
     "scsi-device",
     "iscsi-target",

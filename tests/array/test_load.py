@@ -30,6 +30,13 @@ lus:
   - {lun: 7, size: 10 GiB, block: 4096, store: {kind: file, path: lus/seven.img}, read_only: true}
   - {lun: 8, size: 1 TiB, store: {kind: thin, pool: main}, removable: true}
   - {lun: 9, size: 1 TiB, store: {kind: thin, pool: fast, volume: nine, quota: 10 GiB}}
+tape_library:
+  lun: 20
+  drives: [{lun: 21}, {lun: 22, generation: lto6}]
+  slots: 4
+  import_export: 1
+  cartridges: [{barcode: HAK001L5}, {barcode: HAK002L5, slot: 1}, {barcode: HAK003L5, write_protected: true}]
+  capacity: 20 GiB
 sample_interval: 500 ms
 """
 
@@ -98,6 +105,20 @@ REFUSALS = [
         "model: {kind: preset, name: jdsf2011}",
         "there is no preset 'jdsf2011'; did you mean 'jdsf-2011'?",
         "",
+    ),
+    ("lun: 22", "lun: 7", "tape_library.drives[1].lun: LUN 7 is given twice", "a number of their own"),
+    ("slots: 4", "slots: 2", "there is no slot for HAK003L5", "the library has 2 slots", "cartridges:"),
+    ("write_protected: true", "slot: 1", "tape_library.cartridges[2].slot: slot 1 is given twice", "of its own"),
+    ("HAK002L5", "HAK001L5", "the barcode HAK001L5 is given twice", "its own"),
+    ("HAK002L5", "hak", "write a barcode of up to 32 capital letters and digits", ""),
+    ("generation: lto6", "generation: lto2", "input should be 'lto3', 'lto4', 'lto5' or 'lto6'", ""),
+    ("capacity: 20 GiB", "capacity: 1 KiB", "should be at least 1 MiB", ""),
+    (
+        "capacity: 20 GiB",
+        "capacity: 16 MiB",
+        "early warning would begin before",
+        "smaller than `capacity`",
+        "tape_library:",
     ),
     ("pool: main}", "pool: mian}", "lus[2].store.pool: there is no pool 'mian'", "the pools are main, fast"),
     ("volume: nine", "volume: nine/x", "write a name of up to 64 letters", ""),

@@ -19,6 +19,9 @@ from pydantic_core import PydanticUndefined
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "array.md").read_text()
 
 
+TAPE = (model.TapeDrive, model.Cartridge)
+
+
 def rows(after: str) -> dict[str, str]:
     """Return the first table after the text `after`: name → default."""
     text = PAGE[PAGE.index(after) :]
@@ -53,6 +56,7 @@ def test_page_lists_every_setting_with_its_default() -> None:
         (model.Lu, "An LU, under `lus`"),
         (model.Pool, "A pool, under `pools`"),
         (model.Cap, "A cap, under `caps`"),
+        (model.TapeLibrary, "A tape library, under `tape_library`"),
         (model.Access, "Under `access`"),
     ):
         listed = rows(after)
@@ -63,7 +67,14 @@ def test_page_lists_every_setting_with_its_default() -> None:
 
 
 def test_page_names_the_settings_of_stores_groups_users_and_rules() -> None:
-    for model_class in (*get_args(get_args(model.Store)[0]), model.Group, model.ChapUser, model.Rule, model.LuAccess):
+    for model_class in (
+        *get_args(get_args(model.Store)[0]),
+        model.Group,
+        model.ChapUser,
+        model.Rule,
+        model.LuAccess,
+        *TAPE,
+    ):
         for name in model_class.model_fields:
             assert re.search(rf"[`{{ ]{name}[`:,}}]", PAGE), f"{model_class.__name__}.{name}"
 

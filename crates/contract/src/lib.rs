@@ -43,6 +43,8 @@ pub mod packets;
 mod probe;
 pub mod smb;
 mod socket;
+pub mod store;
+pub mod tape;
 pub mod trial;
 pub mod watch;
 
@@ -61,6 +63,8 @@ pub use packets::*;
 pub use probe::{ProbeConfig, StreamConfig};
 pub use smb::*;
 pub use socket::SocketOptions;
+pub use store::StoreConfig;
+pub use tape::*;
 pub use trial::*;
 pub use watch::*;
 

@@ -106,8 +106,8 @@ mod transmit;
 pub use config::{Limits, TargetConfig};
 pub use endpoint::Target;
 pub use hakaru_scsi_device::{
-    Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription, RecordError, Returned, Space,
-    Thin, check_reservations,
+    DeviceKind, Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, LuDescription, RecordError,
+    Returned, Space, TapeLibrary, Thin, check_reservations,
 };
 pub use id::ConnectionId;
 pub use login::access::{Access, AccessError, AddressPrefix, LuAccess, PrefixError, Rule};

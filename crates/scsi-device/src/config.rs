@@ -1,5 +1,42 @@
 //! Configuration of a logical unit.
 
+use hakaru_tape::LibraryConfig;
+use hakaru_wire::scsi::DeviceType;
+
+/// Kind of device that a logical unit is.
+#[derive(Clone, Debug, Default)]
+pub enum DeviceKind {
+    /// A disk.
+    #[default]
+    Disk,
+    /// The medium changer of a tape library. The LU's bytes hold the cartridges; no command of the
+    /// changer itself accesses them.
+    Changer(Box<TapeLibrary>),
+    /// A drive of the tape library. It has no bytes of its own.
+    TapeDrive,
+}
+
+/// A tape library, whose changer and drives are logical units.
+#[derive(Clone, Debug)]
+pub struct TapeLibrary {
+    /// Drives, slots and cartridges.
+    pub library: LibraryConfig,
+    /// Logical unit numbers of the drives, in the order of [`LibraryConfig::drives`].
+    pub drive_luns: Vec<u8>,
+}
+
+impl DeviceKind {
+    /// Returns the device type that INQUIRY reports.
+    #[must_use]
+    pub fn device_type(&self) -> DeviceType {
+        match self {
+            DeviceKind::Disk => DeviceType::Disk,
+            DeviceKind::Changer(_) => DeviceType::Changer,
+            DeviceKind::TapeDrive => DeviceType::Tape,
+        }
+    }
+}
+
 /// Properties of a logical unit that SCSI reports.
 #[derive(Clone, Debug)]
 pub struct LuDescription {
@@ -41,6 +78,9 @@ pub struct LuDescription {
     /// Record of reservations that [`crate::IoOp::Keep`] has stored. `None`: reservations do not
     /// survive a restart (PTPL_C is 0).
     pub reservations: Option<Vec<u8>>,
+    /// Kind of device. The properties above are those of a disk; a tape library uses `lun`,
+    /// `size_bytes`, `removable` and `reservations`.
+    pub kind: DeviceKind,
 }
 
 /// Space allocation of a thin-provisioned LU.
@@ -81,6 +121,31 @@ impl LuDescription {
             sanitize: false,
             atomic_bytes: 0,
             reservations: None,
+            kind: DeviceKind::Disk,
+        }
+    }
+
+    /// Describes the changer of a tape library.
+    #[must_use]
+    pub fn changer(lun: u8, library: TapeLibrary) -> Self {
+        // A library without cartridges has an LU as well.
+        let size_bytes = library.library.store_bytes().max(512);
+        Self {
+            in_place: false,
+            removable: true,
+            kind: DeviceKind::Changer(Box::new(library)),
+            ..Self::new(lun, size_bytes)
+        }
+    }
+
+    /// Describes a drive of a tape library.
+    #[must_use]
+    pub fn tape_drive(lun: u8) -> Self {
+        Self {
+            in_place: false,
+            removable: true,
+            kind: DeviceKind::TapeDrive,
+            ..Self::new(lun, 512)
         }
     }
 

@@ -2,8 +2,9 @@
 //! of the transport and does no I/O.
 //!
 //! Its input is an I_T nexus, a CDB and the data from the initiator. Its output is accesses to the
-//! LUs' bytes ([`Io`]), parameter data, status and sense data. The LUs are disks (SBC-3). Another
-//! device type would be another list of command families.
+//! LUs' bytes ([`Io`]), parameter data, status and sense data. The LUs are disks (SBC-3), or the
+//! drives (SSC-3) and the medium changer (SMC-3) of a tape library. Each device type has its list of
+//! command families.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,6 +13,7 @@
 //! | `nexus` `rights` | an I_T nexus, its unit attention conditions, the LUs that it may see and write |
 //! | `unit` `port` `reservations` | the state of LUs and target ports |
 //! | `context` `outcome` | context and outcome of a command |
+//! | `tape` | the tape library behind its LUs |
 //! | `commands` | one file per family of commands |
 //! | `background` | accesses of long commands, which take turns |
 //! | `program` `ranges` | commands with several accesses; ranges that a command holds exclusively |
@@ -35,13 +37,14 @@ mod program;
 mod ranges;
 mod reservations;
 mod rights;
+mod tape;
 mod unit;
 mod verdict;
 
 pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;
 pub use commands::{DeviceServer, Directions};
-pub use config::{LuDescription, Space, Thin};
+pub use config::{DeviceKind, LuDescription, Space, TapeLibrary, Thin};
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
 pub use outcome::{Notice, Outcome, WRONG_DIRECTION};

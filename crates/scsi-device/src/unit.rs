@@ -3,9 +3,10 @@
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::Sense;
 
-use crate::config::{LuDescription, Space};
+use crate::config::{DeviceKind, LuDescription, Space};
 use crate::nexus::Nexus;
 use crate::reservations::Reservations;
+use crate::tape::Tape;
 use crate::verdict::SenseFormat;
 use hakaru_send_queue::Key;
 
@@ -192,6 +193,7 @@ pub struct LogicalUnits {
     units: Vec<LogicalUnit>,
     /// Index into `units` by LUN, or [`NONE`].
     index_by_lun: [u16; 256],
+    tape: Option<Tape>,
 }
 
 const NONE: u16 = u16::MAX;
@@ -201,13 +203,15 @@ impl LogicalUnits {
     ///
     /// # Panics
     /// If a LUN occurs twice, a block length is neither 512 nor 4096, a size is not a positive
-    /// multiple of the block length, or a record of reservations is invalid
-    /// ([`crate::check_reservations`]).
+    /// multiple of the block length, a record of reservations is invalid
+    /// ([`crate::check_reservations`]), there are two tape libraries, or one is invalid
+    /// ([`hakaru_tape::Library::new`]).
     pub fn new(target_name: &str, descriptions: &[LuDescription]) -> Self {
         let mut units = Self {
             target_name: target_name.to_owned(),
             units: Vec::with_capacity(descriptions.len()),
             index_by_lun: [NONE; 256],
+            tape: None,
         };
         descriptions
             .iter()
@@ -227,6 +231,10 @@ impl LogicalUnits {
         );
         check_size(&description);
         assert!(self.get(lun).is_none(), "LU {lun} already exists");
+        if let DeviceKind::Changer(library) = &description.kind {
+            assert!(self.tape.is_none(), "an array has one tape library");
+            self.tape = Some(Tape::new(lun, library));
+        }
         self.units
             .push(LogicalUnit::new(&self.target_name, description));
         self.index_units();
@@ -277,6 +285,16 @@ impl LogicalUnits {
     pub fn get_mut(&mut self, lun: u8) -> Option<&mut LogicalUnit> {
         self.units
             .get_mut(usize::from(self.index_by_lun[usize::from(lun)]))
+    }
+
+    /// Returns the tape library.
+    pub(crate) fn tape(&self) -> Option<&Tape> {
+        self.tape.as_ref()
+    }
+
+    /// Returns the tape library, mutably.
+    pub(crate) fn tape_mut(&mut self) -> Option<&mut Tape> {
+        self.tape.as_mut()
     }
 
     /// Returns the numbers of all LUs, ascending.

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hakaru.array.consistency import volume_name
+from hakaru.array.consistency import slots_of, tape_luns, volume_name
 from hakaru.array.load import Loaded
-from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, ThinStore
+from hakaru.array.model import MS_NS, SECOND_NS, ChapUser, FileStore, Lu, Pool, TapeLibrary, ThinStore
 from hakaru.array.state import POOLS, RESERVATIONS, Online, OnlineLu
 from hakaru.engine import contract
 from hakaru.run.configure import cap_config, seed_of, shares_config
@@ -40,6 +40,7 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
         portals=list(file.portals),
         pools=[_pool(loaded, pool, online) for pool in file.pools],
         lus=[lu.config for lu in served_lus(loaded, online)],
+        tape_library=None if file.tape_library is None else _tape_library(file.tape_library),
         access=_access(loaded),
         allow_external=file.allow_external,
         state_directory=str(loaded.state / RESERVATIONS),
@@ -59,7 +60,9 @@ def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
     """
     served = [ServedLu(_declared(loaded, lu, online), True) for lu in loaded.file.lus]
     volumes = {volume_of(lu.config.store) for lu in served}
-    places = {lu.lun: ("lus", i, "lun") for i, lu in enumerate(loaded.file.lus)}
+    places: dict[int, tuple[str | int, ...]] = {lu.lun: ("lus", i, "lun") for i, lu in enumerate(loaded.file.lus)}
+    if loaded.file.tape_library is not None:
+        places |= dict.fromkeys(tape_luns(loaded.file.tape_library), ("tape_library",))
     pools = [pool.name for pool in loaded.file.pools]
     for lu in online.lus:
         name = f"{lu.pool}/{lu.volume}"
@@ -79,6 +82,22 @@ def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
             )
         served.append(ServedLu(online_lu(lu), False))
     return served
+
+
+def _tape_library(library: TapeLibrary) -> contract.TapeLibraryConfig:
+    return contract.TapeLibraryConfig(
+        lun=library.lun,
+        drives=[contract.TapeDriveConfig(lun=drive.lun, generation=drive.generation) for drive in library.drives],
+        slots=library.slots,
+        import_export=library.import_export,
+        cartridges=[
+            contract.CartridgeConfig(barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected)
+            for cartridge, slot in zip(library.cartridges, slots_of(library), strict=True)
+        ],
+        capacity_bytes=library.capacity,
+        early_warning_bytes=library.early_warning,
+        store=contract.MemoryStore(),
+    )
 
 
 def volume_of(store: contract.Store) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from hakaru.array.model import ArrayFile, FileStore, Lu, ThinStore
+from hakaru.array.model import ArrayFile, FileStore, Lu, TapeLibrary, ThinStore
 from hakaru.study.storage import repeated_cap
 
 Path_ = tuple[str | int, ...]
@@ -16,11 +16,13 @@ Problem = tuple[Path_, str, str]
 
 EXTERNAL_HINT = "use 127.0.0.1 or [::1], or set `allow_external: true`"
 PORT_MAX = 65_535
+TIB = 1 << 40
+CARTRIDGES_TIB_MAX = 64
 
 
 def problems(file: ArrayFile) -> list[Problem]:
     """All problems of an array file, in the order of the file."""
-    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file), *_caps(file)]
+    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file), *_tape_library(file), *_caps(file)]
 
 
 def split_address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
@@ -132,7 +134,54 @@ def _is_loopback(address: str) -> bool:
         return True
 
 
+def tape_luns(library: TapeLibrary) -> list[int]:
+    """LUNs of the changer and of the drives."""
+    return [library.lun, *(drive.lun for drive in library.drives)]
+
+
+def slots_of(library: TapeLibrary) -> list[int]:
+    """Slot of each cartridge: as in the array file, else the first one that no other one takes.
+    Slots beyond those of the library mean that it has too few.
+    """
+    given = [cartridge.slot for cartridge in library.cartridges]
+    free = (slot for slot in range(1, len(given) + library.slots + 1) if slot not in given)
+    return [next(free) if slot is None else slot for slot in given]
+
+
+def _tape_library(file: ArrayFile) -> Iterator[Problem]:
+    library = file.tape_library
+    if library is None:
+        return
+    place: Path_ = ("tape_library",)
+    if _modelled(file):
+        yield place, "the drives of the timing model are disks", "remove `model`, or the library"
+    if library.early_warning > library.capacity:
+        message = "early warning would begin before the cartridge does"
+        yield (*place, "early_warning"), message, "make it smaller than `capacity`"
+    total = library.capacity * len(library.cartridges)
+    if total > TIB * CARTRIDGES_TIB_MAX:
+        message = f"all cartridges together have more than {CARTRIDGES_TIB_MAX} TiB"
+        yield (*place, "capacity"), message, "reduce the capacity or the number of cartridges"
+    used = [lu.lun for lu in file.lus]
+    places = [(*place, "lun"), *((*place, "drives", i, "lun") for i in range(len(library.drives)))]
+    for lun, at in zip(tape_luns(library), places, strict=True):
+        if lun in used:
+            yield at, f"LUN {lun} is given twice", "the changer, each drive and each disk need a number of their own"
+        used.append(lun)
+    slots, barcodes = slots_of(library), [cartridge.barcode for cartridge in library.cartridges]
+    for i, (slot, barcode) in enumerate(zip(slots, barcodes, strict=True)):
+        at = (*place, "cartridges", i)
+        if slot > library.slots:
+            yield at, f"there is no slot for {barcode}", f"the library has {library.slots} slots"
+        if slot in slots[:i]:
+            yield (*at, "slot"), f"slot {slot} is given twice", "each cartridge needs a slot of its own"
+        if barcode in barcodes[:i]:
+            yield (*at, "barcode"), f"the barcode {barcode} is given twice", "each cartridge needs its own"
+
+
 def _lus(file: ArrayFile) -> Iterator[Problem]:
+    if not file.lus and file.tape_library is None:
+        yield ("lus",), "there is no LU", "add one, or a `tape_library`"
     luns: set[int] = set()
     owners: dict[tuple[str, str], int] = {}
     pools = [pool.name for pool in file.pools]

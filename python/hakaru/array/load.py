@@ -19,7 +19,7 @@ from hakaru.study.load import validate
 from hakaru.study.schema import lower_schema
 
 # A field such as `lus[3].store.path: …` at the start of a message, or after the engine's name.
-FIELD = re.compile(r"(?:^|: )((?:lus|pools|state)(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): ")
+FIELD = re.compile(r"(?:^|: )((?:lus|pools|state|tape_library)(?:\[\d+\])?(?:\.[a-z_]+(?:\[\d+\])?)*): ")
 SCHEMA_HINT = "`hakaru schema array` prints the valid fields and values"
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from hakaru.engine.contract import Model
+from hakaru.engine.contract import Model, TapeGeneration
 from hakaru.study.model import Part, Placement
 from hakaru.study.storage import CAPS_MAX, Cap, SharesSpec
 from hakaru.text import Form
@@ -149,6 +149,41 @@ class Lu(Part):
     sanitize: bool = Field(default=False, description="SANITIZE may overwrite the entire LU")
 
 
+class TapeDrive(Part):
+    """A tape drive, which is a logical unit."""
+
+    lun: int = Field(ge=0, le=255, description="logical unit number")
+    generation: TapeGeneration = Field(default="lto5", description="name and density code that initiators see")
+
+
+class Cartridge(Part):
+    """A cartridge. It is empty when the array starts."""
+
+    barcode: Annotated[str, Form(r"[A-Z0-9]{1,32}", "a barcode of up to 32 capital letters and digits")] = Field(
+        description="text on its label"
+    )
+    slot: int | None = Field(
+        default=None, ge=1, le=10_000, description="slot in which it starts; default: the first free one"
+    )
+    write_protected: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
+
+
+class TapeLibrary(Part):
+    """A medium changer with drives, slots and cartridges."""
+
+    lun: int = Field(ge=0, le=255, description="logical unit number of the medium changer")
+    drives: list[TapeDrive] = Field(min_length=1, max_length=64)
+    slots: int = Field(ge=1, le=10_000, description="number of storage slots")
+    import_export: int = Field(default=0, ge=0, le=255, description="number of import and export slots")
+    cartridges: list[Cartridge] = Field(default=[], max_length=10_000, description="at most one for each slot")
+    capacity: Size = Field(
+        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each cartridge, a multiple of 512 bytes"
+    )
+    early_warning: Size = Field(
+        default=32 * MIB, ge=0, le=TIB, description="space left at which writes report early warning"
+    )
+
+
 class ChapUser(Part):
     """A CHAP name, and the file with its secret."""
 
@@ -224,7 +259,8 @@ class ArrayFile(Part):
         description="initiators that may log in, and the LUs that each sees; default: every initiator, all LUs",
     )
     pools: list[Pool] = Field(default=[], max_length=16, description="thin-provisioned pools")
-    lus: list[Lu] = Field(min_length=1, max_length=256)
+    lus: list[Lu] = Field(max_length=256, description="disks, at least one unless there is a tape library")
+    tape_library: TapeLibrary | None = Field(default=None, description="tape library; default: none")
     model: Model | None = Field(
         default=None, description="timing model; default: as fast as the machine ({kind: none})"
     )

@@ -17,6 +17,7 @@ from typing import Any
 
 from hakaru.array import protocol, render
 from hakaru.array.configure import ServedLu, online_lu, served_lus, volume_of
+from hakaru.array.consistency import tape_luns
 from hakaru.array.load import Loaded, load_array
 from hakaru.array.rates import rates
 from hakaru.array.state import Online, OnlineGroup, OnlineLu, State
@@ -270,12 +271,14 @@ class Service:
 
     def _free_lun(self, lun: int | None) -> int:
         """Check that `lun` is free, or choose the lowest free LUN."""
+        library = self.loaded.file.tape_library
+        used = {*self._lus, *([] if library is None else tape_luns(library))}
         if lun is None:
-            free = next((number for number in LUNS if number not in self._lus), None)
+            free = next((number for number in LUNS if number not in used), None)
             if free is None:
                 raise UsageError("all 256 LUNs are in use", "delete an LU first")
             return free
-        if lun in self._lus:
+        if lun in used:
             raise UsageError(f"LUN {lun} is in use", "`hakaru array status` lists the LUNs in use")
         return lun
 

@@ -93,12 +93,15 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             extra_packages=("samba", "samba-common-bin", "qemu-utils"),
             extra_programs=("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat"),
         ),
-        # Debian's kernel for everything else: NICs that QEMU emulates, and ALUA of dm-multipath.
+        # Debian's kernel for everything else: NICs that QEMU emulates, ALUA of dm-multipath, and
+        # tape libraries.
         Recipe(
             "generic",
             "linux-image-amd64",
             ("virtio_net", "vmxnet3", "e1000", "e1000e", "igb", "igbvf", "8139cp"),
-            ("scsi_dh_alua",),
+            ("scsi_dh_alua", "st", "ch"),
+            extra_packages=("mt-st", "mtx", "sg3-utils", "tar"),
+            extra_programs=("mt-st", "mtx", "sg_inq", "sg_logs", "sg_persist", "sg_read_block_limits", "tar"),
         ),
     )
 }

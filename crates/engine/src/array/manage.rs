@@ -198,7 +198,7 @@ impl OrderExecutor<'_> {
             ));
         };
         // Refuses a second order in progress for the LUN, which would leave a volume without an LU.
-        if self.storage.core.lu(lu.lun).is_some() || self.orders.is_creating(lu.lun) {
+        if self.target.has_lu(lu.lun) || self.orders.is_creating(lu.lun) {
             let message = format!("LUN {} is already in use", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));
         }

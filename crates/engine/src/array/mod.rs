@@ -8,8 +8,8 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `validate.rs` | checks of the configuration |
-//! | `setup.rs` | construction of the array's parts from the configuration |
+//! | `validate.rs` `tape_config.rs` | checks of the configuration |
+//! | `setup.rs` `tape.rs` | construction of the array's parts from the configuration |
 //! | `access.rs` | access list and permitted addresses |
 //! | `caps.rs` | caps on the rates of accesses, between target and storage |
 //! | `shares.rs` | shares of the accesses in flight, between caps and storage |
@@ -52,6 +52,8 @@ mod setup;
 mod shares;
 mod status;
 mod storage;
+mod tape;
+mod tape_config;
 mod tcp;
 mod tokens;
 mod validate;
@@ -159,7 +161,10 @@ impl<'r> Shell<'r> {
             .or_environment("prepare file I/O", "raise the limit of open files")?;
         let mut storage = Storage::new(model, files, keeper);
         pools::open(config, &mut storage, reactor)?;
-        let descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
+        let mut descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
+        if let Some(library) = &config.tape_library {
+            descriptions.extend(tape::open(library, &mut storage)?);
+        }
         let acceptor = Acceptor::listen(&addresses, &config.socket, reactor, LISTENERS)?;
         let portals = acceptor.addresses()?;
         let descriptors = Descriptors::at_start(config.sessions_max)?;

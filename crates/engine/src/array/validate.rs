@@ -8,6 +8,7 @@ use hakaru_drive::Array;
 use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
 use super::pools::POOLS_MAX;
+use super::tape_config;
 use crate::failure::Failure;
 
 /// Largest physical block of an LU, bytes.
@@ -38,7 +39,11 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
     check_caps(&config.caps)?;
     config.shares.as_deref().map_or(Ok(()), check_shares)?;
     check_pools(config, model)?;
-    check_lus(config, model)
+    check_lus(config, model)?;
+    match &config.tape_library {
+        Some(library) => tape_config::check(library, &config.lus, &config.model),
+        None => Ok(()),
+    }
 }
 
 fn check_shares(shares: &SharesConfig) -> Result<(), Failure> {
@@ -128,7 +133,7 @@ fn check_keys(keys: &LoginKeys) -> Result<(), Failure> {
 }
 
 fn check_lus(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure> {
-    let lus_min = u64::from(config.pools.is_empty());
+    let lus_min = u64::from(config.pools.is_empty() && config.tape_library.is_none());
     bound("number of lus", config.lus.len() as u64, lus_min, 256)?;
     let mut seen = BTreeSet::new();
     for lu in &config.lus {

@@ -18,6 +18,12 @@ impl Target {
         limits.sessions_max = sessions_max;
     }
 
+    /// Whether an LU has this number.
+    #[must_use]
+    pub fn has_lu(&self, lun: u8) -> bool {
+        self.core.device.units.get(lun).is_some()
+    }
+
     /// Sets the space behind an LU, for LOG SENSE page 0Ch, which only a thin LU reports. Cheap:
     /// call it whenever the figures change.
     pub fn set_space(&mut self, lun: u8, space: Space) {

@@ -45,6 +45,7 @@ pub(crate) fn answer(conn: &mut Active<'_>, core: &mut Core, key: Key, result: I
         itt: task.itt,
         length_bytes: moved,
         residual,
+        with_status: true,
     };
     let counters = &mut core.counters.lus[usize::from(task.lu)];
     match (task.access, result) {
@@ -110,7 +111,7 @@ pub(crate) fn send_good(link: &mut Link, itt: Itt, residual: Residual, r2ts: u32
     send_response(link, itt, good, SenseFormat::Fixed, residual, r2ts);
 }
 
-/// Queues a SCSI Response. `r2ts` is the number of R2Ts sent for the task.
+/// Queues a SCSI Response. `r2ts` is the number of R2Ts and Data-In PDUs sent for the task.
 pub(crate) fn send_response(
     link: &mut Link,
     itt: Itt,
@@ -151,6 +152,8 @@ pub(crate) struct DataIn {
     /// Bytes to send, at least 1.
     pub(crate) length_bytes: u32,
     pub(crate) residual: Residual,
+    /// Whether the last PDU carries status GOOD, so that no SCSI Response follows.
+    pub(crate) with_status: bool,
 }
 
 impl DataIn {
@@ -162,10 +165,10 @@ impl DataIn {
         });
     }
 
-    /// Sends a buffer without copying it.
-    fn send_buffer(&self, conn: &mut Active<'_>, buffer: Vec<u8>) {
+    /// Sends a buffer without copying it. Returns the number of PDUs.
+    pub(crate) fn send_buffer(&self, conn: &mut Active<'_>, buffer: Vec<u8>) -> u32 {
         conn.link.transmit.adopt_buffer(buffer);
-        self.cut(conn, 4, Link::send_buffer_part);
+        self.cut(conn, 4, Link::send_buffer_part)
     }
 
     /// Sends a copy of `data`.
@@ -176,13 +179,13 @@ impl DataIn {
     }
 
     /// Queues the headers and calls `send(link, start, length, last)` to queue each data segment.
-    /// Segments except the last are multiples of `unit` bytes.
+    /// Segments except the last are multiples of `unit` bytes. Returns the number of PDUs.
     fn cut(
         &self,
         conn: &mut Active<'_>,
         unit: u32,
         mut send: impl FnMut(&mut Link, u32, u32, bool),
-    ) {
+    ) -> u32 {
         let link = &mut *conn.link;
         let parameters = &conn.session.parameters;
         let (max_burst, peer_max) = (
@@ -209,7 +212,7 @@ impl DataIn {
             link.send_header(&header);
             send(link, start, length, last);
             if last {
-                return;
+                return data_sn + 1;
             }
             start += length;
             data_sn += 1;
@@ -231,10 +234,11 @@ impl DataIn {
         last: bool,
         is_final: bool,
     ) -> iscsi::DataIn {
+        let with_status = last && self.with_status;
         iscsi::DataIn {
             is_final,
             acknowledge: false,
-            status: last.then_some(DataInStatus {
+            status: with_status.then_some(DataInStatus {
                 status: Status::GOOD.0,
                 residual: self.residual,
             }),
@@ -242,7 +246,7 @@ impl DataIn {
             itt: self.itt,
             ttt: Ttt::RESERVED,
             // StatSN is reserved in a PDU without status.
-            numbers: if last {
+            numbers: if with_status {
                 link.status_numbers()
             } else {
                 TargetNumbers {

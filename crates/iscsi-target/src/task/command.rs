@@ -205,6 +205,7 @@ fn send_parameter_data(conn: &mut Active<'_>, core: &Core, command: &ScsiCommand
         itt: command.itt,
         length_bytes: moved as u32,
         residual,
+        with_status: true,
     }
     .send_copy(conn, &data[..moved]);
 }

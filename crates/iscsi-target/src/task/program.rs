@@ -16,7 +16,7 @@ use hakaru_wire::scsi::{Sense, Status};
 use crate::connection::Active;
 use crate::shared::Core;
 use crate::shared::outbox::Effect;
-use crate::task::answer::{DataIn, failure_sense, finish, remove_task, send_good};
+use crate::task::answer::{DataIn, failure_sense, finish, remove_task, send_response};
 use crate::task::{Access, Stage, Task};
 
 /// Begins an operation, which continues when its command is answered, aborted or forgotten.
@@ -142,7 +142,8 @@ fn advance(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, answer: Ans
             request_access(conn, core, key, lu, op);
         }
         Step::End(verdict) => end_program(conn, core, key, verdict),
-        Step::Data(data) => send_step_data(conn, core, key, data),
+        Step::Data(data) => send_step_data(conn, core, key, data, None),
+        Step::DataAndCheck(data, sense) => send_step_data(conn, core, key, data, Some(sense)),
     }
 }
 
@@ -242,8 +243,15 @@ fn end_operation(core: &mut Core, lu: u8, verdict: Verdict) {
     core.outbox.freed = true;
 }
 
-/// Answers with parameter data that was requested from the storage.
-fn send_step_data(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, mut data: Vec<u8>) {
+/// Answers with data that was requested from the storage, and ends the command with GOOD or with
+/// CHECK CONDITION.
+fn send_step_data(
+    conn: Option<&mut Active<'_>>,
+    core: &mut Core,
+    key: Key,
+    mut data: Vec<u8>,
+    sense: Option<Sense>,
+) {
     let Some(conn) = conn else { return };
     let Some(task) = remove_task(Some(conn), core, key) else {
         return;
@@ -251,15 +259,24 @@ fn send_step_data(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key, mut 
     let available = data.len();
     data.truncate(task.expected_bytes as usize);
     let residual = Residual::between(task.expected_bytes, available as u64);
+    let format = core.device.units.sense_format(task.lun);
+    let verdict = match sense {
+        Some(sense) => Verdict::Check(sense),
+        None => Verdict::Status(Status::GOOD),
+    };
     if data.is_empty() {
-        return send_good(conn.link, task.itt, residual, 0);
+        return send_response(conn.link, task.itt, verdict, format, residual, 0);
     }
-    DataIn {
+    let data_in = DataIn {
         itt: task.itt,
         length_bytes: data.len() as u32,
         residual,
+        with_status: sense.is_none(),
+    };
+    let pdus = data_in.send_buffer(conn, data);
+    if sense.is_some() {
+        send_response(conn.link, task.itt, verdict, format, residual, pdus);
     }
-    .send_copy(conn, &data);
 }
 
 /// Returns the range that an access changes.

@@ -24,4 +24,5 @@ mod path;
 mod recovery;
 mod reservations;
 mod sessions;
+mod tape;
 mod writes;

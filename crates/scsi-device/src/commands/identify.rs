@@ -1,10 +1,10 @@
 //! Identification: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
-//! section 6.6).
+//! section 6.6). Drives and changers of a tape library have the first three pages alone.
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::{
-    BlockDeviceCharacteristics, BlockLimits, Cdb, CdbError, Designator, DesignatorKind, Inquiry,
-    LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
+    BlockDeviceCharacteristics, BlockLimits, Cdb, CdbError, Designator, DesignatorKind, DeviceType,
+    Inquiry, LogicalBlockProvisioning, PeripheralQualifier, Sense, Vpd, emit_luns, page,
 };
 
 use super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
@@ -47,6 +47,7 @@ fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
 }
 const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
+const CHANGER: &str = "TAPE LIBRARY";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.
 const REVISION: &str = concat!(
     env!("CARGO_PKG_VERSION_MAJOR"),
@@ -65,6 +66,9 @@ const PAGES: [u8; 7] = [
     page::LOGICAL_BLOCK_PROVISIONING,
 ];
 
+/// Supported VPD pages of drives and changers of a tape library.
+const TAPE_PAGES: usize = 3;
+
 /// TPGS: implicit asymmetric logical unit access. No command changes the state of port groups.
 const IMPLICIT_ACCESS: u8 = 1;
 
@@ -78,18 +82,13 @@ pub(super) fn inquiry(
     allocation_length: u16,
 ) -> Outcome {
     let Some(code) = page else {
-        let removable = device
-            .units
-            .get(lu)
-            .is_some_and(|unit| unit.description.removable);
-        let data = Inquiry {
-            removable,
-            target_port_groups: IMPLICIT_ACCESS,
-            ..standard(PeripheralQualifier::Connected, 0)
-        }
-        .emit();
+        let data = standard_of(device, lu).emit();
         return device.answer(&data, allocation_length.into());
     };
+    let device_type = type_of(device, lu);
+    if device_type != DeviceType::Disk && !PAGES[..TAPE_PAGES].contains(&code) {
+        return Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense());
+    }
     if code == page::THIRD_PARTY_COPY {
         return device.answer(&limits::COPY.emit_page(), allocation_length.into());
     }
@@ -100,7 +99,43 @@ pub(super) fn inquiry(
     else {
         return Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense());
     };
-    device.answer(&page.emit(), allocation_length.into())
+    let mut data = page.emit();
+    data[0] = device_type as u8;
+    device.answer(&data, allocation_length.into())
+}
+
+fn type_of(device: &Device<'_>, lu: u8) -> DeviceType {
+    let unit = device.units.get(lu);
+    unit.map_or(DeviceType::Disk, |unit| unit.description.kind.device_type())
+}
+
+/// Returns the standard data of an LU. A drive or a changer executes one command at a time.
+fn standard_of(device: &Device<'_>, lu: u8) -> Inquiry {
+    let removable = device
+        .units
+        .get(lu)
+        .is_some_and(|unit| unit.description.removable);
+    let device_type = type_of(device, lu);
+    let disk = Inquiry {
+        removable,
+        target_port_groups: IMPLICIT_ACCESS,
+        ..standard(PeripheralQualifier::Connected, device_type as u8)
+    };
+    let (product, standard) = match device_type {
+        DeviceType::Disk => return disk,
+        DeviceType::Changer => (CHANGER, Inquiry::SMC_3),
+        DeviceType::Tape => {
+            let drive = device.units.tape().and_then(|tape| tape.drive(lu));
+            let product = drive.map_or("", |drive| drive.generation.product());
+            (product, Inquiry::SSC_3)
+        }
+    };
+    Inquiry {
+        command_queuing: false,
+        product: product.to_owned(),
+        version_descriptors: vec![Inquiry::SAM_5, Inquiry::ISCSI, Inquiry::SPC_4, standard],
+        ..disk
+    }
 }
 
 pub(super) fn inquiry_without_unit(
@@ -145,7 +180,11 @@ fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
 
 fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Option<Vpd> {
     Some(match code {
-        page::SUPPORTED_PAGES => Vpd::SupportedPages(PAGES.to_vec()),
+        page::SUPPORTED_PAGES => {
+            let disk = unit.description.kind.device_type() == DeviceType::Disk;
+            let count = if disk { PAGES.len() } else { TAPE_PAGES };
+            Vpd::SupportedPages(PAGES[..count].to_vec())
+        }
         page::UNIT_SERIAL_NUMBER => Vpd::UnitSerialNumber(serial_number(unit)),
         page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
         page::BLOCK_LIMITS => Vpd::BlockLimits(block_limits(device, unit)),
@@ -206,12 +245,17 @@ fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
 }
 
+/// Returns the NAA of the LU.
+pub(super) fn lu_designator(unit: &LogicalUnit) -> u64 {
+    3 << 60 | unit.identity >> 4
+}
+
 /// Returns the designators of LU, port and device. The LU has a locally assigned NAA (3h, because
 /// there is no company identifier) and a serial number. The port has a number, a group and a name,
 /// and the device has a name. Each portal is a portal group, which is a target port in iSCSI (RFC
 /// 7143 section 4.4.5).
 pub(super) fn designators(device: &Device<'_>, unit: &LogicalUnit) -> Vec<Designator> {
-    let naa = 3 << 60 | unit.identity >> 4;
+    let naa = lu_designator(unit);
     let target = device.units.target_name();
     vec![
         Designator {

@@ -1,4 +1,5 @@
-//! The commands of disks (SAM-5, SPC-4, SBC-3) and their effects on a logical unit.
+//! The commands of disks, tape drives and medium changers (SAM-5, SPC-4, SBC-3, SSC-3, SMC-3) and
+//! their effects on a logical unit.
 //!
 //! One file per family. A family has a row for each of its commands ([`info::CommandInfo`]) and the
 //! functions that execute them; no other file depends on the command. A command ends at once,
@@ -6,6 +7,7 @@
 //! access itself.
 
 mod block;
+mod changer;
 mod compare;
 mod copy;
 mod defects;
@@ -21,11 +23,14 @@ mod provisioning;
 mod readiness;
 mod reservation;
 mod sanitize;
+mod set;
+mod stream;
 
-use hakaru_wire::scsi::{AccessState, Cdb, Lun, Sense, Status};
+use hakaru_wire::scsi::{AccessState, Cdb, DeviceType, Lun, Sense, Status};
 
 use self::info::{CommandInfo, Direction, Request, Sanitizing};
 use self::reservation::{legacy, out, report};
+use self::set::{CommandSet, count, sorted};
 use crate::config::LuDescription;
 use crate::context::Device;
 use crate::nexus::NexusState;
@@ -34,7 +39,7 @@ use crate::port::Port;
 use crate::unit::{LogicalUnit, LogicalUnits};
 use crate::verdict::Verdict;
 
-/// Command families of disks. Another device type would have its own list.
+/// Command families of disks.
 const FAMILIES: &[&[CommandInfo]] = &[
     block::ROWS,
     compare::ROWS,
@@ -55,78 +60,51 @@ const FAMILIES: &[&[CommandInfo]] = &[
     sanitize::ROWS,
 ];
 
-const COMMANDS: usize = count();
+/// Command families of tape drives.
+const TAPE_FAMILIES: &[&[CommandInfo]] = &[
+    identify::ROWS,
+    legacy::ROWS,
+    medium::ROWS,
+    opcodes::ROWS,
+    out::ROWS,
+    ports::ROWS,
+    report::ROWS,
+    stream::load::ROWS,
+    stream::log::ROWS,
+    stream::mode::ROWS,
+    stream::position::ROWS,
+    stream::transfer::ROWS,
+];
 
-/// All commands, ascending by operation code and service action.
-static TABLE: [&CommandInfo; COMMANDS] = sorted();
+/// Command families of medium changers.
+const CHANGER_FAMILIES: &[&[CommandInfo]] = &[
+    changer::elements::ROWS,
+    changer::mode::ROWS,
+    changer::moves::ROWS,
+    identify::ROWS,
+    legacy::ROWS,
+    medium::ROWS,
+    opcodes::ROWS,
+    out::ROWS,
+    ports::ROWS,
+    report::ROWS,
+];
 
-/// Index in `TABLE` of the first command with an operation code.
-static FIRST: [Option<u8>; 256] = first();
+static DISK_TABLE: [&CommandInfo; count(FAMILIES)] = sorted(FAMILIES);
+static TAPE_TABLE: [&CommandInfo; count(TAPE_FAMILIES)] = sorted(TAPE_FAMILIES);
+static CHANGER_TABLE: [&CommandInfo; count(CHANGER_FAMILIES)] = sorted(CHANGER_FAMILIES);
 
-const fn count() -> usize {
-    let (mut count, mut family) = (0, 0);
-    while family < FAMILIES.len() {
-        count += FAMILIES[family].len();
-        family += 1;
+/// Commands of disks, and of LUNs without an LU.
+static DISK: CommandSet = CommandSet::new(&DISK_TABLE);
+static TAPE: CommandSet = CommandSet::new(&TAPE_TABLE);
+static CHANGER: CommandSet = CommandSet::new(&CHANGER_TABLE);
+
+fn commands_of(device: DeviceType) -> &'static CommandSet {
+    match device {
+        DeviceType::Disk => &DISK,
+        DeviceType::Tape => &TAPE,
+        DeviceType::Changer => &CHANGER,
     }
-    count
-}
-
-const fn sort_key(row: &CommandInfo) -> u32 {
-    let action = match row.service_action {
-        Some(action) => action as u32,
-        None => 0,
-    };
-    (row.opcode() as u32) << 16 | action
-}
-
-/// Sorts the commands with an insertion sort at compile time.
-const fn sorted() -> [&'static CommandInfo; COMMANDS] {
-    let mut table = [&FAMILIES[0][0]; COMMANDS];
-    let (mut length, mut family) = (0, 0);
-    while family < FAMILIES.len() {
-        let mut row = 0;
-        while row < FAMILIES[family].len() {
-            let command = &FAMILIES[family][row];
-            let mut at = length;
-            while at > 0 && sort_key(table[at - 1]) > sort_key(command) {
-                table[at] = table[at - 1];
-                at -= 1;
-            }
-            table[at] = command;
-            length += 1;
-            row += 1;
-        }
-        family += 1;
-    }
-    table
-}
-
-const fn first() -> [Option<u8>; 256] {
-    let mut first = [None; 256];
-    let mut at = COMMANDS;
-    while at > 0 {
-        at -= 1;
-        first[TABLE[at].opcode() as usize] = Some(at as u8);
-    }
-    first
-}
-
-/// Returns the row of a CDB. An unknown service action gets the first row of its operation code;
-/// parsing refuses such a CDB.
-fn find(cdb: &[u8]) -> Option<&'static CommandInfo> {
-    let opcode = *cdb.first()?;
-    let at = usize::from(FIRST[usize::from(opcode)]?);
-    let row = TABLE[at];
-    if row.service_action.is_none() {
-        return Some(row);
-    }
-    let action = u16::from(cdb.get(1)? & 0x1f);
-    let mut rows = TABLE[at..].iter().take_while(|row| row.opcode() == opcode);
-    Some(
-        rows.find(|row| row.service_action == Some(action))
-            .unwrap_or(&row),
-    )
 }
 
 /// Directions in which the initiator moves data, as the transport reports them.
@@ -226,12 +204,14 @@ impl DeviceServer {
 }
 
 fn dispatch(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Directions) -> Outcome {
-    let parsed = Cdb::parse(cdb);
-    let row = find(cdb);
     let number = lun.number().and_then(|number| u8::try_from(number).ok());
     let Some(lu) = number.filter(|number| device.sees(*number)) else {
-        return execute_without_unit(device, parsed.ok().zip(row));
+        return execute_without_unit(device, Cdb::parse(cdb).ok().zip(DISK.find(cdb)));
     };
+    let device_type = device_type_of(device, lu);
+    let commands = commands_of(device_type);
+    let parsed = Cdb::parse_for(device_type, cdb);
+    let row = commands.find(cdb);
     let passes = row.is_some_and(|row| row.passes_attention) && parsed.is_ok();
     if device.nexus.has_attentions()
         && !passes
@@ -241,8 +221,8 @@ fn dispatch(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Direction
     }
     let (cdb, row) = match (parsed, row) {
         (Ok(cdb), Some(row)) => (cdb, row),
-        (Err(error), _) => return Outcome::check(error.sense()),
-        (Ok(_), None) => return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
+        (Err(error), Some(_)) => return Outcome::check(error.sense()),
+        (_, None) => return Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE),
     };
     if let Err(verdict) = admit(device, lu, &cdb, row) {
         return Outcome::End(verdict);
@@ -250,8 +230,13 @@ fn dispatch(device: &mut Device<'_>, lun: Lun, cdb: &[u8], directions: Direction
     if !directions.fit(row.direction) {
         return Outcome::check(WRONG_DIRECTION);
     }
-    let table = &TABLE;
+    let table = commands.table;
     (row.execute)(device, &Request { lu, cdb, table })
+}
+
+fn device_type_of(device: &Device<'_>, lu: u8) -> DeviceType {
+    let unit = device.units.get(lu);
+    unit.map_or(DeviceType::Disk, |unit| unit.description.kind.device_type())
 }
 
 /// Checks whether LU, port, access list, reservations and a sanitize operation admit a command.
@@ -295,9 +280,12 @@ fn dispatch_with_list(device: &mut Device<'_>, lun: Lun, cdb: &[u8], list: &[u8]
     let Some(lu) = number.filter(|number| device.sees(*number)) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    match (Cdb::parse(cdb), find(cdb).and_then(|row| row.with_list)) {
+    let device_type = device_type_of(device, lu);
+    let commands = commands_of(device_type);
+    let with_list = commands.find(cdb).and_then(|row| row.with_list);
+    match (Cdb::parse_for(device_type, cdb), with_list) {
         (Ok(cdb), Some(with_list)) => {
-            let table = &TABLE;
+            let table = commands.table;
             with_list(device, &Request { lu, cdb, table }, list)
         }
         _ => unreachable!("only a command that takes a parameter list requests one"),
@@ -311,7 +299,7 @@ fn execute_without_unit(
 ) -> Outcome {
     match command.and_then(|(cdb, row)| Some((cdb, row.without_unit?))) {
         Some((cdb, without_unit)) => {
-            let table = &TABLE;
+            let table = DISK.table;
             without_unit(device, &Request { lu: 0, cdb, table })
         }
         None => Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED),

@@ -8,6 +8,7 @@
 mod compare;
 mod copy;
 mod fill;
+mod tape;
 mod unmap;
 
 use hakaru_wire::scsi::{LbaStatus, ProvisioningStatus, Sense, Status};
@@ -15,6 +16,7 @@ use hakaru_wire::scsi::{LbaStatus, ProvisioningStatus, Sense, Status};
 pub use compare::{Compare, CompareAndWrite, OrWrite};
 pub use copy::{Copy, Segment};
 pub use fill::Fill;
+pub use tape::{TapeRead, TapeWrite};
 pub use unmap::Unmap;
 
 use crate::background::SHORT_BYTES;
@@ -113,6 +115,10 @@ pub enum Program {
     },
     /// EXTENDED COPY.
     Copy(Copy),
+    /// READ of a tape drive.
+    TapeRead(TapeRead),
+    /// WRITE of a tape drive.
+    TapeWrite(TapeWrite),
 }
 
 /// The answer to the last access of a program.
@@ -139,6 +145,8 @@ pub enum Step {
     End(Verdict),
     /// The end of the program, with parameter data.
     Data(Vec<u8>),
+    /// The end of the program, with data and CHECK CONDITION.
+    DataAndCheck(Vec<u8>, Sense),
 }
 
 impl Step {
@@ -184,6 +192,8 @@ impl Program {
                 _ => Step::check(Sense::INTERNAL_TARGET_FAILURE),
             },
             Program::Copy(program) => program.step(context, answer),
+            Program::TapeRead(program) => program.step(context, answer),
+            Program::TapeWrite(program) => program.step(context, answer),
         }
     }
 
@@ -192,7 +202,7 @@ impl Program {
     pub fn total_bytes(&self) -> u64 {
         match self {
             Program::Compare(program) => program.total_bytes(),
-            Program::CompareAndWrite(_) => 0,
+            Program::CompareAndWrite(_) | Program::TapeRead(_) | Program::TapeWrite(_) => 0,
             Program::OrWrite(program) => program.total_bytes(),
             Program::Fill(program) => program.progress().1,
             Program::Unmap(program) => program.progress().1,

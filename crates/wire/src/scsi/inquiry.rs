@@ -21,7 +21,7 @@ pub enum PeripheralQualifier {
 pub struct Inquiry {
     /// State of the LUN.
     pub qualifier: PeripheralQualifier,
-    /// PERIPHERAL DEVICE TYPE: 00h a disk, 1Fh none.
+    /// PERIPHERAL DEVICE TYPE: 00h a disk, 01h a tape drive, 08h a changer, 1Fh none.
     pub device_type: u8,
     /// RMB: the medium can be removed.
     pub removable: bool,
@@ -53,6 +53,10 @@ impl Inquiry {
     pub const SPC_4: u16 = 0x0460;
     /// SBC-3, no version claimed.
     pub const SBC_3: u16 = 0x04c0;
+    /// SSC-3, no version claimed.
+    pub const SSC_3: u16 = 0x0400;
+    /// SMC-3, no version claimed.
+    pub const SMC_3: u16 = 0x0480;
 }
 
 const LENGTH: usize = 96;

@@ -21,9 +21,10 @@ mod vpd;
 
 pub use capacity::{Capacity10, Capacity16};
 pub use cdb::{
-    ByteCheck, Cdb, CdbError, CopyResults, LogSense, ModeSelect, ModeSense, PageControl,
-    PersistentReserveOut, ReadDefectData, ReportedCommands, Sanitize, SanitizeAction,
-    StartStopUnit, Transfer, Verify, WriteAtomic, WriteSame, maintenance_in, opcode,
+    ByteCheck, Cdb, CdbError, ChangerCommand, CopyResults, DeviceType, LogSense, ModeSelect,
+    ModeSense, PageControl, PersistentReserveOut, PositionForm, ReadDefectData, ReportedCommands,
+    Sanitize, SanitizeAction, SpaceCode, StartStopUnit, StreamCommand, Transfer, Verify,
+    WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode, stream_opcode,
 };
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use inquiry::{Inquiry, PeripheralQualifier};
@@ -46,7 +47,7 @@ pub use reservation::{
 // SAM-5 defines LUNs (section 4.7). An ISID is part of the TransportID of an iSCSI initiator port
 // (SPC-4 section 7.6.4.6).
 pub use crate::iscsi::{Isid, Lun};
-pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status};
+pub use sense::{AdditionalSense, FieldPointer, Sense, SenseKey, Status, StreamConditions};
 pub use vpd::{
     BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorKind, LogicalBlockProvisioning,
     Vpd, page,

@@ -113,6 +113,34 @@ pub struct FieldPointer {
     pub bit: Option<u8>,
 }
 
+/// Conditions of a sequential-access device (SSC-3 section 4.2.17), beside the sense key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StreamConditions {
+    /// FILEMARK: a filemark was read or reached.
+    pub filemark: bool,
+    /// EOM: the beginning or the (early warning of the) end of the medium was reached.
+    pub end_of_medium: bool,
+    /// ILI: a block has another length than the requested one.
+    pub incorrect_length: bool,
+}
+
+impl StreamConditions {
+    /// Returns the bits as both formats have them.
+    fn bits(self) -> u8 {
+        u8::from(self.filemark) << 7
+            | u8::from(self.end_of_medium) << 6
+            | u8::from(self.incorrect_length) << 5
+    }
+
+    fn from_bits(bits: u8) -> StreamConditions {
+        StreamConditions {
+            filemark: bits & 0x80 != 0,
+            end_of_medium: bits & 0x40 != 0,
+            incorrect_length: bits & 0x20 != 0,
+        }
+    }
+}
+
 /// Sense data. It is small and `Copy`, because it is passed by value from the drive to the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sense {
@@ -120,12 +148,15 @@ pub struct Sense {
     pub key: SenseKey,
     /// Additional sense code.
     pub additional: AdditionalSense,
-    /// INFORMATION: for most errors of a disk, the LBA.
+    /// INFORMATION: for most errors of a disk, the LBA; of a tape drive, the part of the request
+    /// that was not done. A negative value is in two's complement.
     pub information: Option<u64>,
     /// Invalid field, for ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
     /// PROGRESS INDICATION, for NOT READY: progress of the current operation in units of 1/65 536.
     pub progress: Option<u16>,
+    /// Conditions of a sequential-access device.
+    pub stream: StreamConditions,
 }
 
 macro_rules! senses {
@@ -138,6 +169,12 @@ impl Sense {
     senses! {
         /// No error.
         NO_SENSE = NoSense, 0x00, 0x00;
+        /// The early warning or the end of the partition was reached.
+        END_OF_PARTITION_DETECTED = NoSense, 0x00, 0x02;
+        /// The beginning of the partition was reached.
+        BEGINNING_OF_PARTITION_DETECTED = NoSense, 0x00, 0x04;
+        /// A filemark was read or reached.
+        FILEMARK_DETECTED = NoSense, 0x00, 0x01;
         /// The LU is stopped; START is needed.
         INITIALIZING_COMMAND_REQUIRED = NotReady, 0x04, 0x02;
         /// The port is changing its state.
@@ -158,12 +195,22 @@ impl Sense {
         WRITE_ERROR = MediumError, 0x0c, 0x00;
         /// A read failed.
         UNRECOVERED_READ_ERROR = MediumError, 0x11, 0x00;
+        /// The data does not fit in the rest of the partition.
+        PHYSICAL_END_OF_PARTITION = VolumeOverflow, 0x00, 0x02;
+        /// The end of the recorded data was reached.
+        END_OF_DATA_DETECTED = BlankCheck, 0x00, 0x05;
         /// Internal failure of the device.
         INTERNAL_TARGET_FAILURE = HardwareError, 0x44, 0x00;
         /// Unknown command.
         INVALID_COMMAND_OPERATION_CODE = IllegalRequest, 0x20, 0x00;
         /// A block is beyond the last block of the LU.
         LBA_OUT_OF_RANGE = IllegalRequest, 0x21, 0x00;
+        /// The source of a move has no cartridge.
+        MEDIUM_SOURCE_ELEMENT_EMPTY = IllegalRequest, 0x3b, 0x0e;
+        /// The destination of a move has a cartridge.
+        MEDIUM_DESTINATION_ELEMENT_FULL = IllegalRequest, 0x3b, 0x0d;
+        /// The medium changer has no element with this address.
+        INVALID_ELEMENT_ADDRESS = IllegalRequest, 0x21, 0x01;
         /// A field of the CDB is invalid.
         INVALID_FIELD_IN_CDB = IllegalRequest, 0x24, 0x00;
         /// The LU does not exist.
@@ -242,7 +289,19 @@ impl Sense {
             information: None,
             field: None,
             progress: None,
+            stream: StreamConditions {
+                filemark: false,
+                end_of_medium: false,
+                incorrect_length: false,
+            },
         }
+    }
+
+    /// Returns the sense data with conditions of a sequential-access device.
+    #[must_use]
+    pub const fn with_stream(mut self, stream: StreamConditions) -> Sense {
+        self.stream = stream;
+        self
     }
 
     /// Returns the sense data with another qualifier.
@@ -274,12 +333,12 @@ impl Sense {
     }
 
     /// Emits fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit
-    /// and is left out (VALID 0).
+    /// and is left out (VALID 0), unless it is the negative difference of an incorrect length.
     pub fn emit_fixed(&self) -> [u8; 18] {
         let mut out = [0; 18];
         out[0] = 0x70;
-        out[2] = self.key as u8;
-        if let Some(Ok(information)) = self.information.map(u32::try_from) {
+        out[2] = self.key as u8 | self.stream.bits();
+        if let Some(information) = self.information_32() {
             out[0] |= 0x80;
             put_u32(&mut out, 3, information);
         }
@@ -292,7 +351,18 @@ impl Sense {
         out
     }
 
-    /// Appends descriptor format (response code 72h), 8 to 28 bytes, to `out`.
+    /// Returns INFORMATION as the fixed format has it.
+    fn information_32(&self) -> Option<u32> {
+        let information = self.information?;
+        if self.stream.incorrect_length {
+            return i32::try_from(information as i64)
+                .ok()
+                .map(|value| value as u32);
+        }
+        u32::try_from(information).ok()
+    }
+
+    /// Appends descriptor format (response code 72h), 8 to 32 bytes, to `out`.
     pub fn emit_descriptor(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[
@@ -314,6 +384,9 @@ impl Sense {
             let mut descriptor = [0x02, 0x06, 0, 0, 0, 0, 0, 0];
             descriptor[4..7].copy_from_slice(&specific);
             out.extend_from_slice(&descriptor);
+        }
+        if self.stream != StreamConditions::default() {
+            out.extend_from_slice(&[0x04, 0x02, 0, self.stream.bits()]);
         }
         out[begin + 7] = (out.len() - begin - 8) as u8;
     }
@@ -401,8 +474,15 @@ fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
         .min(bytes.len());
     let bytes = &bytes[..length];
     let at = |i: usize| bytes.get(i).copied().unwrap_or(0);
-    let information =
-        (bytes[0] & 0x80 != 0 && bytes.len() >= 7).then(|| u64::from(u32_at(bytes, 3)));
+    let stream = StreamConditions::from_bits(at(2));
+    let information = (bytes[0] & 0x80 != 0 && bytes.len() >= 7).then(|| {
+        let information = u32_at(bytes, 3);
+        if stream.incorrect_length {
+            i64::from(information as i32) as u64
+        } else {
+            information.into()
+        }
+    });
     let specific = bytes.get(15..18);
     let field = specific
         .filter(|_| key == SenseKey::IllegalRequest)
@@ -419,6 +499,7 @@ fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
         information,
         field,
         progress,
+        stream,
     })
 }
 
@@ -443,6 +524,9 @@ fn parse_descriptor(bytes: &[u8]) -> Option<Sense> {
             }
             0x02 if sense.key == SenseKey::NotReady => {
                 sense.progress = descriptor.get(4..7).and_then(parse_progress)
+            }
+            0x04 if descriptor.len() >= 4 => {
+                sense.stream = StreamConditions::from_bits(descriptor[3])
             }
             _ => {}
         }
@@ -483,6 +567,21 @@ mod tests {
         assert_eq!(Sense::parse(&sense.emit_fixed()).unwrap().information, None);
     }
 
+    #[test]
+    fn block_that_is_longer_than_requested_is_laid_out_as_in_ssc() {
+        let sense = Sense::NO_SENSE
+            .with_stream(StreamConditions {
+                incorrect_length: true,
+                ..StreamConditions::default()
+            })
+            .with_information(-16_i64 as u64);
+        let fixed = [0xf0, 0, 0x20, 0xff, 0xff, 0xff, 0xf0, 10];
+        assert_eq!(sense.emit_fixed()[..8], fixed);
+        let mut descriptor = Vec::new();
+        sense.emit_descriptor(&mut descriptor);
+        assert_eq!(descriptor[20..], [0x04, 0x02, 0, 0x20]);
+    }
+
     fn senses() -> impl Strategy<Value = Sense> {
         let field = (any::<bool>(), any::<u16>(), proptest::option::of(0u8..8));
         (
@@ -491,20 +590,28 @@ mod tests {
             any::<Option<u32>>(),
             proptest::option::of(field),
             any::<Option<u16>>(),
+            any::<u8>().prop_map(StreamConditions::from_bits),
         )
-            .prop_map(|(key, (code, qualifier), information, field, progress)| {
-                let key = SenseKey::from_code(key);
-                let field = field
-                    .filter(|_| key == SenseKey::IllegalRequest)
-                    .map(|(in_cdb, byte, bit)| FieldPointer { in_cdb, byte, bit });
-                Sense {
-                    key,
-                    additional: AdditionalSense { code, qualifier },
-                    information: information.map(u64::from),
-                    field,
-                    progress: progress.filter(|_| key == SenseKey::NotReady),
-                }
-            })
+            .prop_map(
+                |(key, (code, qualifier), information, field, progress, stream)| {
+                    let extended = |value: u32| match stream.incorrect_length {
+                        true => i64::from(value as i32) as u64,
+                        false => value.into(),
+                    };
+                    let key = SenseKey::from_code(key);
+                    let field = field
+                        .filter(|_| key == SenseKey::IllegalRequest)
+                        .map(|(in_cdb, byte, bit)| FieldPointer { in_cdb, byte, bit });
+                    Sense {
+                        key,
+                        additional: AdditionalSense { code, qualifier },
+                        information: information.map(extended),
+                        field,
+                        progress: progress.filter(|_| key == SenseKey::NotReady),
+                        stream,
+                    }
+                },
+            )
     }
 
     proptest! {

@@ -28,10 +28,8 @@ from hakaru.engine.contract.access import (
 from hakaru.engine.contract.array import (
     ArrayConfig,
     CapConfig,
-    FileStore,
     GroupConfig,
     LuConfig,
-    MemoryStore,
     Model,
     NoModel,
     Placement,
@@ -39,8 +37,6 @@ from hakaru.engine.contract.array import (
     PresetModel,
     ShareClass,
     SharesConfig,
-    Store,
-    ThinStore,
 )
 from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
 from hakaru.engine.contract.drive import ArrayModel
@@ -157,6 +153,8 @@ from hakaru.engine.contract.packets import (
 )
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
+from hakaru.engine.contract.stores import FileStore, MemoryStore, Store, ThinStore
+from hakaru.engine.contract.tape import CartridgeConfig, TapeDriveConfig, TapeGeneration, TapeLibraryConfig
 from hakaru.engine.contract.watch import Capture, TcpTrace, TcpWatch, WatchConfig
 
 __all__ = [
@@ -171,6 +169,7 @@ __all__ = [
     "BurstLoss",
     "CapConfig",
     "Capture",
+    "CartridgeConfig",
     "ChapAlgorithm",
     "ChapConfig",
     "ChapUser",
@@ -285,6 +284,9 @@ __all__ = [
     "SwitchConfig",
     "SwitchEnd",
     "TailDrop",
+    "TapeDriveConfig",
+    "TapeGeneration",
+    "TapeLibraryConfig",
     "TcpTrace",
     "TcpWatch",
     "TesterFault",

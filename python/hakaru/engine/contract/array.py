@@ -11,36 +11,9 @@ from hakaru.engine.contract.drive import ArrayModel
 from hakaru.engine.contract.initiator import LoginKeys, SocketOptions
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.presets import ArrayPreset
+from hakaru.engine.contract.stores import Store
+from hakaru.engine.contract.tape import TapeLibraryConfig
 from hakaru.login_defaults import TARGET
-
-
-class MemoryStore(Message):
-    """Sparse memory."""
-
-    kind: Literal["memory"] = "memory"
-    fill_seed: int | None = None
-    fill_compressible_percent: int = 0
-
-
-class FileStore(Message):
-    """A sparse file, created if absent, or a block device."""
-
-    kind: Literal["file"] = "file"
-    path: str
-    adopt: bool = False
-    direct: bool = False
-
-
-class ThinStore(Message):
-    """A volume of a pool."""
-
-    kind: Literal["thin"] = "thin"
-    pool: str
-    volume: str
-    quota_bytes: int | None = None
-
-
-Store = Annotated[MemoryStore | FileStore | ThinStore, Field(discriminator="kind")]
 
 
 class Placement(Message):
@@ -138,6 +111,7 @@ class ArrayConfig(Message):
     portals: list[str]
     pools: list[PoolConfig] = []
     lus: list[LuConfig]
+    tape_library: TapeLibraryConfig | None = None
     model: Model
     caps: list[CapConfig] = []
     shares: SharesConfig | None = None

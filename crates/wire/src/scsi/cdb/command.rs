@@ -1,9 +1,11 @@
-//! The commands that a disk receives, as an enum.
+//! The commands that a device receives, as an enum.
+use super::changer::ChangerCommand;
 use super::control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands};
 use super::copy::CopyResults;
 use super::extent::{ReadDefectData, Sanitize, Verify, WriteAtomic, WriteSame};
 use super::mode::ModeSense;
 use super::primary::StartStopUnit;
+use super::stream::StreamCommand;
 use super::transfer::Transfer;
 
 /// A command.
@@ -154,4 +156,8 @@ pub enum Cdb {
         /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
+    /// A command of tape drives alone.
+    Stream(StreamCommand),
+    /// A command of medium changers alone.
+    Changer(ChangerCommand),
 }

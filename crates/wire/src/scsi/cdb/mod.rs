@@ -1,13 +1,16 @@
-//! Command descriptor blocks (SPC-4 and SBC-3): the requests that a disk receives.
+//! Command descriptor blocks (SPC-4, SBC-3, SSC-3 and SMC-3): the requests that a disk, a tape
+//! drive or a medium changer receives.
 //!
 //! The sizes of one command are unified: READ(6), (10), (12) and (16) are one [`Cdb::Read`].
-//! `parse` refuses a command that is not implemented with the sense data that a disk must return
-//! for it.
+//! `parse` refuses a command that is not implemented with the sense data that a device must
+//! return for it. Some operation codes mean one command on a disk and another on a tape drive or a
+//! changer, so [`Cdb::parse_for`] takes the device type.
 //!
 //! This file maps operation codes to commands and back. `command` lists the commands. Each family
 //! of commands has a file with its fields, their `parse` and their `emit`, which does not depend on
 //! the list.
 
+mod changer;
 mod command;
 mod control;
 mod copy;
@@ -16,10 +19,14 @@ mod extent;
 mod mode;
 pub mod opcode;
 mod primary;
+mod stream;
+#[cfg(test)]
+mod tape_tests;
 #[cfg(test)]
 mod tests;
 mod transfer;
 
+pub use changer::{ChangerCommand, changer_opcode};
 pub use command::Cdb;
 pub use control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands, maintenance_in};
 pub use copy::CopyResults;
@@ -29,6 +36,7 @@ pub use extent::{
 };
 pub use mode::{ModeSense, PageControl};
 pub use primary::StartStopUnit;
+pub use stream::{PositionForm, SpaceCode, StreamCommand, stream_opcode};
 pub use transfer::Transfer;
 
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
@@ -52,17 +60,46 @@ fn length_of(opcode: u8) -> Option<usize> {
     }
 }
 
+/// Type of a device: PERIPHERAL DEVICE TYPE of its INQUIRY data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DeviceType {
+    /// A disk.
+    #[default]
+    Disk = 0x00,
+    /// A tape drive.
+    Tape = 0x01,
+    /// A medium changer.
+    Changer = 0x08,
+}
+
 impl Cdb {
-    /// Parses a command. `bytes` may be longer than the command, as the 16 bytes of an iSCSI PDU
+    /// Parses a command for a device of this type. A command that means the same on every device
+    /// is parsed for each of them, so the caller must check whether its device supports it.
+    ///
+    /// # Errors
+    /// As [`Cdb::parse`].
+    pub fn parse_for(device: DeviceType, bytes: &[u8]) -> Result<Cdb, CdbError> {
+        if device == DeviceType::Disk {
+            return Cdb::parse(bytes);
+        }
+        let (opcode, cdb) = split(bytes)?;
+        let command = if device == DeviceType::Tape {
+            StreamCommand::parse(opcode, cdb).map(|command| command.map(Cdb::Stream))
+        } else {
+            ChangerCommand::parse(opcode, cdb).map(|command| command.map(Cdb::Changer))
+        };
+        check_control(command.unwrap_or_else(|| parse_other(opcode, cdb)), cdb)
+    }
+
+    /// Parses a command of a disk. `bytes` may be longer than the command, as the 16 bytes of an iSCSI PDU
     /// are.
     ///
     /// # Errors
     /// An operation code or service action that is not listed here; a nonzero field that must be
     /// zero, including NACA; too few bytes.
     pub fn parse(bytes: &[u8]) -> Result<Cdb, CdbError> {
-        let opcode = *bytes.first().ok_or(CdbError::Short)?;
-        let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;
-        let cdb = bytes.get(..length).ok_or(CdbError::Short)?;
+        let (opcode, cdb) = split(bytes)?;
         let command = match opcode {
             opcode::READ_10 | opcode::READ_12 | opcode::READ_16 => {
                 let (lba, blocks) = extent(cdb);
@@ -74,13 +111,26 @@ impl Cdb {
             }
             _ => parse_other(opcode, cdb),
         };
-        // CONTROL is always the last byte. NACA requires auto contingent allegiance, which INQUIRY
-        // (NORMACA) reports as unsupported.
-        if command.is_ok() && cdb[length - 1] & 0x04 != 0 {
-            return Err(invalid(length as u16 - 1, 2));
-        }
-        command
+        check_control(command, cdb)
     }
+}
+
+/// Returns the operation code and the command without the bytes after it.
+fn split(bytes: &[u8]) -> Result<(u8, &[u8]), CdbError> {
+    let opcode = *bytes.first().ok_or(CdbError::Short)?;
+    let length = length_of(opcode).ok_or(CdbError::UnsupportedOpcode(opcode))?;
+    let cdb = bytes.get(..length).ok_or(CdbError::Short)?;
+    Ok((opcode, cdb))
+}
+
+/// Refuses NACA. CONTROL is always the last byte. NACA requires auto contingent allegiance, which
+/// INQUIRY (NORMACA) reports as unsupported.
+fn check_control(command: Result<Cdb, CdbError>, cdb: &[u8]) -> Result<Cdb, CdbError> {
+    let last = cdb.len() - 1;
+    if command.is_ok() && cdb[last] & 0x04 != 0 {
+        return Err(invalid(last as u16, 2));
+    }
+    command
 }
 
 /// Parses every command other than READ and WRITE (10, 12, 16).
@@ -255,6 +305,8 @@ impl Cdb {
     fn emit_other(&self, out: &mut [u8; 16]) {
         match *self {
             Cdb::Read(_) | Cdb::Write(_) => {}
+            Cdb::Stream(command) => command.emit(out),
+            Cdb::Changer(command) => command.emit(out),
             Cdb::SynchronizeCache {
                 lba,
                 blocks,

@@ -1,0 +1,211 @@
+//! Checks of the configuration of a tape library.
+use std::collections::BTreeSet;
+
+use hakaru_contract::drive::Model;
+use hakaru_contract::{LuConfig, StoreConfig, TapeLibraryConfig};
+
+use crate::failure::Failure;
+
+/// Largest number of drives.
+const DRIVES_MAX: usize = 64;
+/// Largest number of storage slots.
+const SLOTS_MAX: u16 = 10_000;
+/// Largest number of import and export slots.
+const IMPORT_EXPORT_MAX: u16 = 255;
+/// Bounds of the capacity of a cartridge, bytes.
+const CAPACITY_MIN: u64 = 1 << 20;
+const CAPACITY_MAX: u64 = 16 << 40;
+/// Largest store of all cartridges, bytes.
+const STORE_MAX: u64 = 64 << 40;
+const BARCODE_MAX: usize = 32;
+
+/// Checks the configuration of the tape library of an array with these disks.
+///
+/// # Errors
+/// A value is out of bounds. The message names the value and its bounds.
+pub fn check(library: &TapeLibraryConfig, lus: &[LuConfig], model: &Model) -> Result<(), Failure> {
+    let drives = &library.drives;
+    if !(1..=DRIVES_MAX).contains(&drives.len()) {
+        return usage(
+            format!("drives has {} entries", drives.len()),
+            format!("a library has 1 to {DRIVES_MAX} drives"),
+        );
+    }
+    if !(1..=SLOTS_MAX).contains(&library.slots) {
+        let hint = format!("a library has 1 to {SLOTS_MAX} slots");
+        return usage(format!("slots is {}", library.slots), hint);
+    }
+    if library.import_export > IMPORT_EXPORT_MAX {
+        let hint = format!("a library has at most {IMPORT_EXPORT_MAX} such slots");
+        return usage(format!("import_export is {}", library.import_export), hint);
+    }
+    let mut luns: BTreeSet<u8> = lus.iter().map(|lu| lu.lun).collect();
+    for lun in std::iter::once(library.lun).chain(drives.iter().map(|drive| drive.lun)) {
+        if !luns.insert(lun) {
+            let hint = "give the changer, each drive and each disk a different LUN";
+            return usage(format!("LUN {lun} is given twice"), hint);
+        }
+    }
+    check_store(library, model)?;
+    check_cartridges(library)
+}
+
+fn check_store(library: &TapeLibraryConfig, model: &Model) -> Result<(), Failure> {
+    let capacity = library.capacity_bytes;
+    if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) || !capacity.is_multiple_of(512) {
+        let hint = format!("it must be a multiple of 512 from {CAPACITY_MIN} to {CAPACITY_MAX}");
+        return usage(format!("capacity_bytes is {capacity}"), hint);
+    }
+    if library.early_warning_bytes > capacity {
+        return usage(
+            format!("early_warning_bytes is {}", library.early_warning_bytes),
+            "it must not exceed capacity_bytes",
+        );
+    }
+    let all = library.cartridges.len() as u64 * capacity;
+    if all > STORE_MAX {
+        let hint = format!("all cartridges together may have at most {STORE_MAX} bytes");
+        return usage(format!("the cartridges have {all} bytes"), hint);
+    }
+    if !matches!(
+        library.store,
+        StoreConfig::Memory {
+            fill_seed: None,
+            ..
+        }
+    ) {
+        return usage(
+            "store keeps no cartridges".to_owned(),
+            "set store.kind to memory, without fill_seed",
+        );
+    }
+    if !matches!(model, Model::None) {
+        return usage(
+            "the array has a timing model, whose drives are disks".to_owned(),
+            "remove `model` or `tape_library`",
+        );
+    }
+    Ok(())
+}
+
+fn check_cartridges(library: &TapeLibraryConfig) -> Result<(), Failure> {
+    let (mut slots, mut barcodes) = (BTreeSet::new(), BTreeSet::new());
+    for cartridge in &library.cartridges {
+        let barcode = &cartridge.barcode;
+        let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+        if !(1..=BARCODE_MAX).contains(&barcode.len()) || !barcode.bytes().all(is_plain) {
+            let hint = format!("use 1 to {BARCODE_MAX} capital letters and digits");
+            return usage(format!("the barcode {barcode:?} is not valid"), hint);
+        }
+        if !(1..=library.slots).contains(&cartridge.slot) {
+            let hint = format!("slots are numbered from 1 to {}", library.slots);
+            return usage(format!("{barcode} is in slot {}", cartridge.slot), hint);
+        }
+        if !slots.insert(cartridge.slot) {
+            let problem = format!("slot {} is given twice", cartridge.slot);
+            return usage(problem, "give each cartridge its own slot");
+        }
+        if !barcodes.insert(barcode) {
+            let problem = format!("the barcode {barcode} is given twice");
+            return usage(problem, "give each cartridge its own barcode");
+        }
+    }
+    Ok(())
+}
+
+fn usage(problem: String, hint: impl std::fmt::Display) -> Result<(), Failure> {
+    let message = format!("tape_library: {problem}");
+    Err(Failure::usage(message, hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hakaru_contract::{CartridgeConfig, TapeDriveConfig, TapeGeneration};
+
+    fn library() -> TapeLibraryConfig {
+        let generation = TapeGeneration::Lto5;
+        TapeLibraryConfig {
+            lun: 0,
+            drives: vec![TapeDriveConfig { lun: 1, generation }],
+            slots: 2,
+            import_export: 1,
+            cartridges: vec![CartridgeConfig {
+                barcode: "HAK001L5".to_owned(),
+                slot: 1,
+                write_protected: false,
+            }],
+            capacity_bytes: 1 << 30,
+            early_warning_bytes: 1 << 20,
+            store: StoreConfig::Memory {
+                fill_seed: None,
+                fill_compressible_percent: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn each_bound_is_refused_with_its_name() {
+        assert!(check(&library(), &[], &Model::None).is_ok());
+        type Change = fn(&mut TapeLibraryConfig);
+        let changes: [(Change, &str); 13] = [
+            (|library| library.drives.clear(), "drives has 0 entries"),
+            (|library| library.slots = 0, "slots is 0"),
+            (
+                |library| library.import_export = 256,
+                "import_export is 256",
+            ),
+            (|library| library.lun = 1, "LUN 1 is given twice"),
+            (
+                |library| library.capacity_bytes = 1 << 19,
+                "capacity_bytes is 524288",
+            ),
+            (
+                |library| library.capacity_bytes += 1,
+                "capacity_bytes is 1073741825",
+            ),
+            (
+                |library| library.early_warning_bytes = 1 << 31,
+                "early_warning_bytes",
+            ),
+            (
+                |library| {
+                    library.store = StoreConfig::File {
+                        path: "tapes".to_owned(),
+                        adopt: false,
+                        direct: false,
+                    }
+                },
+                "store keeps no cartridges",
+            ),
+            (
+                |library| library.cartridges[0].barcode = "a".to_owned(),
+                "barcode \"a\"",
+            ),
+            (
+                |library| library.cartridges[0].barcode.clear(),
+                "barcode \"\"",
+            ),
+            (|library| library.cartridges[0].slot = 3, "is in slot 3"),
+            (
+                |library| library.cartridges.push(library.cartridges[0].clone()),
+                "slot 1 is given twice",
+            ),
+            (
+                |library| {
+                    let again = library.cartridges[0].clone();
+                    library
+                        .cartridges
+                        .push(CartridgeConfig { slot: 2, ..again });
+                },
+                "barcode HAK001L5 is given twice",
+            ),
+        ];
+        for (change, message) in changes {
+            let mut changed = library();
+            change(&mut changed);
+            let failure = check(&changed, &[], &Model::None).unwrap_err();
+            assert!(failure.message.contains(message), "{}", failure.message);
+        }
+    }
+}

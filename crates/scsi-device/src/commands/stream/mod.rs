@@ -1,0 +1,13 @@
+//! The commands of tape drives (SSC-3).
+//!
+//! The drive itself is in `hakaru-tape`. The families here translate commands into its requests,
+//! and its conditions into sense data. READ and WRITE are programs that access the store of the
+//! cartridges; every other command ends at once. A command that arrives while another one still
+//! moves bytes gets BUSY, so that blocks keep their order.
+
+mod drive;
+pub(super) mod load;
+pub(super) mod log;
+pub(super) mod mode;
+pub(super) mod position;
+pub(super) mod transfer;

@@ -1,0 +1,71 @@
+//! Properties of LTO generations.
+
+/// A generation of LTO drives and cartridges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// LTO-3, 400 GB.
+    Lto3,
+    /// LTO-4, 800 GB.
+    Lto4,
+    /// LTO-5, 1500 GB.
+    Lto5,
+    /// LTO-6, 2500 GB.
+    Lto6,
+}
+
+/// A recording format, as REPORT DENSITY SUPPORT describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Density {
+    /// Density code of mode data.
+    pub code: u8,
+    /// Bits per millimetre of a track.
+    pub bits_per_mm: u32,
+    /// Number of data tracks.
+    pub tracks: u16,
+    /// Native capacity, 10^6 bytes.
+    pub capacity_mb: u32,
+    /// Name of the format.
+    pub name: &'static str,
+    /// Description.
+    pub description: &'static str,
+}
+
+impl Generation {
+    /// All generations, ascending.
+    pub const ALL: [Generation; 4] = [
+        Generation::Lto3,
+        Generation::Lto4,
+        Generation::Lto5,
+        Generation::Lto6,
+    ];
+
+    /// Returns the recording format of the generation.
+    #[must_use]
+    pub const fn density(self) -> Density {
+        let (code, bits_per_mm, tracks, capacity_mb, name, description) = match self {
+            Generation::Lto3 => (0x44, 9638, 704, 400_000, "U-316", "Ultrium 3/16T"),
+            Generation::Lto4 => (0x46, 12_725, 896, 800_000, "U-416", "Ultrium 4/16T"),
+            Generation::Lto5 => (0x58, 15_142, 1280, 1_500_000, "U-516", "Ultrium 5/16T"),
+            Generation::Lto6 => (0x5a, 15_143, 2176, 2_500_000, "U-616", "Ultrium 6/16T"),
+        };
+        Density {
+            code,
+            bits_per_mm,
+            tracks,
+            capacity_mb,
+            name,
+            description,
+        }
+    }
+
+    /// Returns the PRODUCT IDENTIFICATION of a drive.
+    #[must_use]
+    pub const fn product(self) -> &'static str {
+        match self {
+            Generation::Lto3 => "TAPE LTO-3",
+            Generation::Lto4 => "TAPE LTO-4",
+            Generation::Lto5 => "TAPE LTO-5",
+            Generation::Lto6 => "TAPE LTO-6",
+        }
+    }
+}

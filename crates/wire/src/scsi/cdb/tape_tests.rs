@@ -1,0 +1,166 @@
+//! Commands of tape drives and medium changers.
+use super::*;
+use proptest::prelude::*;
+
+fn stream() -> impl Strategy<Value = StreamCommand> {
+    let partition = proptest::option::of(any::<u8>());
+    let code = prop_oneof![
+        Just(SpaceCode::Blocks),
+        Just(SpaceCode::Filemarks),
+        Just(SpaceCode::EndOfData)
+    ];
+    let count = prop_oneof![any::<i64>(), -(1_i64 << 23)..1 << 23];
+    let form = prop_oneof![
+        Just(PositionForm::Short),
+        Just(PositionForm::ShortVendor),
+        Just(PositionForm::Long),
+        Just(PositionForm::Extended)
+    ];
+    prop_oneof![
+        any::<bool>().prop_map(|immediate| StreamCommand::Rewind { immediate }),
+        Just(StreamCommand::ReadBlockLimits),
+        (any::<(bool, bool)>(), 0_u32..1 << 24).prop_map(
+            |((fixed, suppress_incorrect_length), length)| StreamCommand::Read {
+                fixed,
+                suppress_incorrect_length,
+                length
+            }
+        ),
+        (any::<bool>(), 0_u32..1 << 24)
+            .prop_map(|(fixed, length)| StreamCommand::Write { fixed, length }),
+        (any::<bool>(), 0_u32..1 << 24)
+            .prop_map(|(immediate, count)| StreamCommand::WriteFilemarks { immediate, count }),
+        (code, count).prop_map(|(code, count)| StreamCommand::Space { code, count }),
+        any::<(bool, bool)>()
+            .prop_map(|(long, immediate)| StreamCommand::Erase { long, immediate }),
+        any::<[bool; 4]>().prop_map(|[immediate, load, retension, end_of_tape]| {
+            StreamCommand::LoadUnload {
+                immediate,
+                load,
+                retension,
+                end_of_tape,
+            }
+        }),
+        (any::<(bool, bool, u64)>(), partition).prop_map(
+            |((immediate, file, identifier), partition)| if file {
+                StreamCommand::LocateFile {
+                    immediate,
+                    partition,
+                    file: identifier,
+                }
+            } else {
+                StreamCommand::Locate {
+                    immediate,
+                    partition,
+                    object: identifier >> (identifier % 64),
+                }
+            }
+        ),
+        (form, any::<u16>()).prop_map(|(form, allocation_length)| StreamCommand::ReadPosition {
+            form,
+            allocation_length
+        }),
+        any::<(bool, u16)>().prop_map(|(medium, allocation_length)| StreamCommand::ReportDensity {
+            medium,
+            allocation_length
+        }),
+    ]
+}
+
+fn changer() -> impl Strategy<Value = ChangerCommand> {
+    prop_oneof![
+        any::<Option<(u16, u16)>>()
+            .prop_map(|range| ChangerCommand::InitializeElementStatus { range }),
+        any::<[u16; 2]>().prop_map(
+            |[transport, destination]| ChangerCommand::PositionToElement {
+                transport,
+                destination
+            }
+        ),
+        any::<[u16; 3]>().prop_map(|[transport, source, destination]| {
+            ChangerCommand::MoveMedium {
+                transport,
+                source,
+                destination,
+            }
+        }),
+        (any::<(bool, bool, u16, u16)>(), 0_u8..5, 0_u32..1 << 24).prop_map(
+            |((volume_tags, device_identifiers, start, count), element_type, allocation_length)| {
+                ChangerCommand::ReadElementStatus {
+                    volume_tags,
+                    element_type,
+                    start,
+                    count,
+                    device_identifiers,
+                    allocation_length,
+                }
+            }
+        ),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn commands_of_tape_drives_survive(command in stream()) {
+        let cdb = Cdb::Stream(command);
+        prop_assert_eq!(Cdb::parse_for(DeviceType::Tape, &cdb.emit()), Ok(cdb));
+    }
+
+    #[test]
+    fn commands_of_changers_survive(command in changer()) {
+        let cdb = Cdb::Changer(command);
+        prop_assert_eq!(Cdb::parse_for(DeviceType::Changer, &cdb.emit()), Ok(cdb));
+    }
+
+    #[test]
+    fn no_command_of_a_tape_library_panics(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
+        let _ = Cdb::parse_for(DeviceType::Tape, &bytes);
+        let _ = Cdb::parse_for(DeviceType::Changer, &bytes);
+    }
+}
+
+#[test]
+fn space_backward_is_laid_out_as_in_ssc() {
+    let cdb = Cdb::Stream(StreamCommand::Space {
+        code: SpaceCode::Filemarks,
+        count: -2,
+    });
+    assert_eq!(cdb.emit()[..6], [0x11, 1, 0xff, 0xff, 0xfe, 0]);
+    // Sequential filemarks and setmarks.
+    for code in [2, 4] {
+        let parsed = Cdb::parse_for(DeviceType::Tape, &[0x11, code, 0, 0, 1, 0]);
+        assert_eq!(parsed, Err(invalid(1, 2)));
+    }
+}
+
+#[test]
+fn read_element_status_is_laid_out_as_in_smc() {
+    let cdb = Cdb::Changer(ChangerCommand::ReadElementStatus {
+        volume_tags: true,
+        element_type: 4,
+        start: 0x0102,
+        count: 3,
+        device_identifiers: true,
+        allocation_length: 0x0004_0506,
+    });
+    assert_eq!(cdb.emit()[..12], [0xb8, 0x14, 1, 2, 0, 3, 1, 4, 5, 6, 0, 0]);
+}
+
+#[test]
+fn an_operation_code_means_another_command_on_each_device() {
+    let mut bytes = [0; 16];
+    bytes[0] = 0x2b;
+    let parsed = |device| Cdb::parse_for(device, &bytes);
+    assert!(matches!(
+        parsed(DeviceType::Tape),
+        Ok(Cdb::Stream(StreamCommand::Locate { .. }))
+    ));
+    assert!(matches!(
+        parsed(DeviceType::Changer),
+        Ok(Cdb::Changer(ChangerCommand::PositionToElement { .. }))
+    ));
+    assert_eq!(
+        parsed(DeviceType::Disk),
+        Err(CdbError::UnsupportedOpcode(0x2b))
+    );
+}

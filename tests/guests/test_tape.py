@@ -1,0 +1,229 @@
+"""A tape library under the kernel's drivers (st, sg, ch) and the programs that use them: mt, mtx, tar
+and sg3-utils.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hakaru.errors import EnvironmentError_
+from hakaru.guest.accelerator import find_accelerator
+from hakaru.guest.image import Image, find_image
+from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
+
+from tests.guests.disk import open_iscsi
+from tests.peers.array import MIB, TARGET_NAME, array
+
+CHANGER, DRIVES = 0, (1, 2)
+CAPACITY = 24 * MIB
+LIBRARY: dict[str, Any] = {
+    "lun": CHANGER,
+    "drives": [{"lun": lun, "generation": "lto5"} for lun in DRIVES],
+    "slots": 4,
+    "import_export": 1,
+    "cartridges": [{"barcode": f"HAK00{slot}L5", "slot": slot} for slot in (1, 2)],
+    "capacity_bytes": CAPACITY,
+    "early_warning_bytes": 4 * MIB,
+    "store": {"kind": "memory"},
+}
+
+# Prints the name of the changer's sg device once the kernel has found all LUs.
+FIND_CHANGER = """
+for i in $(seq 100); do
+    for found in /sys/class/scsi_generic/sg*; do
+        if [ "$(cat $found/device/type)" = 8 ] && [ -c /dev/nst0 ] && [ -c /dev/nst1 ]; then
+            echo "/dev/${found##*/}"; exit 0
+        fi
+    done
+    usleep 200000
+done
+ls /sys/class/scsi_generic /dev; exit 1
+"""
+
+
+@dataclass(frozen=True)
+class Library:
+    """The library as the guest sees it."""
+
+    guest: Guest
+    changer: str
+
+    async def run(self, script: str) -> str:
+        """Run a script in which `$CHANGER` is the changer and `mt` is Debian's mt-st."""
+        return await self.guest.run(f'set -e\nCHANGER={self.changer}\nmt() {{ mt-st "$@"; }}\n{script}', timeout_s=120)
+
+    async def mtx(self, order: str) -> str:
+        """Run an order of mtx and return the state of the library afterwards."""
+        return await self.run(f"mtx -f $CHANGER {order} >&2\nmtx -f $CHANGER status")
+
+    async def status(self, drive: int) -> str:
+        """Return what mt prints about a drive."""
+        return await self.run(f"mt -f /dev/nst{drive} status")
+
+    async def state(self, drive: int) -> tuple[int, int, set[str]]:
+        """Return file number, block number and flags of a drive."""
+        text = await self.status(drive)
+        found = re.search(r"File number=(-?\d+), block number=(-?\d+), partition=0", text)
+        assert found, text
+        flags = text[text.index("General status bits on") :].split("\n")[1]
+        return int(found[1]), int(found[2]), set(flags.split())
+
+
+@pytest.fixture(scope="module")
+def image() -> Image:
+    """The image whose kernel has tape drivers. Skips if it cannot be built here."""
+    try:
+        return find_image("generic")
+    except EnvironmentError_ as error:
+        pytest.skip(f"no guest image: {error.message}; {error.hint}")
+
+
+@asynccontextmanager
+async def library_in(image: Image) -> AsyncIterator[Library]:
+    """Boot a guest that is logged in to an array with a library and nothing else."""
+    accelerator = await find_accelerator(image)
+    with array(lus=[], tape_library=LIBRARY) as storage:
+        async with await Guest.boot(GuestSpec("tape", image), accelerator) as guest:
+            await guest.run("modprobe st && modprobe sg && modprobe ch")
+            async with open_iscsi(guest) as initiator:
+                session = await initiator.log_in(storage.portal, TARGET_NAME)
+                changer = (await guest.run(FIND_CHANGER)).strip()
+                yield Library(guest, changer)
+                await session.log_out()
+        values = storage.engine.stop()
+        assert (values["protocol_errors"], values["rejects"]) == (0, 0)
+
+
+def test_programs_of_a_backup_work_with_the_library(image: Image) -> None:
+    """All steps in one guest, because booting takes the longest."""
+
+    async def work() -> None:
+        async with library_in(image) as library:
+            await identify(library)
+            await load(library)
+            await archive(library)
+            await move_to_marks(library)
+            await use_fixed_blocks(library)
+            await fill(library)
+            await rearrange(library)
+            log = await library.guest.run("dmesg")
+            assert not re.search(r"\b(st|ch) \d+:.*(error|failed|timed out|Sense Key)|Call Trace|BUG:", log), log
+
+    asyncio.run(work())
+
+
+async def identify(library: Library) -> None:
+    """Kernel and programs recognise changer and drives."""
+    log = await library.run("dmesg; sg_inq $CHANGER; sg_inq /dev/nst0")
+    assert "Attached scsi changer ch0" in log and log.count("Attached scsi tape") == 2, log
+    assert "TAPE LIBRARY" in log and "TAPE LTO-5" in log, log
+    status = await library.run("mtx -f $CHANGER status")
+    assert "2 Drives, 5 Slots ( 1 Import/Export )" in status, status
+    assert "Data Transfer Element 0:Empty" in status, status
+    assert re.search(r"Storage Element 1:Full :VolumeTag=HAK001L5", status), status
+    assert re.search(r"Storage Element 5 IMPORT/EXPORT:Empty", status), status
+    # Only status opens the drive without waiting two minutes for a cartridge.
+    assert "DR_OPEN" in await library.status(0)
+
+
+async def load(library: Library) -> None:
+    """mtx loads a cartridge into each drive, and mt finds it at the beginning."""
+    await library.mtx("load 1 0")
+    status = await library.mtx("load 2 1")
+    assert re.search(r"Element 0:Full \(Storage Element 1 Loaded\):VolumeTag = HAK001L5", status), status
+    assert re.search(r"Element 1:Full \(Storage Element 2 Loaded\):VolumeTag = HAK002L5", status), status
+    file, block, flags = await library.state(0)
+    assert (file, block) == (0, 0) and {"BOT", "ONLINE"} <= flags, flags
+    limits = await library.run("sg_read_block_limits /dev/nst0; mt -f /dev/nst0 status")
+    assert "16777215" in limits and "LTO-5" in limits, limits
+
+
+async def archive(library: Library) -> None:
+    """Three archives of different block lengths, separated by filemarks, are read back and
+    compared.
+    """
+    await library.run(
+        "for i in 1 2 3; do mkdir -p /tmp/$i; seq -f %0127.0f ${i}00001 ${i}08000 >/tmp/$i/a; echo $i >/tmp/$i/b; done\n"
+        "tar -b 20 -cf /dev/nst0 -C /tmp/1 .; tar -b 128 -cf /dev/nst0 -C /tmp/2 .; tar -b 1 -cf /dev/nst0 -C /tmp/3 b"
+    )
+    file, block, flags = await library.state(0)
+    assert (file, block) == (3, 0) and "EOF" in flags, flags
+    await library.run("mt -f /dev/nst0 rewind; tar -b 20 -df /dev/nst0 -C /tmp/1")
+    # tar reads the archive's blocks and leaves the filemark to the next one.
+    await library.run("mt -f /dev/nst0 rewind; mt -f /dev/nst0 fsf 1; tar -b 128 -df /dev/nst0 -C /tmp/2")
+    await library.run("mt -f /dev/nst0 asf 2; tar -b 1 -df /dev/nst0 -C /tmp/3")
+    with pytest.raises(GuestCommandError, match="differ"):
+        await library.run("echo other >/tmp/3/b; mt -f /dev/nst0 asf 2; tar -b 1 -df /dev/nst0 -C /tmp/3")
+
+
+async def move_to_marks(library: Library) -> None:
+    """Positions by filemarks, blocks, the end of data and block addresses."""
+    await library.run("mt -f /dev/nst0 eod")
+    file, _, flags = await library.state(0)
+    assert file == 3 and "EOD" in flags, flags
+    await library.run("mt -f /dev/nst0 bsfm 2; mt -f /dev/nst0 fsr 3")
+    assert (await library.state(0))[:2] == (2, 3)
+    address = await library.run("mt -f /dev/nst0 tell")
+    block = int(re.findall(r"At block (\d+)", address)[0])
+    await library.run(f"mt -f /dev/nst0 rewind; mt -f /dev/nst0 seek {block}")
+    assert f"At block {block}." in await library.run("mt -f /dev/nst0 tell")
+    with pytest.raises(GuestCommandError, match="Input/output error"):
+        await library.run("mt -f /dev/nst0 fsf 100")
+    # A write loses everything after it.
+    await library.run("mt -f /dev/nst0 asf 1; tar -b 20 -cf /dev/nst0 -C /tmp/1 .; mt -f /dev/nst0 eod")
+    assert (await library.state(0))[0] == 2
+
+
+async def use_fixed_blocks(library: Library) -> None:
+    """Fixed blocks: many in one command, and the block length is kept."""
+    await library.run(
+        "mt -f /dev/nst0 rewind; mt -f /dev/nst0 setblk 1024\n"
+        "dd if=/tmp/1/a of=/dev/nst0 bs=64k count=8 2>/dev/null; mt -f /dev/nst0 rewind\n"
+        "mt -f /dev/nst0 status | grep 'block size 1024 bytes'\n"
+        "dd if=/tmp/1/a bs=64k count=8 2>/dev/null | sha256sum >/tmp/written\n"
+        "dd if=/dev/nst0 bs=32k 2>/dev/null | sha256sum | cmp - /tmp/written\n"
+        "mt -f /dev/nst0 setblk 0"
+    )
+
+
+async def fill(library: Library) -> None:
+    """The end of a cartridge: ENOSPC at early warning, and everything acknowledged is read back."""
+    block = 256 << 10
+    text = await library.run(
+        f"seq -f %0511.0f 1 100000 | dd of=/dev/nst1 bs={block} iflag=fullblock 2>/tmp/dd && exit 1\n"
+        "cat /tmp/dd; mt -f /dev/nst1 weof; mt -f /dev/nst1 rewind"
+    )
+    assert "No space left on device" in text, text
+    written = int(re.findall(r"^(\d+)\+0 records out", text, re.MULTILINE)[0])
+    early = (CAPACITY - LIBRARY["early_warning_bytes"]) // block
+    assert early - 1 <= written <= early + 1, text
+    await library.run(
+        f"dd if=/dev/nst1 bs={block} count={written} 2>/dev/null | sha256sum >/tmp/read\n"
+        f"seq -f %0511.0f 1 100000 | head -c {written * block} | sha256sum | cmp - /tmp/read"
+    )
+    log = await library.run(
+        "sg_logs --page=0x31 /dev/nst1; sg_logs --page=0x2e /dev/nst1; sg_logs --page=0xc /dev/nst1"
+    )
+    left = int(re.findall(r"Main partition remaining capacity \(in MiB\): (\d+)", log)[0])
+    assert left in (3, 4), log
+
+
+async def rearrange(library: Library) -> None:
+    """Cartridges are unloaded, moved and loaded into another drive with their contents."""
+    with pytest.raises(GuestCommandError, match=r"Destination|Source|full|MOVE MEDIUM"):
+        await library.mtx("transfer 3 4")
+    await library.run("mt -f /dev/nst0 offline")
+    assert "DR_OPEN" in await library.status(0)
+    await library.mtx("unload 1 0")
+    await library.mtx("unload 3 1")
+    status = await library.mtx("transfer 1 5")
+    assert "Storage Element 5 IMPORT/EXPORT:Full :VolumeTag=HAK001L5" in status, status
+    status = await library.mtx("load 5 1")
+    assert re.search(r"Element 1:Full .*VolumeTag = HAK001L5", status), status
+    await library.run("mt -f /dev/nst1 rewind; dd if=/dev/nst1 bs=1024 2>/dev/null | sha256sum | cmp - /tmp/written")
