@@ -118,7 +118,7 @@ REFUSALS = [
         "capacity: 16 MiB",
         "early warning would begin before",
         "smaller than `capacity`",
-        "tape_library:",
+        "lun: 20",
     ),
     ("pool: main}", "pool: mian}", "lus[2].store.pool: there is no pool 'mian'", "the pools are main, fast"),
     ("volume: nine", "volume: nine/x", "write a name of up to 64 letters", ""),

@@ -1,5 +1,5 @@
-"""A tape library under the kernel's drivers (st, sg, ch) and the programs that use them: mt, mtx, tar
-and sg3-utils.
+"""A tape library under the kernel's drivers (st, sg, ch) and the programs that use them: mt, mtx,
+tar and sg3-utils.
 """
 
 from __future__ import annotations
@@ -149,7 +149,9 @@ async def archive(library: Library) -> None:
     compared.
     """
     await library.run(
-        "for i in 1 2 3; do mkdir -p /tmp/$i; seq -f %0127.0f ${i}00001 ${i}08000 >/tmp/$i/a; echo $i >/tmp/$i/b; done\n"
+        "for i in 1 2 3; do\n"
+        "mkdir -p /tmp/$i; seq -f %0127.0f ${i}00001 ${i}08000 >/tmp/$i/a; echo $i >/tmp/$i/b\n"
+        "done\n"
         "tar -b 20 -cf /dev/nst0 -C /tmp/1 .; tar -b 128 -cf /dev/nst0 -C /tmp/2 .; tar -b 1 -cf /dev/nst0 -C /tmp/3 b"
     )
     file, block, flags = await library.state(0)

@@ -71,7 +71,7 @@ impl Piece {
     }
 }
 
-/// What follows a position.
+/// The objects that follow a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Object {
     /// Blocks of one length.
@@ -123,7 +123,7 @@ impl Medium {
         self.runs.get(at)
     }
 
-    /// Returns what follows a position.
+    /// Returns the objects that follow a position.
     #[must_use]
     pub fn after(&self, position: u64) -> Object {
         let Some(run) = self.run_of(position) else {
