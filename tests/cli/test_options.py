@@ -11,6 +11,8 @@ from hakaru.cli.options import parse_only
 from hakaru.cli.tune import PathAndLoad, conditions_of
 from hakaru.errors import UsageError
 
+from tests.fixtures.make_run import make_run
+
 
 def only(*values: str) -> object:
     return parse_only(None, [Token(keyword="--only", value=value) for value in values])
@@ -69,6 +71,15 @@ def test_a_missing_file_is_a_usage_error_of_every_command(
 ) -> None:
     assert main(arguments) == 2
     assert "none" in capsys.readouterr().err
+
+
+def test_a_mistyped_run_gets_the_closest_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = make_run(tmp_path).name
+    monkeypatch.setenv("HAKARU_RUNS", str(tmp_path))
+    assert main(["report", name.replace("sweep", "swep")]) == 2
+    assert f"did you mean {name!r}?" in capsys.readouterr().err
 
 
 def test_conditions_of_a_tuning_in_a_lab_default_to_20_ms_and_1_gbit_per_s() -> None:

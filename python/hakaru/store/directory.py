@@ -27,6 +27,7 @@ from hakaru.store.captures import SUFFIX, keep_captures
 from hakaru.store.files import environment_error, sync_directory, write_atomic, write_json
 from hakaru.store.tables import Histograms, Samples
 from hakaru.store.tcp import write_tcp
+from hakaru.suggest import did_you_mean
 
 FORMAT = 3
 """Format of run directories. 3: study.json has `publications`, and references have kinds."""
@@ -88,7 +89,9 @@ def find_run(name: str, folder: Path, *, measured: bool = False) -> Path:
         if (candidate / "run.json").is_file():
             _check_readable(candidate, measured)
             return candidate
-    raise UsageError(f"no run named {name!r} in {folder}", "name a run directory, or `latest`")
+    known = [path.name.removesuffix(PARTIAL) for path in run_directories(folder)]
+    hint = did_you_mean(name, known, "`hakaru runs` lists them; the path of a run or `latest` is also accepted")
+    raise UsageError(f"no run named {name!r} in {folder}", hint)
 
 
 def _latest(folder: Path, measured: bool) -> Path:
