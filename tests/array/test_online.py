@@ -201,6 +201,11 @@ def test_port_state_can_be_set_and_is_shown(array: Path) -> None:
     assert json_of("array", "port", array, "0", "non_optimized")["state"] == "non_optimized"
     assert [port["state"] for port in json_of("array", "status", array)["ports"]] == ["non_optimized"]
     assert "(non_optimized)" in stdout_of("array", "status", array)
+    json_of("array", "port", array, "0", "optimized", "--transition", "8s")
+    states: list[str] = []
+    while "optimized" not in states:
+        states += [port["state"] for port in json_of("array", "status", array)["ports"]]
+    assert set(states[:-1]) == {"transitioning"}
 
 
 def test_status_of_pools_fits_a_small_terminal(array: Path) -> None:

@@ -124,6 +124,10 @@ pub struct LuConfig {
     /// Allow SANITIZE to overwrite the whole LU. Default false.
     #[serde(default)]
     pub sanitize: bool,
+    /// Explicit ALUA: let initiators set the access states of the target's ports with SET TARGET
+    /// PORT GROUPS. Default false: only `set_port_state` changes them.
+    #[serde(default)]
+    pub explicit_alua: bool,
 }
 
 fn default_block_bytes() -> u32 {

@@ -82,6 +82,10 @@ pub enum ManageAction {
         portal: u16,
         /// The state.
         state: PortState,
+        /// Length of the transition, during which the port refuses access, milliseconds, at most
+        /// 255 000. Default 0: the state changes at once.
+        #[serde(default)]
+        transition_ms: u32,
     },
 }
 

@@ -29,7 +29,7 @@
 //! A shell that treats accesses by their initiators asks `initiator_of` for its name.
 //!
 //! Commands of the operator and of the storage: `set_space`, `raise_threshold`, `set_capacity`,
-//! `set_port_state`, `add_lu`, `remove_lu` (its contents stay while `is_in_use`), `shut_down`. They
+//! `set_port_state`, `begin_port_transition`, `add_lu`, `remove_lu` (its contents stay while `is_in_use`), `shut_down`. They
 //! establish the unit attention conditions that report the change. `poll_io_within` bounds the work
 //! of long commands between two polls of the sockets; `take_buffer` is for [`IoResult::ReadData`].
 //!
@@ -83,6 +83,7 @@
 //! | `task/answer` `task/abort` | the end of a task, with and without an answer |
 //! | `shared` `shared/outbox` `shared/barriers` | state of all connections; effects; actions that wait for aborted tasks |
 //! | `shared/sessions` `shared/remains` `shared/accesses` | directory of sessions; tasks of ended sessions; accesses for the storage |
+//! | `shared/transitions` | changes of port states in progress |
 //! | `transmit` | the send queue |
 //! | `config` `counters` `id` | configuration, counters, names of connections |
 //!

@@ -75,6 +75,9 @@ pub struct LuDescription {
     /// of WRITE ATOMIC, which is not supported if this is 0. In bytes, a multiple of `block_bytes`,
     /// at most 65 535 blocks.
     pub atomic_bytes: u32,
+    /// Whether initiators may set the access states of ports (explicit ALUA, SET TARGET PORT
+    /// GROUPS). If false, only the operator can.
+    pub explicit_access: bool,
     /// Record of reservations that [`crate::IoOp::Keep`] has stored. `None`: reservations do not
     /// survive a restart (PTPL_C is 0).
     pub reservations: Option<Vec<u8>>,
@@ -120,6 +123,7 @@ impl LuDescription {
             removable: false,
             sanitize: false,
             atomic_bytes: 0,
+            explicit_access: false,
             reservations: None,
             kind: DeviceKind::Disk,
         }

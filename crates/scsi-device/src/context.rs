@@ -16,7 +16,9 @@ pub(crate) struct Device<'a> {
     /// Relative identifier of the port that received the command, from 1.
     pub relative_port: u16,
     /// The target ports. Index 0 is relative port 1.
-    pub ports: &'a [Port],
+    pub ports: &'a mut [Port],
+    /// IMPLICIT TRANSITION TIME, seconds; 0 if changes have always taken effect at once.
+    pub transition_seconds: u8,
     /// Destination of parameter data, initially empty.
     pub out: &'a mut Vec<u8>,
     /// Destination of the consequences for other initiators.

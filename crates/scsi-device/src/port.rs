@@ -7,6 +7,19 @@ use hakaru_wire::scsi::AccessState;
 pub struct Port {
     /// Asymmetric access state.
     pub state: AccessState,
-    /// Whether the operator has ever changed the state.
-    pub changed: bool,
+    /// The cause of the last change of the state.
+    pub change: PortChange,
+}
+
+/// The cause of a change of a port's state: STATUS CODE of REPORT TARGET PORT GROUPS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PortChange {
+    /// The state has never changed.
+    #[default]
+    Never = 0,
+    /// SET TARGET PORT GROUPS.
+    Command = 1,
+    /// The operator.
+    Device = 2,
 }

@@ -129,6 +129,7 @@ def _declared(loaded: Loaded, lu: Lu, online: Online) -> contract.LuConfig:
         thin=lu.thin,
         removable=lu.removable,
         sanitize=lu.sanitize,
+        explicit_alua=lu.explicit_alua,
     )
 
 

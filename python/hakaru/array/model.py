@@ -147,6 +147,9 @@ class Lu(Part):
     )
     removable: bool = Field(default=False, description="the medium can be ejected and loaded (START STOP UNIT)")
     sanitize: bool = Field(default=False, description="SANITIZE may overwrite the entire LU")
+    explicit_alua: bool = Field(
+        default=False, description="initiators may set the ALUA states of portals (SET TARGET PORT GROUPS)"
+    )
 
 
 class TapeDrive(Part):

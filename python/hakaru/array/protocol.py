@@ -105,6 +105,7 @@ class SetPortState(Part):
     command: Literal["port_state"] = "port_state"
     portal: Annotated[int, Field(ge=0, le=15)]
     state: Literal["optimized", "non_optimized", "standby", "unavailable"]
+    transition_ms: Annotated[int, Field(ge=0, le=255_000)] = 0
 
 
 Request = Status | Grow | Create | Snapshot | Clone | Resize | Delete | SetPortState

@@ -225,7 +225,10 @@ class Service:
     async def _set_port_state(self, request: protocol.SetPortState) -> dict[str, Any]:
         if request.portal >= len(self.ready_values["portals"]):
             raise UsageError(f"there is no portal {request.portal}", "they count from 0, in the order of the file")
-        await self.engine.manage(contract.SetPortStateAction(portal=request.portal, state=request.state))
+        action = contract.SetPortStateAction(
+            portal=request.portal, state=request.state, transition_ms=request.transition_ms
+        )
+        await self.engine.manage(action)
         return {"portal": self.ready_values["portals"][request.portal], "state": request.state}
 
     async def _recorded(self, online: Online, action: contract.ManageAction) -> dict[str, Any]:

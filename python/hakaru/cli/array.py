@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter, validators
 
-from hakaru.cli.options import Json, JsonLines, size
+from hakaru.cli.options import Json, JsonLines, duration, size
 from hakaru.errors import UsageError
 from hakaru.output import print_json
 from hakaru.units import format_size
@@ -188,12 +188,17 @@ def port(
     ],
     /,
     *,
+    transition: Annotated[
+        int,
+        duration(at_most=255_000_000_000),
+        Parameter(help="Time in which the portal refuses access before it has the state, up to 255 s."),
+    ] = 0,
     json_: Json = False,
 ) -> int:
     """Set the asymmetric access state (ALUA) of a portal. It lasts until the array stops."""
     from hakaru.array import protocol
 
-    request = checked(protocol.SetPortState, portal=portal, state=state)
+    request = checked(protocol.SetPortState, portal=portal, state=state, transition_ms=transition // 1_000_000)
     return ask(array, request, json_, lambda done: print(f"{done['portal']} is {done['state']}"))
 
 

@@ -4,6 +4,7 @@
 //! An order that changes a pool is answered when the change is on stable storage. [`Completion`] is
 //! its last part. A refused order has no effect. Initiators are served at the same time.
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use hakaru_contract::{GroupConfig, LuConfig, ManageAction, PortState, StoreConfig};
 use hakaru_iscsi_target::Target;
@@ -23,6 +24,9 @@ use super::storage::{Ordered, Storage};
 use super::{pools, setup, validate};
 use crate::control::Control;
 use crate::failure::Failure;
+
+/// Longest transition of a port, which REPORT TARGET PORT GROUPS reports in one byte of seconds.
+const TRANSITION_MS_MAX: u32 = 255_000;
 
 /// Progress of an order.
 enum Progress {
@@ -138,9 +142,11 @@ impl OrderExecutor<'_> {
                     (Request::Delete { volume }, Completion::Withdraw(volume))
                 }),
             ManageAction::Withdraw { lun } => self.withdraw_thin(now, lun),
-            ManageAction::SetPortState { portal, state } => {
-                self.set_port_state(usize::from(portal), state)
-            }
+            ManageAction::SetPortState {
+                portal,
+                state,
+                transition_ms,
+            } => self.set_port_state(now, usize::from(portal), state, transition_ms),
         }
     }
 
@@ -280,12 +286,30 @@ impl OrderExecutor<'_> {
         Ok(Progress::Answered(Ok(BTreeMap::new())))
     }
 
-    fn set_port_state(&mut self, portal: usize, state: PortState) -> Result<Progress, Failure> {
+    fn set_port_state(
+        &mut self,
+        now: Time,
+        portal: usize,
+        state: PortState,
+        transition_ms: u32,
+    ) -> Result<Progress, Failure> {
         if portal >= self.connections.acceptor().listeners() {
             let message = format!("there is no portal {portal}");
             return Err(Failure::usage(message, "portals are numbered from 0"));
         }
-        self.target.set_port_state(portal, access_state(state));
+        if transition_ms > TRANSITION_MS_MAX {
+            let message = format!("transition_ms is {transition_ms}");
+            let hint = format!("it must be at most {TRANSITION_MS_MAX}");
+            return Err(Failure::usage(message, hint));
+        }
+        let state = access_state(state);
+        if transition_ms == 0 {
+            self.target.set_port_state(portal, state);
+        } else {
+            let duration = Duration::from_millis(transition_ms.into());
+            self.target
+                .begin_port_transition(now, portal, state, duration);
+        }
         Ok(Progress::Answered(Ok(BTreeMap::new())))
     }
 

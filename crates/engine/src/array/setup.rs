@@ -118,6 +118,7 @@ pub fn describe(
         .map(|page_bytes| Thin { page_bytes }),
         removable: lu.removable,
         sanitize: lu.sanitize,
+        explicit_access: lu.explicit_alua,
         // A write to memory is one copy, and memory does not survive a crash. A file is written in
         // parts.
         atomic_bytes: if in_memory { ATOMIC_BYTES } else { 0 },

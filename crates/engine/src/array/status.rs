@@ -22,6 +22,7 @@ pub fn status(
         .map(|portal| {
             let address = addresses.get(portal);
             let state = port_state(target.port_state(portal));
+            let state = state.map_or(json!("transitioning"), |state| json!(state));
             json!({"address": address.map(|a| a.to_string()), "state": state})
         })
         .collect();
@@ -49,7 +50,6 @@ fn port_state(state: AccessState) -> Option<PortState> {
         AccessState::ActiveNonOptimized => Some(PortState::NonOptimized),
         AccessState::Standby => Some(PortState::Standby),
         AccessState::Unavailable => Some(PortState::Unavailable),
-        // Not reached: ports change state at once.
         AccessState::Transitioning => None,
     }
 }

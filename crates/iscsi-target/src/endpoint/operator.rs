@@ -1,12 +1,15 @@
 //! Changes by the operator and the storage while the target runs, and the unit attention conditions
 //! that report them to initiators.
 
-use hakaru_scsi_device::{LuDescription, Space};
+use core::time::Duration;
+
+use hakaru_scsi_device::{LuDescription, PortChange, Space};
 use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{AccessState, Sense};
 
 use crate::endpoint::Target;
+use crate::shared::transitions::Transition;
 use crate::task::{Stage, Task};
 
 impl Target {
@@ -57,18 +60,60 @@ impl Target {
     }
 
     /// Changes the asymmetric access state of a portal's port; every initiator gets UNIT ATTENTION,
-    /// ASYMMETRIC ACCESS STATE CHANGED. Commands in flight continue.
+    /// ASYMMETRIC ACCESS STATE CHANGED. Commands in flight continue. A transition of the port ends.
     ///
     /// # Panics
     /// If there is no such portal.
     pub fn set_port_state(&mut self, portal: usize, state: AccessState) {
+        self.core
+            .transitions
+            .retain(|transition| transition.portal != portal);
         let port = &mut self.core.device.ports[portal];
         if port.state == state {
             return;
         }
         port.state = state;
-        port.changed = true;
+        port.change = PortChange::Device;
         self.attend_all(None, Sense::ASYMMETRIC_ACCESS_STATE_CHANGED, None);
+    }
+
+    /// Changes the state of a portal's port like [`Target::set_port_state`], after a transition of
+    /// this length. Until then the port refuses commands that need an active port with NOT READY,
+    /// ASYMMETRIC ACCESS STATE TRANSITION. It ends up to 100 ms late.
+    ///
+    /// # Panics
+    /// If there is no such portal.
+    pub fn begin_port_transition(
+        &mut self,
+        now: Time,
+        portal: usize,
+        state: AccessState,
+        duration: Duration,
+    ) {
+        self.set_port_state(portal, AccessState::Transitioning);
+        let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+        let longest = &mut self.core.device.transition_seconds;
+        *longest = (*longest).max(u8::try_from(seconds).unwrap_or(u8::MAX));
+        let at = now + duration;
+        self.core.transitions.push(Transition { portal, state, at });
+        self.core.outbox.check_by(at);
+    }
+
+    /// Ends the transitions of ports that are due.
+    pub(super) fn end_transitions(&mut self, now: Time) {
+        while let Some(index) = self.core.transitions.iter().position(|due| due.at <= now) {
+            let Transition { portal, state, .. } = self.core.transitions.remove(index);
+            self.set_port_state(portal, state);
+        }
+        if let Some(at) = self
+            .core
+            .transitions
+            .iter()
+            .map(|transition| transition.at)
+            .min()
+        {
+            self.core.outbox.check_by(at);
+        }
     }
 
     /// Returns the asymmetric access state of a portal's port.

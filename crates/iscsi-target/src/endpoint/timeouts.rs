@@ -22,7 +22,8 @@ impl Target {
     /// Returns the time at which [`Self::handle_timeout`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        (!self.connections.is_empty()).then_some(self.core.outbox.next_check)
+        let waits = !self.connections.is_empty() || !self.core.transitions.is_empty();
+        waits.then_some(self.core.outbox.next_check)
     }
 
     /// Acts on the deadlines that have passed.
@@ -40,6 +41,7 @@ impl Target {
         let outbox = &mut self.core.outbox;
         outbox.next_check = outbox.next_check.min(earliest).max(now + GRAIN);
         outbox.freed = true;
+        self.end_transitions(now);
         self.settle(now);
     }
 

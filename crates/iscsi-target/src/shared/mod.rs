@@ -5,6 +5,7 @@ pub(crate) mod barriers;
 pub(crate) mod outbox;
 pub(crate) mod remains;
 pub(crate) mod sessions;
+pub(crate) mod transitions;
 
 use std::collections::VecDeque;
 
@@ -16,6 +17,7 @@ use self::barriers::Barriers;
 use self::outbox::Outbox;
 use self::remains::Remains;
 use self::sessions::Sessions;
+use self::transitions::Transition;
 use crate::config::TargetConfig;
 use crate::counters::Counters;
 use crate::login::authentication::Entropy;
@@ -40,6 +42,7 @@ pub(crate) struct Core {
     pub(crate) barriers: Barriers,
     pub(crate) sessions: Sessions,
     pub(crate) remains: Remains,
+    pub(crate) transitions: Vec<Transition>,
     pub(crate) logins: LoginBudget,
     pub(crate) refusals: Refusals,
     pub(crate) counters: Counters,
@@ -69,6 +72,7 @@ impl Core {
             barriers: Barriers::default(),
             sessions: Sessions::default(),
             remains: Remains::default(),
+            transitions: Vec::new(),
             logins: LoginBudget::default(),
             refusals: Refusals::default(),
             counters: Counters::new(portals),

@@ -17,6 +17,7 @@ fn target() -> Pair {
     all.removable = true;
     all.sanitize = true;
     all.atomic_bytes = 64 << 10;
+    all.explicit_access = true;
     Pair::with(TargetConfig {
         lus: vec![all, LuDescription::new(1, LU_BYTES as u64)],
         ..config()

@@ -1,11 +1,13 @@
 //! Changes by the operator and the storage while initiators are logged in.
 
-use crate::pair::control::{attentions, log_in_at};
-use crate::pair::{Answer, INITIATOR, Initiator, Pair};
+use core::time::Duration;
+
+use crate::pair::control::{attentions, log_in_at, with_list};
+use crate::pair::{Answer, INITIATOR, Initiator, Pair, config};
 use hakaru_iscsi_target::LuDescription;
 use hakaru_wire::scsi::{
     AccessState, Capacity16, Cdb, Designator, DesignatorKind, Inquiry, PageControl, Sense,
-    Transfer, Vpd, page, parse_luns, parse_port_groups,
+    Transfer, Vpd, emit_port_states, page, parse_luns, parse_port_groups,
 };
 
 const OTHER: &str = "iqn.2026-01.net.example:vm2";
@@ -136,6 +138,156 @@ fn a_port_in_standby_reports_the_lu_and_gives_no_access_to_its_medium() {
         attentions(&mut second, &mut pair, 0),
         [Sense::ASYMMETRIC_ACCESS_STATE_CHANGED]
     );
+    second.run_cdb(&mut pair, 0, one_block(), 512).good();
+}
+
+/// Returns a target whose LUs allow explicit access, with a session on each of two portals.
+fn two_explicit_paths() -> (Pair, Initiator, Initiator) {
+    let mut config = config();
+    for lu in &mut config.lus {
+        lu.explicit_access = true;
+    }
+    let mut pair = Pair::with(config);
+    let first = log_in_at(&mut pair, 0, INITIATOR, 1);
+    let second = log_in_at(&mut pair, 1, INITIATOR, 1);
+    (pair, first, second)
+}
+
+fn set_states(initiator: &mut Initiator, pair: &mut Pair, list: &[u8]) -> Answer {
+    let cdb = Cdb::SetTargetPortGroups {
+        parameter_list_length: list.len() as u32,
+    };
+    with_list(initiator, pair, 0, cdb, list)
+}
+
+/// Returns STATUS CODE of each group.
+fn causes(initiator: &mut Initiator, pair: &mut Pair) -> Vec<u8> {
+    let cdb = Cdb::ReportTargetPortGroups {
+        extended_header: false,
+        allocation_length: 256,
+    };
+    let data = initiator.run_cdb(pair, 0, cdb, 256).good();
+    let groups = parse_port_groups(&data).expect("port groups");
+    groups.into_iter().map(|group| group.status).collect()
+}
+
+#[test]
+fn an_initiator_sets_states_and_every_other_nexus_is_notified_on_every_lu() {
+    let (mut pair, mut first, mut second) = two_explicit_paths();
+    let cdb = Cdb::Inquiry {
+        page: None,
+        allocation_length: 96,
+    };
+    let data = first.run_cdb(&mut pair, 0, cdb, 96).good();
+    assert_eq!(Inquiry::parse(&data).unwrap().target_port_groups, 3);
+    let states = [
+        (1, AccessState::ActiveNonOptimized),
+        (2, AccessState::Standby),
+    ];
+    set_states(&mut first, &mut pair, &emit_port_states(&states)).good();
+    let changed = [Sense::ASYMMETRIC_ACCESS_STATE_CHANGED];
+    for lun in [0, 5] {
+        assert_eq!(attentions(&mut first, &mut pair, lun), []);
+        assert_eq!(attentions(&mut second, &mut pair, lun), changed);
+    }
+    let expected = [
+        (1, AccessState::ActiveNonOptimized, vec![1]),
+        (2, AccessState::Standby, vec![2]),
+    ];
+    assert_eq!(groups(&mut second, &mut pair), expected);
+    assert_eq!(causes(&mut first, &mut pair), [1, 1]);
+    first.run_cdb(&mut pair, 0, one_block(), 512).good();
+    let refused = second.run_cdb(&mut pair, 0, one_block(), 512);
+    assert_eq!(refused.sense(), Sense::TARGET_PORT_IN_STANDBY_STATE);
+    // A port in standby still accepts the command, so a host can bring its own path back.
+    let back = emit_port_states(&[(2, AccessState::ActiveOptimized)]);
+    set_states(&mut second, &mut pair, &back).good();
+    second.run_cdb(&mut pair, 0, one_block(), 512).good();
+    pair.target.set_port_state(0, AccessState::ActiveOptimized);
+    attentions(&mut first, &mut pair, 0);
+    assert_eq!(causes(&mut first, &mut pair), [2, 1]);
+}
+
+#[test]
+fn a_list_that_cannot_be_carried_out_changes_no_state() {
+    let (mut pair, mut first, mut second) = two_explicit_paths();
+    let mut unknown_group =
+        emit_port_states(&[(1, AccessState::Standby), (3, AccessState::Standby)]);
+    for (list, sense) in [
+        (&unknown_group[..], Sense::INVALID_FIELD_IN_PARAMETER_LIST),
+        (&unknown_group[..7], Sense::PARAMETER_LIST_LENGTH_ERROR),
+        (&[0; 3], Sense::PARAMETER_LIST_LENGTH_ERROR),
+        (
+            &emit_port_states(&[(1, AccessState::Transitioning)]),
+            Sense::INVALID_FIELD_IN_PARAMETER_LIST,
+        ),
+        // 4h is the state LBA DEPENDENT, which is not supported.
+        (
+            &[0, 0, 0, 0, 4, 0, 0, 1],
+            Sense::INVALID_FIELD_IN_PARAMETER_LIST,
+        ),
+    ] {
+        let refused = set_states(&mut first, &mut pair, list).sense();
+        assert_eq!(refused.additional, sense.additional, "{list:?}");
+    }
+    unknown_group.truncate(4);
+    set_states(&mut first, &mut pair, &unknown_group).good();
+    assert_eq!(attentions(&mut second, &mut pair, 0), []);
+    assert_eq!(causes(&mut first, &mut pair), [0, 0]);
+}
+
+#[test]
+fn without_explicit_access_the_command_does_not_exist() {
+    let (mut pair, mut first, _second) = two_paths();
+    let list = emit_port_states(&[(2, AccessState::Standby)]);
+    let refused = set_states(&mut first, &mut pair, &list);
+    assert_eq!(refused.sense(), Sense::INVALID_COMMAND_OPERATION_CODE);
+    assert_eq!(pair.target.port_state(1), AccessState::ActiveOptimized);
+}
+
+#[test]
+fn a_port_in_transition_refuses_access_until_its_time_is_over() {
+    let (mut pair, mut first, mut second) = two_paths();
+    let now = pair.time;
+    let duration = Duration::from_millis(2_500);
+    pair.target
+        .begin_port_transition(now, 1, AccessState::ActiveNonOptimized, duration);
+    attentions(&mut first, &mut pair, 0);
+    attentions(&mut second, &mut pair, 0);
+    let refused = second.run_cdb(&mut pair, 0, one_block(), 512);
+    assert_eq!(refused.sense(), Sense::ASYMMETRIC_ACCESS_STATE_TRANSITION);
+    first.run_cdb(&mut pair, 0, one_block(), 512).good();
+    let cdb = Cdb::ReportTargetPortGroups {
+        extended_header: true,
+        allocation_length: 256,
+    };
+    let data = second.run_cdb(&mut pair, 0, cdb, 256).good();
+    assert_eq!(data[4..6], [0x10, 3], "the transition takes up to 3 s");
+    pair.advance(2.4);
+    assert_eq!(pair.target.port_state(1), AccessState::Transitioning);
+    pair.advance(0.2);
+    assert_eq!(
+        attentions(&mut second, &mut pair, 0),
+        [Sense::ASYMMETRIC_ACCESS_STATE_CHANGED]
+    );
+    second.run_cdb(&mut pair, 0, one_block(), 512).good();
+    attentions(&mut first, &mut pair, 0);
+    assert_eq!(
+        groups(&mut first, &mut pair)[1].1,
+        AccessState::ActiveNonOptimized
+    );
+}
+
+#[test]
+fn a_new_state_ends_a_transition() {
+    let (mut pair, _first, mut second) = two_paths();
+    let now = pair.time;
+    let duration = Duration::from_secs(1);
+    pair.target
+        .begin_port_transition(now, 1, AccessState::Standby, duration);
+    pair.target.set_port_state(1, AccessState::ActiveOptimized);
+    pair.advance(2.0);
+    attentions(&mut second, &mut pair, 0);
     second.run_cdb(&mut pair, 0, one_block(), 512).good();
 }
 

@@ -72,6 +72,9 @@ const TAPE_PAGES: usize = 3;
 /// TPGS: implicit asymmetric logical unit access. No command changes the state of port groups.
 const IMPLICIT_ACCESS: u8 = 1;
 
+/// TPGS: implicit and explicit access.
+const EXPLICIT_ACCESS: u8 = 3;
+
 /// PERIPHERAL QUALIFIER 3, device type 1Fh: the LUN has no LU and cannot have one.
 const NO_UNIT: u8 = 0x7f;
 
@@ -111,14 +114,16 @@ fn type_of(device: &Device<'_>, lu: u8) -> DeviceType {
 
 /// Returns the standard data of an LU. A drive or a changer executes one command at a time.
 fn standard_of(device: &Device<'_>, lu: u8) -> Inquiry {
-    let removable = device
-        .units
-        .get(lu)
-        .is_some_and(|unit| unit.description.removable);
+    let description = device.units.get(lu).map(|unit| &unit.description);
+    let is_explicit = description.is_some_and(|lu| lu.explicit_access);
     let device_type = type_of(device, lu);
     let disk = Inquiry {
-        removable,
-        target_port_groups: IMPLICIT_ACCESS,
+        removable: description.is_some_and(|lu| lu.removable),
+        target_port_groups: if is_explicit {
+            EXPLICIT_ACCESS
+        } else {
+            IMPLICIT_ACCESS
+        },
         ..standard(PeripheralQualifier::Connected, device_type as u8)
     };
     let (product, standard) = match device_type {

@@ -47,6 +47,7 @@ pub(super) enum Availability {
     Thin,
     Sanitize,
     Atomic,
+    ExplicitAccess,
 }
 
 impl Availability {
@@ -56,6 +57,7 @@ impl Availability {
             Availability::Removable => unit.description.removable,
             Availability::Thin => unit.description.thin.is_some(),
             Availability::Sanitize => unit.description.sanitize,
+            Availability::ExplicitAccess => unit.description.explicit_access,
             Availability::Atomic => unit.description.atomic_bytes > 0,
         }
     }

@@ -136,6 +136,8 @@ pub struct DeviceServer {
     pub units: LogicalUnits,
     /// The target ports; relative target port identifiers count from 1.
     pub ports: Vec<Port>,
+    /// Longest transition of a port so far, seconds, which REPORT TARGET PORT GROUPS reports.
+    pub transition_seconds: u8,
     /// Longest transfer of one command, bytes.
     pub transfer_bytes_max: u32,
     /// Parameter data of the last command.
@@ -159,6 +161,7 @@ impl DeviceServer {
         Self {
             units: LogicalUnits::new(target_name, units),
             ports: vec![Port::default(); ports],
+            transition_seconds: 0,
             transfer_bytes_max,
             out: Vec::new(),
             notices: Vec::new(),
@@ -196,7 +199,8 @@ impl DeviceServer {
             relative_port: nexus.nexus.port,
             nexus,
             transfer_bytes_max: self.transfer_bytes_max,
-            ports: &self.ports,
+            ports: &mut self.ports,
+            transition_seconds: self.transition_seconds,
             out: &mut self.out,
             notices: &mut self.notices,
         }

@@ -1,21 +1,29 @@
-//! REPORT TARGET PORT GROUPS, which reports the asymmetric access states of ports (SPC-4 sections
-//! 5.15 and 6.37).
+//! REPORT and SET TARGET PORT GROUPS: the asymmetric access states of ports (SPC-4 sections 5.15,
+//! 6.37 and 6.45).
 //!
-//! Each portal is a target port and its own port group. Only the operator changes their states:
-//! access is implicit (TPGS 01b), and SET TARGET PORT GROUPS is not supported.
+//! Each portal is a target port and its own port group. The operator changes their states (implicit
+//! access), and so may initiators if the LU allows it (explicit access). A change by a command takes
+//! effect at once; one by the operator may have a transition.
 
-use hakaru_wire::scsi::{Cdb, PortGroup, emit_port_groups};
+use hakaru_wire::scsi::{
+    AccessState, Cdb, FieldPointer, PortGroup, Sense, emit_port_groups, parse_port_states,
+};
 
-use super::info::{C, CommandInfo, Direction, Ports, Request, X};
+use super::info::{Availability, C, CommandInfo, Direction, Ports, Request, X};
 use crate::context::Device;
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
+use crate::port::PortChange;
 use crate::reservations::Need;
 
 /// The commands of this family.
 #[rustfmt::skip]
 pub(super) const ROWS: &[CommandInfo] = &[
     CommandInfo::new(&[0xa3, 0xea, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::In, execute).action(0x0a).harmless(Need::Nothing).ports(Ports::Every),
+    CommandInfo::new(&[0xa4, 0x0a, 0, 0, 0, 0, X, X, X, X, 0, C], Direction::Out, execute).action(0x0a).of(Availability::ExplicitAccess).ports(Ports::Every).with_list(with_list),
 ];
+
+/// Longest parameter list, bytes: a state for each of the ports that a target may have.
+const LIST_BYTES_MAX: u32 = 4 + 4 * 256;
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     match request.cdb {
@@ -23,6 +31,23 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
             extended_header,
             allocation_length,
         } => report_target_port_groups(device, extended_header, allocation_length),
+        Cdb::SetTargetPortGroups {
+            parameter_list_length: 0,
+        } => Outcome::GOOD,
+        Cdb::SetTargetPortGroups {
+            parameter_list_length: length_bytes,
+        } if length_bytes <= LIST_BYTES_MAX => Outcome::Parameters {
+            lu: request.lu,
+            length_bytes,
+        },
+        Cdb::SetTargetPortGroups { .. } => Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR),
+        _ => request.of_another_family(),
+    }
+}
+
+fn with_list(device: &mut Device<'_>, request: &Request, list: &[u8]) -> Outcome {
+    match request.cdb {
+        Cdb::SetTargetPortGroups { .. } => set_target_port_groups(device, list),
         _ => request.of_another_family(),
     }
 }
@@ -32,7 +57,6 @@ pub(super) fn report_target_port_groups(
     extended_header: bool,
     allocation_length: u32,
 ) -> Outcome {
-    const ALTERED_BY_IMPLICIT_BEHAVIOUR: u8 = 2;
     let groups = device
         .ports
         .iter()
@@ -41,15 +65,55 @@ pub(super) fn report_target_port_groups(
             number,
             state: port.state,
             preferred: false,
-            status: if port.changed {
-                ALTERED_BY_IMPLICIT_BEHAVIOUR
-            } else {
-                0
-            },
+            status: port.change as u8,
             ports: vec![number],
         });
     let groups: Vec<PortGroup> = groups.collect();
-    // A change takes effect at once, so the transition time is 0.
-    let data = emit_port_groups(&groups, extended_header.then_some(0));
+    let seconds = extended_header.then_some(device.transition_seconds);
+    let data = emit_port_groups(&groups, seconds);
     device.answer(&data, allocation_length)
+}
+
+/// Sets the states of a list, all of them or none. Every other nexus gets a unit attention
+/// condition on every LU if a state has changed.
+fn set_target_port_groups(device: &mut Device<'_>, list: &[u8]) -> Outcome {
+    let Ok(states) = parse_port_states(list) else {
+        return Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR);
+    };
+    let mut changed = Vec::new();
+    for (position, (group, code)) in states.into_iter().enumerate() {
+        let at = 4 + 4 * position;
+        let port = usize::from(group).checked_sub(1);
+        let Some(port) = port.filter(|port| *port < device.ports.len()) else {
+            return refuse(at + 2);
+        };
+        match AccessState::from_code(code) {
+            None | Some(AccessState::Transitioning) => return refuse(at),
+            Some(state) if device.ports[port].state != state => changed.push((port, state)),
+            Some(_) => {}
+        }
+    }
+    if changed.is_empty() {
+        return Outcome::GOOD;
+    }
+    for (port, state) in changed {
+        device.ports[port].state = state;
+        device.ports[port].change = PortChange::Command;
+    }
+    let sense = Sense::ASYMMETRIC_ACCESS_STATE_CHANGED;
+    let units = device.units.numbers();
+    let notices = units.map(|lu| Notice::Others { lu, sense });
+    device.notices.extend(notices);
+    Outcome::GOOD
+}
+
+/// Refuses the byte of a parameter list.
+fn refuse(byte: usize) -> Outcome {
+    Outcome::check(
+        Sense::INVALID_FIELD_IN_PARAMETER_LIST.with_field(FieldPointer {
+            in_cdb: false,
+            byte: byte as u16,
+            bit: None,
+        }),
+    )
 }

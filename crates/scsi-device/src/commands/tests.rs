@@ -69,6 +69,7 @@ fn outcome(row: &CommandInfo) -> (Outcome, CdbParsed) {
             removable: true,
             sanitize: true,
             atomic_bytes: 4096,
+            explicit_access: true,
             ..LuDescription::new(0, 1 << 20)
         }],
         1,

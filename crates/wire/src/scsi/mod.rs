@@ -35,7 +35,10 @@ pub use opcodes::{
     CommandTimeouts, SupportedCommand, SupportedTaskManagement, emit_all_commands,
     emit_one_command, parse_all_commands,
 };
-pub use ports::{AccessState, PortGroup, emit_port_groups, parse_port_groups};
+pub use ports::{
+    AccessState, PortGroup, emit_port_groups, emit_port_states, parse_port_groups,
+    parse_port_states,
+};
 pub use provisioning::{
     Blocks, LbaStatus, ProvisioningStatus, emit_lba_status, emit_unmap_list, parse_lba_status,
     parse_unmap_list,

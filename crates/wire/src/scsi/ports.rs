@@ -107,6 +107,33 @@ pub fn parse_port_groups(bytes: &[u8]) -> Result<Vec<PortGroup>, WireError> {
     Ok(groups)
 }
 
+/// Reads the parameter list of SET TARGET PORT GROUPS (SPC-4 section 6.45): the number of each
+/// group and the code of its new state.
+///
+/// # Errors
+/// Fewer than four bytes, or a truncated descriptor.
+pub fn parse_port_states(list: &[u8]) -> Result<Vec<(u16, u8)>, WireError> {
+    const SHORT: WireError = WireError::Short("target port group states");
+    let (_, descriptors) = list.split_at_checked(4).ok_or(SHORT)?;
+    if descriptors.len() % 4 != 0 {
+        return Err(SHORT);
+    }
+    let descriptors = descriptors.chunks_exact(4);
+    Ok(descriptors
+        .map(|descriptor| (u16_at(descriptor, 2), descriptor[0] & 0x0f))
+        .collect())
+}
+
+/// Writes the parameter list of SET TARGET PORT GROUPS.
+pub fn emit_port_states(states: &[(u16, AccessState)]) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    for (group, state) in states {
+        let [high, low] = group.to_be_bytes();
+        out.extend_from_slice(&[*state as u8, 0, high, low]);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,10 +169,23 @@ mod tests {
         assert_eq!(extended[..8], [0, 0, 0, 32, 0x10, 9, 0, 0]);
     }
 
+    #[test]
+    fn requested_states_are_read_as_they_are_written() {
+        let states = [
+            (1, AccessState::Standby),
+            (0x0203, AccessState::ActiveOptimized),
+        ];
+        let bytes = emit_port_states(&states);
+        assert_eq!(bytes, [0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 2, 3]);
+        assert_eq!(parse_port_states(&bytes), Ok(vec![(1, 2), (0x0203, 0)]));
+        assert!(parse_port_states(&bytes[..6]).is_err());
+    }
+
     proptest! {
         #[test]
         fn no_group_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = parse_port_groups(&bytes);
+            let _ = parse_port_states(&bytes);
         }
     }
 }

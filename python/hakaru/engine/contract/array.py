@@ -37,6 +37,7 @@ class LuConfig(Message):
     unmap_any_data: bool = False
     removable: bool = False
     sanitize: bool = False
+    explicit_alua: bool = False
 
 
 class GroupConfig(Message):

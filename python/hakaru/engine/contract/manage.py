@@ -89,6 +89,7 @@ class SetPortStateAction(Message):
     kind: Literal["set_port_state"] = "set_port_state"
     portal: int
     state: Literal["optimized", "non_optimized", "standby", "unavailable"]
+    transition_ms: int = 0
 
 
 ManageAction = Annotated[

@@ -58,6 +58,12 @@ pub enum Cdb {
         /// Maximum length of the answer, bytes.
         allocation_length: u32,
     },
+    /// SET TARGET PORT GROUPS. The states are in its parameter list,
+    /// [`crate::scsi::parse_port_states`].
+    SetTargetPortGroups {
+        /// Bytes of the parameter list.
+        parameter_list_length: u32,
+    },
     /// REPORT SUPPORTED OPERATION CODES.
     ReportSupportedOpcodes {
         /// Commands to report.

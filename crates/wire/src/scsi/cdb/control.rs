@@ -17,6 +17,12 @@ pub mod maintenance_in {
     pub const REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS: u8 = 0x0d;
 }
 
+/// Service actions of MAINTENANCE OUT.
+pub mod maintenance_out {
+    /// SET TARGET PORT GROUPS.
+    pub const SET_TARGET_PORT_GROUPS: u8 = 0x0a;
+}
+
 /// PERSISTENT RESERVE OUT. The keys are in its parameter list,
 /// [`crate::scsi::ReserveOutParameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

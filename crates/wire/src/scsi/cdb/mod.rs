@@ -28,7 +28,9 @@ mod transfer;
 
 pub use changer::{ChangerCommand, changer_opcode};
 pub use command::Cdb;
-pub use control::{LogSense, ModeSelect, PersistentReserveOut, ReportedCommands, maintenance_in};
+pub use control::{
+    LogSense, ModeSelect, PersistentReserveOut, ReportedCommands, maintenance_in, maintenance_out,
+};
 pub use copy::CopyResults;
 pub use error::CdbError;
 pub use extent::{
@@ -176,6 +178,12 @@ fn parse_other(opcode: u8, cdb: &[u8]) -> Result<Cdb, CdbError> {
             Cdb::PersistentReserveOut(PersistentReserveOut::parse(cdb))
         }
         opcode::MAINTENANCE_IN => parse_maintenance_in(cdb)?,
+        opcode::MAINTENANCE_OUT => match cdb[1] & 0x1f {
+            maintenance_out::SET_TARGET_PORT_GROUPS => Cdb::SetTargetPortGroups {
+                parameter_list_length: u32_at(cdb, 6),
+            },
+            _ => return Err(invalid(1, 4)),
+        },
         opcode::START_STOP_UNIT => Cdb::StartStopUnit(StartStopUnit::parse(cdb)),
         opcode::READ_CAPACITY_10 => {
             primary::check_read_capacity_10(cdb)?;
@@ -374,6 +382,15 @@ impl Cdb {
                     format | maintenance_in::REPORT_TARGET_PORT_GROUPS,
                 ]);
                 put_u32(out, 6, allocation_length);
+            }
+            Cdb::SetTargetPortGroups {
+                parameter_list_length,
+            } => {
+                out[..2].copy_from_slice(&[
+                    opcode::MAINTENANCE_OUT,
+                    maintenance_out::SET_TARGET_PORT_GROUPS,
+                ]);
+                put_u32(out, 6, parameter_list_length);
             }
             Cdb::ReportSupportedOpcodes {
                 commands,

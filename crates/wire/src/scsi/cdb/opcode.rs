@@ -47,6 +47,8 @@ pub const SERVICE_ACTION_IN_16: u8 = 0x9e;
 pub const REPORT_LUNS: u8 = 0xa0;
 /// Service actions are in [`super::maintenance_in`].
 pub const MAINTENANCE_IN: u8 = 0xa3;
+/// Service actions are in [`super::maintenance_out`].
+pub const MAINTENANCE_OUT: u8 = 0xa4;
 pub const READ_12: u8 = 0xa8;
 pub const WRITE_12: u8 = 0xaa;
 pub const WRITE_AND_VERIFY_12: u8 = 0xae;

@@ -75,6 +75,9 @@ fn controls() -> impl Strategy<Value = Cdb> {
                 allocation_length,
             }
         }),
+        any::<u32>().prop_map(|parameter_list_length| Cdb::SetTargetPortGroups {
+            parameter_list_length,
+        }),
         any::<(bool, u32)>().prop_map(|(extended_header, allocation_length)| {
             Cdb::ReportTargetPortGroups {
                 extended_header,
