@@ -34,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(folder), "HAKARU_RUNS": str(folder / "runs")}
     command = [sys.executable, "-m", "hakaru.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=580)
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=800)
 
 
 def test_plan_schema_and_errors_support_the_guides_kind(installed: Path) -> None:

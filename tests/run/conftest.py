@@ -79,7 +79,7 @@ class Hakaru:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command to its end."""
         return subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=500, check=False
+            self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=800, check=False
         )
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:

@@ -51,7 +51,7 @@ load:
   iscsi:
     target: {initial_r2t: true, immediate_data: false, max_burst_length: 64 KiB, max_outstanding_r2t: 1}
 factors: [{pattern: [mixed], vms: [1]}]
-measure: {warmup: 0 s, time: 3 s, repetitions: 1, sample_interval: 100 ms}
+measure: {warmup: 0 s, time: 5 s, repetitions: 1, sample_interval: 100 ms}
 watch: {capture: {at: both, snap: 256 KiB}}
 """
 # Names of the phases in a capture and in the counters of the initiator.

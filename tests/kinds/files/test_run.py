@@ -24,7 +24,7 @@ def options(folder: Path, *arguments: str) -> dict[str, Any]:
 
 def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     completed: subprocess.CompletedProcess[str] = subprocess.run(
-        **options(folder, *arguments), capture_output=True, timeout=580
+        **options(folder, *arguments), capture_output=True, timeout=800
     )
     return completed
 
