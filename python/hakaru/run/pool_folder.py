@@ -7,30 +7,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
 
 
 @contextlib.contextmanager
-def mounted(folder: Path) -> Iterator[None]:
-    """Mount a file system in memory at a directory, which is created if it is missing. Raises
-    EnvironmentError_ if one of the two is impossible.
+def mounted(folder: str) -> Iterator[None]:
+    """Hide a directory by an empty file system in memory, for the sandbox alone. Raises
+    EnvironmentError_ if that is impossible.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        system_calls.mount("tmpfs", str(folder), "tmpfs", system_calls.MS_NOSUID | system_calls.MS_NODEV)
+        system_calls.mount("tmpfs", folder, "tmpfs", system_calls.MS_NOSUID | system_calls.MS_NODEV)
     except OSError as error:
         raise EnvironmentError_(
             f"no file system in memory for the pool at {folder}: {error.strerror}",
-            "name a directory that you may write to in HAKARU_FILES",
+            f"the directory {folder} must exist: `sudo mkdir {folder}`",
         ) from None
     try:
         yield
     finally:
         # Detached, because an engine that is being killed may still have files open.
-        system_calls.umount2(str(folder), system_calls.MNT_DETACH)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-            folder.parent.rmdir()
+        system_calls.umount2(folder, system_calls.MNT_DETACH)

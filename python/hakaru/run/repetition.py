@@ -193,7 +193,7 @@ async def _gang(
         gang.file_servers = await stack.enter_async_context(serving)
         chain = place.chain(expanded, turn)
         if chain is not None:
-            stack.enter_context(pool_folder.mounted(Path(chain.pool_folder)))
+            stack.enter_context(pool_folder.mounted(chain.pool_folder))
         for node, server in servers.items():
             gang.servers.append(await place.start(node, server))
         ports = sorted(set().union(*(kind.of(expanded.study).ports(load) for load in loads.values())))

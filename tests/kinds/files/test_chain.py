@@ -68,10 +68,7 @@ def test_impossible_chains_are_refused_with_their_place(tmp_path: Path, parts: d
         load(str(written(tmp_path, **({"lab": LAB, "load": to()} | parts))))
 
 
-def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HAKARU_FILES", str(tmp_path / "scratch"))
+def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(tmp_path: Path) -> None:
     factors = [{"disk_subformat": ["fixed", "dynamic"], "disk_cache": ["none"], "guest_write_back": [False]}]
     expanded = expanded_of(tmp_path, factors=factors)
     planned = plan_lab(expanded.study.lab)
@@ -85,7 +82,7 @@ def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(
     ((node, array),) = RUN.servers(expanded, turn, planned).items()
     assert node == "storage" and array.engine == "array" and array.target_name == chain.target_name
     (pool,) = array.pools
-    assert (pool.directory, pool.groups[0].size_bytes) == (str(tmp_path / "scratch" / "pools" / "storage"), 256 * MIB)
+    assert (pool.directory, pool.groups[0].size_bytes) == (chain.pool_folder, 256 * MIB)
     assert array.lus[0].store.kind == "thin" and array.lus[0].size_bytes == 512 * MIB
     ((host, config),) = RUN.loads(expanded, turn, planned).items()
     assert host == "server" and config.engine == "files" and config.task == "load"

@@ -38,6 +38,8 @@ FOLDER = f"{SHARE_PATH}/trees"
 TARGET_NAME = "iqn.2011-10.example.hakaru:chain"
 PORT = 3260
 POOL, VOLUME, GROUP = "pool", "disk", "group"
+POOL_FOLDER = "/dev/shm"
+"""Directory of the pool in the sandbox. It exists on every machine and keeps no file of hakaru."""
 METADATA_PERCENT = 12
 """Share of a file system or pool for its own metadata, as far as plans are concerned: XFS has a log
 of 64 MiB at least, ext4 a journal of up to 1/16.
@@ -111,21 +113,21 @@ FACTORS = {
 """Factors that need no variable → their places in `load.to.chain`."""
 
 
-def plan(chain: ChainPart, lab: LabPlan, folder: str, server: FileServer | None) -> ChainPlan:
-    """Return the chain in a lab. `folder`: directory for the pool."""
+def plan(chain: ChainPart, lab: LabPlan, server: FileServer | None) -> ChainPlan:
+    """Return the chain in a lab. `server`: Samba on its disk, if any."""
     node = lab.loading_names[-1]
     reachable = lab.reachable_addresses(node)
     portal = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
-    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, folder, server)
+    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, POOL_FOLDER, server)
 
 
-def array(chain: ChainPart, lab: LabPlan, folder: str, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
+def array(chain: ChainPart, lab: LabPlan, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
     """Return the array with the LU of a chain."""
     lu = chain.lu
     placement = None if lu.model.kind == "none" else contract.Placement(group=0, offset_bytes=0)
     pool = contract.PoolConfig(
         name=POOL,
-        directory=folder,
+        directory=POOL_FOLDER,
         page_bytes=lu.page,
         groups=[contract.GroupConfig(name=GROUP, size_bytes=lu.pool, placement=placement)],
     )

@@ -49,12 +49,7 @@ def chain_plan(load: FilesLoad, lab: LabPlan) -> ChainPlan | None:
     if load.to.smb is not None:
         node = lab.loading_names[-1]
         server = FileServer(node, (Share(name=SHARE, path=SHARE_PATH),), (USER,), load.to.smb.server)
-    return chain.plan(load.to.chain, lab, str(pool_folder(lab)), server)
-
-
-def pool_folder(lab: LabPlan) -> Path:
-    """Directory for the pool of a chain, of the lab's only array."""
-    return scratch_folder() / "pools" / lab.array_name
+    return chain.plan(load.to.chain, lab, server)
 
 
 def destination(load: FilesLoad, lab: LabPlan) -> contract.FilesDestination:

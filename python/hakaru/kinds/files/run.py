@@ -46,7 +46,6 @@ class FilesRun(RunKind):
         config = chain.array(
             load.to.chain,
             lab,
-            str(place.pool_folder(lab)),
             seed=seed_of(expanded.seed, turn.name, lab.array_name),
             sample_interval_ms=expanded.measure.sample_interval // MS_NS,
         )
