@@ -142,6 +142,8 @@ async def load(library: Library) -> None:
     assert (file, block) == (0, 0) and {"BOT", "ONLINE"} <= flags, flags
     limits = await library.run("sg_read_block_limits /dev/nst0; mt -f /dev/nst0 status")
     assert "16777215" in limits and "LTO-5" in limits, limits
+    memory = await library.run("sg_read_attr /dev/nst0")
+    assert re.search(r"Barcode: HAK001L5", memory) and re.search(r"Load count: 1\b", memory), memory
 
 
 async def archive(library: Library) -> None:

@@ -26,6 +26,8 @@ pub struct Cartridge {
     pub medium: Medium,
     /// Address of the element from which it was moved into a drive.
     pub source: Option<u16>,
+    /// How often it was loaded.
+    pub loads: u64,
 }
 
 impl Cartridge {

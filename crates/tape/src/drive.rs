@@ -135,6 +135,9 @@ impl Drive {
         self.threaded = true;
         self.position = 0;
         self.counters.loads += 1;
+        if let Some(cartridge) = &mut self.cartridge {
+            cartridge.loads += 1;
+        }
     }
 
     /// Executes LOAD UNLOAD. Returns whether a cartridge was loaded that was not loaded before.

@@ -146,6 +146,7 @@ impl Library {
                 },
                 medium: Medium::default(),
                 source: None,
+                loads: 0,
             });
         }
         Library {

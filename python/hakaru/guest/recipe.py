@@ -101,7 +101,7 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             ("virtio_net", "vmxnet3", "e1000", "e1000e", "igb", "igbvf", "8139cp"),
             ("scsi_dh_alua", "st", "ch"),
             extra_packages=("mt-st", "mtx", "sg3-utils", "tar"),
-            extra_programs=("mt-st", "mtx", "sg_inq", "sg_logs", "sg_persist", "sg_read_block_limits", "tar"),
+            extra_programs=("mt-st", "mtx", "sg_inq", "sg_logs", "sg_read_attr", "sg_read_block_limits", "tar"),
         ),
     )
 }

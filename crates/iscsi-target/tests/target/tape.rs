@@ -5,8 +5,8 @@ use hakaru_iscsi_target::{LuDescription, TapeLibrary, TargetConfig};
 use hakaru_tape::{Generation, LibraryConfig, Placed};
 use hakaru_wire::iscsi::Residual;
 use hakaru_wire::scsi::{
-    Cdb, ChangerCommand, Inquiry, ModeData, PositionForm, ReportedCommands, Sense, SpaceCode,
-    Status, StreamCommand, StreamConditions, parse_all_commands,
+    AttributeForm, Cdb, ChangerCommand, Inquiry, ModeData, PositionForm, ReportedCommands, Sense,
+    SpaceCode, Status, StreamCommand, StreamConditions, parse_all_commands,
 };
 
 const CHANGER: u8 = 9;
@@ -584,6 +584,64 @@ fn reservation_keeps_other_initiators_away_from_a_drive() {
     scene.run(DRIVES[0], Cdb::Release, 0).good();
     let pair = &mut scene.pair;
     other.run_cdb(pair, DRIVES[0], rewind, 0).good();
+}
+
+/// Returns identifier, format and value of each attribute.
+fn attributes_of(data: &[u8]) -> Vec<(u16, u8, Vec<u8>)> {
+    let available = u32::from_be_bytes([data[0], data[1], data[2], data[3]]);
+    assert_eq!(available as usize, data.len() - 4);
+    let (mut rest, mut attributes) = (&data[4..], Vec::new());
+    while let [high, low, format, length_high, length_low, after @ ..] = rest {
+        let length = usize::from(u16::from_be_bytes([*length_high, *length_low]));
+        let identifier = u16::from_be_bytes([*high, *low]);
+        attributes.push((identifier, *format, after[..length].to_vec()));
+        rest = &after[length..];
+    }
+    assert!(rest.is_empty());
+    attributes
+}
+
+#[test]
+fn memory_of_a_cartridge_has_barcode_capacity_and_loads() {
+    let mut scene = Scene::new(&[]);
+    let read = |form, first, allocation_length| StreamCommand::ReadAttribute {
+        form,
+        partition: 0,
+        first,
+        allocation_length,
+    };
+    let values = read(AttributeForm::Values, 0, 4096);
+    let data = scene.stream(values, 4096).good();
+    let attributes = attributes_of(&data);
+    let value = |identifier| {
+        let found = attributes
+            .iter()
+            .find(|attribute| attribute.0 == identifier);
+        found.map(|attribute| attribute.2.clone()).unwrap()
+    };
+    assert_eq!(value(0x0000), (CAPACITY >> 20).to_be_bytes());
+    assert_eq!(value(0x0003), 1_u64.to_be_bytes());
+    assert_eq!(value(0x0006), [0x58]);
+    assert_eq!(value(0x0806), *b"HAK001L5                        ");
+    assert!(attributes.iter().all(|attribute| attribute.1 & 0x80 != 0));
+    // With exactly the length of the answer, the last attribute is complete.
+    let exact = read(AttributeForm::Values, 0x0806, 4 + 5 + 32);
+    let last = attributes_of(&scene.stream(exact, 41).good());
+    assert_eq!(last, attributes[attributes.len() - 1..]);
+    let list = scene
+        .stream(read(AttributeForm::List, 0x0400, 255), 255)
+        .good();
+    assert_eq!(list[3..], [8, 4, 0, 4, 1, 4, 8, 8, 6]);
+    let partition = StreamCommand::ReadAttribute {
+        form: AttributeForm::Values,
+        partition: 1,
+        first: 0,
+        allocation_length: 255,
+    };
+    assert_eq!(
+        scene.stream(partition, 255).sense(),
+        Sense::INVALID_FIELD_IN_CDB
+    );
 }
 
 #[test]

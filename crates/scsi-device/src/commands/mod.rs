@@ -69,6 +69,7 @@ const TAPE_FAMILIES: &[&[CommandInfo]] = &[
     out::ROWS,
     ports::ROWS,
     report::ROWS,
+    stream::attributes::ROWS,
     stream::load::ROWS,
     stream::log::ROWS,
     stream::mode::ROWS,

@@ -1,10 +1,11 @@
 //! Consistency of the table of commands.
 
+use hakaru_tape::{Generation, LibraryConfig};
 use hakaru_wire::scsi::CdbError;
 
 use super::set::sort_key;
 use super::*;
-use crate::config::{LuDescription, Thin};
+use crate::config::{LuDescription, TapeLibrary, Thin};
 use crate::nexus::{Nexus, NexusState};
 use crate::rights::Rights;
 
@@ -113,4 +114,49 @@ fn every_row_is_executed_by_its_family_and_moves_data_only_in_its_direction() {
         assert!(fits, "{:#04x} {:?}", row.opcode(), row.service_action);
     }
     assert!(executed > DISK_TABLE.len() / 2, "{executed}");
+}
+
+#[test]
+fn every_row_of_a_tape_library_is_executed_by_its_family() {
+    let library = TapeLibrary {
+        library: LibraryConfig {
+            drives: vec![Generation::Lto5],
+            slots: 1,
+            import_export: 1,
+            cartridges: Vec::new(),
+            capacity_bytes: 1 << 20,
+            early_warning_bytes: 0,
+        },
+        drive_luns: vec![1],
+    };
+    let units = [
+        LuDescription::changer(0, library),
+        LuDescription::tape_drive(1),
+    ];
+    let mut server = DeviceServer::new("iqn.2026-01.net.example:t", &units, 1, 1 << 20);
+    let any = Directions {
+        read: false,
+        write: false,
+    };
+    for (lun, commands) in [(0, &CHANGER), (1, &TAPE)] {
+        for row in commands.table {
+            let port = 1;
+            let nexus = Nexus {
+                port,
+                ..Nexus::default()
+            };
+            let mut nexus = NexusState::new(nexus, Rights::ALL);
+            let mut cdb = [0; 16];
+            cdb[0] = row.opcode();
+            cdb[1] = row.service_action.unwrap_or(0) as u8;
+            let outcome = server.execute(&mut nexus, Lun::new(lun), &cdb, any);
+            let unknown = Outcome::check(Sense::INVALID_COMMAND_OPERATION_CODE);
+            assert_ne!(
+                format!("{outcome:?}"),
+                format!("{unknown:?}"),
+                "{:#04x} of LUN {lun}",
+                row.opcode()
+            );
+        }
+    }
 }

@@ -21,10 +21,10 @@ mod vpd;
 
 pub use capacity::{Capacity10, Capacity16};
 pub use cdb::{
-    ByteCheck, Cdb, CdbError, ChangerCommand, CopyResults, DeviceType, LogSense, ModeSelect,
-    ModeSense, PageControl, PersistentReserveOut, PositionForm, ReadDefectData, ReportedCommands,
-    Sanitize, SanitizeAction, SpaceCode, StartStopUnit, StreamCommand, Transfer, Verify,
-    WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode, stream_opcode,
+    AttributeForm, ByteCheck, Cdb, CdbError, ChangerCommand, CopyResults, DeviceType, LogSense,
+    ModeSelect, ModeSense, PageControl, PersistentReserveOut, PositionForm, ReadDefectData,
+    ReportedCommands, Sanitize, SanitizeAction, SpaceCode, StartStopUnit, StreamCommand, Transfer,
+    Verify, WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode, stream_opcode,
 };
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use inquiry::{Inquiry, PeripheralQualifier};

@@ -5,6 +5,7 @@
 //! cartridges; every other command ends at once. A command that arrives while another one still
 //! moves bytes gets BUSY, so that blocks keep their order.
 
+pub(super) mod attributes;
 mod drive;
 pub(super) mod load;
 pub(super) mod log;

@@ -38,7 +38,7 @@ pub use extent::{
 };
 pub use mode::{ModeSense, PageControl};
 pub use primary::StartStopUnit;
-pub use stream::{PositionForm, SpaceCode, StreamCommand, stream_opcode};
+pub use stream::{AttributeForm, PositionForm, SpaceCode, StreamCommand, stream_opcode};
 pub use transfer::Transfer;
 
 use crate::octets::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};

@@ -17,6 +17,7 @@ pub mod stream_opcode {
     pub const LOCATE_10: u8 = 0x2b;
     pub const READ_POSITION: u8 = 0x34;
     pub const REPORT_DENSITY_SUPPORT: u8 = 0x44;
+    pub const READ_ATTRIBUTE: u8 = 0x8c;
     pub const SPACE_16: u8 = 0x91;
     pub const LOCATE_16: u8 = 0x92;
 }
@@ -47,6 +48,18 @@ pub enum PositionForm {
     Long = 6,
     /// 08h: extended form, 32 bytes.
     Extended = 8,
+}
+
+/// Service action of READ ATTRIBUTE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AttributeForm {
+    /// 00h: identifiers and values.
+    Values = 0,
+    /// 01h: identifiers of the attributes that have a value.
+    List = 1,
+    /// 05h: identifiers of the attributes that the drive knows.
+    Supported = 5,
 }
 
 /// A command of a tape drive. SPACE and LOCATE have two sizes each; both are one command.
@@ -139,6 +152,17 @@ pub enum StreamCommand {
         /// Maximum length of the answer, bytes.
         allocation_length: u16,
     },
+    /// READ ATTRIBUTE of the memory in the cartridge.
+    ReadAttribute {
+        /// Form of the answer.
+        form: AttributeForm,
+        /// Partition.
+        partition: u8,
+        /// First identifier to report.
+        first: u16,
+        /// Maximum length of the answer, bytes.
+        allocation_length: u32,
+    },
 }
 
 impl StreamCommand {
@@ -202,6 +226,19 @@ impl StreamCommand {
             opcode::REPORT_DENSITY_SUPPORT => StreamCommand::ReportDensity {
                 medium: immediate,
                 allocation_length: u16_at(cdb, 7),
+            },
+            // LOGICAL VOLUME NUMBER: a cartridge is one volume.
+            opcode::READ_ATTRIBUTE if cdb[5] != 0 => return Some(Err(invalid(5, 7))),
+            opcode::READ_ATTRIBUTE => StreamCommand::ReadAttribute {
+                form: match cdb[1] & 0x1f {
+                    0 => AttributeForm::Values,
+                    1 => AttributeForm::List,
+                    5 => AttributeForm::Supported,
+                    _ => return Some(Err(invalid(1, 4))),
+                },
+                partition: cdb[7],
+                first: u16_at(cdb, 8),
+                allocation_length: u32_at(cdb, 10),
             },
             _ => return None,
         }))
@@ -278,6 +315,17 @@ impl StreamCommand {
             } => {
                 out[..2].copy_from_slice(&[opcode::READ_POSITION, form as u8]);
                 put_u16(out, 7, allocation_length);
+            }
+            StreamCommand::ReadAttribute {
+                form,
+                partition,
+                first,
+                allocation_length,
+            } => {
+                out[..2].copy_from_slice(&[opcode::READ_ATTRIBUTE, form as u8]);
+                out[7] = partition;
+                put_u16(out, 8, first);
+                put_u32(out, 10, allocation_length);
             }
             StreamCommand::ReportDensity {
                 medium,

@@ -67,6 +67,22 @@ fn stream() -> impl Strategy<Value = StreamCommand> {
     ]
 }
 
+fn attributes() -> impl Strategy<Value = StreamCommand> {
+    let form = prop_oneof![
+        Just(AttributeForm::Values),
+        Just(AttributeForm::List),
+        Just(AttributeForm::Supported)
+    ];
+    (form, any::<(u8, u16, u32)>()).prop_map(|(form, (partition, first, allocation_length))| {
+        StreamCommand::ReadAttribute {
+            form,
+            partition,
+            first,
+            allocation_length,
+        }
+    })
+}
+
 fn changer() -> impl Strategy<Value = ChangerCommand> {
     prop_oneof![
         any::<Option<(u16, u16)>>()
@@ -101,7 +117,7 @@ fn changer() -> impl Strategy<Value = ChangerCommand> {
 
 proptest! {
     #[test]
-    fn commands_of_tape_drives_survive(command in stream()) {
+    fn commands_of_tape_drives_survive(command in prop_oneof![10 => stream(), 1 => attributes()]) {
         let cdb = Cdb::Stream(command);
         prop_assert_eq!(Cdb::parse_for(DeviceType::Tape, &cdb.emit()), Ok(cdb));
     }
