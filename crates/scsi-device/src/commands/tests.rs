@@ -129,10 +129,15 @@ fn every_row_of_a_tape_library_is_executed_by_its_family() {
         },
         drive_luns: vec![1],
     };
+    // Explicit access makes every row available.
     let units = [
         LuDescription::changer(0, library),
         LuDescription::tape_drive(1),
-    ];
+    ]
+    .map(|lu| LuDescription {
+        explicit_access: true,
+        ..lu
+    });
     let mut server = DeviceServer::new("iqn.2026-01.net.example:t", &units, 1, 1 << 20);
     let any = Directions {
         read: false,
