@@ -33,6 +33,7 @@ CAVEATS: dict[str, Severity] = {
     "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
     "not_expendable": "note",  # nothing was written: the site does not allow it
     "never_steady": "warning",  # after {seconds} s of warm-up, the rate was not steady
+    "began_apart": "invalid",  # hosts began to measure {spread_ms} ms apart, {percent} % of the measuring time
     "warm_up_idle": "warning",  # after {seconds} s of warm-up, no request had been completed within a window
     "answers_gathered": "note",  # the initiator waited up to {longest} ({percent} % of a latency) for more responses
     "cpu_emulated": "warning",  # the guest's processor is emulated: {reason}

@@ -12,7 +12,7 @@ from hakaru.errors import UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.run import kind
 from hakaru.run.plan import cost_of
-from hakaru.run.warm_up import SteadyWarmUp, began_together
+from hakaru.run.warm_up import SteadyWarmUp, uneven_begin
 from hakaru.steadiness import steadiness
 from hakaru.store import RunReader
 from hakaru.study import expand, load
@@ -102,8 +102,9 @@ def test_scatter_of_few_requests_does_not_delay_the_measurement(rate_per_s: int)
 
 
 def test_hosts_must_begin_within_a_share_of_the_measuring_time() -> None:
-    assert began_together([], SECOND) and began_together([7, 7 + SECOND // 20], SECOND)
-    assert not began_together([7, 8 + SECOND // 20], SECOND)
+    assert uneven_begin([], SECOND) is None and uneven_begin([7, 7 + SECOND // 20], SECOND) is None
+    caveat = uneven_begin([7, 8 + SECOND // 10], SECOND)
+    assert caveat is not None and caveat.values["percent"] == pytest.approx(10)
 
 
 def test_memory_of_a_long_warm_up_is_bounded() -> None:

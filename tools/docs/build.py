@@ -148,7 +148,9 @@ class _Loads(HTMLParser):
 
 
 def external_loads(folder: Path) -> list[str]:
-    """`page: address` of everything that pages of a site load from elsewhere."""
+    """`page: address` of the images, scripts, frames and style sheets that pages of a site load
+    from elsewhere. Contents of style sheets and scripts are not read.
+    """
     found = []
     for path in sorted(folder.rglob("*.html")):
         loads = _Loads()

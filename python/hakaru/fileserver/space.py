@@ -86,7 +86,9 @@ def growths(stages: Stages, spec: ChainSpec, page_bytes: int) -> list[Growth]:
     for (upper, lower), most in zip(_PAIRS, allowed, strict=True):
         # A layer with all of its space from the start hides the growth from those below. Space that
         # is only reserved (`falloc`) reaches the LU when it is written.
-        expected = 0 if _has_all_space(lower, spec.disk) else grown[_growing(upper, spec.disk)]
+        # The pool of the chain has the pages of its LU alone, so it always follows the LU.
+        follows = "lu" if lower == "pool" else _growing(upper, spec.disk)
+        expected = 0 if lower != "pool" and _has_all_space(lower, spec.disk) else grown[follows]
         found.append(Growth(upper, lower, expected, grown[lower], most))
     return found
 

@@ -181,7 +181,7 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
         arrays = "; ".join(f"{name} at {', '.join(lab.portals(name))}" for name in lab.array_names)
         at = f": {arrays}" if arrays else ""
         text.append(f"lab: {lab_parts(lab)}{at}; {lab.backend} backend; {needed.engines} engines")
-        if rates := link_rates(expanded.study):
+        for rates in all_link_rates(expanded):
             text.append(f"links: {rates}")
     if searches:
         text.append(f"seed {expanded.seed}; order: follows from the results")
@@ -232,6 +232,11 @@ def _search_line(search: Mapping[str, Any]) -> str:
         f"{search['find']} of {len(levels)} levels of {search['over']} from {levels[0]} to {levels[-1]} with {limits}"
     )
     return f"  {where}: {text}" if where else f"  {text}"
+
+
+def all_link_rates(expanded: Expanded) -> list[str]:
+    """The rates of links at the points, each state of the links once."""
+    return list(dict.fromkeys(rates for point in expanded.points if (rates := link_rates(expanded.at(point)))))
 
 
 def link_rates(study: Study) -> str:

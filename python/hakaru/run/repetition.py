@@ -33,7 +33,7 @@ from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
-from hakaru.run.warm_up import SteadyWarmUp, began_together, end_when_steady
+from hakaru.run.warm_up import SteadyWarmUp, end_when_steady, uneven_begin
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import Study
@@ -164,12 +164,6 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
             await place.finish_loads()
-            if warm_up is not None and not began_together(messages.measure_ns, expanded.measure.time_ns):
-                spread_ms = (max(messages.measure_ns) - min(messages.measure_ns)) / 1e6
-                raise LateStartError(
-                    f"hosts began to measure {spread_ms:.0f} ms apart: the order to end the warm-up arrived too late",
-                    "this machine is busy; try again when it is idle, or measure longer",
-                )
         finally:
             for task in (*listeners, *talk, *guards):
                 task.cancel()
@@ -230,8 +224,10 @@ async def _gang(
             raise cause from error
         raise
     finally:
-        await asyncio.gather(*(engine.close() for engine in gang.all()))
-        await stack.aclose()
+        try:
+            await asyncio.gather(*(engine.close() for engine in gang.all()))
+        finally:
+            await stack.aclose()
 
 
 async def _ready(engines: list[EngineSession], messages: _Messages) -> None:
@@ -350,7 +346,7 @@ def _outcome(
             *link_caveats,
             *_guest_caveats(guests),
             *_caveats(study, gang, messages),
-            *((warm_up.caveat(),) if warm_up is not None and not warm_up.is_steady else ()),
+            *_warm_up_caveats(warm_up, messages, expanded.measure.time_ns),
         )
     ]
     engines = [
@@ -389,15 +385,23 @@ def _outcome(
     return Outcome(record, messages.samples, messages.histograms, gang.tcp, gang.captures, rates)
 
 
-def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
-    """Caveats about initiator, processor and clock of the guests that the load ran in."""
-    if not guests:
+def _warm_up_caveats(warm_up: SteadyWarmUp | None, messages: _Messages, time_ns: int) -> Iterator[Caveat]:
+    if warm_up is None:
         return
-    (first, *_) = guests.values()
-    clocks = [guest["clock"] for guest in guests.values() if guest["clock"]]
-    bounds_ns = [each["bound_ns"] for clock in clocks for each in (clock["start"], clock["end"]) if each]
-    named = {name: first[name] for name in ("initiator", "kernel")} | {"nic": first["nic"]["model"]}
-    yield Caveat("load_in_guest", named | {"bound_us": round(max(bounds_ns, default=0) / 1000)})
+    found = (warm_up.caveat(), uneven_begin(messages.measure_ns, time_ns))
+    yield from (caveat for caveat in found if caveat is not None)
+
+
+def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
+    """Caveats about initiator and clock of the guests that the load ran in, and about the
+    processors of all guests. A guest that only serves files has no engine and no clock.
+    """
+    loaded = [guest for guest in guests.values() if guest["clock"]]
+    if loaded:
+        clocks = [guest["clock"] for guest in loaded]
+        bounds_ns = [each["bound_ns"] for clock in clocks for each in (clock["start"], clock["end"]) if each]
+        named = {name: loaded[0][name] for name in ("initiator", "kernel")} | {"nic": loaded[0]["nic"]["model"]}
+        yield Caveat("load_in_guest", named | {"bound_us": round(max(bounds_ns, default=0) / 1000)})
     emulated = [guest["accelerator_reason"] for guest in guests.values() if guest["accelerator"] == "tcg"]
     if emulated:
         yield Caveat("cpu_emulated", {"reason": emulated[0]})

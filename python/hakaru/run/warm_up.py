@@ -49,7 +49,7 @@ class SteadyWarmUp:
         self._counts: dict[str, list[tuple[int, float]]] = {load: [] for load in loads}
         self._judged_ns = 0
         self.newest: Steadiness | None = None
-        """Steadiness of the newest window with requests; None without one."""
+        """Steadiness of the newest window; None without one, or if it has no request."""
         self.is_steady = False
         """Whether a window was steady."""
 
@@ -69,9 +69,8 @@ class SteadyWarmUp:
         self._judged_ns = end
         self._forget(end - self._window_ns)
         counts = self._parts(end)
-        found = steadiness(counts)
+        found = self.newest = steadiness(counts)
         if found is not None:
-            self.newest = found
             # The counts alone scatter. Few requests cannot show that a rate is not steady.
             scatter = math.sqrt(fmean(counts))
             self.is_steady = found.is_within(
@@ -129,8 +128,11 @@ async def end_when_steady(
         await asyncio.gather(*(load.measure(begin_ns) for load in loads))
 
 
-def began_together(begun_ns: Sequence[int], time_ns: int) -> bool:
-    """Whether loads that began to measure at these instants measured the same time, apart from a
-    small share of it.
+def uneven_begin(begun_ns: Sequence[int], time_ns: int) -> Caveat | None:
+    """The caveat of loads that began to measure at instants too far apart, because the order
+    reached some of them late; None if the difference is a small share of the measuring time.
     """
-    return not begun_ns or max(begun_ns) - min(begun_ns) <= SPREAD_MAX * time_ns
+    spread_ns = max(begun_ns, default=0) - min(begun_ns, default=0)
+    if spread_ns <= SPREAD_MAX * time_ns:
+        return None
+    return Caveat("began_apart", {"spread_ms": spread_ns / 1e6, "percent": 100 * spread_ns / time_ns})

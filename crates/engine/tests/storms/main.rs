@@ -167,7 +167,7 @@ fn slow_logins() -> u64 {
         }
     }
     for socket in &mut slow {
-        let timeout = Duration::from_secs(40).saturating_sub(began.elapsed());
+        let timeout = Duration::from_secs(29).saturating_sub(began.elapsed());
         socket
             .set_read_timeout(Some(timeout.max(Duration::from_millis(1))))
             .expect("a timeout");

@@ -182,7 +182,7 @@ def _size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) ->
     if chain.disk.size > usable:
         message = f"a disk of {format_size(chain.disk.size)} does not fit on an LU of {format_size(chain.lu.size)}"
         yield (*place, "lu", "size"), message, "use a larger LU: it is thin, and takes only what is written"
-    if chain.disk.chosen_preallocation == "full" and chain.disk.size > chain.lu.pool:
+    if chain.disk.chosen_preallocation == "full" and chain.disk.size > chain.lu.pool * (100 - METADATA_PERCENT) // 100:
         message = f"a fixed disk of {format_size(chain.disk.size)} fills a pool of {format_size(chain.lu.pool)}"
         yield (*place, "lu", "pool"), message, "use a larger pool, or `preallocation: falloc`"
 

@@ -48,7 +48,7 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
         values = {layer: mib(size, language) for layer, size in loaded.items()}
         parts = [say(language, "files.space", values)]
         for layer, size in returned.items():
-            # Less than that is metadata.
+            # Less than that may be metadata, and does not count as returned.
             kept = size < KEPT_SHARE * loaded["files"]
             message = f"files.space.{layer}.{'kept' if kept else 'returned'}"
             parts.append(say(language, message, {"returned": mib(max(0.0, size), language)}))
