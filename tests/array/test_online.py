@@ -201,11 +201,19 @@ def test_port_state_can_be_set_and_is_shown(array: Path) -> None:
     assert json_of("array", "port", array, "0", "non_optimized")["state"] == "non_optimized"
     assert [port["state"] for port in json_of("array", "status", array)["ports"]] == ["non_optimized"]
     assert "(non_optimized)" in stdout_of("array", "status", array)
-    json_of("array", "port", array, "0", "optimized", "--transition", "8s")
+    begun = stdout_of("array", "port", array, "0", "optimized", "--transition", "8s")
+    assert begun.endswith(" will be optimized in 8 s\n")
     states: list[str] = []
     while "optimized" not in states:
         states += [port["state"] for port in json_of("array", "status", array)["ports"]]
     assert set(states[:-1]) == {"transitioning"}
+    assert stdout_of("array", "port", array, "0", "optimized").endswith(" is optimized\n")
+
+
+def test_transition_shorter_than_a_millisecond_is_refused(array: Path) -> None:
+    message = error_of(hakaru("array", "port", array, "0", "standby", "--transition", "999 µs"), 2)
+    assert "--transition: shorter than 1 ms" in message and "choose at least 1 ms" in message
+    assert [port["state"] for port in json_of("array", "status", array)["ports"]] != ["standby"]
 
 
 def test_status_of_pools_fits_a_small_terminal(array: Path) -> None:

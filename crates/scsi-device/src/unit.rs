@@ -126,8 +126,7 @@ impl LogicalUnit {
         fua || self.description.write_cache && !self.mode.write_cache
     }
 
-    /// Resets the LU. The caller ends its tasks. The medium stays loaded or ejected.
-    pub fn reset(&mut self) {
+    fn reset(&mut self) {
         self.stopped = false;
         self.preventing.clear();
         self.mode = ModeState::new(&self.description);
@@ -246,6 +245,17 @@ impl LogicalUnits {
         self.units.retain(|unit| unit.description.lun != lun);
         self.index_units();
         self.units.len() < before
+    }
+
+    /// Resets an LU, and the settings of the tape drive behind it. The caller ends its tasks. The
+    /// medium stays loaded or ejected.
+    pub fn reset(&mut self, lun: u8) {
+        if let Some(unit) = self.get_mut(lun) {
+            unit.reset();
+        }
+        if let Some(drive) = self.tape_mut().and_then(|tape| tape.drive_mut(lun)) {
+            drive.reset();
+        }
     }
 
     fn index_units(&mut self) {

@@ -1,9 +1,10 @@
 //! The device server as a transport uses it: CDBs of two nexuses, and their outcomes.
 
 use hakaru_scsi_device::{
-    DeviceServer, Directions, LuDescription, Nexus, NexusState, Notice, Outcome, Rights, Verdict,
-    WRONG_DIRECTION,
+    DeviceServer, Directions, LuDescription, Nexus, NexusState, Notice, Outcome, Rights,
+    TapeLibrary, Verdict, WRONG_DIRECTION,
 };
+use hakaru_tape::{Generation, LibraryConfig, Placed};
 use hakaru_wire::scsi::{Isid, Lun, Sense, Status};
 
 const BLOCKS: u64 = 2048;
@@ -211,10 +212,8 @@ fn any_cdb_of_any_direction_ends_without_a_panic_and_within_the_unit() {
             (cdb[1], cdb[2], cdb[3], cdb[6], cdb[7], cdb[9]) = (0, 0, 0, 0, 0, 0);
             cdb[4] &= 0x0f;
         }
-        if let Some(unit) = server.units.get_mut(0) {
-            // An earlier command may have stopped the LU.
-            unit.reset();
-        }
+        // An earlier command may have stopped the LU.
+        server.units.reset(0);
         let directions = [READ, WRITE, NO_DATA][(next() % 3) as usize];
         match server.execute(&mut a, Lun::new(0), &cdb, directions) {
             Outcome::Read {
@@ -235,4 +234,50 @@ fn any_cdb_of_any_direction_ends_without_a_panic_and_within_the_unit() {
         }
     }
     assert!(moved > 1000 && refused > 1000, "{moved} {refused}");
+}
+
+#[test]
+fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
+    let library = LibraryConfig {
+        drives: vec![Generation::Lto5],
+        slots: 1,
+        import_export: 0,
+        cartridges: vec![Placed {
+            barcode: "HAK001L5".to_owned(),
+            slot: 1,
+            write_protected: false,
+        }],
+        capacity_bytes: 1 << 20,
+        early_warning_bytes: 0,
+    };
+    let drive_luns = vec![1];
+    let units = [
+        LuDescription::changer(
+            0,
+            TapeLibrary {
+                library,
+                drive_luns,
+            },
+        ),
+        LuDescription::tape_drive(1),
+    ];
+    let mut server = DeviceServer::new("iqn.2026-01.net.example:t", &units, 1, 1 << 20);
+    let mut rights = Rights::NONE;
+    rights.allow(0, false);
+    let good = Verdict::Status(Status::GOOD);
+    let (slot, drive) = ([4, 0], [1, 0]);
+    for (rights, attends) in [(rights, false), (Rights::ALL, true)] {
+        let mut a = nexus("iqn.a", rights);
+        for (from, to) in [(slot, drive), (drive, slot)] {
+            let cdb = [0xa5, 0, 0, 0, from[0], from[1], to[0], to[1], 0, 0, 0, 0];
+            let outcome = server.execute(&mut a, Lun::new(0), &cdb, NO_DATA);
+            assert_eq!(verdict(outcome), good);
+        }
+        assert_eq!(a.has_attentions(), attends);
+    }
+    let loaded = Notice::Others {
+        lu: 1,
+        sense: Sense::MEDIUM_MAY_HAVE_CHANGED,
+    };
+    assert!(server.notices.contains(&loaded));
 }

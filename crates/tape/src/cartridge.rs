@@ -1,6 +1,10 @@
 //! Cartridges.
 
-use crate::medium::Medium;
+use crate::medium::{Medium, RUNS_MAX};
+
+/// Entries of the index left at which early warning begins: enough for the filemarks and labels
+/// with which a program ends its volume.
+const EARLY_WARNING_RUNS: usize = 1024;
 
 /// Place of a cartridge's bytes on the store, and its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,5 +45,6 @@ impl Cartridge {
     #[must_use]
     pub fn is_past_early_warning(&self) -> bool {
         self.left_bytes() <= self.region.early_warning_bytes
+            || self.medium.runs() >= RUNS_MAX - EARLY_WARNING_RUNS
     }
 }

@@ -7,15 +7,18 @@
 use crate::cartridge::Cartridge;
 use crate::condition::Condition;
 use crate::generation::Generation;
-use crate::medium::{Object, Piece};
+use crate::medium::{Object, Piece, stride};
 use crate::ticket::Ticket;
 
 /// Longest block and longest transfer, bytes: the largest TRANSFER LENGTH of READ(6) with variable
 /// blocks.
 pub const BLOCK_BYTES_MAX: u32 = (1 << 24) - 1;
 
-/// Largest TRANSFER LENGTH in blocks; blocks of a read are bounded by it and by
-/// [`BLOCK_BYTES_MAX`].
+/// Longest transfer in the region, bytes. Blocks shorter than 256 bytes reach it before they reach
+/// [`BLOCK_BYTES_MAX`], because each occupies [`GRANULE_BYTES`].
+const REGION_BYTES_MAX: u64 = 2 * BLOCK_BYTES_MAX as u64;
+
+/// Byte of TRANSFER LENGTH in the CDB.
 const TRANSFER_LENGTH: u16 = 2;
 
 /// Bytes to move, and the end of the command that moves them.
@@ -157,6 +160,17 @@ impl Drive {
         Ok(!before)
     }
 
+    /// Resets the settings of MODE SELECT. Cartridge and position stay.
+    pub fn reset(&mut self) {
+        let Drive {
+            block_bytes,
+            compression,
+            buffered,
+            ..
+        } = Drive::new(self.generation);
+        (self.block_bytes, self.compression, self.buffered) = (block_bytes, compression, buffered);
+    }
+
     /// Whether a command still moves bytes, so that the drive takes no other command.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -189,7 +203,7 @@ impl Drive {
         self.transfer = Some((ticket.clone(), written_from));
         Transfer {
             pieces,
-            bytes: bytes as u32,
+            bytes: u32::try_from(bytes).expect("a transfer has at most BLOCK_BYTES_MAX bytes"),
             end,
             ticket,
         }
@@ -198,7 +212,8 @@ impl Drive {
     /// Returns the bytes that READ or WRITE may move at most.
     ///
     /// # Errors
-    /// FIXED is set although the block length is 0; more than [`BLOCK_BYTES_MAX`] bytes.
+    /// FIXED is set although the block length is 0; more than [`BLOCK_BYTES_MAX`] bytes, or more
+    /// than twice as many in the region, where short blocks are padded to 512 bytes.
     pub fn length_bytes(&self, fixed: bool, length: u32) -> Result<u32, Condition> {
         if !fixed {
             return Ok(length);
@@ -209,9 +224,10 @@ impl Drive {
                 bit: Some(0),
             });
         }
+        let region_bytes = u64::from(length) * stride(self.block_bytes);
         let bytes = length.checked_mul(self.block_bytes);
         bytes
-            .filter(|bytes| *bytes <= BLOCK_BYTES_MAX)
+            .filter(|bytes| *bytes <= BLOCK_BYTES_MAX && region_bytes <= REGION_BYTES_MAX)
             .ok_or(Condition::InvalidField {
                 byte: TRANSFER_LENGTH,
                 bit: None,
@@ -355,7 +371,8 @@ impl Drive {
     }
 
     /// Executes WRITE: one block of `length` bytes, or with `fixed` `length` blocks. Everything
-    /// after the position is lost. Blocks that do not fit are not written.
+    /// after the position is lost. Blocks that do not fit are not written, and none are if the
+    /// index is full ([`crate::RUNS_MAX`]).
     ///
     /// # Errors
     /// As [`Self::writable`] and [`Self::length_bytes`].
@@ -370,8 +387,11 @@ impl Drive {
         let blocks = if fixed { length } else { 1 };
         let cartridge = self.loaded_mut()?;
         cartridge.medium.truncate(position);
-        let stride = u64::from(block_bytes).next_multiple_of(crate::medium::GRANULE_BYTES);
-        let fitting = (cartridge.left_bytes() / stride).min(blocks.into()) as u32;
+        let fitting = if cartridge.medium.takes_blocks(block_bytes) {
+            (cartridge.left_bytes() / stride(block_bytes)).min(blocks.into()) as u32
+        } else {
+            0
+        };
         let mut pieces = Vec::new();
         if fitting > 0 {
             pieces.push(cartridge.medium.append_blocks(block_bytes, fitting));
@@ -396,7 +416,8 @@ impl Drive {
     /// early warning.
     ///
     /// # Errors
-    /// As [`Self::writable`], unless `count` is 0.
+    /// As [`Self::writable`], unless `count` is 0; [`Condition::Overflow`] if the index is full
+    /// ([`crate::RUNS_MAX`]).
     pub fn write_filemarks(&mut self, count: u32) -> Result<Option<Condition>, Condition> {
         if count == 0 {
             return self.loaded().map(|_| None);
@@ -405,6 +426,10 @@ impl Drive {
         let position = self.position;
         let cartridge = self.loaded_mut()?;
         cartridge.medium.truncate(position);
+        if !cartridge.medium.takes_filemarks() {
+            let undone = count.into();
+            return Err(Condition::Overflow { undone });
+        }
         cartridge.medium.append_filemarks(count.into());
         let warned = cartridge.is_past_early_warning();
         self.position += u64::from(count);

@@ -39,5 +39,5 @@ pub use generation::{Density, Generation};
 pub use library::{
     Element, ElementKind, Library, LibraryConfig, MoveError, Moved, Placed, TRANSPORT,
 };
-pub use medium::{GRANULE_BYTES, Medium, Object, Piece};
+pub use medium::{GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
 pub use ticket::Ticket;

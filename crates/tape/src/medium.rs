@@ -7,6 +7,10 @@
 /// Length to which every block is padded in the region, bytes: the block length of the store.
 pub const GRANULE_BYTES: u64 = 512;
 
+/// Most runs of a cartridge. They bound the memory of its index, which would otherwise grow with
+/// the capacity: to 40 MiB.
+pub const RUNS_MAX: usize = 1 << 20;
+
 /// Consecutive blocks of one length, or consecutive filemarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
@@ -41,7 +45,7 @@ impl Run {
 }
 
 /// Returns the distance of consecutive blocks in the region, bytes.
-fn stride(block_bytes: u32) -> u64 {
+pub(crate) fn stride(block_bytes: u32) -> u64 {
     u64::from(block_bytes).next_multiple_of(GRANULE_BYTES)
 }
 
@@ -192,6 +196,19 @@ impl Medium {
         if count > 0 {
             self.append(0, count);
         }
+    }
+
+    /// Whether the index has room for blocks of this length at the end.
+    #[must_use]
+    pub fn takes_blocks(&self, block_bytes: u32) -> bool {
+        let last = self.runs.last();
+        self.runs.len() < RUNS_MAX || last.is_some_and(|run| run.block_bytes == block_bytes)
+    }
+
+    /// Whether the index has room for filemarks at the end.
+    #[must_use]
+    pub fn takes_filemarks(&self) -> bool {
+        self.takes_blocks(0)
     }
 
     fn append(&mut self, block_bytes: u32, count: u64) {

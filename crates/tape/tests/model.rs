@@ -1,6 +1,8 @@
 //! A drive against a simple model: a list of blocks, each with its bytes, and filemarks.
 
-use hakaru_tape::{Condition, Drive, Generation, Library, LibraryConfig, Piece, Placed, Transfer};
+use hakaru_tape::{
+    Condition, Drive, Generation, Library, LibraryConfig, Piece, Placed, RUNS_MAX, Transfer,
+};
 use proptest::prelude::*;
 
 const SLOT: u16 = 0x0400;
@@ -378,6 +380,74 @@ fn fixed_transfers_need_a_block_length_and_are_bounded() {
         scene.drive().length_bytes(true, u32::MAX >> 8),
         field(2, None)
     );
+    // Short blocks are padded: 65 535 of them occupy 32 MiB less 1024 bytes.
+    scene.drive().block_bytes = 1;
+    assert_eq!(scene.drive().length_bytes(true, 65_535), Ok(65_535));
+    for blocks in [65_536, 1 << 23, (1 << 24) - 1] {
+        assert_eq!(scene.drive().length_bytes(true, blocks), field(2, None));
+        for refused in [
+            scene.drive().write(true, blocks),
+            scene.drive().read(true, false, blocks),
+        ] {
+            let expected = Condition::InvalidField { byte: 2, bit: None };
+            assert_eq!(refused.unwrap_err(), expected);
+        }
+    }
     // A transfer of no blocks does nothing and needs no block.
     assert_eq!(scene.read(true, false, 0).unwrap(), (Vec::new(), None));
+}
+
+#[test]
+fn longest_transfer_of_short_blocks_is_read_back() {
+    let blocks = 65_535;
+    let mut scene = Scene::new(32 << 20, 0);
+    scene.drive().block_bytes = 1;
+    let data: Vec<u8> = (0..blocks).map(|at| (at % 251) as u8).collect();
+    assert_eq!(scene.write(true, blocks, &data).unwrap().end, None);
+    scene.drive().rewind().unwrap();
+    assert_eq!(scene.read(true, false, blocks).unwrap(), (data, None));
+    assert_eq!(scene.drive().position(), blocks.into());
+}
+
+#[test]
+fn index_of_a_cartridge_is_bounded() {
+    let runs = |drive: &Drive| drive.loaded().unwrap().medium.runs();
+    let mut scene = Scene::new(512 << 20, 0);
+    let drive = scene.library.drive_mut(0).unwrap();
+    let warned_from = RUNS_MAX - 1024;
+    while runs(drive) < RUNS_MAX {
+        let end = drive.write(false, 1).unwrap().end;
+        let warned = |runs| (runs >= warned_from).then_some(Condition::EarlyWarning);
+        assert_eq!(end, warned(runs(drive)));
+        assert_eq!(drive.write_filemarks(1), Ok(warned(runs(drive) + 1)));
+    }
+    let end = drive.position();
+    let overflow = Some(Condition::Overflow { undone: 700 });
+    let refused = drive.write(false, 700).unwrap();
+    assert_eq!((refused.pieces, refused.end), (Vec::new(), overflow));
+    assert_eq!((runs(drive), drive.position()), (RUNS_MAX, end));
+    // More of what the tape ends with needs no entry.
+    let warned = Some(Condition::EarlyWarning);
+    assert_eq!(drive.write_filemarks(3), Ok(warned));
+    drive.locate(end - 1).unwrap();
+    assert_eq!(drive.write(false, 1).unwrap().end, warned);
+    drive.write(false, 2).unwrap();
+    assert_eq!(runs(drive), RUNS_MAX);
+    let overflow = Condition::Overflow { undone: 5 };
+    assert_eq!(drive.write_filemarks(5), Err(overflow));
+    // Writing from an earlier position removes entries.
+    drive.locate(4).unwrap();
+    assert_eq!(drive.write_filemarks(5), Ok(None));
+    assert_eq!(runs(drive), 4);
+}
+
+#[test]
+fn reset_restores_the_settings_and_keeps_cartridge_and_position() {
+    let mut scene = Scene::new(1 << 20, 0);
+    scene.write(false, 100, &[1; 100]).unwrap();
+    let drive = scene.drive();
+    (drive.block_bytes, drive.compression, drive.buffered) = (512, false, false);
+    drive.reset();
+    let settings = (drive.block_bytes, drive.compression, drive.buffered);
+    assert_eq!((settings, drive.position()), ((0, true, true), 1));
 }

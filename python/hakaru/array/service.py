@@ -229,7 +229,11 @@ class Service:
             portal=request.portal, state=request.state, transition_ms=request.transition_ms
         )
         await self.engine.manage(action)
-        return {"portal": self.ready_values["portals"][request.portal], "state": request.state}
+        return {
+            "portal": self.ready_values["portals"][request.portal],
+            "state": request.state,
+            "transition_ms": request.transition_ms,
+        }
 
     async def _recorded(self, online: Online, action: contract.ManageAction) -> dict[str, Any]:
         """Record `online` for restarts and carry out `action`, or neither."""

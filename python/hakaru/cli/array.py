@@ -13,7 +13,7 @@ from cyclopts import App, Group, Parameter, validators
 from hakaru.cli.options import Json, JsonLines, duration, size
 from hakaru.errors import UsageError
 from hakaru.output import print_json
-from hakaru.units import format_size
+from hakaru.units import format_duration, format_size
 
 app = App(
     name="array",
@@ -24,6 +24,9 @@ app = App(
 )
 
 DEFAULT_FILE = Path("array.yaml")
+
+# Nanoseconds in a millisecond.
+MS = 1_000_000
 
 Array = Annotated[Path, Parameter(name="ARRAY", help="The array file, or its state directory.")]
 InPool = Annotated[str, Parameter(name="VOLUME", help="The volume, as POOL/NAME.")]
@@ -191,15 +194,17 @@ def port(
     transition: Annotated[
         int,
         duration(at_most=255_000_000_000),
-        Parameter(help="Time in which the portal refuses access before it has the state, up to 255 s."),
+        Parameter(help="Time in which the portal refuses access before it has the state, 1 ms to 255 s."),
     ] = 0,
     json_: Json = False,
 ) -> int:
     """Set the asymmetric access state (ALUA) of a portal. It lasts until the array stops."""
     from hakaru.array import protocol
 
-    request = checked(protocol.SetPortState, portal=portal, state=state, transition_ms=transition // 1_000_000)
-    return ask(array, request, json_, lambda done: print(f"{done['portal']} is {done['state']}"))
+    if 0 < transition < MS:
+        raise UsageError("--transition: shorter than 1 ms", "choose at least 1 ms, or omit it for a change at once")
+    request = checked(protocol.SetPortState, portal=portal, state=state, transition_ms=transition // MS)
+    return ask(array, request, json_, print_port)
 
 
 @app.command
@@ -245,6 +250,14 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
         message = first["msg"].removeprefix("Value error, ")
         fault = f"{'.'.join(map(str, first['loc']))}: {uncapitalised(message)}"
         raise UsageError(f"{fault} (found {str(first['input'])[:80]!r})", "`--help` describes each argument") from None
+
+
+def print_port(done: dict[str, Any]) -> None:
+    """Print the state of a portal, or the state that it will have and when."""
+    if transition_ms := done["transition_ms"]:
+        print(f"{done['portal']} will be {done['state']} in {format_duration(transition_ms * MS)}")
+    else:
+        print(f"{done['portal']} is {done['state']}")
 
 
 def print_made(made: dict[str, Any]) -> None:

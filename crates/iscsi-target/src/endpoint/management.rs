@@ -204,9 +204,7 @@ impl Target {
     /// attention condition.
     fn reset_units(&mut self, units: &[u8]) {
         for &lu in units {
-            if let Some(unit) = self.core.device.units.get_mut(lu) {
-                unit.reset();
-            }
+            self.core.device.units.reset(lu);
             self.attend_all(Some(lu), Sense::BUS_DEVICE_RESET_FUNCTION, None);
         }
     }

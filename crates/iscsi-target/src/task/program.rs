@@ -85,11 +85,11 @@ pub(crate) fn handle_step_done(
     let counters = &mut core.counters.lus[usize::from(task.lu)];
     let answer = match result {
         IoResult::ReadData(data) if data.len() == reading_bytes as usize => {
-            counters.read(data.len() as u32);
+            counters.read(reading_bytes);
             Answer::Read(data)
         }
         IoResult::Written(data) => {
-            counters.written(data.len() as u32);
+            counters.written(u32::try_from(data.len()).expect("an access is shorter than 4 GiB"));
             Answer::Written(data)
         }
         IoResult::Flushed | IoResult::Done => Answer::Done,

@@ -75,6 +75,27 @@ fn the_page_lists_the_commands_that_the_target_reports_and_no_others() {
 }
 
 #[test]
+fn no_command_is_in_the_list_of_what_is_not_supported() {
+    let cells = |line: &str| -> Vec<String> {
+        let cells = line.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().to_owned()).collect()
+    };
+    let codes: BTreeSet<String> = documented().into_iter().map(|(code, _)| code).collect();
+    let rows = PAGE.lines().map(cells);
+    let commands: BTreeSet<String> = rows
+        .filter(|cells| cells.len() == 3 && codes.contains(cells[0].trim_matches('`')))
+        .map(|cells| cells[1].clone())
+        .collect();
+    assert_eq!(commands.len(), codes.len());
+    let list = PAGE.split("Not supported on disks: ").nth(1);
+    let list = list.and_then(|text| text.split('.').next());
+    let list = list.expect("the page has the list").replace('\n', " ");
+    let items = list.split(", ").flat_map(|item| item.split(" and "));
+    let both: Vec<&str> = items.filter(|item| commands.contains(*item)).collect();
+    assert!(both.is_empty(), "{both:?}");
+}
+
+#[test]
 fn the_page_lists_the_vpd_and_log_pages_that_the_target_reports() {
     let mut pair = target();
     let mut initiator = pair.log_in(&[]);

@@ -237,6 +237,52 @@ fn a_list_that_cannot_be_carried_out_changes_no_state() {
 }
 
 #[test]
+fn last_state_of_a_group_counts_if_a_list_names_it_twice() {
+    let (mut pair, mut first, mut second) = two_explicit_paths();
+    let there_and_back = [
+        (2, AccessState::Standby),
+        (2, AccessState::ActiveOptimized),
+        (1, AccessState::Standby),
+        (1, AccessState::ActiveNonOptimized),
+    ];
+    set_states(&mut first, &mut pair, &emit_port_states(&there_and_back)).good();
+    let expected = [
+        (1, AccessState::ActiveNonOptimized, vec![1]),
+        (2, AccessState::ActiveOptimized, vec![2]),
+    ];
+    attentions(&mut second, &mut pair, 0);
+    assert_eq!(groups(&mut second, &mut pair), expected);
+    assert_eq!(causes(&mut first, &mut pair), [1, 0]);
+}
+
+#[test]
+fn a_port_in_transition_is_left_to_the_operator() {
+    let (mut pair, mut first, mut second) = two_explicit_paths();
+    let (now, duration) = (pair.time, Duration::from_secs(5));
+    pair.target
+        .begin_port_transition(now, 1, AccessState::Standby, duration);
+    for initiator in [&mut first, &mut second] {
+        attentions(initiator, &mut pair, 0);
+    }
+    let both = [
+        (1, AccessState::ActiveNonOptimized),
+        (2, AccessState::ActiveOptimized),
+    ];
+    for initiator in [&mut first, &mut second] {
+        let refused = set_states(initiator, &mut pair, &emit_port_states(&both));
+        assert_eq!(refused.sense(), Sense::ASYMMETRIC_ACCESS_STATE_TRANSITION);
+    }
+    assert_eq!(pair.target.port_state(0), AccessState::ActiveOptimized);
+    set_states(&mut first, &mut pair, &emit_port_states(&both[..1])).good();
+    pair.advance(5.1);
+    assert_eq!(pair.target.port_state(1), AccessState::Standby);
+    attentions(&mut first, &mut pair, 0);
+    set_states(&mut first, &mut pair, &emit_port_states(&both)).good();
+    pair.advance(5.1);
+    assert_eq!(pair.target.port_state(1), AccessState::ActiveOptimized);
+}
+
+#[test]
 fn without_explicit_access_the_command_does_not_exist() {
     let (mut pair, mut first, _second) = two_paths();
     let list = emit_port_states(&[(2, AccessState::Standby)]);

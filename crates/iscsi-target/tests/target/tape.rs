@@ -3,7 +3,9 @@
 use crate::pair::{Answer, Initiator, Pair, config, pattern};
 use hakaru_iscsi_target::{LuDescription, TapeLibrary, TargetConfig};
 use hakaru_tape::{Generation, LibraryConfig, Placed};
-use hakaru_wire::iscsi::Residual;
+use hakaru_wire::iscsi::{
+    CmdSn, Itt, Lun, Residual, TaskManagementFunction, TaskManagementRequest,
+};
 use hakaru_wire::scsi::{
     AttributeForm, Cdb, ChangerCommand, Inquiry, ModeData, PositionForm, ReportedCommands, Sense,
     SpaceCode, Status, StreamCommand, StreamConditions, parse_all_commands,
@@ -265,6 +267,66 @@ fn fixed_blocks_are_written_and_read_in_one_command() {
         (descriptor.blocks >> 24, mode.write_protected),
         (0x58, false)
     );
+}
+
+#[test]
+fn short_fixed_blocks_are_bounded_by_the_space_that_they_occupy() {
+    let mut scene = Scene::new(&[]);
+    scene.set_block(1).good();
+    for blocks in [65_536, 1 << 23, (1 << 24) - 1] {
+        let written = scene.write(true, blocks, &[1; 8]);
+        assert_eq!(written.sense(), Sense::INVALID_FIELD_IN_CDB);
+        let read = scene.read(true, blocks, 512);
+        assert_eq!(read.sense(), Sense::INVALID_FIELD_IN_CDB);
+        assert_eq!(scene.position(), 0);
+    }
+    // As many as the cartridge takes.
+    let blocks = (CAPACITY / 512) as u32;
+    let data = pattern(blocks as usize, 4);
+    let warned = scene.write(true, blocks, &data).sense().additional;
+    assert_eq!(warned, Sense::END_OF_PARTITION_DETECTED.additional);
+    scene.rewind();
+    assert_eq!(scene.read(true, blocks, blocks).good(), data);
+}
+
+#[test]
+fn reset_of_a_drive_restores_its_mode_data() {
+    let mut scene = Scene::new(&[]);
+    scene.write(false, 4, b"kept").good();
+    let mode = Cdb::parse(&[0x1a, 0, 0x3f, 0, 255, 0]).unwrap();
+    let before = scene.run(DRIVES[0], mode, 255).good();
+    // Unbuffered, blocks of 600 bytes, D_SENSE, no compression.
+    let mut list = vec![0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 2, 0x58];
+    list.extend_from_slice(&[0x0a, 0x0a, 0x04, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    list.extend_from_slice(&[0x0f, 0x0e, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let cdb = [0x15, 0x10, 0, 0, list.len() as u8, 0];
+    let initiator = &mut scene.initiator;
+    initiator
+        .run_out(&mut scene.pair, DRIVES[0], &cdb, &list)
+        .good();
+    let changed = scene.run(DRIVES[0], mode, 255).good();
+    assert_eq!((changed[2], &changed[9..12]), (0, &[0, 2, 0x58][..]));
+    assert_ne!(changed[12..], before[12..]);
+
+    let request = TaskManagementRequest {
+        immediate: true,
+        function: TaskManagementFunction::LogicalUnitReset,
+        lun: Lun::new(DRIVES[0].into()),
+        itt: Itt(0x7000_0000),
+        referenced_task_tag: Itt::RESERVED,
+        cmd_sn: CmdSn(scene.initiator.cmd_sn),
+        exp_stat_sn: scene.initiator.exp_stat_sn,
+        ref_cmd_sn: CmdSn(0),
+        exp_data_sn: 0,
+    };
+    let mut header = [0; 48];
+    request.emit(&mut header);
+    scene.initiator.send(&mut scene.pair, &header, &[]);
+    scene.initiator.receive(&mut scene.pair);
+    let attention = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
+    assert_eq!(attention.sense(), Sense::BUS_DEVICE_RESET_FUNCTION);
+    assert_eq!(scene.run(DRIVES[0], mode, 255).good(), before);
+    assert_eq!(scene.position(), 1);
 }
 
 #[test]

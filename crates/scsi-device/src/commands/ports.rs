@@ -74,13 +74,15 @@ pub(super) fn report_target_port_groups(
     device.answer(&data, allocation_length)
 }
 
-/// Sets the states of a list, all of them or none. Every other nexus gets a unit attention
-/// condition on every LU if a state has changed.
+/// Sets the states of a list in its order, all of them or none. Every other nexus gets a unit
+/// attention condition on every LU if a state has changed. The list is refused while the operator
+/// changes the state of one of its ports, because the end of that change would undo it.
 fn set_target_port_groups(device: &mut Device<'_>, list: &[u8]) -> Outcome {
     let Ok(states) = parse_port_states(list) else {
         return Outcome::check(Sense::PARAMETER_LIST_LENGTH_ERROR);
     };
-    let mut changed = Vec::new();
+    let mut new_states: Vec<AccessState> = device.ports.iter().map(|port| port.state).collect();
+    let mut in_transition = false;
     for (position, (group, code)) in states.into_iter().enumerate() {
         let at = 4 + 4 * position;
         let port = usize::from(group).checked_sub(1);
@@ -89,16 +91,24 @@ fn set_target_port_groups(device: &mut Device<'_>, list: &[u8]) -> Outcome {
         };
         match AccessState::from_code(code) {
             None | Some(AccessState::Transitioning) => return refuse(at),
-            Some(state) if device.ports[port].state != state => changed.push((port, state)),
-            Some(_) => {}
+            Some(state) => {
+                in_transition |= device.ports[port].state == AccessState::Transitioning;
+                new_states[port] = state;
+            }
         }
     }
-    if changed.is_empty() {
-        return Outcome::GOOD;
+    if in_transition {
+        return Outcome::check(Sense::ASYMMETRIC_ACCESS_STATE_TRANSITION);
     }
-    for (port, state) in changed {
-        device.ports[port].state = state;
-        device.ports[port].change = PortChange::Command;
+    let mut changed = false;
+    for (port, state) in device.ports.iter_mut().zip(new_states) {
+        if port.state != state {
+            (port.state, port.change) = (state, PortChange::Command);
+            changed = true;
+        }
+    }
+    if !changed {
+        return Outcome::GOOD;
     }
     let sense = Sense::ASYMMETRIC_ACCESS_STATE_CHANGED;
     let units = device.units.numbers();

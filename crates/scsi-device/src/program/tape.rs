@@ -34,10 +34,7 @@ impl TapeRead {
     #[must_use]
     pub fn reads_bytes(&self) -> u32 {
         let pieces = self.transfer.pieces.iter();
-        pieces
-            .map(|piece| piece.region_bytes() as u32)
-            .max()
-            .unwrap_or(0)
+        pieces.map(access_bytes).max().unwrap_or(0)
     }
 
     pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
@@ -48,7 +45,7 @@ impl TapeRead {
             self.requested += 1;
             let op = IoOp::Read {
                 offset_bytes: self.region_bytes + piece.offset_bytes,
-                length_bytes: piece.region_bytes() as u32,
+                length_bytes: access_bytes(piece),
                 in_place: false,
             };
             return Step::Access(self.store_lun, op);
@@ -117,6 +114,11 @@ impl TapeWrite {
     }
 }
 
+/// Returns the length of a piece in the region, bytes.
+fn access_bytes(piece: &Piece) -> u32 {
+    u32::try_from(piece.region_bytes()).expect("the drive bounds the length of a transfer")
+}
+
 /// Returns the blocks as they are in the region. The bytes between them are zeros.
 fn padded(piece: Piece, data: &[u8]) -> Vec<u8> {
     let (stride, length) = (piece.stride_bytes() as usize, piece.block_bytes as usize);
@@ -124,7 +126,7 @@ fn padded(piece: Piece, data: &[u8]) -> Vec<u8> {
     if stride == length {
         return data.to_vec();
     }
-    let mut bytes = vec![0; piece.region_bytes() as usize];
+    let mut bytes = vec![0; access_bytes(&piece) as usize];
     for (to, from) in bytes.chunks_mut(stride).zip(data.chunks(length)) {
         to[..length].copy_from_slice(from);
     }

@@ -64,7 +64,7 @@ fn position(device: &Device<'_>, transport: u16, destination: u16) -> Outcome {
 
 /// Moves a cartridge, unless an initiator prevents its removal from a drive, or a drive still moves
 /// data. After a cartridge was loaded, every initiator gets a unit attention condition from the
-/// drive.
+/// drive, except one whose access list hides the drive: it could never take the condition.
 fn move_medium(
     device: &mut Device<'_>,
     lu: u8,
@@ -106,7 +106,9 @@ fn move_medium(
             if let Some(drive) = moved.to_drive {
                 let lu = tape.drive_luns[drive];
                 let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
-                device.nexus.attend(lu, sense);
+                if device.sees(lu) {
+                    device.nexus.attend(lu, sense);
+                }
                 device.notices.push(Notice::Others { lu, sense });
             }
             Outcome::GOOD
