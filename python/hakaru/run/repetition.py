@@ -44,6 +44,8 @@ DRAIN_S = 45.0
 # Time to wait for the cause when one engine may have failed because of another (a killed array
 # makes every initiator fail).
 CAUSE_S = 0.5
+# A file server ends after its connections: its supervisor waits for all processes in its namespace.
+SERVER_CAUSE_S = 5.0
 
 
 TRIALS = "trials"
@@ -282,7 +284,7 @@ async def _until_loaded(
         done, waiting = await asyncio.wait(waiting, timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
         failed = [task for task in done if task.exception() is not None]
         if failed:
-            raise await _cause([*guards, *listeners, *talk])
+            raise await _cause(guards, [*listeners, *talk])
         if not done:
             late = next(e for e, load in zip(gang.loads, loads, strict=True) if not load.done())
             raise LostError(
@@ -290,12 +292,15 @@ async def _until_loaded(
             )
 
 
-async def _cause(listeners: list[asyncio.Task[None]]) -> BaseException:
+async def _cause(guards: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]) -> BaseException:
     """Return the failure that is first in the gang's order: a file server's or an array's before
     those of loads.
     """
+    if guards:
+        await asyncio.wait(guards, timeout=SERVER_CAUSE_S, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.wait(listeners, timeout=CAUSE_S)
-    errors = [e for task in listeners if task.done() and (e := task.exception()) is not None]
+    tasks = [*guards, *listeners]
+    errors = [e for task in tasks if task.done() and (e := task.exception()) is not None]
     return next((e for e in errors if isinstance(e, HakaruError)), errors[0])
 
 
