@@ -17,22 +17,31 @@ from tests.run.conftest import ROOT
 WRITTEN = load(str(ROOT / "studies" / "noisy-neighbour" / "study.yaml")).study.written
 CAP = [{"name": "lu", "lun": 1, "iops": 40}]
 ALONE, CAPPED = {"load.groups.aggressor.vms": 0}, {"array.caps": CAP}
+SHARED = {"array.shares": {"in_flight": 10, "classes": [{"name": "victim", "lun": 0, "share": 800}]}}
+MOVED = {"array.model.controller.latency_us": 1}
 VARIABLES = {
-    "neighbour": {"alone": ALONE, "beside": {}, "cap": CAPPED, "tighter": CAPPED},
+    "neighbour": {"alone": ALONE, "beside": {}, "cap": CAPPED, "tighter": CAPPED, "shares": SHARED, "move": MOVED},
     "aggressors": {"none": ALONE, "four": {}},
     "caps": {"none": {}, "forty": CAPPED},
     "drives": {"shared": {}, "slow": {"array.model.controller.latency_us": 9}},
 }
 
 
-def points(*results: tuple[dict[str, str], float, float]) -> list[VmsPoint]:
-    """Points with these levels, and the rate and 99th percentile of their victims."""
+P99s = float | list[float]
+
+
+def points(*results: tuple[dict[str, str], float, P99s]) -> list[VmsPoint]:
+    """Points with these levels, and the rate and 99th percentile of their victims: one value, or
+    one per repetition.
+    """
     changes = {"variables": VARIABLES, "factors": [{"drives": ["shared"]}], "expect": []}
     study = Study.model_validate(dict(WRITTEN) | changes)
     return [point(study, f"p{i + 1:02}", *result) for i, result in enumerate(results)]
 
 
-def point(study: Study, name: str, factors: dict[str, str], iops: float, p99_ms: float) -> VmsPoint:
+def point(study: Study, name: str, factors: dict[str, str], iops: float, measured: P99s) -> VmsPoint:
+    repetitions = measured if isinstance(measured, list) else [measured]
+    p99_ms = sum(repetitions) / len(repetitions)
     values = {"victim_iops": (iops, "1/s"), "victim_latency_ms_p99": (p99_ms, "ms")}
     values |= {"drives_ms_mean": (p99_ms / 3, "ms"), "controller_ms_mean": (0.1, "ms")}
     values |= {"cap_iops": (40.0, "1/s"), "cap_mb_per_s": (2.6, "MB/s")}
@@ -44,7 +53,7 @@ def point(study: Study, name: str, factors: dict[str, str], iops: float, p99_ms:
         metrics={metric: Estimate.over([value], unit) for metric, (value, unit) in values.items()},
         utilisation={},
         members={},
-        per_repetition={},
+        per_repetition={"victim_iops": [iops] * len(repetitions), "victim_latency_ms_p99": repetitions},
         caveats=[],
         service_ms=None,
         distribution={},
@@ -74,11 +83,17 @@ def test_cap_that_restores_the_service_is_named_with_its_figures() -> None:
     evidence = finding.evidence
     assert (evidence["alone"], evidence["beside"], evidence["best"]) == ("p01", "p02", "p04")
     cap = evidence["points"]["p03"]
-    assert (cap["p99_ratio"], cap["rate_percent"]) == (pytest.approx(35 / 30), pytest.approx(92))
+    assert cap["p99_ratio"] == {"mean": pytest.approx(35 / 30), "low": None, "high": None, "n": 1, "unit": "ratio"}
+    assert cap["rate_ratio"]["mean"] == pytest.approx(0.92)
     assert cap["taken_back_percent"] == pytest.approx(95) and cap["caps"] == ["lu"]
     assert evidence["added_ms"] == {"controller": 0.0, "drives": pytest.approx(100 / 3)}
     english = finding.text["en"]
-    for part in ("Alone, the victims have 500 IOPS", "130 ms, 4.33 times", "the drives", "cap restores the service"):
+    for part in (
+        "Alone, the victims have 500 IOPS",
+        "130 ms, 4.33 times as much (no confidence interval, n = 1)",
+        "the drives",
+        "cap restores the service",
+    ):
         assert part in english
     assert "97 % of them waited" in english and english.endswith("tighter helps most.")
     assert "被害 VM" in finding.text["ja"] and "tighter" in finding.text["ja"]
@@ -125,7 +140,81 @@ def test_aggressors_that_cost_nothing_are_reported_without_an_increase() -> None
     )
     finding = only(neighbours.of_run(measured))
     assert finding.evidence["points"]["p03"]["taken_back_percent"] is None
-    assert "takes back" not in finding.text["en"].replace("takes back more than half", "")
+    assert finding.evidence["increased"] is False and finding.evidence["best"] is None
+    assert "take" not in finding.text["en"] and "helps most" not in finding.text["en"]
+    assert "do not show that the aggressors increase" in finding.text["en"]
+    assert "増加は認められない" in finding.text["ja"] and "取り戻" not in finding.text["ja"]
+
+
+def test_increase_within_the_noise_gives_no_share_and_no_best_remedy() -> None:
+    # The means alone would say that the cap takes back 2,100 % of the increase.
+    noisy = points(
+        ({"neighbour": "alone"}, 500, [29.0, 30.0, 31.0]),
+        ({"neighbour": "beside"}, 500, [29.1, 30.1, 31.1]),
+        ({"neighbour": "cap"}, 500, [27.0, 28.0, 29.0]),
+    )
+    single = points(
+        ({"neighbour": "alone"}, 500, 30), ({"neighbour": "beside"}, 500, 35), ({"neighbour": "cap"}, 500, 28)
+    )
+    for measured in (noisy, single):
+        finding = only(neighbours.of_run(measured))
+        assert finding.evidence["increased"] is False and finding.evidence["best"] is None
+        assert finding.evidence["points"]["p03"]["taken_back_percent"] is None
+        assert "take" not in finding.text["en"] and "the time grows" not in finding.text["en"]
+    ratio = only(neighbours.of_run(noisy)).evidence["points"]["p02"]["p99_ratio"]
+    assert ratio["low"] < 1 < ratio["high"] and ratio["n"] == 3
+
+
+def test_interval_of_several_repetitions_is_in_evidence_and_text() -> None:
+    measured = points(
+        ({"neighbour": "alone"}, 500, [29.0, 30.0, 31.0]),
+        ({"neighbour": "beside"}, 100, [128.0, 130.0, 132.0]),
+        ({"neighbour": "cap"}, 460, [31.0, 32.0, 33.0]),
+        ({"neighbour": "tighter"}, 460, [30.0, 36.0, 42.0]),
+        ({"neighbour": "move"}, 460, [99.0, 100.0, 101.0]),
+    )
+    finding = only(neighbours.of_run(measured))
+    english, japanese = finding.text["en"], finding.text["ja"]
+    ratio = finding.evidence["points"]["p02"]["p99_ratio"]
+    assert ratio["mean"] == pytest.approx(130 / 30)
+    assert 3.9 < ratio["low"] < ratio["mean"] < ratio["high"] < 4.8
+    assert f"4.33 times as much (95 % confidence interval {ratio['low']:.3g} to {ratio['high']:.3g}, n = 3)" in english
+    assert f"95 % 信頼区間 {ratio['low']:.3g}〜{ratio['high']:.3g}、n = 3" in japanese
+    assert "cap restores the service" in english and "cap では元の水準に戻る" in japanese
+    # The mean is exactly at the bound of 20 %, and the interval reaches far beyond it.
+    assert "It is open whether tighter restores the service" in english and "判定できない" in japanese
+    assert "move does not restore the service" in english and finding.evidence["best"] == "p03"
+
+
+def test_remedy_that_may_be_chance_is_not_the_best() -> None:
+    measured = points(
+        ({"neighbour": "alone"}, 500, [29.0, 30.0, 31.0]),
+        ({"neighbour": "beside"}, 100, [58.0, 60.0, 62.0]),
+        ({"neighbour": "cap"}, 460, [20.0, 42.0, 64.0]),
+    )
+    finding = only(neighbours.of_run(measured))
+    assert finding.evidence["points"]["p03"]["taken_back_percent"] == pytest.approx(60)
+    assert finding.evidence["best"] is None and "Nothing that the study tried is shown" in finding.text["en"]
+
+
+@pytest.mark.parametrize("order", [("cap", "shares", "beside", "move"), ("move", "beside", "shares", "cap")])
+def test_cost_is_the_point_without_caps_and_shares_in_any_order(order: tuple[str, ...]) -> None:
+    figures = {"cap": 35.0, "shares": 60.0, "move": 50.0, "beside": 130.0}
+    levels = [*order, "alone"]
+    measured = points(*(({"neighbour": level}, 100, figures.get(level, 30.0)) for level in levels))
+    (comparison,) = neighbours.comparisons(measured)
+    assert comparison.beside.factors == {"neighbour": "beside"}
+    assert [p.factors["neighbour"] for p in comparison.remedies] == [level for level in order if level != "beside"]
+    evidence = only(neighbours.of_run(measured)).evidence["points"][f"p{levels.index('shares') + 1:02}"]
+    assert evidence["shares"] == ["victim"] and evidence["taken_back_percent"] == pytest.approx(70)
+
+
+def test_first_point_is_the_cost_if_every_one_has_a_limit() -> None:
+    measured = points(
+        ({"neighbour": "shares"}, 100, 60), ({"neighbour": "cap"}, 100, 35), ({"neighbour": "alone"}, 500, 30)
+    )
+    (comparison,) = neighbours.comparisons(measured)
+    assert (comparison.beside.id, [p.id for p in comparison.remedies]) == ("p01", ["p02"])
 
 
 def test_run_without_a_point_alone_has_no_finding() -> None:

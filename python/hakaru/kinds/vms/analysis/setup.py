@@ -81,6 +81,8 @@ class Setup:
     """Groups of VMs with roles, by name; empty without groups."""
     caps: tuple[str, ...] = ()
     """Names of the caps of the array."""
+    shares: tuple[str, ...] = ()
+    """Names of the classes with a share of the accesses in flight; empty without shares."""
 
     @property
     def rtt_s(self) -> float:
@@ -160,6 +162,7 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         settings=settings_of(study, changed),
         groups=load.groups,
         caps=tuple(cap.name for array in changed.storage.values() for cap in array.caps),
+        shares=tuple(each.name for array in changed.storage.values() if array.shares for each in array.shares.classes),
     )
 
 
