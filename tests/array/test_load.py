@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import jsonschema
 import pytest
+from hakaru.array.consistency import problems
 from hakaru.array.load import array_schema, load_array
+from hakaru.array.model import ArrayFile
 from hakaru.errors import UsageError
 from hakaru.study.document import parse_document
 
@@ -86,6 +89,30 @@ REFUSALS = [
         "cap 'c' is given twice",
         "a name of its own",
     ),
+    (
+        "sample_interval: 500 ms",
+        "caps: [{name: c, lun: 5, iops: 9}]",
+        "caps[0].lun: there is no LUN 5",
+        "0, 7, 8, 9, 20",
+    ),
+    (
+        "sample_interval: 500 ms",
+        "caps: [{name: c, lun: 22, iops: 9}]",
+        "LUN 22 is a tape drive",
+        "write 20, the LUN of",
+    ),
+    (
+        "sample_interval: 500 ms",
+        "shares: {in_flight: 9, classes: [{name: c, share: 1}, {name: d, lun: 5, share: 1}]}",
+        "shares.classes[1].lun: there is no LUN 5",
+        "0, 7, 8, 9, 20",
+    ),
+    (
+        "sample_interval: 500 ms",
+        "shares: {in_flight: 9, classes: [{name: c, lun: 21, share: 1}]}",
+        "shares.classes[0].lun: LUN 21 is a tape drive",
+        "write 20, the LUN of the changer",
+    ),
     ("127.0.0.1:3260", "127.0.0.1", "write an IP address and port, for example 127.0.0.1:3260", ""),
     ("127.0.0.1:3260", "127.0.0.1:99999", "there is no port 99999", "for example 127.0.0.1:3260"),
     ("127.0.0.1:3260", "127.0.0.256:1", "127.0.0.256", "for example"),
@@ -162,6 +189,38 @@ def test_refusal_names_the_place_the_problem_and_the_remedy(tmp_path: Path, case
     assert e.value.message.startswith(f"{path}:"), e.value.message
     line = text[: text.index(at[0]) if at else GOOD.index(old)].count("\n") + 1
     assert int(e.value.message.removeprefix(f"{path}:").split(":")[0]) == line, e.value.message
+
+
+@pytest.mark.parametrize("lun", [0, 8, 20])
+def test_caps_and_shares_may_name_a_disk_or_the_changer(tmp_path: Path, lun: int) -> None:
+    shares = f"shares: {{in_flight: 9, classes: [{{name: s, lun: {lun}, share: 1}}]}}"
+    loaded = load_array(written(tmp_path, f"{GOOD}caps: [{{name: c, lun: {lun}, iops: 9}}]\n{shares}\n"))
+    assert loaded.file.caps[0].lun == lun and loaded.file.shares is not None
+
+
+def test_shares_are_refused_with_a_pool_that_holds_writes(tmp_path: Path) -> None:
+    holding = GOOD.replace("name: main\n", "name: main\n    hold_when_full: 30 s\n")
+    assert load_array(written(tmp_path, holding)).file.pools[0].hold_when_full
+    shares = "shares: {in_flight: 9, classes: [{name: s, share: 1}]}\n"
+    with pytest.raises(UsageError, match=r"pools\[0\].hold_when_full: writes that wait for space") as e:
+        load_array(written(tmp_path, holding + shares))
+    assert e.value.hint == "remove it, or `shares`"
+
+
+def test_ten_thousand_cartridges_are_checked_in_linear_time() -> None:
+    def cpu_s(count: int) -> float:
+        """CPU time of the checks of an array file with so many cartridges."""
+        cartridges = [{"barcode": f"C{i}"} | ({} if i % 2 else {"slot": count - i}) for i in range(count)]
+        sizes = {"capacity": "1 MiB", "early_warning": "0 B"}
+        library = {"lun": 0, "drives": [{"lun": 1}], "slots": count, "cartridges": cartridges} | sizes
+        name = "iqn.2026-01.org.example:a"
+        file = ArrayFile.model_validate({"format": 1, "target_name": name, "lus": [], "tape_library": library})
+        begun = time.process_time()
+        assert problems(file) == []
+        return time.process_time() - begun
+
+    # Ten times as many take about ten times as long, not a hundred times.
+    assert cpu_s(10_000) < 40 * min(cpu_s(1000) for _ in range(3))
 
 
 def test_external_portal_needs_users_and_rules(tmp_path: Path) -> None:

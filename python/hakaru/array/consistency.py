@@ -22,7 +22,15 @@ CARTRIDGES_TIB_MAX = 64
 
 def problems(file: ArrayFile) -> list[Problem]:
     """All problems of an array file, in the order of the file."""
-    return [*_addresses(file), *_access(file), *_pools(file), *_lus(file), *_tape_library(file), *_caps(file)]
+    return [
+        *_addresses(file),
+        *_access(file),
+        *_pools(file),
+        *_lus(file),
+        *_tape_library(file),
+        *_caps(file),
+        *_shares(file),
+    ]
 
 
 def split_address(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]:
@@ -116,6 +124,34 @@ def _caps(file: ArrayFile) -> Iterator[Problem]:
     if repeated is not None:
         message = f"cap {file.caps[repeated].name!r} is given twice"
         yield ("caps", repeated, "name"), message, "each cap needs a name of its own"
+    for i, cap in enumerate(file.caps):
+        yield from _limited_lun(file, cap.lun, ("caps", i, "lun"))
+
+
+def _shares(file: ArrayFile) -> Iterator[Problem]:
+    if file.shares is None:
+        return
+    for i, each in enumerate(file.shares.classes):
+        yield from _limited_lun(file, each.lun, ("shares", "classes", i, "lun"))
+    for i, pool in enumerate(file.pools):
+        if pool.hold_when_full:
+            message = "writes that wait for space would occupy the accesses in flight that `shares` allows"
+            yield ("pools", i, "hold_when_full"), message, "remove it, or `shares`"
+
+
+def _limited_lun(file: ArrayFile, lun: int | None, place: Path_) -> Iterator[Problem]:
+    """Check the LUN of a cap or of a class with a share. Accesses of a tape drive are those of its
+    changer.
+    """
+    library = file.tape_library
+    luns = sorted({lu.lun for lu in file.lus} | ({library.lun} if library else set()))
+    if lun is None or lun in luns:
+        return
+    if library is not None and lun in tape_luns(library):
+        message = f"LUN {lun} is a tape drive; its accesses count as those of the changer"
+        yield place, message, f"write {library.lun}, the LUN of the changer: it covers every drive"
+    else:
+        yield place, f"there is no LUN {lun}", f"the LUNs are {', '.join(map(str, luns)) or 'none'}"
 
 
 def volume_name(lu: Lu, store: ThinStore) -> str:
@@ -144,7 +180,8 @@ def slots_of(library: TapeLibrary) -> list[int]:
     Slots beyond those of the library mean that it has too few.
     """
     given = [cartridge.slot for cartridge in library.cartridges]
-    free = (slot for slot in range(1, len(given) + library.slots + 1) if slot not in given)
+    taken = set(given)
+    free = (slot for slot in range(1, len(given) + library.slots + 1) if slot not in taken)
     return [next(free) if slot is None else slot for slot in given]
 
 
@@ -168,15 +205,18 @@ def _tape_library(file: ArrayFile) -> Iterator[Problem]:
         if lun in used:
             yield at, f"LUN {lun} is given twice", "the changer, each drive and each disk need a number of their own"
         used.append(lun)
-    slots, barcodes = slots_of(library), [cartridge.barcode for cartridge in library.cartridges]
-    for i, (slot, barcode) in enumerate(zip(slots, barcodes, strict=True)):
+    slots, barcodes = set[int](), set[str]()
+    for i, (slot, cartridge) in enumerate(zip(slots_of(library), library.cartridges, strict=True)):
+        barcode = cartridge.barcode
         at = (*place, "cartridges", i)
         if slot > library.slots:
             yield at, f"there is no slot for {barcode}", f"the library has {library.slots} slots"
-        if slot in slots[:i]:
+        if slot in slots:
             yield (*at, "slot"), f"slot {slot} is given twice", "each cartridge needs a slot of its own"
-        if barcode in barcodes[:i]:
+        if barcode in barcodes:
             yield (*at, "barcode"), f"the barcode {barcode} is given twice", "each cartridge needs its own"
+        slots.add(slot)
+        barcodes.add(barcode)
 
 
 def _lus(file: ArrayFile) -> Iterator[Problem]:
