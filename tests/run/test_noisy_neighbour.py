@@ -4,7 +4,7 @@ cap that restores the victim's service.
 
 from __future__ import annotations
 
-import time
+import json
 
 import pytest
 from hakaru.store import RunReader
@@ -14,13 +14,18 @@ from tests.run.conftest import Hakaru
 pytestmark = pytest.mark.alone
 
 LONGEST_S = 120
+"""Length of the quick form that the README of the study states."""
+
+
+def test_quick_form_is_planned_to_take_less_than_two_minutes(hakaru: Hakaru) -> None:
+    result = hakaru.run("plan", "noisy-neighbour", "--quick", "--json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert json.loads(result.stdout)["estimate"]["seconds_most"] < LONGEST_S
 
 
 def test_cap_restores_the_victims_service_and_holds_its_rate(hakaru: Hakaru) -> None:
-    begun = time.monotonic()
     result = hakaru.run("run", "noisy-neighbour", "--quick", "--report", "html")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert time.monotonic() - begun < LONGEST_S
     reader = RunReader(hakaru.only_run())
     summary = reader.read("summary.json")
     finding = next(f for f in summary["findings"] if f["kind"] == "neighbours")
