@@ -86,17 +86,19 @@ def _problem(study: Study, changes: list[Change], one_study: OneStudy, block: Pa
         problems = one_study(Study.model_validate(written))
     except ValidationError as e:
         first = next(explain(written, Study, e))
-        return _located(study, changes, first.path, block, where, first.message, first.hint)
+        return located(study, changes, first.path, block, where, first.message, first.hint)
     if not problems:
         return None
     path, message, hint = problems[0]
-    return _located(study, changes, path, block, where, f"{dotted(path)}: {message}", hint)
+    return located(study, changes, path, block, where, f"{dotted(path)}: {message}", hint)
 
 
-def _located(
+def located(
     study: Study, changes: list[Change], path: Path_, block: Path_, where: str, message: str, hint: str
 ) -> Problem:
-    """Report a problem at the change that concerns `path`; at the nearest one of several."""
+    """A problem of the point that `changes` lead to, at the change that concerns `path`; at the
+    nearest one of several. `block` is the place of the point's block of factors.
+    """
     parts = tuple(str(part) for part in path)
     related = [c for c in changes if c.path[: len(parts)] == parts or parts[: len(c.path)] == c.path]
     nearest = max(related, key=lambda c: len(c.path), default=None)

@@ -12,12 +12,14 @@ from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
 from hakaru.lab.plan import plan_lab
 from hakaru.study import load
+from hakaru.study.consistency import problems
 from hakaru.study.expand import Expanded, expand
 from hakaru.study.model import Study
 from hakaru.study.variables import Problem
 
 from tests.run.conftest import ROOT
 
+IQN = "iqn.2011-10.example.hakaru"
 STUDY = str(ROOT / "studies" / "noisy-neighbour" / "study.yaml")
 
 
@@ -112,12 +114,6 @@ REFUSALS = [
         "no group has a VM at this point",
         "`vms: 1` or more",
     ),
-    (
-        {"array.caps": [{"name": "c", "initiator_name": "iqn.2011-10.example.hakaru:agressor-1", "iops": 1}]},
-        ("array", "caps", 0, "initiator_name"),
-        "no initiator",
-        "aggressor-1",
-    ),
 ]
 
 
@@ -128,3 +124,59 @@ def test_impossible_groups_are_refused_at_their_place(
     found = problems_of(changes)
     assert [p[0] for p in found] == [place], found
     assert message in found[0][1] and hint in found[0][2], found
+
+
+def caps(group: str, *numbers: int) -> list[dict[str, Any]]:
+    """A cap for each of these initiators of a group."""
+    return [{"name": f"c{i}", "initiator_name": f"{IQN}:{group}-{i}", "iops": 5} for i in numbers]
+
+
+def shares(name: str) -> dict[str, Any]:
+    return {"in_flight": 8, "classes": [{"name": "any", "share": 1}, {"name": "a", "initiator_name": name, "share": 1}]}
+
+
+def whole(changes: dict[str, Any], levels: dict[str, dict[str, Any]], quick: dict[str, Any] | None = None) -> Study:
+    """The study with other levels of its factor, and changes of what all of them share."""
+    factors = {"variables": {"neighbour": levels}, "factors": [{"neighbour": list(levels)}]}
+    written = apply(load(STUDY).study.written, changes) | factors
+    return Study.model_validate(written | {"expect": [], "quick": quick})
+
+
+def vms(count: int) -> dict[str, Any]:
+    return {"load.groups.aggressor.vms": count}
+
+
+Levels = dict[str, dict[str, Any]]
+TWO_AND_FOUR: Levels = {"two": vms(2), "four": {}}
+
+
+def test_caps_may_name_the_vms_of_any_point() -> None:
+    assert problems(whole({"array.caps": caps("aggressor", 1, 2, 3, 4)}, TWO_AND_FOUR)) == []
+    assert problems(whole({"array.shares": shares(f"{IQN}:aggressor-4")}, TWO_AND_FOUR)) == []
+    assert problems(whole({"array.caps": caps("aggressor", 4)}, {"alone": vms(0), "beside": {}})) == []
+    # The quick form has fewer VMs than the full one.
+    quick = {"changes": vms(1)}
+    assert problems(whole({"array.caps": caps("aggressor", 4)}, {"alone": {}, "beside": {}}, quick)) == []
+
+
+UNKNOWN_INITIATORS: list[tuple[dict[str, Any], Levels, tuple[str | int, ...], str]] = [
+    ({"array.caps": caps("aggressor", 1, 5)}, TWO_AND_FOUR, ("array", "caps", 1), "aggressor-5"),
+    ({"array.caps": caps("agressor", 1)}, {"alone": vms(0), "beside": {}}, ("array", "caps", 0), "agressor-1"),
+    ({"array.shares": shares(f"{IQN}:agressor-1")}, {"four": {}}, ("array", "shares", "classes", 1), "agressor-1"),
+]
+
+
+@pytest.mark.parametrize(("changes", "levels", "place", "name"), UNKNOWN_INITIATORS)
+def test_initiator_that_no_point_has_is_refused_once(
+    changes: dict[str, Any], levels: Levels, place: tuple[str | int, ...], name: str
+) -> None:
+    ((found, message, hint),) = problems(whole(changes, levels))
+    assert (found, message) == ((*place, "initiator_name"), f"no initiator '{IQN}:{name}'")
+    assert "aggressor-" in hint
+
+
+def test_initiator_of_a_level_is_refused_at_that_level() -> None:
+    levels = {"beside": {}, "capped": {"array.caps": caps("agressor", 1)}}
+    ((place, message, hint),) = problems(whole({}, levels))
+    assert place == ("variables", "neighbour", "capped", "array.caps")
+    assert "no initiator" in message and "aggressor-1" in hint

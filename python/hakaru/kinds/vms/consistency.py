@@ -45,7 +45,7 @@ def point_problems(study: Study) -> Iterator[Problem]:
         (array,) = study.storage.values()
         steady = any(measure.steady is not None for _, measure in _measures(study))
         yield from _point(load_at(study), array, steady=steady)
-        yield from groups.point_problems(load_at(study), array, plan_lab(study.lab))
+        yield from groups.point_problems(load_at(study), array)
         yield from _paths(load_at(study), plan_lab(study.lab))
 
 

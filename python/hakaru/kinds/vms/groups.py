@@ -1,10 +1,9 @@
-"""Rules of consistency for groups of VMs with roles: patterns, LUs, hosts, images, caps. Pure."""
+"""Rules of consistency for groups of VMs with roles: patterns, LUs, hosts, images. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms.configure import initiator_name
 from hakaru.kinds.vms.load import VmsLoad
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan
@@ -42,7 +41,7 @@ def problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Problem]
     yield from _overlaps(load)
 
 
-def point_problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Problem]:
+def point_problems(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:
     """Return the problems at one point; none without groups."""
     if not load.groups:
         return
@@ -57,7 +56,6 @@ def point_problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Pr
         if count > room:
             message = f"{count} VMs with images of {format_size(load.image)} do not fit; there is room for {room}"
             yield ("load", "groups"), message, "make the LUs larger or the images smaller"
-    yield from _cap_problems(load, array, lab)
 
 
 def _overlaps(load: VmsLoad) -> Iterator[Problem]:
@@ -84,16 +82,3 @@ def _dealt(load: VmsLoad) -> dict[Columns, int]:
     for member in load.members():
         counts[member.columns] = counts.get(member.columns, 0) + 1
     return counts
-
-
-def _cap_problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Problem]:
-    """Check that caps name initiators that exist. A group without VMs at this point may have them
-    at others.
-    """
-    if any(group.vms == 0 for group in load.groups.values()):
-        return
-    names = {initiator_name(load, member, member.host(lab.host_names)) for member in load.members()}
-    for i, cap in enumerate(array.caps):
-        if cap.initiator_name is not None and cap.initiator_name not in names:
-            hint = did_you_mean(cap.initiator_name, sorted(names))
-            yield ("array", "caps", i, "initiator_name"), f"no initiator {cap.initiator_name!r}", hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from hakaru.analysis.rules.judge import verdicts_of
-from hakaru.kinds.vms import consistency
+from hakaru.kinds.vms import consistency, initiators
 from hakaru.kinds.vms.load import FACTORS, ROLES, VmsLoad
 from hakaru.kinds.vms.rules import STAGES
 from hakaru.study.kind import StudyKind, load_of
@@ -64,8 +64,9 @@ class VmsStudy(StudyKind):
         return verdicts_of(STAGES)
 
     def problems(self, study: Study) -> Iterator[Problem]:
-        """Times, LUs, images, patterns, login keys."""
-        return consistency.problems(study)
+        """Times, LUs, images, patterns, login keys; initiators that the array names."""
+        yield from consistency.problems(study)
+        yield from initiators.problems(study)
 
     def point_problems(self, study: Study) -> Iterator[Problem]:
         """The same, and the pattern and number of VMs of the point."""
