@@ -31,6 +31,13 @@ struct Class<T> {
     counters: CapCounters,
 }
 
+impl<T> Class<T> {
+    /// Returns the virtual time that an access takes.
+    fn duration(&self, bytes: u64) -> u128 {
+        u128::from(bytes + ACCESS_BYTES) * BYTE / u128::from(self.share)
+    }
+}
+
 #[derive(Debug)]
 struct Waiting<T> {
     arrived: Time,
@@ -99,7 +106,7 @@ impl<T> Shares<T> {
         let virtual_now = self.virtual_now;
         let class = &mut self.classes[class];
         let begin = class.end.max(virtual_now);
-        class.end = begin + u128::from(bytes + ACCESS_BYTES) * BYTE / u128::from(class.share);
+        class.end = begin + class.duration(bytes);
         class.waiting.push_back(Waiting {
             arrived: now,
             begin,
@@ -136,12 +143,22 @@ impl<T> Shares<T> {
         self.in_flight = self.in_flight.checked_sub(1).expect("one is in flight");
     }
 
-    /// Removes a waiting access. Returns `None` if no such access waits.
+    /// Removes a waiting access, for which its class is not charged. Returns `None` if no such
+    /// access waits.
     pub fn remove(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Option<T> {
         self.classes.iter_mut().find_map(|class| {
             let mut waiting = class.waiting.iter();
             let index = waiting.position(|access| is_wanted(&access.item))?;
-            class.waiting.remove(index).map(|access| access.item)
+            let removed = class.waiting.remove(index)?;
+            // Each later access begins at the end of the one before, and none of those that wait
+            // begins before the virtual time. So those that move take the place of the removed one
+            // and begin no earlier than the virtual time either.
+            let saved = class.duration(removed.bytes);
+            for later in class.waiting.range_mut(index..) {
+                later.begin -= saved;
+            }
+            class.end -= saved;
+            Some(removed.item)
         })
     }
 

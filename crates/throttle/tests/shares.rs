@@ -110,3 +110,30 @@ fn at_most_the_depth_is_in_flight_and_waits_are_counted() {
     );
     assert_eq!((counters[0].waiting_now, counters[1].accesses), (0, 0));
 }
+
+#[test]
+fn a_class_is_not_charged_for_an_access_that_was_removed() {
+    let mut fair = Shares::new(1, [(lu(0), 3), (lu(1), 1)], 1);
+    let serve = |fair: &mut Shares<(usize, u32)>| {
+        let item = fair.poll_dispatched(Time::ZERO).expect("one waits");
+        fair.handle_done();
+        item
+    };
+    // Class 0 has 100 large accesses, of which all but the last two are aborted.
+    for number in 0..100 {
+        fair.handle_access(Time::ZERO, 0, 1 << 20, (0, number));
+        fair.handle_access(Time::ZERO, 1, 1 << 20, (1, number));
+    }
+    for number in 0..98 {
+        assert!(fair.remove(|item| *item == (0, number)).is_some());
+    }
+    // An access that arrives now begins directly after these two.
+    fair.handle_access(Time::ZERO, 0, 1 << 20, (0, 100));
+    let first: Vec<(usize, u32)> = (0..5).map(|_| serve(&mut fair)).collect();
+    assert_eq!(first, [(0, 98), (1, 0), (0, 99), (0, 100), (1, 1)]);
+    // The class has used up nothing in advance: it begins at the virtual time again.
+    fair.handle_access(Time::ZERO, 0, 1 << 20, (0, 101));
+    assert!(fair.remove(|item| *item == (0, 101)).is_some());
+    fair.handle_access(Time::ZERO, 0, 1 << 20, (0, 102));
+    assert_eq!(serve(&mut fair), (0, 102));
+}
