@@ -5,16 +5,17 @@
 //! commands wait in one queue per LU. The queues take turns, and a shell executes only a limited
 //! number of bytes before it polls its sockets again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::io::{Io, IoOp};
+use crate::io::{Io, IoId, IoOp};
 
 /// Largest transfer of a command that is not long, bytes. Its accesses are scheduled with those of
 /// READ and WRITE.
 pub const SHORT_BYTES: u64 = 256 << 10;
 
-/// Maximum work in flight, bytes. A storage that ends all of it at the same instant is busy for a
-/// few milliseconds.
+/// Maximum work in flight for each LU, bytes. A storage that ends all of it at the same instant is
+/// busy for a few milliseconds. An access may wait long between target and storage, such as for a
+/// cap. The bound is one of each LU so that long commands of other LUs do not wait with it.
 const IN_FLIGHT_BYTES_MAX: u64 = 16 << 20;
 
 /// Minimum work of an access, bytes: the cost of the call.
@@ -29,7 +30,8 @@ const UNMAP_BYTES: u64 = 1 << 20;
 pub struct Background {
     /// One queue per LU with waiting accesses. The queue whose turn is next comes first.
     queues: VecDeque<(u8, VecDeque<Io>)>,
-    in_flight_bytes: u64,
+    /// Work in flight, bytes, for each LU that has any.
+    in_flight_bytes: BTreeMap<u8, u64>,
 }
 
 /// Returns the work of the storage for an access, bytes.
@@ -61,38 +63,62 @@ impl Background {
     }
 
     /// Returns the next access and subtracts its work from `work_left_bytes`. Returns `None` if
-    /// `work_left_bytes` is 0, too much work is in flight, or no access waits.
+    /// `work_left_bytes` is 0, or each LU for which accesses wait has too much work in flight.
     pub fn pop(&mut self, work_left_bytes: &mut u64) -> Option<Io> {
-        if *work_left_bytes == 0 || self.in_flight_bytes >= IN_FLIGHT_BYTES_MAX {
+        if *work_left_bytes == 0 {
             return None;
         }
-        let (lun, mut queue) = self.queues.pop_front()?;
+        let next = self.queues.iter().position(|(lun, _)| self.has_room(*lun));
+        let (lun, mut queue) = self.queues.remove(next?)?;
         let io = queue.pop_front()?;
         if !queue.is_empty() {
             self.queues.push_back((lun, queue));
         }
         let work = work_bytes(&io.op);
         *work_left_bytes = work_left_bytes.saturating_sub(work);
-        self.in_flight_bytes += work;
+        *self.in_flight_bytes.entry(lun).or_default() += work;
         Some(io)
     }
 
     /// Whether [`Self::pop`] returns an access when `work_left_bytes` is not 0.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        !self.queues.is_empty() && self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
+        self.queues.iter().any(|(lun, _)| self.has_room(*lun))
     }
 
-    /// Removes an access of `work_bytes` that was answered from the work in flight.
-    pub fn end(&mut self, work_bytes: u64) {
-        self.in_flight_bytes -= work_bytes;
+    /// Removes an access that waits, because its command was aborted. Returns `None` if it does not
+    /// wait here.
+    pub fn cancel(&mut self, lun: u8, id: IoId) -> Option<Io> {
+        let place = self.queues.iter().position(|(queue, _)| *queue == lun)?;
+        let (_, queue) = self.queues.get_mut(place)?;
+        let at = queue.iter().position(|io| io.id == id)?;
+        let io = queue.remove(at);
+        if queue.is_empty() {
+            self.queues.remove(place);
+        }
+        io
+    }
+
+    /// Removes an access of `work_bytes` to an LU that was answered from the work in flight.
+    pub fn end(&mut self, lun: u8, work_bytes: u64) {
+        if let Some(in_flight_bytes) = self.in_flight_bytes.get_mut(&lun) {
+            *in_flight_bytes -= work_bytes;
+            if *in_flight_bytes == 0 {
+                self.in_flight_bytes.remove(&lun);
+            }
+        }
+    }
+
+    fn has_room(&self, lun: u8) -> bool {
+        let in_flight_bytes = self.in_flight_bytes.get(&lun).copied().unwrap_or_default();
+        in_flight_bytes < IN_FLIGHT_BYTES_MAX
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::{Extent, IoId};
+    use crate::io::Extent;
     use hakaru_send_queue::Key;
 
     fn fill(lun: u8, index: u32) -> Io {
@@ -143,7 +169,36 @@ mod tests {
         }
         assert_eq!(given, 16);
         assert!(!background.is_ready());
-        background.end(1 << 20);
+        background.end(0, 1 << 20);
         assert!(background.is_ready());
+    }
+
+    #[test]
+    fn an_lu_with_too_much_work_in_flight_does_not_keep_another_waiting() {
+        let mut background = Background::default();
+        (0..17).for_each(|index| background.push(fill(0, index)));
+        let mut left = u64::MAX;
+        assert_eq!(std::iter::from_fn(|| background.pop(&mut left)).count(), 16);
+        background.push(fill(1, 17));
+        assert!(background.is_ready());
+        assert_eq!(background.pop(&mut left).map(|io| io.lun), Some(1));
+        assert!(!background.is_ready());
+        background.end(1, 1 << 20);
+        assert_eq!(background.pop(&mut left).map(|io| io.lun), None);
+        background.end(0, 1 << 20);
+        assert_eq!(background.pop(&mut left).map(|io| io.lun), Some(0));
+    }
+
+    #[test]
+    fn only_an_access_that_waits_is_cancelled() {
+        let mut background = Background::default();
+        let ids = [0, 1].map(|index| fill(0, index).id);
+        (0..2).for_each(|index| background.push(fill(0, index)));
+        let mut left = u64::MAX;
+        assert_eq!(background.pop(&mut left).map(|io| io.id), Some(ids[0]));
+        assert!(background.cancel(0, ids[0]).is_none(), "it is in flight");
+        assert!(background.cancel(1, ids[1]).is_none(), "of another LU");
+        assert_eq!(background.cancel(0, ids[1]).map(|io| io.id), Some(ids[1]));
+        assert!(!background.is_ready());
     }
 }

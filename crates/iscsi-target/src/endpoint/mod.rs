@@ -252,8 +252,9 @@ impl Target {
         let keeps = matches!(task.access, Access::Keep { .. });
         if let Some(job) = &task.job
             && job.background_bytes > 0
+            && let Some(lu) = job.accessing
         {
-            core.accesses.background.end(job.background_bytes);
+            core.accesses.background.end(lu, job.background_bytes);
         }
         let mut conn = owner(&mut self.connections, task);
         match (stage, conn.as_mut()) {

@@ -1,5 +1,6 @@
 //! The end of tasks without an answer.
 
+use hakaru_scsi_device::{IoId, IoOp};
 use hakaru_send_queue::Key;
 
 use crate::connection::Active;
@@ -17,6 +18,11 @@ pub(crate) fn abort(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) ->
     };
     match stage {
         Stage::Aborted => true,
+        Stage::Io if withdraw_access(core, key) => {
+            remove_task(conn, core, key);
+            core.outbox.freed = true;
+            false
+        }
         Stage::Io => {
             core.accesses.list_unwanted(key, &core.tasks);
             if let Some(task) = core.tasks.get_mut(key) {
@@ -37,9 +43,28 @@ pub(crate) fn abort(conn: Option<&mut Active<'_>>, core: &mut Core, key: Key) ->
         | Stage::Operation
         | Stage::Barrier => {
             remove_task(conn, core, key);
+            core.outbox.freed = true;
             false
         }
     }
+}
+
+/// Withdraws the access of a task if it still waits for its turn among those of long commands.
+/// Returns false if the storage has it. Without this, the access of an aborted command would reach
+/// the storage after the list of unwanted accesses was polled, and nothing would end it early.
+fn withdraw_access(core: &mut Core, key: Key) -> bool {
+    let job = core.tasks.get(key).and_then(|task| task.job.as_ref());
+    let waits = job.filter(|job| job.background_bytes > 0);
+    let Some(lu) = waits.and_then(|job| job.accessing) else {
+        return false;
+    };
+    let Some(io) = core.accesses.background.cancel(lu, IoId(key)) else {
+        return false;
+    };
+    if let IoOp::Write { data, .. } = io.op {
+        core.buffers.give(data);
+    }
+    true
 }
 
 /// Ends every task of a session without an answer, and frees its share of the write budget. Returns

@@ -2,6 +2,7 @@
 //! an aborted task has no effect afterwards.
 
 use crate::pair::{self, Answer, Initiator, Pair, answer_to, pattern, r2t_of};
+use hakaru_iscsi_target::LuDescription;
 use hakaru_wire::iscsi::{
     CmdSn, Itt, Lun, Opcode, ScsiCommand, TaskManagementFunction as Function,
     TaskManagementRequest, TaskManagementResponse, TaskManagementResult as Outcome,
@@ -57,6 +58,7 @@ fn abort(initiator: &mut Initiator, pair: &mut Pair, command: &ScsiCommand) -> O
     let request = TaskManagementRequest {
         referenced_task_tag: command.itt,
         ref_cmd_sn: command.cmd_sn,
+        lun: command.lun,
         ..request(initiator, Function::AbortTask, 0)
     };
     send(initiator, pair, request);
@@ -411,4 +413,52 @@ fn ten_thousand_aborts_at_depth_128_leave_nothing_behind() {
         .run_cdb(&mut pair, 0, Cdb::TestUnitReady, 0)
         .good();
     assert_eq!(pair.counter("sessions", "write_buffer_bytes_now"), 0.0);
+}
+
+#[test]
+fn an_aborted_long_command_whose_access_waits_for_its_turn_ends_at_once() {
+    let mut config = pair::config();
+    let mut large = LuDescription::new(9, 64 << 20);
+    large.in_place = false;
+    config.lus.push(large);
+    let mut pair = Pair::with(config);
+    pair.lus.insert(9, pattern(64 << 20, 1));
+    let mut initiator = pair.log_in(&[]);
+    pair.stalled = true;
+    // WRITE SAME(16) of 1 MiB with NDOB. The storage gets the first 16.
+    let fills: Vec<ScsiCommand> = (0..20_u64)
+        .map(|number| {
+            let mut cdb = [0; 16];
+            (cdb[0], cdb[1]) = (0x93, 0x01);
+            cdb[2..10].copy_from_slice(&(number * 2048).to_be_bytes());
+            cdb[10..14].copy_from_slice(&2048_u32.to_be_bytes());
+            let command = initiator.command(9, &cdb, false, false, 0);
+            initiator.send_command(&mut pair, &command, &[]);
+            command
+        })
+        .collect();
+    assert_eq!(pair.held.len(), 16);
+    assert_eq!(
+        abort(&mut initiator, &mut pair, &fills[17]),
+        Some(Outcome::Complete)
+    );
+    assert_eq!(
+        pair.target.poll_unwanted(),
+        None,
+        "the storage has no access of it"
+    );
+    assert_eq!(abort(&mut initiator, &mut pair, &fills[0]), None);
+    pair.release();
+    assert_eq!(
+        initiator.receive(&mut pair).len(),
+        19,
+        "18 statuses and the response to the second abort"
+    );
+    let filled: Vec<bool> = pair.lus[&9]
+        .chunks(1 << 20)
+        .take(20)
+        .map(|fill| fill.iter().all(|byte| *byte == 0))
+        .collect();
+    let expected: Vec<bool> = (0..20).map(|number| number != 17).collect();
+    assert_eq!(filled, expected);
 }
