@@ -110,12 +110,17 @@ impl Session {
     /// bytes. Returns false if either lacks room.
     #[must_use]
     pub(crate) fn reserve(&mut self, buffers: &mut Buffers, limit: u64, bytes: u32) -> bool {
-        let bytes = u64::from(bytes);
-        let fits = self.reserved_bytes + bytes <= limit && buffers.reserve(bytes);
+        let fits = self.has_room(limit, bytes) && buffers.reserve(bytes.into());
         if fits {
-            self.reserved_bytes += bytes;
+            self.reserved_bytes += u64::from(bytes);
         }
         fits
+    }
+
+    /// Whether the session's share of the write budget, which is `limit` bytes, has room for
+    /// `bytes`.
+    pub(crate) fn has_room(&self, limit: u64, bytes: u32) -> bool {
+        self.reserved_bytes + u64::from(bytes) <= limit
     }
 
     /// Returns a payload's buffer to the pool, and its reservation to the write budget.

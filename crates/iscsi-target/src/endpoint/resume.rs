@@ -1,12 +1,13 @@
 //! Resumes commands that wait for a range or for write budget, on any connection.
 
 use crate::endpoint::{Target, owner_of};
+use crate::shared::Core;
 use crate::task::program::{hold, may_hold, request_access};
 use crate::task::write::{advance_write, request_write};
 use crate::task::{Access, Stage};
 
 impl Target {
-    /// Resumes commands that wait for a range, then writes that wait for budget, each in order.
+    /// Resumes commands that wait for a range, in order, then writes that wait for budget.
     pub(super) fn resume_waiting(&mut self) {
         if self.core.ranges.has_waiting() {
             self.resume_ranged();
@@ -18,16 +19,27 @@ impl Target {
 
     fn resume_budgeted(&mut self) {
         let core = &mut self.core;
-        while let Some(&key) = core.budget_queue.front() {
-            if let Some(mut conn) = owner_of(&mut self.connections, core, key) {
-                advance_write(&mut conn, core, key);
+        core.budget_queue.is_short = false;
+        let mut place = 0;
+        while let Some(key) = core.budget_queue.first_at(place) {
+            let waits = |core: &Core| {
                 let task = core.tasks.get(key);
-                if task.is_some_and(|task| task.stage == Stage::Budget) {
-                    return;
+                task.is_some_and(|task| task.stage == Stage::Budget)
+            };
+            let conn = owner_of(&mut self.connections, core, key);
+            if let Some(mut conn) = conn.filter(|_| waits(core)) {
+                advance_write(&mut conn, core, key);
+                if waits(core) {
+                    if core.budget_queue.is_short {
+                        return;
+                    }
+                    // This session's own share is used up. Others need not wait for it.
+                    place += 1;
+                    continue;
                 }
                 conn.link.announce(&mut core.outbox);
             }
-            core.budget_queue.pop_front();
+            core.budget_queue.leave(place);
         }
     }
 

@@ -2,18 +2,18 @@
 
 pub(crate) mod accesses;
 pub(crate) mod barriers;
+pub(crate) mod budget_queue;
 pub(crate) mod outbox;
 pub(crate) mod remains;
 pub(crate) mod sessions;
 pub(crate) mod transitions;
 
-use std::collections::VecDeque;
-
 use hakaru_scsi_device::{Buffers, DeviceServer, Ranges};
-use hakaru_send_queue::{Key, Slab};
+use hakaru_send_queue::Slab;
 
 use self::accesses::Accesses;
 use self::barriers::Barriers;
+use self::budget_queue::BudgetQueue;
 use self::outbox::Outbox;
 use self::remains::Remains;
 use self::sessions::Sessions;
@@ -34,8 +34,7 @@ pub(crate) struct Core {
     pub(crate) tasks: Slab<Task>,
     /// Buffer pool and write budget.
     pub(crate) buffers: Buffers,
-    /// Writes that wait for write budget, in order. May name tasks that have ended.
-    pub(crate) budget_queue: VecDeque<Key>,
+    pub(crate) budget_queue: BudgetQueue,
     /// Ranges that commands hold exclusively, and commands that wait for one.
     pub(crate) ranges: Ranges,
     pub(crate) accesses: Accesses,
@@ -66,7 +65,7 @@ impl Core {
             ),
             tasks: Slab::default(),
             buffers: Buffers::new(limits.write_buffer_bytes_max),
-            budget_queue: VecDeque::new(),
+            budget_queue: BudgetQueue::default(),
             ranges: Ranges::default(),
             accesses: Accesses::default(),
             barriers: Barriers::default(),

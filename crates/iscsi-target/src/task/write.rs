@@ -27,17 +27,21 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
     if task.verdict.is_none() && task.reserved_bytes < wanted_bytes {
         let limit = core.config.limits.session_write_buffer_bytes_max;
         let missing = wanted_bytes - task.reserved_bytes;
-        // Writes that already wait come first.
-        let is_next = task.stage == Stage::Budget || core.budget_queue.is_empty();
-        if is_next && conn.session.reserve(&mut core.buffers, limit, missing) {
+        // Writes that already wait come first, unless only the shares of other sessions are used up.
+        let session = conn.link.id;
+        let is_next = task.stage == Stage::Budget || !core.budget_queue.precedes(session);
+        let is_reserved = is_next && conn.session.reserve(&mut core.buffers, limit, missing);
+        let is_within_share = conn.session.has_room(limit, missing);
+        if is_reserved {
             task.reserved_bytes = wanted_bytes;
         } else if task.inbound.unsolicited_open || !task.data.is_empty() {
             // A write whose data already arrives cannot wait.
             task.verdict = Some(Verdict::Status(Status::TASK_SET_FULL));
         } else {
+            core.budget_queue.is_short |= is_next && is_within_share;
             if task.stage != Stage::Budget {
                 task.stage = Stage::Budget;
-                core.budget_queue.push_back(key);
+                core.budget_queue.push(session, key);
             }
             return;
         }

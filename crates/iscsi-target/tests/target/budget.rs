@@ -29,8 +29,21 @@ fn small_budget() -> Pair {
     })
 }
 
+/// Sends the data that an R2T requests. Returns the R2Ts received then, and the number of
+/// statuses.
+fn serve(pair: &mut Pair, initiator: &mut Initiator, r2t: &R2t) -> (Vec<R2t>, usize) {
+    initiator.send_data_out(pair, answer_to(r2t), &pattern(8192, 1));
+    assert!(pair.counter("sessions", "write_buffer_bytes_now") <= 24_576.0);
+    let pdus = initiator.receive(pair);
+    let r2ts = pdus.iter().filter(|pdu| pdu.opcode() == Opcode::R2t);
+    let statuses = pdus
+        .iter()
+        .filter(|pdu| pdu.opcode() == Opcode::ScsiResponse);
+    (r2ts.map(r2t_of).collect(), statuses.count())
+}
+
 #[test]
-fn writes_beyond_the_budget_wait_for_their_r2t_in_turn() {
+fn writes_beyond_a_share_wait_and_sessions_take_turns_for_the_budget() {
     let mut pair = small_budget();
     let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
     let mut a = pair.log_in_as("iqn.2026-01.net.example:a", 1, &keys);
@@ -44,27 +57,63 @@ fn writes_beyond_the_budget_wait_for_their_r2t_in_turn() {
     assert_eq!(open.len(), 2, "a session's share is two writes");
     let command = b.command(0, &write(64, 16), false, true, 8192);
     b.send_command(&mut pair, &command, &[]);
-    assert!(
-        b.receive(&mut pair).is_empty(),
-        "the write of b waits behind those of a"
-    );
-    let mut done = 0;
-    while let Some(r2t) = open.pop() {
-        a.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
-        for pdu in a.receive(&mut pair) {
-            match pdu.opcode() {
-                Opcode::R2t => open.insert(0, r2t_of(&pdu)),
-                Opcode::ScsiResponse => done += 1,
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(pair.counter("sessions", "write_buffer_bytes_now") <= 24_576.0);
+    let first_of_b = r2t_of(&b.receive_one(&mut pair));
+    let command = b.command(0, &write(80, 16), false, true, 8192);
+    b.send_command(&mut pair, &command, &[]);
+    assert!(b.receive(&mut pair).is_empty(), "the budget is used up");
+    let (third, done) = serve(&mut pair, &mut a, &open[0]);
+    assert_eq!((third.len(), done), (1, 1), "the third of a was first");
+    assert!(b.receive(&mut pair).is_empty());
+    let (none, done) = serve(&mut pair, &mut a, &open[1]);
+    assert_eq!((none.len(), done), (0, 1), "it is the turn of b");
+    let second_of_b = r2t_of(&b.receive_one(&mut pair));
+    for r2t in [first_of_b, second_of_b] {
+        assert_eq!(serve(&mut pair, &mut b, &r2t).1, 1);
     }
-    assert_eq!(done, 4);
-    let r2t = r2t_of(&b.receive_one(&mut pair));
-    b.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
-    Answer::of(b.receive(&mut pair), command.itt).good();
+    let fourth = r2t_of(&a.receive_one(&mut pair));
+    for r2t in [third[0], fourth] {
+        assert_eq!(serve(&mut pair, &mut a, &r2t).1, 1);
+    }
     assert_nothing_reserved(&pair);
+}
+
+#[test]
+fn a_session_that_has_used_its_share_is_passed_over() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut names = ["a", "b", "c"].iter().zip(1..);
+    let [mut a, mut b, mut c] = [(); 3].map(|()| {
+        let (name, isid) = names.next().expect("three names");
+        pair.log_in_as(&format!("iqn.2026-01.net.example:{name}"), isid, &keys)
+    });
+    let begin = |pair: &mut Pair, initiator: &mut Initiator, lba| {
+        let command = initiator.command(0, &write(lba, 16), false, true, 8192);
+        initiator.send_command(pair, &command, &[]);
+        initiator.receive(pair).first().map(r2t_of)
+    };
+    let open = [0, 16, 32].map(|lba| begin(&mut pair, &mut a, lba).is_some());
+    assert_eq!(open, [true, true, false], "a has used its share");
+    let r2t = begin(&mut pair, &mut c, 48).expect("an R2T");
+    assert!(begin(&mut pair, &mut b, 64).is_none(), "none is left");
+    assert_eq!(serve(&mut pair, &mut c, &r2t).1, 1);
+    assert!(a.receive(&mut pair).is_empty());
+    let r2t = r2t_of(&b.receive_one(&mut pair));
+    assert_eq!(serve(&mut pair, &mut b, &r2t).1, 1);
+}
+
+#[test]
+fn immediate_data_is_accepted_while_another_session_has_used_its_share() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut a = pair.log_in_as("iqn.2026-01.net.example:a", 1, &keys);
+    let mut b = pair.log_in_as("iqn.2026-01.net.example:b", 2, &[]);
+    for lba in 0..3 {
+        let command = a.command(0, &write(lba * 16, 16), false, true, 8192);
+        a.send_command(&mut pair, &command, &[]);
+    }
+    let command = b.command(0, &write(64, 1), false, true, 512);
+    b.send_command(&mut pair, &command, &pattern(512, 1));
+    Answer::of(b.receive(&mut pair), command.itt).good();
 }
 
 #[test]
