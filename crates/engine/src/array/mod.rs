@@ -8,7 +8,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `validate.rs` `tape_config.rs` | checks of the configuration |
+//! | `validate.rs` `rates_config.rs` `tape_config.rs` `bound.rs` | checks of the configuration |
 //! | `setup.rs` `tape.rs` | construction of the array's parts from the configuration |
 //! | `access.rs` | access list and permitted addresses |
 //! | `caps.rs` | caps on the rates of accesses, between target and storage |
@@ -33,6 +33,7 @@
 //! | `tcp.rs` | TCP counters of the connections |
 //! | `storage/` | file I/O, commits and reservations for the stores behind the LUs |
 mod access;
+mod bound;
 mod caps;
 mod check;
 mod connection;
@@ -46,6 +47,7 @@ mod manage;
 mod orders;
 mod path_hint;
 mod pools;
+mod rates_config;
 mod refusals;
 mod reports;
 mod setup;

@@ -1,14 +1,13 @@
 //! Checks of the configuration. They run before anything is opened or bound.
 use std::collections::BTreeSet;
 
-use hakaru_contract::{
-    ArrayConfig, CapConfig, GroupConfig, LoginKeys, LuConfig, PoolConfig, SharesConfig, StoreConfig,
-};
+use hakaru_contract::{ArrayConfig, GroupConfig, LoginKeys, LuConfig, PoolConfig, StoreConfig};
 use hakaru_drive::Array;
 use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
+use super::bound::bound;
 use super::pools::POOLS_MAX;
-use super::tape_config;
+use super::{rates_config, tape_config};
 use crate::failure::Failure;
 
 /// Largest physical block of an LU, bytes.
@@ -16,9 +15,6 @@ const PHYSICAL_BLOCK_BYTES_MAX: u32 = 64 << 10;
 
 /// Largest LU in memory that is full from the beginning, bytes. Its maps take 64 MiB.
 const FULL_BYTES_MAX: u64 = 1 << 40;
-
-/// Largest number of caps.
-const CAPS_MAX: u64 = 256;
 
 /// Longest time for which a write may wait for space, s.
 const HOLD_S_MAX: u32 = 3600;
@@ -36,76 +32,13 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
         Failure::usage(e, hint)
     })?;
     check_target_name(&config.target_name)?;
-    check_caps(&config.caps)?;
-    config.shares.as_deref().map_or(Ok(()), check_shares)?;
+    rates_config::check(config)?;
     check_pools(config, model)?;
     check_lus(config, model)?;
     match &config.tape_library {
         Some(library) => tape_config::check(library, &config.lus, &config.model),
         None => Ok(()),
     }
-}
-
-fn check_shares(shares: &SharesConfig) -> Result<(), Failure> {
-    let share_max = 1_000_000;
-    bound("shares.in_flight", shares.in_flight.into(), 1, 4096)?;
-    bound("shares.others", shares.others.into(), 1, share_max)?;
-    bound(
-        "number of shares.classes",
-        shares.classes.len() as u64,
-        1,
-        64,
-    )?;
-    let mut names = BTreeSet::from(["others"]);
-    for class in &shares.classes {
-        let name = &class.name;
-        if !hakaru_pool::name_is_valid(name) || !names.insert(name) {
-            return Err(Failure::usage(
-                format_args!("shares: the name {name:?} is not valid or not free"),
-                "give each class a name of its own: 1 to 64 letters, digits, `.`, `_` and `-`, not `others`",
-            ));
-        }
-        let field = format!("shares: {name:?}: share");
-        bound(&field, class.share.into(), 1, share_max)?;
-    }
-    Ok(())
-}
-
-fn check_caps(caps: &[CapConfig]) -> Result<(), Failure> {
-    bound("number of caps", caps.len() as u64, 0, CAPS_MAX)?;
-    let mut names = BTreeSet::new();
-    for cap in caps {
-        let field = |name: &str| format!("caps: {:?}: {name}", cap.name);
-        if !hakaru_pool::name_is_valid(&cap.name) || !names.insert(&cap.name) {
-            let message = format!("caps: the name {:?} is not valid or given twice", cap.name);
-            return Err(Failure::usage(
-                message,
-                "give each cap a name of its own: 1 to 64 letters, digits, `.`, `_` and `-`",
-            ));
-        }
-        if cap.iops.is_none() && cap.bytes_per_s.is_none() {
-            return Err(Failure::usage(
-                field("no rate"),
-                "set iops, bytes_per_s, or both",
-            ));
-        }
-        if let Some(iops) = cap.iops {
-            bound(&field("iops"), iops.into(), 1, 10_000_000)?;
-        }
-        if let Some(bytes_per_s) = cap.bytes_per_s {
-            bound(&field("bytes_per_s"), bytes_per_s, 4096, 1_000_000_000_000)?;
-        }
-        bound(&field("burst_ms"), cap.burst_ms.into(), 0, 60_000)?;
-    }
-    Ok(())
-}
-
-fn bound(field: &str, value: u64, low: u64, high: u64) -> Result<(), Failure> {
-    if (low..=high).contains(&value) {
-        return Ok(());
-    }
-    let message = format!("{field} is {value}; it must be {low} to {high}");
-    Err(Failure::usage(message, "correct the configuration"))
 }
 
 fn check_target_name(name: &str) -> Result<(), Failure> {
