@@ -150,7 +150,7 @@ def _limited_lun(file: ArrayFile, lun: int | None, place: Path_) -> Iterator[Pro
     if library is not None and lun in tape_luns(library):
         message = f"LUN {lun} is a tape drive; its accesses count as those of the changer"
         yield place, message, f"write {library.lun}, the LUN of the changer: it covers every drive"
-    else:
+    elif not file.pools:  # a volume of a pool may become an LU while the array serves
         yield place, f"there is no LUN {lun}", f"the LUNs are {', '.join(map(str, luns)) or 'none'}"
 
 
