@@ -16,8 +16,8 @@ from hakaru.steadiness import PARTS
 from hakaru.study import kind
 from hakaru.study.consistency_comparisons import comparison_problems
 from hakaru.study.consistency_goal import goal_problems, range_problems
-from hakaru.study.consistency_points import blocks_of, forms_of, point_problems
-from hakaru.study.model import POINTS_MAX, ArraySpec, Measure, Study
+from hakaru.study.consistency_points import blocks_of, forms_of, measures_of, point_problems
+from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
 from hakaru.study.variables import Problem, Sets, value_at
 from hakaru.suggest import did_you_mean
@@ -47,10 +47,8 @@ def one_study(study: Study) -> list[Problem]:
 
 def _steady(study: Study) -> Iterator[Problem]:
     """Problems of a warm-up that lasts until the rate is steady."""
-    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure", "steady"), study.measure)]
-    if study.quick and study.quick.measure:
-        measures.append((("quick", "measure", "steady"), study.quick.measure))
-    for place, measure in measures:
+    for form, measure in measures_of(study):
+        place = (*form, "steady")
         if measure.steady is None or measure.time is None:
             continue
         if not kind.of(study).extends_warm_up:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hakaru.study.document import Path_, dotted
 from hakaru.study.explain import explain
 from hakaru.study.factors import Factors
-from hakaru.study.model import Study, quick_form
+from hakaru.study.model import Measure, Study, quick_form
 from hakaru.study.part import level_text
 from hakaru.study.variables import Change, PlaceError, Problem, Sets, changes_of
 
@@ -28,6 +28,13 @@ def forms_of(study: Study) -> Iterator[tuple[Path_, list[Factors]]]:
     yield ("factors",), study.factors
     if study.quick and study.quick.factors:
         yield ("quick", "factors"), study.quick.factors
+
+
+def measures_of(study: Study) -> Iterator[tuple[Path_, Measure]]:
+    """`measure` of the full form and, if it has its own, of the quick form, each with its place."""
+    yield ("measure",), study.measure
+    if study.quick and study.quick.measure:
+        yield ("quick", "measure"), study.quick.measure
 
 
 def blocks_of(study: Study) -> Iterator[tuple[Path_, Factors]]:

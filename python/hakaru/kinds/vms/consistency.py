@@ -8,7 +8,8 @@ from hakaru.kinds.vms import groups, hypervisor, kernel
 from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
-from hakaru.study.model import ArraySpec, Measure, Study
+from hakaru.study.consistency_points import measures_of
+from hakaru.study.model import ArraySpec, Study
 from hakaru.study.variables import Problem
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
@@ -43,22 +44,14 @@ def point_problems(study: Study) -> Iterator[Problem]:
     yield from general
     if not general:
         (array,) = study.storage.values()
-        steady = any(measure.steady is not None for _, measure in _measures(study))
+        steady = any(measure.steady is not None for _, measure in measures_of(study))
         yield from _point(load_at(study), array, steady=steady)
         yield from groups.point_problems(load_at(study), array)
         yield from _paths(load_at(study), plan_lab(study.lab))
 
 
-def _measures(study: Study) -> list[tuple[tuple[str, ...], Measure]]:
-    """The `measure` of each form, with its place."""
-    measures: list[tuple[tuple[str, ...], Measure]] = [(("measure",), study.measure)]
-    if study.quick and study.quick.measure:
-        measures.append((("quick", "measure"), study.quick.measure))
-    return measures
-
-
 def _times(study: Study) -> Iterator[Problem]:
-    for place, measure in _measures(study):
+    for place, measure in measures_of(study):
         for field in ("warmup", "time"):
             if getattr(measure, field) is None:
                 yield (*place, field), "missing", f"add `{field}:` here"
