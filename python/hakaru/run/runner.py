@@ -42,6 +42,7 @@ from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.queues import QueueMeter
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
+from hakaru.run.resumable import MACHINE, check_resumable
 from hakaru.run.schedule import schedule_of
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import Site
@@ -132,14 +133,7 @@ def _options_of(run: dict[str, Any], given: Options) -> Options:
 
 
 def _check_same(directory: Path, run: dict[str, Any], prepared: Prepared) -> None:
-    failed = any(record["status"] == "failed" for record in RunReader(directory).repetitions())
-    if run["status"] == "done" and not failed:
-        raise UsageError(f"{directory.name} is finished", f"`hakaru report {directory.name}` writes its report again")
-    if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
-        raise UsageError(
-            f"{directory.name} was started by hakaru {run['versions']['hakaru']}, this is {__version__}",
-            "results from different versions cannot be mixed in one run; start a new one",
-        )
+    check_resumable(directory, run)
     recorded = RunReader(directory).read("study.json")
     same = _measured(recorded) == _measured(prepared.expanded.describe(prepared.loaded.tables))
     if not same or run["site"] != (prepared.site and prepared.site.model_dump(mode="json")):
@@ -274,7 +268,9 @@ class Run:
             self._write_points(writer)
         if prepared.note:
             write_note(writer.directory, prepared.note)
-        writer.write("machine.json", describe_machine())
+        # A resumed run is on the machine that it started on (`check_resumable`).
+        if not (writer.directory / MACHINE).exists():
+            writer.write(MACHINE, describe_machine())
         # Views that connect now read these files.
         self._watch.opened(writer.directory)
         self._watch.event("run_started", run=writer.name, study=study.id, repetitions=self._total, done=len(self._done))

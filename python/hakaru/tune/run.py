@@ -16,9 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hakaru import __version__
 from hakaru.analysis.run_data import RunData
-from hakaru.engine import contract
 from hakaru.errors import LostError, UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.run.options import Options
@@ -27,6 +25,7 @@ from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.repetition import Outcome, failed_outcome
+from hakaru.run.resumable import check_resumable
 from hakaru.run.runner import Prepared, Run, drive
 from hakaru.run.site import check_writes
 from hakaru.run.site_file import Site
@@ -55,13 +54,7 @@ def prepare_resumed(name: str, *, folder: Path, command: list[str]) -> tuple[Pre
     run = RunReader(directory).read("run.json")
     if TUNING not in run:
         raise UsageError(f"{directory.name} is not a tuning", "`hakaru run STUDY --resume RUN` resumes a study")
-    if run["status"] == "done":
-        raise UsageError(f"{directory.name} is finished", f"`hakaru report {directory.name}` writes its report again")
-    if run["versions"]["hakaru"] != __version__ or run["versions"]["contract"] != contract.CONTRACT_VERSION:
-        raise UsageError(
-            f"{directory.name} was started by hakaru {run['versions']['hakaru']}; this is hakaru {__version__}",
-            "results from different versions cannot be mixed in one run; start a new run",
-        )
+    check_resumable(directory, run)
     setup = Setup.of_json(run[TUNING])
     site = Site.model_validate(run["site"]) if run["site"] else None
     loaded = load_base(setup)
