@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import stat
@@ -171,3 +172,28 @@ def test_the_end_of_a_run_does_not_wait_for_a_reader_that_stopped(tmp_path: Path
     # A call that waits for the reader would never return.
     assert time.monotonic() - began < CLOSE_S + 60
     stopped.close()
+
+
+def test_reader_without_a_descriptor_waits_for_the_next_event(
+    publisher: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread would otherwise use a processor that the measurement needs."""
+    refused: list[None] = []
+
+    def accept(_: socket.socket) -> None:
+        refused.append(None)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket.socket, "accept", accept)
+        reader = Reader(tmp_path)
+        deadline = time.monotonic() + 60
+        events = 0
+        while len(refused) < 5 and time.monotonic() < deadline:
+            publish(publisher, "repetition", n=events)
+            events += 1
+            time.sleep(0.001)
+        assert 5 <= len(refused) <= events + 1
+    publish(publisher, "done")
+    assert [event["event"] for event in reader.events(events + 1)][-1] == "done"
+    reader.close()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import errno
 import json
 import os
 import selectors
@@ -172,7 +173,8 @@ class Publisher:
             while not self._closing:
                 self._turn(selector, listener, None)
             deadline = time.monotonic() + CLOSE_S
-            selector.unregister(listener)
+            if listener in selector.get_map():
+                selector.unregister(listener)
             while (left := deadline - time.monotonic()) > 0 and any(r.queue for r in self._readers.values()):
                 self._turn(selector, listener, left)
             for reader in list(self._readers.values()):
@@ -181,10 +183,13 @@ class Publisher:
     def _turn(self, selector: selectors.BaseSelector, listener: socket.socket, timeout_s: float | None) -> None:
         for key, events in selector.select(timeout_s):
             if key.fileobj is listener:
-                self._accept(selector, listener)
+                if not self._accept(selector, listener):
+                    selector.unregister(listener)
             elif key.fileobj is self._wake_receiver:
                 with contextlib.suppress(BlockingIOError):
                     self._wake_receiver.recv(4096)
+                if listener not in selector.get_map() and not self._closing:
+                    selector.register(listener, selectors.EVENT_READ)
             elif events & selectors.EVENT_READ and not _is_open(key.data.connection):
                 self._forget(selector, key.data)
         with self._lock:
@@ -196,22 +201,26 @@ class Publisher:
                 if selector.get_key(reader.connection).events != wanted:
                     selector.modify(reader.connection, wanted, reader)
 
-    def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
+    def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> bool:
+        """Accept a reader. Returns False if this process has no descriptor for it: the connection
+        then waits until the next event, and does not wake the thread meanwhile.
+        """
         try:
             connection, _ = listener.accept()
-        except OSError:
-            return  # the reader has left, or this process has no descriptor for it
+        except OSError as error:
+            return error.errno not in (errno.EMFILE, errno.ENFILE)  # others: the reader has left
         connection.setblocking(False)
         if len(self._readers) >= READERS_MAX:
             # The buffer of a new connection is empty, so that the notice fits.
             with connection, contextlib.suppress(OSError):
                 connection.send(_notice(REFUSED, f"{READERS_MAX} readers watch the run already"))
-            return
+            return True
         with self._lock:
             queue = collections.deque([*self._history.lines, *self._history.samples])
             reader = _Reader(connection, queue, first_bytes=sum(map(len, queue)))
             self._readers[connection.fileno()] = reader
         selector.register(connection, selectors.EVENT_READ, reader)
+        return True
 
     def _forget(self, selector: selectors.BaseSelector, reader: _Reader) -> None:
         with self._lock:
