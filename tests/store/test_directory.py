@@ -66,8 +66,10 @@ def test_captures_are_stored_and_deleted_with_their_repetition(tmp_path: Path) -
     assert reader.captures("p01", 2) == []
     (folder / "left-00001.pcapng").write_bytes(b"of a repetition that was killed")
     assert list(writer.series_folder().iterdir()) == []
-    writer.forget_repetition("p01", 3)
-    assert reader.captures("p01", 3) == []
+    # The attempt that replaces one that was killed has none of its captures.
+    (folder / "p01-3-a-00001.pcapng").write_bytes(b"")
+    writer.write_repetition(record, samples(), histograms(), captures={"a": folder / "p01-3-a.pcapng"})
+    assert [file.name for file in reader.captures("p01", 3)] == ["p01-3-a.pcapng"]
     assert sorted(p.name for p in writer.finish().iterdir() if p.name in ("watching", "tcp")) == []
 
 
@@ -103,7 +105,7 @@ def fail(folder: Path, started: str, repetitions: int = 0) -> Path:
     meta = {"status": "failed", "error": "no array answers", "study": "vm-sweep"}
     writer.write("run.json", {"format": FORMAT, "run": writer.name, "started": started} | meta)
     if not repetitions:
-        writer.forget_repetition("p01", 2)
+        (writer.directory / "repetitions" / "p01-2.json").unlink()
     return writer.finish()
 
 

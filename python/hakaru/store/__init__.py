@@ -22,6 +22,7 @@ from hakaru.store.inventory import (
     removable,
     remove,
     remove_leftovers,
+    stored_run,
     stored_runs,
     write_note,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "remove_leftovers",
     "runs_folder",
     "series_table",
+    "stored_run",
     "stored_runs",
     "write_atomic",
     "write_json",

@@ -14,6 +14,7 @@ import os
 import secrets
 import shlex
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ PARTIAL = ".partial"
 WATCHING = "watching"
 """Folder, in a run that is being written, to which watches write during a repetition."""
 RUNS_ENV = "HAKARU_RUNS"
+LOCK_S = 1.0
+"""Time to wait for a run that is locked, in seconds."""
 
 
 def runs_folder(out: Path | None = None) -> Path:
@@ -136,6 +139,14 @@ def _by_start(run: tuple[Path, dict[str, Any]]) -> tuple[str, str]:
     return str(run[1].get("started", "")), run[0].name
 
 
+def _lock_exclusively(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class RunWriter:
     """Writes one run directory. Every method leaves only complete files, or raises
     `EnvironmentError_`.
@@ -147,13 +158,14 @@ class RunWriter:
         """
         self.directory = directory
         self._lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            # The lock is released when the process ends for any reason, so that a killed run can be
-            # resumed at once.
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._lock)
-            raise UsageError(f"{self.name} is being written by another hakaru", "wait for it, or end it") from None
+        # The lock is released when the process ends for any reason, so that a killed run can be
+        # resumed at once. A list of runs locks each for an instant.
+        deadline = time.monotonic() + LOCK_S
+        while not _lock_exclusively(self._lock):
+            if time.monotonic() > deadline:
+                os.close(self._lock)
+                raise UsageError(f"{self.name} is being written by another hakaru", "wait for it, or end it")
+            time.sleep(LOCK_S / 100)
 
     @classmethod
     def create(cls, folder: Path, study: str, now: dt.datetime) -> RunWriter:
@@ -221,6 +233,8 @@ class RunWriter:
         configured capture file of its watch, whose parts are then moved.
         """
         stem = f"{repetition['point']}-{repetition['repetition']}"
+        # An attempt that was killed while it was written may have left captures and series.
+        self._forget(stem)
         samples.write(self.directory / "samples" / f"{stem}.parquet")
         histograms.write(self.directory / "histograms" / f"{stem}.parquet")
         if captures:
@@ -232,9 +246,8 @@ class RunWriter:
                 file.unlink(missing_ok=True)
         write_json(self.directory / "repetitions" / f"{stem}.json", repetition)
 
-    def forget_repetition(self, point: str, repetition: int) -> None:
-        """Remove a repetition that is to be repeated, its JSON first."""
-        stem = f"{point}-{repetition}"
+    def _forget(self, stem: str) -> None:
+        """Remove the files of a repetition, its JSON first."""
         try:
             (self.directory / "repetitions" / f"{stem}.json").unlink(missing_ok=True)
             for kind in ("samples", "histograms", "tcp"):

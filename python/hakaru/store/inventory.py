@@ -73,6 +73,12 @@ def stored_runs(folder: Path) -> list[StoredRun]:
     return sorted(runs, key=lambda run: (run.started, run.name))
 
 
+def stored_run(folder: Path, name: str) -> StoredRun | None:
+    """The run called `name` in `folder`; None if there is none. No other path can be named."""
+    names = {directory.name.removesuffix(PARTIAL): directory for directory in run_directories(folder)}
+    return _stored(names[name]) if name in names else None
+
+
 def _stored(directory: Path) -> StoredRun:
     run = described(directory)
     texts = {name: value for name in TEXTS if isinstance(value := run.get(name), str)}
@@ -100,7 +106,7 @@ def _status(directory: Path, run: dict[str, Any]) -> Status:
     if status != "running":
         return status
     try:
-        with _locked(directory) as free:
+        with _locked(directory, fcntl.LOCK_SH) as free:
             return "killed" if free else "running"
     except OSError:
         return "unreadable"  # it belongs to another user
@@ -121,11 +127,13 @@ def _has_results(directory: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[bool]:
-    """Lock a run as its writer does, and return whether that was possible."""
+def _locked(directory: Path, kind: int) -> Iterator[bool]:
+    """Lock a run and return whether that was possible. `kind`: LOCK_EX, as its writer does, or
+    LOCK_SH, which only its writer excludes.
+    """
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
         yield True
     except BlockingIOError:
         yield False
@@ -194,7 +202,7 @@ def remove(run: StoredRun) -> bool:
     """Remove a run. Returns False if another process has begun to write it. After a crash at any
     instant, the run is either complete or no run any more.
     """
-    with _locked(run.path) as free:
+    with _locked(run.path, fcntl.LOCK_EX) as free:
         if not free:
             return False
         gone = run.path.with_name(f".{run.name}{DELETED}")

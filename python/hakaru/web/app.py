@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from hakaru.errors import EnvironmentError_, HakaruError
-from hakaru.store import StoredRun, stored_runs
+from hakaru.store import StoredRun, stored_run, stored_runs
 from hakaru.store.captures import SUFFIX
 from hakaru.web import pages
 from hakaru.web.comparison import Comparisons
@@ -91,8 +91,7 @@ class Web:
         return HTMLResponse(pages.run(run, self._language(request)))
 
     async def _named(self, name: str) -> StoredRun | None:
-        """The run called `name` in the list of runs, so that no other path can be named."""
-        return next((run for run in await self._stored() if run.name == name), None)
+        return await asyncio.to_thread(stored_run, self._folder, name)
 
     async def _report(self, request: Request) -> Response:
         run, name = await self._named(request.path_params["run"]), request.path_params["file"]
