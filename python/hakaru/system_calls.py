@@ -60,10 +60,12 @@ def setns(descriptor: int, namespace_type: int) -> None:
     _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(namespace_type)))
 
 
-def mount(source: str | None, target: str, file_system: str | None, flags: int) -> None:
-    """Mount a file system, or change the propagation of a mount (mount(2))."""
+def mount(source: str | None, target: str, file_system: str | None, flags: int, options: str | None = None) -> None:
+    """Mount a file system, or change the propagation of a mount (mount(2)). `options`: those of the
+    file system, separated by commas.
+    """
     encoded = [None if text is None else os.fsencode(text) for text in (source, target, file_system)]
-    _check(_libc.mount(*encoded, ctypes.c_ulong(flags), None))
+    _check(_libc.mount(*encoded, ctypes.c_ulong(flags), None if options is None else os.fsencode(options)))
 
 
 def umount2(target: str, flags: int) -> None:

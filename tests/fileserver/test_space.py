@@ -36,8 +36,10 @@ MEASURED = {"created": EMPTY, "loaded": layers(16, 17, 21, 67, 86)}
 
 
 def test_layers_that_grow_by_the_same_bytes_agree() -> None:
-    assert disagreement(MEASURED, spec(), PAGE_BYTES) is None
-    found = [(growth.upper_bytes // MIB, growth.lower_bytes // MIB) for growth in growths(MEASURED, spec(), PAGE_BYTES)]
+    assert disagreement(MEASURED, spec(), PAGE_BYTES, 0) is None
+    found = [
+        (growth.upper_bytes // MIB, growth.lower_bytes // MIB) for growth in growths(MEASURED, spec(), PAGE_BYTES, 0)
+    ]
     assert found == [(16, 16)] * 5
 
 
@@ -56,7 +58,7 @@ def test_layers_that_grow_by_the_same_bytes_agree() -> None:
 def test_layer_that_differs_by_more_than_metadata_is_named(
     loaded: dict[str, int | None], pair: tuple[str, str], stage: str
 ) -> None:
-    found = disagreement({"created": EMPTY, "loaded": loaded}, spec(), PAGE_BYTES)
+    found = disagreement({"created": EMPTY, "loaded": loaded}, spec(), PAGE_BYTES, 0)
     assert found is not None
     assert (found["upper"], found["lower"]) == pair and found["stage"] == stage
     assert found["bytes"] > found["allowed_bytes"]
@@ -64,33 +66,39 @@ def test_layer_that_differs_by_more_than_metadata_is_named(
 
 def test_lu_of_incomplete_pages_is_a_disagreement() -> None:
     loaded = {**layers(16, 17, 21, 67, 86), "lu_mapped_bytes": 86 * MIB + 1, "pool_used_bytes": 86 * MIB + 1}
-    found = disagreement({"created": EMPTY, "loaded": loaded}, spec(), PAGE_BYTES)
+    found = disagreement({"created": EMPTY, "loaded": loaded}, spec(), PAGE_BYTES, 0)
     assert found is not None and (found["upper"], found["lower"]) == ("lu", "pool")
 
 
 def test_disk_that_has_all_of_its_space_does_not_grow() -> None:
     fixed = spec(format="vhd", subformat="fixed")
     whole = {"created": layers(0, 1, 64, 103, 129), "loaded": layers(16, 17, 64, 103, 129)}
-    assert disagreement(whole, fixed, PAGE_BYTES) is None
+    assert disagreement(whole, fixed, PAGE_BYTES, 0) is None
     # If it grows nevertheless, it was not written when it was created.
     grown = {"created": layers(0, 1, 5, 51, 70), "loaded": layers(40, 41, 45, 91, 110)}
-    found = disagreement(grown, fixed, PAGE_BYTES)
+    found = disagreement(grown, fixed, PAGE_BYTES, 0)
     assert found is not None and (found["upper"], found["lower"]) == ("guest", "image")
-    assert disagreement(grown, spec(format="vhd"), PAGE_BYTES) is None
+    assert disagreement(grown, spec(format="vhd"), PAGE_BYTES, 0) is None
 
 
 def test_reserved_space_reaches_the_lu_when_it_is_written() -> None:
     reserved = spec(subformat="fixed", preallocation="falloc")
     written = {"created": layers(0, 1, 64, 103, 70), "loaded": layers(40, 41, 64, 103, 110)}
-    assert disagreement(written, reserved, PAGE_BYTES) is None
+    assert disagreement(written, reserved, PAGE_BYTES, 0) is None
     lost = {"created": layers(0, 1, 64, 103, 70), "loaded": layers(40, 41, 64, 103, 70)}
-    found = disagreement(lost, reserved, PAGE_BYTES)
+    found = disagreement(lost, reserved, PAGE_BYTES, 0)
     assert found is not None and (found["upper"], found["lower"]) == ("host", "lu")
 
 
 def test_allowances_follow_from_files_blocks_and_pages() -> None:
-    few, many = allowances(spec().disk, 10, PAGE_BYTES), allowances(spec().disk, 1000, PAGE_BYTES)
+    few, many = allowances(spec().disk, 10, PAGE_BYTES, 0), allowances(spec().disk, 1000, PAGE_BYTES, 0)
     assert many[0] - few[0] == 990 * 4096 and many[1:] == few[1:]
-    assert allowances(spec(format="vhd").disk, 10, PAGE_BYTES)[1] - few[1] == 4 * (2 * MIB - 4096)
-    assert allowances(spec().disk, 10, 4 * PAGE_BYTES)[3] - few[3] == 64 * 3 * PAGE_BYTES
+    assert allowances(spec(format="vhd").disk, 10, PAGE_BYTES, 0)[1] - few[1] == 4 * (2 * MIB - 4096)
+    assert allowances(spec().disk, 10, 4 * PAGE_BYTES, 0)[3] - few[3] == 64 * 3 * PAGE_BYTES
     assert few[4] == 0
+
+
+def test_growing_image_keeps_the_blocks_of_files_that_were_written_again() -> None:
+    again = {"created": EMPTY, "loaded": layers(16, 17, 51, 97, 116)}
+    assert disagreement(again, spec(), PAGE_BYTES, 0) is not None
+    assert disagreement(again, spec(), PAGE_BYTES, 30 * MIB) is None

@@ -55,38 +55,62 @@ STUDY: dict[str, Any] = {
                 "load.tree.total": "70 MiB",
                 "load.tree.sizes.lognormal.median": "1700 KiB",
             },
+            # XFS waits for space instead of reporting an error, and its log takes 64 MiB.
+            "full-xfs": {
+                "load.to.chain.host_file_system": "xfs",
+                "load.to.chain.lu": {"size": "512 MiB", "pool": "128 MiB", "page": "64 KiB"},
+                "load.to.chain.disk.size": "128 MiB",
+                "load.tree.total": "90 MiB",
+                "load.tree.sizes.lognormal.median": "2200 KiB",
+            },
             "damaged": {"load.to.chain.disk.format": "qcow2"},
             "killed": {"load.to.chain.disk.format": "raw"},
+            "array-killed": {"load.to.chain.disk.format": "vhdx"},
         }
     },
     # The second one continues in the guest of the first one.
-    "factors": [{"case": ["smb", "full", "damaged", "killed"]}],
+    "factors": [{"case": ["smb", "full", "full-xfs", "damaged", "killed"]}],
     "measure": {"repetitions": 1, "sample_interval": "100 ms"},
     "seed": 1,
 }
 Records = dict[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def run(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Records]:
-    """The run of all cases (`file_chain.py`), and its records by case."""
-    needs_taps(image)
-    try:
-        # No package can be downloaded in a lab.
-        find_image("file-server")
-    except EnvironmentError_ as error:
-        pytest.skip(f"no guest image: {error.message}; {error.hint}")
-    folder = tmp_path_factory.mktemp("chains")
-    (folder / "study.yaml").write_text(json.dumps(STUDY))
+def start(folder: Path, study: dict[str, Any]) -> subprocess.Popen[str]:
+    """Start a run of a study (`file_chain.py`) in a folder."""
+    (folder / "study.yaml").write_text(json.dumps(study))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)]),
         "HAKARU_RUNS": str(folder / "runs"),
     }
     command = [sys.executable, "-m", "tests.guests.file_chain", "run", str(folder / "study.yaml"), "--json"]
-    with subprocess.Popen(
-        [*command, "--report", "html,json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    command += ["--report", "html,json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def check_nothing_is_left(process: subprocess.Popen[str]) -> None:
+    """Guests end with their run, and the pool was in the sandbox alone."""
+    assert guests_below(process.pid) == []
+    assert [path for path in Path("/dev/shm").iterdir() if path.name == "metadata" or path.suffix == ".group"] == []
+
+
+@pytest.fixture(scope="module")
+def chain_image(image: Image) -> None:
+    """Skips unless chains can be built here."""
+    needs_taps(image)
+    try:
+        # No package can be downloaded in a lab.
+        find_image("file-server")
+    except EnvironmentError_ as error:
+        pytest.skip(f"no guest image: {error.message}; {error.hint}")
+
+
+@pytest.fixture(scope="module")
+def run(chain_image: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Records]:
+    """The run of all cases, and its records by case."""
+    folder = tmp_path_factory.mktemp("chains")
+    with start(folder, STUDY) as process:
         assert process.stdout is not None and process.stderr is not None
         case = ""
         for line in process.stdout:
@@ -97,9 +121,7 @@ def run(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, R
                     os.kill(emulator, signal.SIGKILL)
         errors = process.stderr.read()
     assert process.returncode in (0, 5), errors
-    assert guests_below(process.pid) == []
-    # The pool was in the sandbox alone.
-    assert [path for path in Path("/dev/shm").iterdir() if path.name == "metadata" or path.suffix == ".group"] == []
+    check_nothing_is_left(process)
     (directory,) = (folder / "runs").iterdir()
     return directory, {record["factors"]["case"]: record for record in RunReader(directory).repetitions()}
 
@@ -128,6 +150,7 @@ def test_files_reach_the_pool_from_a_client_of_samba_and_leave_it_layer_by_layer
     ("case", "message"),
     [
         ("full", "pool pool of array, which the disk of guest server is on, is full: "),
+        ("full-xfs", "pool pool of array, which the disk of guest server is on, is full: "),
         ("damaged", "the qcow2 disk of guest server or a file system on it is damaged: "),
         ("killed", "guest server has ended"),
     ],
@@ -138,3 +161,13 @@ def test_layer_that_fails_is_named_and_marks_its_point_alone(
     record = run[1][case]
     assert record["status"] == "failed" and message in record["error"]
     assert [caveat["caveat"] for caveat in record["caveats"]] == ["guest_failed"]
+
+
+def test_array_that_ends_while_a_chain_is_built_ends_the_run(chain_image: None, tmp_path: Path) -> None:
+    """Every point needs the array, so this is not a failure of one point's guest."""
+    factors = [{"case": ["array-killed", "killed"]}]
+    with start(tmp_path, {**STUDY, "factors": factors}) as process:
+        errors = process.communicate()[1]
+    assert process.returncode == 7, errors
+    assert "array on array" in errors and "guest" not in errors.partition("hint:")[0]
+    check_nothing_is_left(process)

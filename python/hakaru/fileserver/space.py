@@ -75,13 +75,15 @@ _FIELDS = (
 )
 
 
-def growths(stages: Stages, spec: ChainSpec, page_bytes: int) -> list[Growth]:
+def growths(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int) -> list[Growth]:
     """Return the growth of each pair of layers while the load ran. `stages` needs `created` and
     `loaded`.
+
+    `rewritten_bytes`: written by the load over files that existed.
     """
     before, after = (bytes_of(stages[name]) for name in ("created", "loaded"))
     grown = {layer: after[layer] - before[layer] for layer in LAYERS}
-    allowed = allowances(spec.disk, int(stages["loaded"]["entries"] or 0), page_bytes)
+    allowed = allowances(spec.disk, int(stages["loaded"]["entries"] or 0), page_bytes, rewritten_bytes)
     found = []
     for (upper, lower), most in zip(_PAIRS, allowed, strict=True):
         # A layer with all of its space from the start hides the growth from those below. Space that
@@ -111,14 +113,17 @@ def _growing(layer: str, disk: VirtualDisk) -> str:
     return "guest" if _has_all_space(layer, disk) else layer
 
 
-def allowances(disk: VirtualDisk, entries: int, page_bytes: int) -> tuple[int, int, int, int, int]:
+def allowances(
+    disk: VirtualDisk, entries: int, page_bytes: int, rewritten_bytes: int
+) -> tuple[int, int, int, int, int]:
     """Return the bytes by which each pair of layers may differ, from the top down.
 
-    `entries`: number of files and folders.
+    `entries`: number of files and folders. `rewritten_bytes`: written over files that existed.
     """
     log = max(_LOG_BYTES, disk.size // _DISK_SHARE)
     block = disk.block or _DEFAULT_BLOCK[disk.format]
-    rounding = log + _BLOCKS * block
+    # A file that is written again may get other blocks of the disk, and a growing image keeps both.
+    rounding = log + _BLOCKS * block + rewritten_bytes
     # A layer below a reserved one follows the file system at the top. The host's log is written to
     # the LU while its blocks count as used from the start.
     to_lu = (rounding if disk.chosen_preallocation == "falloc" else 0) + log + _PAGES * page_bytes
@@ -139,7 +144,7 @@ def disorders(stages: Stages, page_bytes: int) -> Iterator[tuple[str, str, str]]
             yield stage, "lu", "pool"
 
 
-def disagreement(stages: Stages, spec: ChainSpec, page_bytes: int) -> dict[str, Any] | None:
+def disagreement(stages: Stages, spec: ChainSpec, page_bytes: int, rewritten_bytes: int) -> dict[str, Any] | None:
     """Return the first pair of layers that does not agree, with the bytes by which it does not;
     None if all agree.
     """
@@ -152,7 +157,7 @@ def disagreement(stages: Stages, spec: ChainSpec, page_bytes: int) -> dict[str, 
             "bytes": abs(sizes[lower] - sizes[upper]),
             "allowed_bytes": 0,
         }
-    for growth in growths(stages, spec, page_bytes):
+    for growth in growths(stages, spec, page_bytes, rewritten_bytes):
         if not growth.agrees:
             return {
                 "upper": growth.upper,

@@ -63,12 +63,22 @@ class Place(Protocol):
         ...
 
     async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
-        """Build a chain on an array that serves. Raises DeviceError if a layer fails."""
+        """Build a chain on an array that serves. Raises DeviceError if a layer fails, LostError if
+        the array does.
+        """
         ...
 
-    async def examine_chains(self) -> dict[str, Any]:
-        """Take chains down after the load, and return node → the record of its chain. Raises
-        DeviceError if a layer was damaged or lost.
+    async def watch_chains(self) -> None:
+        """Wait until a chain cannot store anything more, and raise DeviceError. Return if that
+        cannot happen. To be cancelled once the load has ended.
+        """
+        ...
+
+    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
+        """Take chains down after the load, and return node → the record of its chain.
+
+        `rewritten_bytes`: written by the load over files that existed. Raises DeviceError if a
+        layer was damaged or lost, LostError if the array was.
         """
         ...
 
@@ -202,9 +212,13 @@ class LabPlace:
         """Build a chain in the guest of its node."""
         await self.lab.load_guests.build_chain(plan, array)
 
-    async def examine_chains(self) -> dict[str, Any]:
+    async def watch_chains(self) -> None:
+        """Wait for a full pool below a guest."""
+        await self.lab.load_guests.watch_chains()
+
+    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """The records of the chains in guests."""
-        return await self.lab.load_guests.examine_chains() if self.lab.has_load_guests else {}
+        return await self.lab.load_guests.examine_chains(rewritten_bytes) if self.lab.has_load_guests else {}
 
     async def find_cause(self) -> DeviceError | None:
         """The error of a chain in a guest."""

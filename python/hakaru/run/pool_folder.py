@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
 
+# By default a tmpfs takes half of the memory, and a pool may be larger. The size of the pool is the
+# limit, and the plan has checked it against the memory.
+_UNLIMITED = "size=0"
+
 
 @contextlib.contextmanager
 def mounted(folder: str) -> Iterator[None]:
@@ -18,7 +22,7 @@ def mounted(folder: str) -> Iterator[None]:
     EnvironmentError_ if that is impossible.
     """
     try:
-        system_calls.mount("tmpfs", folder, "tmpfs", system_calls.MS_NOSUID | system_calls.MS_NODEV)
+        system_calls.mount("tmpfs", folder, "tmpfs", system_calls.MS_NOSUID | system_calls.MS_NODEV, _UNLIMITED)
     except OSError as error:
         raise EnvironmentError_(
             f"no file system in memory for the pool at {folder}: {error.strerror}",

@@ -72,7 +72,7 @@ class Outcome:
     records none.
     """
     rates: Rates | None = None
-    """Result of the repetition for the display; None if it failed."""
+    """Result of the repetition for the display, or that it failed."""
 
 
 @dataclass
@@ -155,13 +155,16 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
         ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
+        if place.chain(expanded, turn) is not None:
+            guards.append(asyncio.create_task(place.watch_chains()))
         talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
         try:
             seconds_max = cost_of(expanded, turn.point, None).seconds_max
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
-            messages.chains |= await place.examine_chains()
+            written = sum(messages.results[engine.name].values.get("written_bytes", 0) for engine in gang.loads)
+            messages.chains |= await place.examine_chains(int(written))
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
@@ -271,8 +274,8 @@ async def _until_loaded(
     talk: list[asyncio.Task[None]],
     guards: list[asyncio.Task[None]],
 ) -> None:
-    """Wait for the results of all loads. If any engine, the dialogue or a file server (`guards`)
-    fails, raise the error of the cause.
+    """Wait for the results of all loads. If any engine, the dialogue, a file server or the pool of
+    a chain (`guards`) fails, raise the error of the cause.
     """
     patience = limit_s + DRAIN_S
     before = len(gang.fabrics) + len(gang.servers)
@@ -293,8 +296,8 @@ async def _until_loaded(
 
 
 async def _cause(guards: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]) -> BaseException:
-    """Return the failure that is first in the gang's order: a file server's or an array's before
-    those of loads.
+    """Return the failure that is first in the gang's order: that of a file server, pool or array
+    before those of loads.
     """
     if guards:
         await asyncio.wait(guards, timeout=SERVER_CAUSE_S, return_when=asyncio.FIRST_COMPLETED)

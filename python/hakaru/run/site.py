@@ -93,7 +93,10 @@ class SitePlace:
         """Not called, because a site has no guests."""
         raise NotImplementedError
 
-    async def examine_chains(self) -> dict[str, Any]:
+    async def watch_chains(self) -> None:
+        """Return, because a site has no guests."""
+
+    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """Return nothing, because a site has no guests."""
         return {}
 

@@ -64,8 +64,8 @@ def record(disk: dict[str, Any], stages: dict[str, tuple[int, ...]]) -> dict[str
         **spec.describe(),
         "page_bytes": PAGE_BYTES,
         "stages": layers,
-        "growths": [growth.to_json() for growth in growths(layers, spec, PAGE_BYTES)],
-        "disagreement": disagreement(layers, spec, PAGE_BYTES),
+        "growths": [growth.to_json() for growth in growths(layers, spec, PAGE_BYTES, 0)],
+        "disagreement": disagreement(layers, spec, PAGE_BYTES, 0),
     }
 
 

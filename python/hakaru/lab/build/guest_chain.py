@@ -2,16 +2,18 @@
 
     chain = await GuestChain.build(guest, plan, array)   LU → … → the share, and Samba if planned
     …                                                    the load
-    record = await chain.examine()                       bytes of every layer, TRIM, and the end
+    await chain.watch()                                  … which must not fill the pool
+    record = await chain.examine(rewritten_bytes)        bytes of every layer, TRIM, and the end
     error = await chain.find_cause()                     after a failure: the layer that caused it
 
 `array` is the session of the array's engine, whose counters are read at each stage. Errors of
-layers are a GuestError that names the layer.
+layers are a GuestError that names the layer, those of the array itself an ArrayLostError.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
@@ -35,6 +37,10 @@ _REQUEST_BYTES = 1 << 20
 Result = TypeVar("Result")
 
 
+class ArrayLostError(LostError):
+    """The array below a chain has ended, or does not respond. No other point can be measured."""
+
+
 class GuestChain:
     """A chain that has been built. Created by `build`."""
 
@@ -49,10 +55,14 @@ class GuestChain:
     @classmethod
     async def build(cls, guest: Guest, plan: ChainPlan, array: EngineSession) -> Self:
         """Build all layers, ask each for its bytes, and start Samba if planned."""
+        # The pool may be full before the last layer is built.
+        return await _unless_full(plan, array, cls._build(guest, plan, array))
+
+    @classmethod
+    async def _build(cls, guest: Guest, plan: ChainPlan, array: EngineSession) -> Self:
         # Earlier repetitions in the same guest may have left messages of disks that are gone.
         await guest.run("dmesg -c >/dev/null")
-        # The pool may be full before the last layer is built.
-        building = Chain.build(
+        built = await Chain.build(
             guest,
             plan.spec,
             plan.portal,
@@ -60,20 +70,35 @@ class GuestChain:
             initiator_name=f"iqn.2011-10.example.hakaru:{plan.node}",
             lun=plan.lun,
         )
-        chain = cls(plan, await _unless_full(plan, array, building), array)
+        chain = cls(plan, built, array)
         await chain._take("created")
         if plan.server is not None:
             await chain.chain.serve(plan.server)
         chain._described = await chain.chain.describe()
         return chain
 
-    async def examine(self) -> dict[str, Any]:
+    async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
         """Ask the layers for their bytes: after the load, after its files were deleted, after TRIM
         of each file system. Then take the chain down, and return the record.
 
+        `rewritten_bytes`: written by the load over files that existed.
+
         Raises GuestError if a layer has reported an error.
         """
-        await _unless_full(self.plan, self._array, self.chain.write_back())
+        return await _unless_full(self.plan, self._array, self._examine(rewritten_bytes))
+
+    async def watch(self) -> None:
+        """Wait until the pool is full, and raise GuestError. Return if the array is lost. To be
+        cancelled once the load has ended.
+        """
+        with contextlib.suppress(ArrayLostError):
+            while True:
+                await _check_space(self.plan, self._array)
+                await asyncio.sleep(_POLL_S)
+
+    async def _examine(self, rewritten_bytes: int) -> dict[str, Any]:
+        await self.chain.write_back()
+        await _check_space(self.plan, self._array)
         if (found := await self.chain.check()) != "":
             raise self._damaged(found)
         await self._take("loaded")
@@ -84,13 +109,14 @@ class GuestChain:
         await self.chain.trim_host()
         await self._take("host_trimmed")
         await self.chain.close()
-        spec, page = self.plan.spec, self._page_bytes
+        known = (self._stages, self.plan.spec, self._page_bytes, rewritten_bytes)
         return {
             **self._described,
-            "page_bytes": page,
+            "page_bytes": self._page_bytes,
+            "rewritten_bytes": rewritten_bytes,
             "stages": self._stages,
-            "growths": [growth.to_json() for growth in space.growths(self._stages, spec, page)],
-            "disagreement": space.disagreement(self._stages, spec, page),
+            "growths": [growth.to_json() for growth in space.growths(*known)],
+            "disagreement": space.disagreement(*known),
         }
 
     async def find_cause(self) -> GuestError | None:
@@ -99,8 +125,8 @@ class GuestChain:
             await _check_space(self.plan, self._array)
         except GuestError as error:
             return error
-        except HakaruError:
-            # The array itself is lost, and its error is the cause.
+        except ArrayLostError:
+            # Its own error is the cause.
             return None
         try:
             found = await asyncio.wait_for(self.chain.check(), _CAUSE_S)
@@ -129,8 +155,8 @@ class GuestChain:
 
 
 async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[Any, Any, Result]) -> Result:
-    """Return the result of `work`, or raise GuestError once the pool is full: file systems may
-    then wait for space without an end.
+    """Return the result of `work`. Raises GuestError once the pool is full, because file systems
+    may then wait for space without an end, and ArrayLostError if the array is lost meanwhile.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -144,8 +170,11 @@ async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[An
 
 
 async def _check_space(plan: ChainPlan, array: EngineSession) -> None:
-    """Raise GuestError if the pool has no space for a write."""
-    status = await array.manage(contract.StatusAction())
+    """Raise GuestError if the pool has no space for a write, ArrayLostError if nobody can say."""
+    try:
+        status = await array.manage(contract.StatusAction())
+    except HakaruError as error:
+        raise ArrayLostError(error.message, error.hint) from error
     pool = next(pool for pool in status["pools"] if pool["name"] == plan.pool)
     if pool["free_bytes"] < max(2 * pool["page_bytes"], _REQUEST_BYTES):
         raise GuestError(

@@ -6,7 +6,7 @@
     await guests.build_chain(plan, array)               or builds a file server's disk
     engine = await guests.start("host-1", config)
     …
-    records = await guests.examine_chains()             bytes of every layer, while arrays serve
+    records = await guests.examine_chains(rewritten)    bytes of every layer, while arrays serve
     await guests.finish()                               logs out, measures the clocks again
     await guests.unplug()                               the nodes have their links again
     await guests.close()
@@ -41,7 +41,7 @@ from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
 from hakaru.guest.pinning import Pinning
 from hakaru.guest.requirements import vectors_of
 from hakaru.lab.build.apply import Namespaces
-from hakaru.lab.build.guest_chain import GuestChain
+from hakaru.lab.build.guest_chain import ArrayLostError, GuestChain
 from hakaru.lab.build.guest_links import give_links, open_taps, return_links
 from hakaru.lab.plan import LabPlan
 from hakaru.lab.plan.load_guests import LoadGuest, load_guests, network_script
@@ -214,25 +214,32 @@ class LoadGuests:
 
     async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
         """Build the chain of a file server in the guest of its node, on an LU of the array. Raises
-        GuestError.
+        GuestError, or LostError if the array is lost.
         """
         running = self._running[plan.node]
         async with self._failing(plan.node):
             running.builds_chain = running.uses_kernel_initiator = True
             running.chain = await GuestChain.build(running.guest, plan, array)
 
-    async def examine_chains(self) -> dict[str, Any]:
+    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """Take the chains down, after the load and while their array serves, and return the record
-        of each, by node. Raises GuestError if a layer was damaged or lost.
+        of each, by node. `rewritten_bytes`: written by the load over files that existed.
+
+        Raises GuestError if a layer was damaged or lost, LostError if the array was.
         """
         records = {}
         for node in self.plugged:
             running = self._running[node]
             if running.chain is not None:
                 async with self._failing(node):
-                    records[node] = await running.chain.examine()
+                    records[node] = await running.chain.examine(rewritten_bytes)
                     running.chain, running.builds_chain = None, False
         return records
+
+    async def watch_chains(self) -> None:
+        """Wait until the pool of a chain is full, and raise GuestError. To be cancelled."""
+        chains = [self._running[node].chain for node in self.plugged]
+        await asyncio.gather(*(chain.watch() for chain in chains if chain is not None))
 
     async def find_cause(self) -> GuestError | None:
         """Return the error of a chain that made a load fail; None if there is none."""
@@ -337,10 +344,10 @@ class LoadGuests:
 
     @contextlib.asynccontextmanager
     async def _failing(self, node: str) -> AsyncIterator[None]:
-        """Convert failures of a guest to GuestError."""
+        """Convert failures of a guest to GuestError. A lost array is none."""
         try:
             yield
-        except GuestError:
+        except (GuestError, ArrayLostError):
             raise
         except (NetlinkError, OSError, ValueError) as error:
             reason = error.args[-1] if isinstance(error, NetlinkError) else error
