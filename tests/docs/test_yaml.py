@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 from tests.docs.pages import Block, blocks
 
 BLOCKS = list(blocks("yaml", "yml"))
-SECRETS = ("host-1.secret", "array.secret")
+SECRETS = ("host-1.secret", "array.secret", "tester.secret")
 OMITTED = "…"
 """Stands for the parts that a page leaves out."""
 

@@ -96,7 +96,7 @@ def _rate(link: Json, language: str) -> str:
 
 
 def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
-    """Name and LUs of the site that was used instead of a lab."""
+    """Name, LUs, ports and share of the site that was used instead of a lab."""
     site = lab.get("site") or {}
     if site:
         yield say(language, "lab.site.name"), str(site.get("name", ""))
@@ -109,6 +109,8 @@ def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
             yield say(language, f"lab.site.port.{name}"), f"{ports[name]['interface']} ({ports[name]['address']})"
     if ports.get("loop"):
         yield say(language, "lab.site.port.loop"), " – ".join(ports["loop"])
+    if share := site.get("share"):
+        yield say(language, "lab.site.share"), f"//{share['server']}/{share['name']}/{share['folder']}"
 
 
 def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:

@@ -102,7 +102,7 @@ class RunKind(ABC):
     def each(self, expanded: Expanded) -> str:
         """Steps of one repetition, for `hakaru plan`: `10 s warm-up + 180 s measured each`."""
 
-    site_part: Literal["lus", "ports"] = "lus"
+    site_part: Literal["lus", "ports", "share"] = "lus"
     """Part of a site file that loads of this kind use."""
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:

@@ -12,14 +12,20 @@
       left: {interface: eth2, address: 198.18.1.2}          # interfaces of this machine. Nothing is
       right: {interface: eth3, address: 198.18.2.2}         # sent on any other interface.
       loop: [eth4, eth5]                  # two interfaces joined by a cable: the tester's own limit
+    share:                   # for studies of files, instead of `lus`
+      server: files.example  # and `port`, unless it is 445
+      name: data
+      folder: hakaru         # trees are built in it and deleted; it must be missing or empty
+      user: {name: tester, secret_file: tester.secret}
+      expendable: true
     chap:                                 # for targets that require authentication
       name: vm
       secret_file: vm.secret              # the only line of a file; relative to this file
       target: {name: array, secret_file: array.secret}   # mutual: the target's proof
 
-An LU is written to only if the site declares it `expendable: true`. Otherwise a run is refused if a
-point would write, and the engine is configured to refuse writes as well. Results from a site have
-the origin `measured`.
+An LU or a share is written to only if the site declares it `expendable: true`. Otherwise a run is
+refused if a point would write, and the engine is configured to refuse writes as well. Results from
+a site have the origin `measured`.
 """
 
 from __future__ import annotations
@@ -65,6 +71,36 @@ class SiteUser(Part):
     def user(self) -> contract.ChapUser:
         """Return the configuration of the engine, which reads the file."""
         return contract.ChapUser(name=self.name, secret=contract.SecretFile(path=self.secret_file))
+
+
+class SiteShareUser(Part):
+    """The user of a session with a file server, and the file with the password."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=255)]
+    domain: Annotated[str, StringConstraints(max_length=255)] = ""
+    secret_file: str = Field(min_length=1, description="file whose only line is the password")
+
+    def user(self) -> contract.SmbPassword:
+        """Return the configuration of the engine, which reads the file."""
+        return contract.SmbPassword(
+            name=self.name, domain=self.domain, password=contract.SecretFile(path=self.secret_file)
+        )
+
+
+class SiteShare(Part):
+    """A share of an existing file server."""
+
+    server: Annotated[str, StringConstraints(pattern=r"^[^\s/@]+$", max_length=255)] = Field(
+        description="name or address of the server"
+    )
+    port: int = Field(default=445, ge=1, le=65535)
+    name: Annotated[str, StringConstraints(pattern=r"^[^\\/:*?\"<>|]+$", max_length=80)]
+    folder: Annotated[str, StringConstraints(pattern=r"^[^\\/:*?\"<>|]+(/[^\\/:*?\"<>|]+)*$", max_length=200)] = Field(
+        default="hakaru",
+        description="folder of the share in which trees are built. It must be missing or empty, or have the same trees",
+    )
+    user: SiteShareUser | None = Field(default=None, description="null: the guest account of the server")
+    expendable: bool = Field(default=False, description="files may be created in the folder and deleted")
 
 
 class SiteChap(SiteUser):
@@ -132,12 +168,13 @@ class Site(Part):
     name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     lus: list[SiteLu] = Field(default=[], max_length=256)
     ports: SitePorts | None = None
+    share: SiteShare | None = None
     chap: SiteChap | None = None
 
     @model_validator(mode="after")
     def _has_equipment(self) -> Site:
-        if not self.lus and self.ports is None:
-            raise ValueError("neither `lus` nor `ports` is given")
+        if not self.lus and self.ports is None and self.share is None:
+            raise ValueError("none of `lus`, `ports` and `share` is given")
         return self
 
     def of_role(self, role: str) -> list[SiteLu]:
@@ -150,19 +187,22 @@ def load_site(path: Path) -> Site:
     exist, and makes their paths absolute.
     """
     site = validate(read_document(path), Site)
-    if site.chap is None:
-        return site
-    return site.model_copy(update={"chap": _with_absolute_paths(site.chap, path.parent)})
+    folder, chap, share = path.parent, site.chap, site.share
+    if chap is not None:
+        target = chap.target and chap.target.model_copy(update=_secret(chap.target, folder, "CHAP user"))
+        chap = chap.model_copy(update={**_secret(chap, folder, "CHAP user"), "target": target})
+    if share is not None and share.user is not None:
+        user = share.user.model_copy(update=_secret(share.user, folder, "user"))
+        share = share.model_copy(update={"user": user})
+    return site.model_copy(update={"chap": chap, "share": share})
 
 
-def _with_absolute_paths(chap: SiteChap, folder: Path) -> SiteChap:
-    users: list[SiteUser] = [chap, *([chap.target] if chap.target else [])]
-    paths = [(folder / user.secret_file).resolve() for user in users]
-    for user, secret in zip(users, paths, strict=True):
-        if not secret.is_file():
-            raise UsageError(
-                f"{secret}: no such file for the secret of CHAP user {user.name!r}",
-                "name a file whose only line is the secret",
-            )
-    target = chap.target.model_copy(update={"secret_file": str(paths[1])}) if chap.target else None
-    return chap.model_copy(update={"secret_file": str(paths[0]), "target": target})
+def _secret(user: SiteUser | SiteShareUser, folder: Path, what: str) -> dict[str, str]:
+    """The file of a secret with its absolute path."""
+    secret = (folder / user.secret_file).resolve()
+    if not secret.is_file():
+        raise UsageError(
+            f"{secret}: no such file for the secret of {what} {user.name!r}",
+            "name a file whose only line is the secret",
+        )
+    return {"secret_file": str(secret)}

@@ -69,11 +69,19 @@ def _share(smb: SmbSpec, lab: LabPlan, *, in_guest: bool) -> contract.FilesSmb:
     else:
         reachable = lab.reachable_addresses(client)
         address = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
+    user = contract.SmbPassword(name=USER.name, password=contract.SecretText(text=USER.password))
+    return smb_session(smb, address=address, share=SHARE, folder="trees", user=user)
+
+
+def smb_session(
+    smb: SmbSpec, *, address: str, share: str, folder: str, user: contract.SmbGuest | contract.SmbPassword
+) -> contract.FilesSmb:
+    """A folder of a share, and the sessions of the tools with it."""
     return contract.FilesSmb(
         address=address,
-        share=SHARE,
-        folder="trees",
-        user=contract.SmbPassword(name=USER.name, password=contract.SecretText(text=USER.password)),
+        share=share,
+        folder=folder,
+        user=user,
         dialects=[smb.dialect],
         signing="required" if smb.signing else "if_required",
         compound=smb.compound,

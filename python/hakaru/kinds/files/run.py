@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import ChainPlan
-from hakaru.fileserver.samba import PORT
 from hakaru.fileserver.samba_settings import FileServer
-from hakaru.kinds.files import chain, place
+from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.lab.plan import LabPlan
-from hakaru.run.configure import seed_of
+from hakaru.run import site as sites
+from hakaru.run.configure import port_of, seed_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
+from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.units import format_duration, format_size
 
@@ -61,35 +62,27 @@ class FilesRun(RunKind):
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
         """The tools, on the first host, or in the guest in the place of the last one."""
-        load, measure = load_at(expanded.at(turn.point)), expanded.measure
+        load = load_at(expanded.at(turn.point))
         in_guest = load.to.chain is not None and load.to.smb is None
         host = lab.loading_names[-1 if in_guest else 0]
-        time_ns = measure.time or load.time_limit
-        return {
-            host: contract.FilesLoad(
-                destination=place.destination(load, lab),
-                trees=load.tree.config(),
-                build=True,
-                # The disk is new each time, and its files are deleted once they were counted.
-                remove=not load.keep and load.to.chain is None,
-                profile=load.profile,
-                tools=load.tools,
-                read_percent=load.mix.read,
-                block_bytes=load.block,
-                flush=load.flush,
-                verify=load.verify,
-                cold=load.cold,
-                seed=seed_of(expanded.seed, turn.name, host),
-                warmup_s=measure.warmup_ns / 1e9,
-                measure_s=time_ns / 1e9,
-                sample_interval_ms=measure.sample_interval // MS_NS,
-            )
-        }
+        return {host: _tools(expanded, turn, host, place.destination(load, lab))}
+
+    site_part = "share"
+
+    def check_site(self, expanded: Expanded, site: Site) -> bool:
+        """Check that every point has its trees on the share of the site."""
+        on_site.check(expanded, site)
+        return True
+
+    def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
+        """The tools, on this host."""
+        return {sites.HOST: _tools(expanded, turn, sites.HOST, on_site.destination(expanded.at(turn.point), site))}
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """That of the file server."""
-        served = isinstance(load, contract.FilesLoad) and isinstance(load.destination, contract.FilesSmb)
-        return {PORT} if served else set()
+        if isinstance(load, contract.FilesLoad) and isinstance(load.destination, contract.FilesSmb):
+            return {port_of(load.destination.address)}
+        return set()
 
     def cost(self, expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
         """Time for building the trees and using each file once; less if the study sets a time."""
@@ -129,6 +122,32 @@ class FilesRun(RunKind):
     def result(self, study: Study, finished: Finished) -> Rates:
         """Rates of the measuring phase."""
         return result_of(finished.window, finished.samples)
+
+
+def _tools(
+    expanded: Expanded, turn: Repetition, host: str, destination: contract.FilesDestination
+) -> contract.FilesLoad:
+    """The engine of a host."""
+    load, measure = load_at(expanded.at(turn.point)), expanded.measure
+    time_ns = measure.time or load.time_limit
+    return contract.FilesLoad(
+        destination=destination,
+        trees=load.tree.config(),
+        build=True,
+        # The disk is new each time, and its files are deleted once they were counted.
+        remove=not load.keep and load.to.chain is None,
+        profile=load.profile,
+        tools=load.tools,
+        read_percent=load.mix.read,
+        block_bytes=load.block,
+        flush=load.flush,
+        verify=load.verify,
+        cold=load.cold,
+        seed=seed_of(expanded.seed, turn.name, host),
+        warmup_s=measure.warmup_ns / 1e9,
+        measure_s=time_ns / 1e9,
+        sample_interval_ms=measure.sample_interval // MS_NS,
+    )
 
 
 RUN = FilesRun()

@@ -1,0 +1,69 @@
+"""Trees on the share of a site: a file server that exists, instead of Samba in a lab."""
+
+from __future__ import annotations
+
+import socket
+
+from hakaru.engine import contract
+from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.fileserver.samba_settings import SambaSettings
+from hakaru.kinds.files.load import load_at
+from hakaru.kinds.files.place import smb_session
+from hakaru.run.site_file import Site, SiteShare
+from hakaru.study import Expanded, Study
+from hakaru.study.expand import shown
+
+
+def check(expanded: Expanded, site: Site) -> None:
+    """Raise UsageError if files may not be created on the share, or if a point has its trees
+    elsewhere or configures the server.
+    """
+    share = _share(site)
+    if not share.expendable:
+        raise UsageError(
+            f"nothing was written: the load creates files and deletes them, and site {site.name!r} does not declare "
+            f"folder {share.folder!r} of share {share.name!r} on {share.server} expendable",
+            "if all data in that folder may be lost, add `expendable: true` to the share",
+        )
+    for point in expanded.points:
+        to = load_at(expanded.at(point)).to
+        if to.smb is None or to.chain is not None:
+            where = "in a directory of this machine" if to.chain is None else "on a disk in a guest"
+            raise UsageError(
+                f"nothing was written: at the point {shown(point)}, the trees are {where}, not on a share",
+                "use `load.to: {smb: {}}`, or choose other points with --only",
+            )
+        if to.smb.server != SambaSettings():
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} sets `load.to.smb.server`, and hakaru cannot configure "
+                "the file server of a site",
+                "configure it on the server and remove it here, or choose other points with --only",
+            )
+
+
+def destination(study: Study, site: Site) -> contract.FilesSmb:
+    """The folder of the share, for the engine. Raises EnvironmentError_ if the server's name has no
+    address.
+    """
+    smb, share = load_at(study).to.smb, _share(site)
+    assert smb is not None
+    user = share.user.user() if share.user else contract.SmbGuest()
+    return smb_session(smb, address=_address(share), share=share.name, folder=share.folder, user=user)
+
+
+def _share(site: Site) -> SiteShare:
+    assert site.share is not None
+    return site.share
+
+
+def _address(share: SiteShare) -> str:
+    """Address and port of the server. All tools of a run use the same address of its name."""
+    try:
+        found = socket.getaddrinfo(share.server, share.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise EnvironmentError_(
+            f"file server {share.server} has no address: {error.strerror}", "check the name, or write the address"
+        ) from None
+    family, *_, address = found[0]
+    host = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
+    return f"{host}:{share.port}"
