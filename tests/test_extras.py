@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hakaru.errors import EnvironmentError_
-from hakaru.extras import extra
+from hakaru.extras import PANGO_HINT, extra
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -90,3 +91,33 @@ def test_development_has_every_extra() -> None:
     development = set(PROJECT["optional-dependencies"]["dev"])
     assert {package for packages in EXTRAS.values() for package in packages} <= development
     assert not {package for packages in EXTRAS.values() for package in packages} & set(PROJECT["dependencies"])
+
+
+@pytest.fixture
+def without_pango(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process whose WeasyPrint fails as it does on a system without Pango."""
+    fake = tmp_path / "fake" / "weasyprint"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").write_text("print('advice')\nraise OSError(\"cannot load library 'libpango-1.0-0'\")\n")
+    return {**os.environ, "PYTHONPATH": str(fake.parent)}
+
+
+def report(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    program = "import sys\nfrom hakaru.cli import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "report", *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_report_without_pango_is_html_with_a_note(
+    tmp_path: Path, invented_run: Path, without_pango: dict[str, str]
+) -> None:
+    done = report(without_pango, str(invented_run), "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert [Path(line).name for line in done.stdout.splitlines()] == ["report.en.html", "report.ja.html"]
+    assert done.stderr == f"note: no PDF, because the system lacks Pango: {PANGO_HINT}\n"
+
+
+def test_pdf_that_is_asked_for_needs_pango(tmp_path: Path, invented_run: Path, without_pango: dict[str, str]) -> None:
+    done = report(without_pango, str(invented_run), "--format", "pdf", "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"PDF reports need Pango: cannot load library 'libpango-1.0-0'\nhint: {PANGO_HINT}" in done.stderr

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from hakaru.errors import EnvironmentError_
@@ -38,6 +38,24 @@ def is_installed(package: str) -> bool:
         return importlib.util.find_spec(package) is not None
     except ValueError:  # a module that was removed from this process
         return False
+
+
+PANGO_HINT = "`sudo apt install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0`"
+
+
+def import_weasyprint() -> Any:
+    """Import WeasyPrint, which typesets PDF reports and takes a second to import. Raises
+    EnvironmentError_ if it is not installed, or if the system lacks Pango.
+    """
+    with extra("report"):
+        try:
+            # Without Pango it prints advice on stdout, which is for data.
+            with redirect_stdout(None):
+                import weasyprint
+        except OSError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise EnvironmentError_(f"PDF reports need Pango: {reason}", PANGO_HINT) from error
+    return weasyprint
 
 
 class Deferred:

@@ -4,6 +4,7 @@ the exit code.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -11,11 +12,15 @@ from typing import Any
 
 from hakaru.cli.options import LANGUAGES
 from hakaru.errors import ExpectationBreach, InvalidPoints, LostError, UnjudgedError
+from hakaru.extras import PANGO_HINT
 
 
-def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[str, Any], list[Path]]:
-    """Analyse a finished run and write its reports. Returns the summary and the reports' paths."""
+def finish(directory: Path, watch: Any, formats: Sequence[str] | None) -> tuple[dict[str, Any], list[Path]]:
+    """Analyse a finished run and write its reports. Returns the summary and the reports' paths.
+    `formats` is None if the user names none.
+    """
     from hakaru.analysis import summarise
+    from hakaru.report import default_formats
     from hakaru.run.plan import REPORT_S
 
     watch.phase("analysis", "intervals, bottlenecks, findings", REPORT_S)
@@ -23,11 +28,18 @@ def finish(directory: Path, watch: Any, formats: Sequence[str]) -> tuple[dict[st
     for point in summary["points"]:
         watch.event("point", **point)
     watch.event("findings", findings=summary["findings"], expectations=summary["expectations"])
+    formats = default_formats() if formats is None else formats
     if formats:
         watch.phase("report", " and ".join(formats), REPORT_S)
     reports = render_each(directory, formats, LANGUAGES, summary) if formats else []
     watch.event("done", run=str(directory), reports=[str(path) for path in reports], valid=summary["valid"])
     return summary, reports
+
+
+def note_missing_pdf(reports: Sequence[Path]) -> None:
+    """State why there is no PDF among reports whose formats the user did not name."""
+    if not any(path.suffix == ".pdf" for path in reports):
+        print(f"note: no PDF, because the system lacks Pango: {PANGO_HINT}", file=sys.stderr)
 
 
 def render_each(

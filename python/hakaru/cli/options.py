@@ -149,6 +149,7 @@ RunsFolder = Annotated[
 Json = Annotated[bool, Parameter(name="--json", help="Print JSON on stdout.")]
 JsonLines = Annotated[bool, Parameter(name="--json", help="Print events as JSON lines on stdout.")]
 Quiet = Annotated[bool, Parameter(help="Print no progress on stderr.")]
+_OR_DEFAULT = "Default: html, and pdf if Pango is installed."
 Reports = Annotated[
     tuple[str, ...],
     Parameter(
@@ -158,14 +159,23 @@ Reports = Annotated[
         help="Formats of the report: html, pdf, json, or none.",
     ),
 ]
-Formats = Annotated[
-    tuple[str, ...],
+ReportsOrDefault = Annotated[
+    tuple[str, ...] | None,
+    Parameter(
+        converter=_list_of(FORMATS, none=True),
+        n_tokens=1,
+        metavar="FORMAT,…",
+        help=f"Formats of the report: html, pdf, json, or none. {_OR_DEFAULT}",
+    ),
+]
+FormatsOrDefault = Annotated[
+    tuple[str, ...] | None,
     Parameter(
         name="--format",
         converter=_list_of(FORMATS),
         n_tokens=1,
         metavar="FORMAT,…",
-        help="Formats of the report: html, pdf, json.",
+        help=f"Formats of the report: html, pdf, json. {_OR_DEFAULT}",
     ),
 ]
 Languages = Annotated[

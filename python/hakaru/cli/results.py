@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from hakaru.cli.options import Formats, Languages, RunsFolder
+from hakaru.cli.finish import note_missing_pdf
+from hakaru.cli.options import FormatsOrDefault, Languages, RunsFolder
 from hakaru.output import print_json
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def report(
     run: Annotated[str, Parameter(name="RUN", help="The run's name, its path, or `latest`.")],
     /,
     *,
-    format_: Formats = ("html", "pdf"),
+    format_: FormatsOrDefault = None,
     lang: Languages = ("en", "ja"),
     out: Annotated[Path | None, Parameter(metavar="FOLDER", help="Folder for the files. Default: RUN/report.")] = None,
     published: Annotated[
@@ -46,10 +47,14 @@ def report(
     if format_ == ("json",) and out is None:
         print_json(summary)
         return 0
-    from hakaru.report import render
+    from hakaru.report import default_formats, render
 
-    for path in render(directory, list(format_), list(lang), out, summary=summary):
+    formats = default_formats() if format_ is None else format_
+    paths = render(directory, formats, list(lang), out, summary=summary)
+    for path in paths:
         print(path)
+    if format_ is None:
+        note_missing_pdf(paths)
     return 0
 
 

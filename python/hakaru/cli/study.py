@@ -9,9 +9,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hakaru.cli.finish import finish, judge
+from hakaru.cli.finish import finish, judge, note_missing_pdf
 from hakaru.cli.live import check_terminal, full_screen
-from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, Reports, RunsFolder, Seed
+from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, ReportsOrDefault, RunsFolder, Seed
 from hakaru.output import print_json
 
 PLAN_EXAMPLES = "Example: hakaru plan vm-sweep --quick --only vms=1,7"
@@ -86,7 +86,7 @@ def run(
     live: Annotated[
         bool, Parameter(help="Show the full-screen view of `hakaru attach` instead of the line of progress.")
     ] = False,
-    report: Reports = ("html", "pdf"),
+    report: ReportsOrDefault = None,
 ) -> int:
     """Run a study: build its lab, load it point by point, analyse the results, write the report.
 
@@ -129,6 +129,8 @@ def run(
         summary, reports = finish(directory, watch, report)
     finally:
         watch.close()
+    if report is None:
+        note_missing_pdf(reports)
     if not json_:
         from hakaru.report.points_table import print_summary
         from hakaru.wording import language_of_locale

@@ -22,7 +22,7 @@ from hakaru.doctor.guests import check_guests
 from hakaru.engine.binary import find_engine
 from hakaru.engine.contract import CONTRACT_VERSION, Hello, parse_event
 from hakaru.errors import EnvironmentError_
-from hakaru.extras import is_installed
+from hakaru.extras import import_weasyprint, is_installed
 from hakaru.fileserver.samba import PROGRAMS as SAMBA_PROGRAMS
 from hakaru.lab import sandbox
 from hakaru.lab.plan import kernel_finds_losses_by_rack_only
@@ -281,12 +281,9 @@ def check_pdf() -> Finding:
     if not is_installed("weasyprint"):
         return Finding("pdf", "warn", "no reports without the extra `report`", "see docs/guide/installation.md")
     try:
-        import weasyprint  # noqa: F401
-    except (ImportError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        return Finding(
-            "pdf", "warn", f"PDF reports do not work: {reason}", "`sudo apt install libpango-1.0-0 libpangoft2-1.0-0`"
-        )
+        import_weasyprint()
+    except EnvironmentError_ as error:
+        return Finding("pdf", "warn", error.message, error.hint)
     return Finding("pdf", "ok", "Pango is installed")
 
 

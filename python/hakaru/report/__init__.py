@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.errors import EnvironmentError_
-from hakaru.extras import is_installed
+from hakaru.extras import import_weasyprint, is_installed
 
 CHARTS = ("altair", "vl_convert", "fontTools")
 """Packages of the extra `report` that every report with figures needs."""
@@ -25,17 +25,30 @@ def can_draw() -> bool:
     return all(is_installed(package) for package in CHARTS)
 
 
-def check_packages(formats: Sequence[str]) -> None:
-    """Check that the packages which the formats need are installed, without importing them. Raises
-    EnvironmentError_ otherwise, so that a run ends before it has measured anything.
+def default_formats() -> tuple[str, ...]:
+    """The formats of a report if the user names none: HTML, and PDF if the system has Pango."""
+    try:
+        import_weasyprint()
+    except EnvironmentError_:
+        return ("html",)
+    return ("html", "pdf")
+
+
+def check_packages(formats: Sequence[str] | None) -> None:
+    """Check that the packages which the formats need are installed, and Pango if PDF is named.
+    `formats` is None if the user names none. Raises EnvironmentError_ otherwise, so that a run ends
+    before it has measured anything.
     """
-    needed = [*(CHARTS if set(formats) & {"html", "pdf"} else ()), *(("weasyprint",) if "pdf" in formats else ())]
+    named = ("html",) if formats is None else formats
+    needed = [*(CHARTS if set(named) & {"html", "pdf"} else ()), *(("weasyprint",) if "pdf" in named else ())]
     missing = [package for package in needed if not is_installed(package)]
     if missing:
         raise EnvironmentError_(
             f"reports need the package {missing[0]}, which is not installed",
             "install hakaru with its extra `report` (docs/guide/installation.md), or leave reports out: --report none",
         )
+    if "pdf" in named:
+        import_weasyprint()
 
 
 def render(
@@ -59,4 +72,4 @@ def figure(run_dir: Path, name: str, path: Path, *, language: str = "en", series
     return draw_figure(run_dir, name, path, language=language, series=series)
 
 
-__all__ = ["can_draw", "check_packages", "figure", "render"]
+__all__ = ["can_draw", "check_packages", "default_formats", "figure", "render"]

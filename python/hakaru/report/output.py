@@ -16,7 +16,7 @@ from markupsafe import Markup
 from hakaru.analysis import summarise
 from hakaru.analysis.run_data import RunData
 from hakaru.errors import UsageError
-from hakaru.extras import extra
+from hakaru.extras import import_weasyprint
 from hakaru.report import charts, csv_link, document, kind
 from hakaru.report.fonts import FACES, FAMILY, face
 from hakaru.store import write_atomic
@@ -156,14 +156,13 @@ def pdf(html: str) -> bytes:
     """The PDF of a report's HTML, tagged for screen readers (PDF/UA-1). Only `data:` URLs are
     fetched.
     """
-    with extra("report"):
-        from weasyprint import HTML  # takes a second to import
-        from weasyprint.urls import URLFetcher
+    weasyprint = import_weasyprint()
+    from weasyprint.urls import URLFetcher
 
     # WeasyPrint takes the text alternative of a drawing from its `title`, which a browser would
     # show as a tooltip of the whole drawing.
     titled = _DRAWING.sub(r"\g<0><title>\g<1></title>", html)
-    page = HTML(string=titled, url_fetcher=URLFetcher(allowed_protocols=("data",)))
+    page = weasyprint.HTML(string=titled, url_fetcher=URLFetcher(allowed_protocols=("data",)))
     return bytes(page.write_pdf(pdf_variant="pdf/ua-1"))
 
 
