@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist docs clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist try-dist docs clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -38,7 +38,7 @@ $(VENV)/.engine: $(VENV)/.ready pyproject.toml $(RUST_SOURCES)
 	touch $(VENV)/.package $@
 
 # Installs `hakaru` (editable) with every dependency but no engine; tests set HAKARU_ENGINE.
-$(VENV)/.package: $(VENV)/.ready pyproject.toml
+$(VENV)/.package: $(VENV)/.ready pyproject.toml Cargo.toml
 	$(MATURIN)
 	rm -f $(BIN)/hakaru-engine $(VENV)/.engine
 	touch $@
@@ -108,9 +108,16 @@ storms: setup
 	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test storms -- --nocapture
 	HAKARU_LONG=1 cargo test -p hakaru-world --release --test digests -- --nocapture
 
-# Builds the wheels, the source distribution and the recipe of a container image into `dist`.
+# Builds the wheels, the source distribution, the bill of materials and the recipe of a container
+# image into `dist`, from the commit. Takes about ten minutes.
 dist:
 	tools/dist
+
+# Tries what `make dist` has built: in an empty Debian, in a container, and on emulated processors.
+# Needs root. Prints a table of times and sizes. Takes about a quarter of an hour.
+try-dist:
+	tools/try-install
+	tools/try-wheels
 
 # Builds the documentation site into target/docs, with search and in both languages, and checks its
 # links. It is opened from the folder or served by any server, and loads nothing from elsewhere.

@@ -1,3 +1,6 @@
 """hakaru: a verification lab for virtualised servers on IP storage networks."""
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("hakaru")
+"""The version of the installed package, which has it from Cargo.toml."""
