@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -131,12 +133,25 @@ def curve(histogram: HdrHistogram) -> list[list[float]]:
     return [[p, ms] for p, ms in zip(CURVE, percentiles_ms(histogram, CURVE), strict=True)]
 
 
-def per_interval_ms(table: pa.Table, percent: float, entity: str) -> dict[int, float]:
-    """End of an interval (ns) → percentile within that interval, in ms, over reads and writes of an
-    entity on all nodes.
+def per_interval_ms(table: pa.Table, percent: float, entity: str, borders: Sequence[int]) -> list[float]:
+    """Percentile over reads and writes of an entity on all nodes, in ms, in each interval between
+    consecutive `borders` (ns, ascending); NaN for an interval without requests.
+
+    Every engine takes its samples at instants of its own, so intervals of two engines never have
+    the same ends. The histogram of an interval counts in the interval of `borders` that contains
+    its middle.
     """
-    encoded: dict[int, list[str]] = {}
+    encoded: dict[tuple[str, str], dict[int, list[str]]] = {}
     for row in table.to_pylist() if table.num_rows else []:
         if row["entity"] == entity and row["at_ns"] is not None and row["name"] in NAMES.values():
-            encoded.setdefault(int(row["at_ns"]), []).append(row["hdr"])
-    return {instant: percentiles_ms(merge(texts), [percent])[0] for instant, texts in sorted(encoded.items())}
+            of_engine = encoded.setdefault((row["node"], row["engine"]), {})
+            of_engine.setdefault(int(row["at_ns"]), []).append(row["hdr"])
+    merged: list[list[str]] = [[] for _ in borders[1:]]
+    for of_engine in encoded.values():
+        ends = sorted(of_engine)
+        # An engine's first sample only begins its first interval.
+        for begin, end in pairwise([ends[0], *ends]):
+            place = bisect_left(borders, begin + (end - begin) // 2) - 1
+            if 0 <= place < len(merged):
+                merged[place] += of_engine[end]
+    return [percentiles_ms(merge(texts), [percent])[0] for texts in merged]

@@ -12,8 +12,8 @@ from hakaru.kinds.vms.entities import TOTAL
 
 
 def of_repetition(repetition: Repetition) -> dict[str, list[float | None]]:
-    """Rates between samples over the whole repetition. Seconds count from the start of the
-    measuring phase.
+    """Rates and latencies of all hosts between the samples of the first host, over the whole
+    repetition. Seconds count from the start of the measuring phase.
     """
     counters, start = repetition.counters, repetition.window[0]
     names = ("reads", "writes", "read_bytes", "write_bytes", "read_latency_ns_sum", "write_latency_ns_sum")
@@ -36,12 +36,12 @@ def of_repetition(repetition: Repetition) -> dict[str, list[float | None]]:
     requests = steps["reads"] + steps["writes"]
     with np.errstate(invalid="ignore", divide="ignore"):
         latency = (steps["read_latency_ns_sum"] + steps["write_latency_ns_sum"]) / requests / 1e6
-    p99 = per_interval_ms(repetition.histograms, 99.0, TOTAL)
+    p99 = per_interval_ms(repetition.histograms, 99.0, TOTAL, [int(t) for t in instants])
     return {
         "t_s": [float(t) for t in (instants[1:] - start) / 1e9],
         "iops": [finite(v) for v in requests / seconds],
         "mb_per_s": [finite(v) for v in (steps["read_bytes"] + steps["write_bytes"]) / seconds / 1e6],
         "latency_ms_mean": [finite(v) for v in latency],
-        "latency_ms_p99": [finite(p99.get(int(t))) for t in instants[1:]],
+        "latency_ms_p99": [finite(v) for v in p99],
         "measured_s": [0.0, (repetition.window[1] - start) / 1e9],
     }
