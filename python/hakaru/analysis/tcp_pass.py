@@ -10,7 +10,7 @@ import pyarrow as pa
 from hakaru.analysis import sentences
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.run_data import RunData
-from hakaru.analysis.tcp_series import timeouts
+from hakaru.analysis.tcp_series import connections, recovering_ns, timeouts
 from hakaru.wording import LANGUAGES, say
 
 NEEDED = {"node", "socket", "local", "peer", "source", "at_ns", "within_ns", "congestion_state"}
@@ -25,24 +25,28 @@ class TcpSeries:
 
     repetitions: int = 0
     connections: int = 0
+    """Connections of a repetition; the largest number if repetitions differ."""
     timeouts: int = 0
     traced: int = 0
     """Timeouts that a kernel event reported; only the kernel's counter shows the others."""
     silence_s_max: float = 0.0
     """Longest time before a timer expired in which data was in flight and none was acknowledged."""
     recovery_s: float = 0.0
-    """Sum of the times from each expiry until congestion control had recovered."""
+    """Time from an expiry until congestion control had recovered, summed over connections. Further
+    expiries in that time add nothing.
+    """
 
     def add(self, table: pa.Table, window: tuple[int, int]) -> None:
         """Add the series of one repetition."""
         self.repetitions += 1
-        self.connections += len(set(zip(*(table[n].to_pylist() for n in ("node", "socket")), strict=True)))
-        for timeout in timeouts(table):
+        self.connections = max(self.connections, connections(table))
+        found = timeouts(table)
+        self.recovery_s += recovering_ns(found, window) / 1e9
+        for timeout in found:
             if window[0] <= timeout.at_ns <= window[1]:
                 self.timeouts += 1
                 self.traced += timeout.traced
                 self.silence_s_max = max(self.silence_s_max, (timeout.silent_ns or 0) / 1e9)
-                self.recovery_s += max(0, (timeout.over_ns or window[1]) - timeout.at_ns) / 1e9
 
     def to_json(self) -> dict[str, Any]:
         """`tcp_series` of a point."""
@@ -71,14 +75,17 @@ def finding(factors: dict[str, Any], series: TcpSeries, several: bool) -> Findin
     """A finding about the timeouts of a point; None if there were none."""
     if not series.timeouts:
         return None
-    values: dict[str, Any] = {
-        "count": series.timeouts,
-        "connections": series.connections,
-        "repetitions": series.repetitions,
-    }
-    values |= {"silence": round(series.silence_s_max * 1e3), "recovery": round(series.recovery_s, 2)}
     where = dict(factors) if several else {}
-    text = {
-        lang: sentences.in_series(lang, where, say(lang, "finding.tcp_series", values), several) for lang in LANGUAGES
-    }
+    text = {lang: sentences.in_series(lang, where, _words(lang, series), several) for lang in LANGUAGES}
     return Finding("tcp_series", where, text, None, series.to_json())
+
+
+def _words(language: str, series: TcpSeries) -> str:
+    values = {
+        "count": series.timeouts,
+        "connections": say(language, "finding.tcp_series.connections", {"count": series.connections}),
+        "repetitions": say(language, "finding.tcp_series.repetitions", {"count": series.repetitions}),
+        "silence": round(series.silence_s_max * 1e3),
+        "recovery": round(series.recovery_s, 2),
+    }
+    return say(language, "finding.tcp_series", values)

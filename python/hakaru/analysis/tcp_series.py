@@ -1,11 +1,13 @@
 """Evaluation of a TCP series. Pure: takes the table of `RunReader.tcp` (docs/reference/watch.md).
 
-timeouts(table)     every expiry of a retransmission timer, with silence and recovery
+timeouts(table)             every expiry of a retransmission timer, with silence and recovery
+connections(table)          number of connections
+recovering_ns(found, …)     time spent in recovery, without counting any instant twice
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,11 @@ class Timeout:
     series ended.
     """
 
+    @property
+    def connection(self) -> frozenset[str]:
+        """Addresses of both ends, which are the same at either end."""
+        return frozenset((self.local, self.peer))
+
 
 def timeouts(table: pa.Table) -> list[Timeout]:
     """All timeouts in the order of time. Consecutive expiries are separate entries."""
@@ -47,6 +54,30 @@ def timeouts(table: pa.Table) -> list[Timeout]:
     for key, rows in _connections(table):
         timeouts += _of_connection(key, rows)
     return sorted(timeouts, key=lambda timeout: timeout.at_ns)
+
+
+def connections(table: pa.Table) -> int:
+    """Number of connections. A connection that was watched at both ends counts once."""
+    named = table.filter(pc.is_valid(table["socket"]))
+    addresses = (named[end].to_pylist() for end in ("local", "peer"))
+    return len({frozenset(pair) for pair in zip(*addresses, strict=True)})
+
+
+def recovering_ns(found: Iterable[Timeout], window: tuple[int, int]) -> int:
+    """Time within `window` in which a connection recovered from a timeout, in ns, summed over
+    connections. `found`: in the order of time, as `timeouts` returns them.
+
+    Consecutive expiries of a timer are part of one recovery, so their intervals overlap.
+    """
+    total_ns = 0
+    counted_until: dict[frozenset[str], int] = {}
+    for timeout in found:
+        begin = max(timeout.at_ns, counted_until.get(timeout.connection, window[0]))
+        end = window[1] if timeout.over_ns is None else min(timeout.over_ns, window[1])
+        if begin < end:
+            total_ns += end - begin
+            counted_until[timeout.connection] = end
+    return total_ns
 
 
 def _connections(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], pa.Table]]:
