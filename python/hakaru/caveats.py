@@ -12,7 +12,7 @@ keys of `values`. Each text says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,67 +21,167 @@ Severity = Literal["note", "warning", "invalid"]
 not use the number (exit code 5).
 """
 
-CAVEATS: dict[str, Severity] = {
-    # attached by the runner
-    "repetition_failed": "warning",  # {failed} of {planned} repetitions gave no result
-    "io_errors": "warning",  # {errors} requests ended in an error
-    "link_off_rate": "warning",  # link {link}: {measured} measured, {asked} requested
-    "link_off_delay": "warning",  # link {link}: round trip of {measured} measured, {asked} requested
-    "link_unchecked": "note",  # the link was not measured before the load
-    "clock_stepped": "invalid",  # timestamps of samples run backwards
-    "cpu_shared": "note",  # {engines} engines share the {cpus} CPUs of one machine
-    "host_stolen": "warning",  # the hypervisor took {percent} % of this machine's CPU
-    "not_expendable": "note",  # nothing was written: the site does not allow it
-    "never_steady": "warning",  # after {seconds} s of warm-up, the rate was not steady
-    "began_apart": "invalid",  # hosts began to measure {spread_ms} ms apart, {percent} % of the measuring time
-    "warm_up_idle": "warning",  # after {seconds} s of warm-up, no request had been completed within a window
-    "answers_gathered": "note",  # the initiator waited up to {longest} ({percent} % of a latency) for more responses
-    "cpu_emulated": "warning",  # the guest's processor is emulated: {reason}
-    "load_in_guest": "note",  # the load ran in a guest with Linux {kernel} on {nic}; initiator: {initiator}
-    "guest_failed": "warning",  # the guest with the load could not be used or was lost: {error}
-    "layers_disagree": "warning",  # {stage}: {upper} and {lower} differ by {bytes} bytes, {allowed_bytes} allowed
-    "device_failed": "warning",  # the device of the point could not be built or was lost: {error}
-    "not_finished": "warning",  # {jobs} of {total} copies had not ended after {limit}
-    "fabric_limit": "invalid",  # the emulated network lost {lost} packets that a real network would not lose
-    "fabric_lost": "warning",  # {lost} packets lost outside the model, {dropped} frames dropped by the model
-    "tcp_series_incomplete": "note",  # {events} events and {records} records of the TCP series are missing
-    "capture_incomplete": "note",  # captures lack {packets} packets; on {nodes} nodes they ended early
-    "tcp_trace_deaf": "note",  # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
-    # attached by analysis
-    "no_data": "invalid",  # no repetition gave a value
-    "few_repetitions": "note",  # {n} repetitions: the interval is wide or missing
-    "noisy": "warning",  # repetitions differ by {percent} % (coefficient of variation)
-    "not_steady": "warning",  # the rate drifted or swung while it was measured
-    "too_short_to_judge": "note",  # {samples} samples: steadiness cannot be judged
-    "warmup_short": "warning",  # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
-    "window_not_covered": "warning",  # samples cover {percent} % of the measuring time
-    "littles_law": "warning",  # requests outstanding differ from rate times latency by {percent} %
-    "bytes_not_conserved": "invalid",  # initiators counted {initiator} bytes, the array {array}
-    "wire_bytes": "warning",  # bytes on the wire do not match the payload
-    "total_not_sum": "invalid",  # the total differs from the sum over VMs
-    "generator_saturated": "invalid",  # the load generator itself was the limit
-    "machine_saturated": "warning",  # this machine's CPU was used up
-    "issued_late": "warning",  # open-loop requests were issued {late_ms} ms late, {percent} % of their latency
-    "issued_too_late": "invalid",  # the same, a quarter of the latency or more
-    "rate_not_kept": "warning",  # {in_flight} requests in flight: the system serves fewer than are offered
-    "frames_not_conserved": "invalid",  # {frames} frames of {link} are unaccounted for
-    "fabric_late": "warning",  # the emulated network moved frames {late_us} µs late (99th percentile)
-    "fabric_saturated": "invalid",  # a thread of the emulated network used {percent} % of a CPU, and frames were late
-    "tester_limited": "warning",  # the device forwards all that the tester can send and count
-    "search_unfinished": "warning",  # the search ended before its bounds were as close as the goal demands
-    "search_below_range": "warning",  # the device loses frames even at the lowest rate that was tried
-    "search_capped": "warning",  # the device forwards the highest rate that was tried, {rate} frames/s
-    "goal_not_monotone": "warning",  # level {missed} misses the goal, and the harder level {met} meets it
-    "goal_unfinished": "warning",  # the search for the goal ended before its answer was certain
-    "goal_tester_limit": "warning",  # the points of level {level} could not be judged
-    "precision_missed": "warning",  # after {n} repetitions, {metric} is known to {percent} %, not {asked} %
-    "precision_unknown": "warning",  # {n} repetitions of {metric} have no interval, and {asked} % were requested
-    "losses_unlocated": "note",  # of {lost} lost frames, {frames} are in no counter
-    "cpu_not_sampled": "note",  # {trials} trials have fewer than {samples} samples of the CPU within them
-    "trials_invalid": "note",  # {trials} trials that the tester could not send or count were left out
-    "frames_lost": "warning",  # {frames} frames were dropped on {link}
-    "published_differs": "note",  # the published table was made on other equipment
+Values = Mapping[str, Any]
+Size = Callable[[Values], tuple[float, ...]]
+"""Values of a caveat → how bad it is, compared with others of its name."""
+
+
+def most(*names: str) -> Size:
+    """The larger a value, the worse, in either direction; further values decide between equals."""
+    return lambda values: tuple(abs(_number(values, name)) for name in names)
+
+
+def least(name: str) -> Size:
+    """The smaller a value, the worse."""
+    return lambda values: (-_number(values, name),)
+
+
+def apart(one: str, other: str) -> Size:
+    """The more two values differ, the worse."""
+    return lambda values: (abs(_number(values, one) - _number(values, other)),)
+
+
+def _number(values: Values, name: str) -> float:
+    value = values.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A condition on the list."""
+
+    severity: Severity
+    size: Size = most()
+    """How bad a caveat is; by default, all are equally bad."""
+    place: str | None = None
+    """Value that names the place of the condition. Caveats of several places are all kept."""
+
+
+CAVEATS: dict[str, Kind] = {
+    # --- attached by the runner
+
+    # {failed} of {planned} repetitions gave no result
+    "repetition_failed": Kind("warning", most("failed")),
+    # {errors} requests ended in an error
+    "io_errors": Kind("warning", most("errors")),
+    # link {link}: {measured} measured, {asked} requested
+    "link_off_rate": Kind("warning", most("percent"), "link"),
+    # link {link}: round trip of {measured} measured, {asked} requested
+    "link_off_delay": Kind("warning", most("percent"), "link"),
+    # the link was not measured before the load
+    "link_unchecked": Kind("note"),
+    # timestamps of samples run backwards
+    "clock_stepped": Kind("invalid"),
+    # {engines} engines share the {cpus} CPUs of one machine
+    "cpu_shared": Kind("note"),
+    # the hypervisor took {percent} % of this machine's CPU
+    "host_stolen": Kind("warning", most("percent")),
+    # nothing was written: the site does not allow it
+    "not_expendable": Kind("note"),
+    # after {seconds} s of warm-up, the rate was not steady
+    "never_steady": Kind("warning", most("range_percent")),
+    # hosts began to measure {spread_ms} ms apart, {percent} % of the measuring time
+    "began_apart": Kind("invalid", most("percent")),
+    # after {seconds} s of warm-up, no request had been completed within a window
+    "warm_up_idle": Kind("warning"),
+    # the initiator waited up to {longest} ({percent} % of a latency) for more responses
+    "answers_gathered": Kind("note", most("percent")),
+    # the guest's processor is emulated: {reason}
+    "cpu_emulated": Kind("warning"),
+    # the load ran in a guest with Linux {kernel} on {nic}; initiator: {initiator}
+    "load_in_guest": Kind("note", most("bound_us")),
+    # the guest with the load could not be used or was lost: {error}
+    "guest_failed": Kind("warning"),
+    # {stage}: {upper} and {lower} differ by {bytes} bytes, {allowed_bytes} allowed
+    "layers_disagree": Kind("warning", most("bytes")),
+    # the device of the point could not be built or was lost: {error}
+    "device_failed": Kind("warning"),
+    # {jobs} of {total} copies had not ended after {limit}
+    "not_finished": Kind("warning", most("jobs")),
+    # the emulated network lost {lost} packets that a real network would not lose
+    "fabric_limit": Kind("invalid", most("lost")),
+    # {lost} packets lost outside the model, {dropped} frames dropped by the model
+    "fabric_lost": Kind("warning", most("lost")),
+    # {events} events and {records} records of the TCP series are missing
+    "tcp_series_incomplete": Kind("note", most("records", "events")),
+    # captures lack {packets} packets; on {nodes} nodes they ended early
+    "capture_incomplete": Kind("note", most("packets", "nodes")),
+    # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
+    "tcp_trace_deaf": Kind("note", most("cpus")),
+
+    # --- attached by analysis
+
+    # no repetition gave a value
+    "no_data": Kind("invalid"),
+    # {n} repetitions: the interval is wide or missing
+    "few_repetitions": Kind("note", least("n")),
+    # repetitions differ by {percent} % (coefficient of variation)
+    "noisy": Kind("warning", most("percent")),
+    # the rate drifted or swung while it was measured
+    "not_steady": Kind("warning", most("range_percent")),
+    # {samples} samples: steadiness cannot be judged
+    "too_short_to_judge": Kind("note", least("samples")),
+    # {warmup_ms} ms of warm-up, but a request takes {latency_ms} ms
+    "warmup_short": Kind("warning", least("warmup_ms")),
+    # samples cover {percent} % of the measuring time
+    "window_not_covered": Kind("warning", least("percent")),
+    # requests outstanding differ from rate times latency by {percent} %
+    "littles_law": Kind("warning", most("percent")),
+    # initiators counted {initiator} bytes, the array {array}
+    "bytes_not_conserved": Kind("invalid", apart("initiator", "array")),
+    # bytes on the wire do not match the payload
+    "wire_bytes": Kind("warning", apart("wire_mb_per_s", "payload_mb_per_s")),
+    # the total differs from the sum over VMs
+    "total_not_sum": Kind("invalid", apart("total", "sum")),
+    # the load generator itself was the limit
+    "generator_saturated": Kind("invalid", most("percent")),
+    # this machine's CPU was used up
+    "machine_saturated": Kind("warning", most("percent")),
+    # open-loop requests were issued {late_ms} ms late, {percent} % of their latency
+    "issued_late": Kind("warning", most("percent")),
+    # the same, a quarter of the latency or more
+    "issued_too_late": Kind("invalid", most("percent")),
+    # {in_flight} requests in flight: the system serves fewer than are offered
+    "rate_not_kept": Kind("warning", most("percent")),
+    # {frames} frames of {link} are unaccounted for
+    "frames_not_conserved": Kind("invalid", most("frames")),
+    # the emulated network moved frames {late_us} µs late (99th percentile)
+    "fabric_late": Kind("warning", most("late_us")),
+    # a thread of the emulated network used {percent} % of a CPU, and frames were late
+    "fabric_saturated": Kind("invalid", most("percent")),
+    # the device forwards all that the tester can send and count
+    "tester_limited": Kind("warning"),
+    # the search ended before its bounds were as close as the goal demands
+    "search_unfinished": Kind("warning"),
+    # the device loses frames even at the lowest rate that was tried
+    "search_below_range": Kind("warning"),
+    # the device forwards the highest rate that was tried, {rate} frames/s
+    "search_capped": Kind("warning"),
+    # level {missed} misses the goal, and the harder level {met} meets it
+    "goal_not_monotone": Kind("warning"),
+    # the search for the goal ended before its answer was certain
+    "goal_unfinished": Kind("warning"),
+    # the points of level {level} could not be judged
+    "goal_tester_limit": Kind("warning"),
+    # after {n} repetitions, {metric} is known to {percent} %, not {asked} %
+    "precision_missed": Kind("warning", most("percent")),
+    # {n} repetitions of {metric} have no interval, and {asked} % were requested
+    "precision_unknown": Kind("warning"),
+    # of {lost} lost frames, {frames} are in no counter
+    "losses_unlocated": Kind("note", most("frames")),
+    # {trials} trials have fewer than {samples} samples of the CPU within them
+    "cpu_not_sampled": Kind("note", most("trials")),
+    # {trials} trials that the tester could not send or count were left out
+    "trials_invalid": Kind("note", most("trials")),
+    # {frames} frames were dropped on {link}
+    "frames_lost": Kind("warning", most("frames")),
+    # the published table was made on other equipment
+    "published_differs": Kind("note"),
 }
+
+"""Name → severity, the value that decides which of several is the worst, and the value that names
+its place.
+"""
 
 
 @dataclass(frozen=True)
@@ -100,7 +200,18 @@ class Caveat:
     @property
     def severity(self) -> Severity:
         """Severity of the caveat."""
-        return CAVEATS[self.name]
+        return CAVEATS[self.name].severity
+
+    @property
+    def size(self) -> tuple[float, ...]:
+        """How bad it is, compared with others of its name."""
+        return CAVEATS[self.name].size(self.values)
+
+    @property
+    def place(self) -> str:
+        """Place of the condition; empty if the condition has none."""
+        name = CAVEATS[self.name].place
+        return "" if name is None else str(self.values.get(name, ""))
 
     def to_json(self) -> dict[str, Any]:
         """`{caveat, severity, values}`."""
@@ -115,3 +226,13 @@ class Caveat:
             return None
         values = value.get("values")
         return cls(value["caveat"], values if isinstance(values, dict) else {})
+
+
+def worst_of_each(caveats: Iterable[Caveat]) -> list[Caveat]:
+    """The worst caveat of each name, and of each place if the caveat has one."""
+    chosen: dict[tuple[str, str], Caveat] = {}
+    for caveat in caveats:
+        worst = chosen.setdefault((caveat.name, caveat.place), caveat)
+        if caveat.size > worst.size:
+            chosen[caveat.name, caveat.place] = caveat
+    return list(chosen.values())

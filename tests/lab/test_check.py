@@ -39,7 +39,7 @@ def test_link_off_its_rate_is_a_caveat_with_both_rates() -> None:
     assert caveat.to_json() == {
         "caveat": "link_off_rate",
         "severity": "warning",
-        "values": {"link": "host-1 – array.0", "measured": "500.0 Mbit/s", "asked": "1 Gbit/s"},
+        "values": {"link": "host-1 – array.0", "measured": "500.0 Mbit/s", "asked": "1 Gbit/s", "percent": 50.0},
     }
 
 

@@ -201,7 +201,7 @@ def caveats_page() -> str:
     ]
     for severity, meaning in SEVERITIES.items():
         parts.append(f"\n## {severity.capitalize()}\n\n{meaning}\n")
-        for name in sorted(name for name, own in CAVEATS.items() if own == severity):
+        for name in sorted(name for name, own in CAVEATS.items() if own.severity == severity):
             text = catalogue("en")[f"caveat.{name}"][-1]  # plural
             parts.append(f"\n### {name}\n\n> {text}\n\n{advice[name].strip()}\n")
     return "".join(parts)

@@ -10,10 +10,10 @@ import numpy as np
 from hakaru.analysis import checks, emulated, rule_book
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.latency import Latencies, curve
-from hakaru.analysis.points import estimates, members, worst_of_each
+from hakaru.analysis.points import estimates, members
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Use
-from hakaru.caveats import Caveat
+from hakaru.caveats import Caveat, worst_of_each
 from hakaru.study.model import Measure
 
 

@@ -102,20 +102,6 @@ def members(uses: list[dict[str, Use]]) -> dict[str, str]:
     return {r: max(sorted(set(m)), key=m.count) for r, m in members_by_resource.items()}
 
 
-def worst_of_each(caveats: list[Caveat]) -> list[Caveat]:
-    """One caveat per name, the one with the largest number."""
-    chosen: dict[str, Caveat] = {}
-    for caveat in caveats:
-        largest = chosen.get(caveat.name)
-        if largest is None or _size(caveat) > _size(largest):
-            chosen[caveat.name] = caveat
-    return list(chosen.values())
-
-
-def _size(caveat: Caveat) -> float:
-    return max((abs(float(v)) for v in caveat.values.values() if isinstance(v, (int, float))), default=0.0)
-
-
 def service_ms(repetition: Repetition) -> list[float]:
     """Mean service time of all drives (busy time over commands completed), in ms; empty without
     commands.

@@ -40,7 +40,7 @@ def with_interval(metric: Mapping[str, Any], language: str) -> Cell:
 
 def row(point: Json, cells: Sequence[Cell | str], letters: Mapping[str, str], state: str = "") -> Row:
     """The row of a point, with the letters of its caveats."""
-    marks = [letters[caveat["caveat"]] for caveat in point["caveats"]]
+    marks = [letters[name] for name in dict.fromkeys(caveat["caveat"] for caveat in point["caveats"])]
     return Row(cells, state if point["valid"] else "invalid", marks)
 
 

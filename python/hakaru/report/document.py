@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hakaru.analysis import sentences
 from hakaru.analysis.run_data import RunData
+from hakaru.caveats import Caveat, worst_of_each
 from hakaru.engine.contract import PresetModel
 from hakaru.report import (
     capture_files,
@@ -276,8 +278,8 @@ def _letters(summary: Json) -> dict[str, str]:
 
 
 def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json]:
-    """Each caveat once, with its text and its points. If texts differ, the one with the largest
-    number is shown.
+    """Each caveat once, with its text and its points. If texts differ, that of the worst is shown;
+    if the caveat has a place (a link), that of the worst at each place.
     """
     caveats = [_caveat([c], "", [say(language, "caveats.run")], language) for c in summary["caveats"]]
     report_kind = kind.of(summary["run"]["kind"])
@@ -293,17 +295,16 @@ def _caveats(summary: Json, letters: dict[str, str], language: str) -> list[Json
 
 
 def _caveat(instances: list[Json], letter: str, places: list[str], language: str) -> Json:
-    def size(caveat: Json) -> float:
-        return max((abs(float(v)) for v in caveat["values"].values() if isinstance(v, (int, float))), default=0.0)
-
-    worst = max(instances, key=size)
-    text = _localised_key("text", language)
+    caveats = [caveat for each in instances if (caveat := Caveat.from_json(each)) is not None]
+    shown = [sentences.caveat(language, caveat) for caveat in worst_of_each(caveats)]
+    texts = {each[_localised_key("text", language)] for each in instances}
+    severity = instances[0]["severity"]
     return {
         "letter": letter,
-        "severity": worst["severity"],
-        "word": say(language, f"caveat.severity.{worst['severity']}"),
-        "text": worst[text],
-        "more": say(language, "caveats.largest") if len({c[text] for c in instances}) > 1 else "",
+        "severity": severity,
+        "word": say(language, f"caveat.severity.{severity}"),
+        "text": (" " if language == "en" else "").join(shown),
+        "more": say(language, "caveats.worst") if len(texts) > len(shown) else "",
         "places": places,
     }
 

@@ -12,6 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from hakaru.caveats import Caveat
 from hakaru.report import kind, scorecard
 from hakaru.terminal import new_console, say
 from hakaru.wording import has, with_note
@@ -38,8 +39,9 @@ def print_summary(summary: dict[str, Any], reports: Sequence[Path], language: st
         cells = [str(point["factors"].get(name, "")) for name in factors]
         table.add_row(*cells, *values, " ".join(marks[code] for code in caveats))
     console.print(table)
-    for code, caveat_text in caveat_texts.items():
-        say(console, f"{marks[code]}  {caveat_text}")
+    for code, texts_of_places in caveat_texts.items():
+        for caveat_text in texts_of_places.values():
+            say(console, f"{marks[code]}  {code}: {caveat_text}")
     origins = sorted({point["origin"] for point in summary["points"]})
     shown_origins = [worded(language, f"origin.{o}") if has(f"origin.{o}") else o for o in origins]
     separator = worded(language, "list.separator")
@@ -67,12 +69,14 @@ def _print_expectations(console: Console, expectations: Sequence[dict[str, Any]]
     say(console, shown)
 
 
-def _caveats(summary: dict[str, Any], text: str) -> dict[str, str]:
-    """Caveat → its text at the first point that has it. Its numbers may differ at other points; the
-    report shows them.
+def _caveats(summary: dict[str, Any], text: str) -> dict[str, dict[str, str]]:
+    """Caveat → its place, if it has one → its text at the first point that has it. Its numbers may
+    differ at other points; the report shows them.
     """
-    texts: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {}
     for point in summary["points"]:
-        for caveat in point["caveats"]:
-            texts.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat[text]}")
+        for each in point["caveats"]:
+            caveat = Caveat.from_json(each)
+            place = "" if caveat is None else caveat.place
+            texts.setdefault(each["caveat"], {}).setdefault(place, each[text])
     return texts

@@ -155,6 +155,7 @@ class LinkCheck:
                 "link": self.name,
                 "measured": f"{self.worst.measured / 1e6:.1f} Mbit/s",
                 "asked": format_rate(self.worst.asked),
+                "percent": 100 * abs(self.worst.error),
             }
             caveats.append(Caveat("link_off_rate", values))
         if not self.rtt_as_asked and self.asked_rtt_us is not None:
@@ -162,6 +163,7 @@ class LinkCheck:
                 "link": self.name,
                 "measured": f"{self.rtt_us_p50 / 1e3:.3f} ms",
                 "asked": f"{self.asked_rtt_us / 1e3:.3f} ms",
+                "percent": 100 * abs(self.rtt_us_p50 / self.asked_rtt_us - 1) if self.asked_rtt_us else 100.0,
             }
             caveats.append(Caveat("link_off_delay", values))
         return caveats
