@@ -4,6 +4,7 @@ Performance Test Specification).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -14,6 +15,11 @@ RANGE_PERCENT_MAX = 20.0
 """Limit of the specification for the range."""
 DRIFT_PERCENT_MAX = 10.0
 """Limit of the specification for the drift."""
+RANGE_OF_COUNTS, DRIFT_OF_COUNTS = 430.0, 294.0
+"""Range and drift of five independent Poisson counts with the mean n, in percent of it and times
+sqrt(n), that 98 % of them do not exceed: 4.30 (the studentised range) and 2.326 x 4 / sqrt(10). Of
+windows with a steady rate, 3.5 % exceed one of them.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,3 +47,13 @@ def steadiness(rates: Sequence[float]) -> Steadiness | None:
     places = [i - middle for i in range(len(rates))]
     slope = sum(place * rate for place, rate in zip(places, rates, strict=True)) / sum(place**2 for place in places)
     return Steadiness(100 * (max(rates) - min(rates)) / mean, 100 * abs(slope) * (len(rates) - 1) / mean)
+
+
+def limits_of_counts(
+    counts: Sequence[float], range_percent: float = RANGE_PERCENT_MAX, drift_percent: float = DRIFT_PERCENT_MAX
+) -> tuple[float, float]:
+    """The limits of range and drift for requests counted in `PARTS` parts of a window, raised to
+    what the counts of a steady rate scatter by. Few requests cannot show that a rate is not steady.
+    """
+    scatter = math.sqrt(max(1.0, fmean(counts)))
+    return max(range_percent, RANGE_OF_COUNTS / scatter), max(drift_percent, DRIFT_OF_COUNTS / scatter)

@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,12 +16,9 @@ import numpy as np
 from hakaru.caveats import Caveat
 from hakaru.engine import clock, contract
 from hakaru.engine.session import EngineSession
-from hakaru.steadiness import PARTS, Steadiness, steadiness
+from hakaru.steadiness import PARTS, Steadiness, limits_of_counts, steadiness
 from hakaru.study.model import Measure, Steady
 
-RANGE_OF_COUNTS, DRIFT_OF_COUNTS = 386.0, 248.0
-"""Range and drift of five independent Poisson counts with the mean n, in percent of it and times
-sqrt(n), that 95 % of them do not exceed: 3.858 (the studentised range) and 1.96 x 4 / sqrt(10)."""
 SPREAD_MAX = 0.05
 """Largest difference between the instants at which hosts begin to measure, as a share of the
 measuring time."""
@@ -71,11 +66,7 @@ class SteadyWarmUp:
         counts = self._parts(end)
         found = self.newest = steadiness(counts)
         if found is not None:
-            # The counts alone scatter. Few requests cannot show that a rate is not steady.
-            scatter = math.sqrt(fmean(counts))
-            self.is_steady = found.is_within(
-                max(self._steady.range, RANGE_OF_COUNTS / scatter), max(self._steady.drift, DRIFT_OF_COUNTS / scatter)
-            )
+            self.is_steady = found.is_within(*limits_of_counts(counts, self._steady.range, self._steady.drift))
         return self.is_steady
 
     def end(self, at_ns: int) -> None:

@@ -2,9 +2,9 @@
 silently.
 
 Limits (docs/methodology/checks.md):
-    steady state      range under 20 % and |slope| x time under 10 % of the mean, over the samples
-                      (SNIA PTS; the slope is taken without its sign, so that a falling rate does
-                      not pass)
+    steady state      range under 20 % and |slope| x time under 10 % of the mean, over five parts of
+                      the measuring phase (SNIA PTS; the slope is taken without its sign, so that a
+                      falling rate does not pass), or what Poisson counts scatter by, if it is more
     warm-up           at least as long as the mean latency
     Little's law      |N - X R| under 5 % of N
     bytes             initiators and array agree to the byte once nothing is in flight
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms.entities import TOTAL
-from hakaru.steadiness import steadiness
+from hakaru.steadiness import PARTS, limits_of_counts, steadiness
 
 STEADY_SAMPLES_MIN = 5
 BORDER_SLACK = 0.05  # share of the sample interval
@@ -141,42 +142,47 @@ def coverage(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
             return
 
 
-def iops_over_time(counters: Counters, window: tuple[int, int]) -> Floats:
-    """Requests per second of all VMs in each interval between samples inside the window."""
-    rates: list[Floats] = []
-    for node in counters.nodes("initiator"):
-        both = [counters.get(node, "initiator", TOTAL, n) for n in ("reads", "writes")]
-        inside = [_full_intervals(s, window) for s in both if s is not None]
-        if inside:
-            rates.append(np.sum([np.diff(s.value) / (np.diff(s.at_ns) / 1e9) for s in inside], axis=0))
-    shortest = min((len(r) for r in rates), default=0)
-    return np.sum([r[:shortest] for r in rates], axis=0) if shortest else np.zeros(0)
+def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """Check that the rate of all VMs neither swings nor drifts during the measurement."""
+    series = [
+        each
+        for name in ("reads", "writes")
+        for _, each in counters.select(engine="initiator", entity=TOTAL, name=name)
+    ]
+    samples = min((len(_full_intervals(each, window)) for each in series), default=0)
+    if samples < STEADY_SAMPLES_MIN:
+        yield Caveat("too_short_to_judge", {"samples": samples})
+        return
+    counts = _in_parts(series, window)
+    found = steadiness(counts)
+    if found is not None and not found.is_within(*limits_of_counts(counts)):
+        yield Caveat("not_steady", {"range_percent": found.range_percent, "drift_percent": found.drift_percent})
 
 
-def _full_intervals(series: Series, window: tuple[int, int]) -> Series:
-    """Samples inside the window that are a full interval apart.
+def _in_parts(series: list[Series], window: tuple[int, int]) -> list[float]:
+    """Growth of all counters together in each of `PARTS` equal parts of the window, or of the part
+    of it that all of them cover.
+    """
+    covered = [each.clip(*window) for each in series]
+    start, end = max(start for start, _ in covered), min(end for _, end in covered)
+    borders = [start + (end - start) * i // PARTS for i in range(PARTS + 1)]
+    totals = [sum(each.at(border) for each in series) for border in borders]
+    return [after - before for before, after in pairwise(totals)]
+
+
+def _full_intervals(series: Series, window: tuple[int, int]) -> Floats:
+    """Lengths of the intervals between samples inside the window, in ns, without short ones.
 
     Samples that timer jitter placed just outside a border of the window count as inside. An engine
-    takes its last sample when it ends, soon after the previous one. Such a short interval gives no
-    meaningful rate.
+    takes its last sample when it ends, soon after the previous one.
     """
-    interval = float(np.median(np.diff(series.at_ns))) if len(series.at_ns) > 1 else 0.0
+    lengths = np.diff(series.at_ns).astype(float)
+    if not len(lengths):
+        return lengths
+    interval = float(np.median(lengths))
     slack = interval * BORDER_SLACK
-    inside = (series.at_ns >= window[0] - slack) & (series.at_ns <= window[1] + slack)
-    instants, value = series.at_ns[inside], series.value[inside]
-    keep = np.concatenate(([True], np.diff(instants) > interval / 2)) if len(instants) else np.zeros(0, dtype=bool)
-    return Series(instants[keep], value[keep])
-
-
-def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
-    """Check that the rate neither swings nor drifts during the measurement."""
-    rates = iops_over_time(counters, window)
-    if len(rates) < STEADY_SAMPLES_MIN:
-        yield Caveat("too_short_to_judge", {"samples": len(rates)})
-        return
-    found = steadiness([float(rate) for rate in rates])
-    if found is not None and not found.is_within():
-        yield Caveat("not_steady", {"range_percent": found.range_percent, "drift_percent": found.drift_percent})
+    inside = (series.at_ns[:-1] >= window[0] - slack) & (series.at_ns[1:] <= window[1] + slack)
+    return lengths[inside & (lengths > interval / 2)]
 
 
 def warmed_up(counters: Counters, window: tuple[int, int], metrics: dict[str, float]) -> Iterator[Caveat]:
