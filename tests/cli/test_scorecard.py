@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import summarise
-from hakaru.analysis.newest import card
+from hakaru.analysis.newest import card, is_changed
+from hakaru.analysis.run_data import RunData
 from hakaru.cli import main
 from hakaru.errors import UsageError
 from hakaru.report import scorecard_page
@@ -81,6 +82,26 @@ def test_change_of_the_study_after_the_run_is_reported(
     (tmp_path / "study.yaml").write_text(text.replace("read_percent: 70", "read_percent: 60"))
     shown = output(capsys, str(tmp_path), "--out", str(invented_run.parent))
     assert "the study has changed after this run" in shown
+
+
+@pytest.mark.parametrize("field", ["time", "warmup", "sample_interval"])
+def test_change_of_the_measuring_times_after_the_run_is_reported(field: str, invented_run: Path) -> None:
+    loaded = load("vm-sweep")
+    assert loaded.study.quick is not None and loaded.study.quick.measure is not None
+    longer = getattr(loaded.study.quick.measure, field) + 1_000_000_000
+    measure = loaded.study.quick.measure.model_copy(update={field: longer})
+    quick = loaded.study.quick.model_copy(update={"measure": measure})
+    assert not is_changed(RunData.read(invented_run), loaded.study)
+    assert is_changed(RunData.read(invented_run), loaded.study.model_copy(update={"quick": quick}))
+
+
+def test_repetitions_chosen_by_the_command_are_no_change_of_the_study(invented_run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(invented_run, tmp_path / invented_run.name))
+    for name, change in (("run", {"options": {"repetitions": 7}}), ("study", {"measure": {"repetitions": 7}})):
+        described = json.loads((run / f"{name}.json").read_text())
+        changed = {key: (described.get(key) or {}) | value for key, value in change.items()}
+        (run / f"{name}.json").write_text(json.dumps(described | changed))
+    assert not is_changed(RunData.read(run), load("vm-sweep").study)
 
 
 def test_note_that_was_added_after_the_run_is_shown(

@@ -23,7 +23,7 @@ from hakaru.lab.plan import plan_lab
 from hakaru.run.plan import estimate
 from hakaru.store import newest_runs
 from hakaru.study import Loaded, Study, expand, load, study_paths
-from hakaru.study.model import MEASURED_PARTS, quick_form
+from hakaru.study.model import MEASURED_PARTS
 from hakaru.study.where import same_level
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ class Run:
     repetitions: int
     """Repetitions done of each of these points; the fewest if they differ."""
     changed: bool
-    """Whether the study's lab, arrays, load or variables have changed after the run."""
+    """Whether a part of the study that affects measured values has changed after the run."""
     warnings: dict[str, int]
     """Caveat of severity `warning` → number of points that have it."""
 
@@ -122,8 +122,10 @@ def card(loaded: Loaded, directory: Path | None) -> Card:
 
 def is_changed(data: RunData, study: Study) -> bool:
     """Whether the study differs from that of the run in a part that affects measured values."""
-    now = quick_form(study) if data.run.get("quick") else study
-    return any(data.study.written[part] != now.written[part] for part in MEASURED_PARTS)
+    repetitions = (data.run.get("options") or {}).get("repetitions")
+    now = expand(study, quick=bool(data.run.get("quick")), repetitions=repetitions)
+    written = dict(now.study.written) | {"measure": now.measure.model_dump(mode="json", by_alias=True)}
+    return any(data.study.written[part] != written[part] for part in MEASURED_PARTS)
 
 
 def _same_point(a: Json, b: Json) -> bool:

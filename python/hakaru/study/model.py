@@ -34,12 +34,12 @@ from hakaru.units import Duration, Percent
 POINTS_MAX = 1000
 REPETITIONS_MAX = 100
 
-MEASURED_PARTS = frozenset({"lab", "array", "arrays", "load", "variables"})
-"""Fields of a study that affect what a point measures."""
+MEASURED_PARTS = frozenset({"lab", "array", "arrays", "load", "variables", "measure", "watch"})
+"""Fields of a study that affect what a point measures, with its times and recordings."""
 JUDGING_PARTS = frozenset({"title", "question", "expectation", "calibrated", "publications", "reference", "expect"})
 """Fields of a study that explain and judge results."""
-SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "goal", "measure", "watch", "seed", "quick"})
-"""Fields of a study that choose points, times and recordings."""
+SCOPE_PARTS = frozenset({"format", "id", "origin", "factors", "goal", "seed", "quick"})
+"""Fields of a study that choose points and their order."""
 
 
 class Steady(Part):

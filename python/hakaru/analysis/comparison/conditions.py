@@ -45,7 +45,7 @@ def differing(before: RunData, after: RunData) -> list[Condition]:
 def _parts(data: RunData) -> dict[Part, dict[str, Any]]:
     run, study = data.run, data.study.written
     options = run.get("options") or {}
-    measured = {part: study.get(part) for part in (*sorted(MEASURED_PARTS), "measure", "watch")}
+    measured = {part: study.get(part) for part in sorted(MEASURED_PARTS)}
     return {
         "run": {
             "study": run.get("study"),
