@@ -15,10 +15,10 @@ import numpy as np
 from scipy import stats
 
 from hakaru.analysis.counters import Counters
+from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.utilisation import Use
 from hakaru.caveats import Caveat
 
-MACHINE_LIMIT_PERCENT = 95.0
 STOLEN_MAX_PERCENT = 2.0
 CV_MAX = 0.05
 REPETITIONS_MIN = 3
@@ -27,7 +27,7 @@ REPETITIONS_MIN = 3
 def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) -> Iterator[Caveat]:
     """Check that this machine had CPU to spare, and that the hypervisor did not take it."""
     cpu = use.get("cpu/machine")
-    if cpu is not None and cpu.percent > MACHINE_LIMIT_PERCENT:
+    if cpu is not None and cpu.percent > limit_of("cpu/machine"):
         yield Caveat("machine_saturated", {"percent": cpu.percent})
     kinds = ("user", "system", "irq", "softirq", "steal", "idle", "iowait")
     rates = {k: counters.total_rate(window, engine="watch", entity="machine", name=f"{k}_ns") for k in kinds}

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hakaru.analysis import summarise
+from hakaru.analysis.checks import machine
 from hakaru.analysis.counters import Counters, Key, Series
+from hakaru.analysis.rules import limits
+from hakaru.analysis.utilisation import Use
 from hakaru.caveats import CAVEATS, Caveat
-from hakaru.kinds.vms.analysis.checks import steady
+from hakaru.kinds.vms.analysis.checks import generator, steady
 from hakaru.wording import LANGUAGES, catalogue
 
 from tests.analysis.small_run import Pt, Rep, write_run
@@ -168,6 +171,18 @@ def test_saturated_generator_makes_the_point_invalid(tmp_path: Path) -> None:
     summary = summarise(run)
     assert summary["points"][0]["valid"] is False
     assert summary["valid"] is False
+
+
+def test_checks_and_rules_have_the_same_limits_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    none, window = Counters({}), (0, 1)
+    use = {"cpu/initiator": Use(85.0), "cpu/machine": Use(85.0)}
+    assert not [*generator(use), *machine(none, window, use)]
+    monkeypatch.setitem(limits.LIMITS, "cpu/initiator", 80.0)
+    monkeypatch.setitem(limits.LIMITS, "cpu/machine", 80.0)
+    assert [c.name for c in (*generator(use), *machine(none, window, use))] == [
+        "generator_saturated",
+        "machine_saturated",
+    ]
 
 
 def test_late_requests_that_cost_little_time_are_not_a_caveat(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 
 from hakaru.analysis import checks, emulated, hops
 from hakaru.analysis.counters import Counters, Floats, Series
+from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
@@ -40,7 +41,6 @@ BORDER_SLACK = 0.05  # share of the sample interval
 LITTLE_MAX = 0.05
 COVERED_MIN = 0.90
 OFTEN_PER_S = 20.0
-CPU_LIMIT_PERCENT = 90.0
 LATE_SHARE_MAX = 1 / 16
 """The same limit as for waiting for more responses (`GATHERED_MAX_PERCENT` in
 `hakaru.kinds.vms.iscsi`).
@@ -266,9 +266,9 @@ def wire(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> Iterat
 
 
 def generator(use: dict[str, Use]) -> Iterator[Caveat]:
-    """Check that the load generator used at most 90 % of a CPU."""
+    """Check that the load generator used no more of a CPU than its limit."""
     cpu = use.get("cpu/initiator")
-    if cpu is not None and cpu.percent > CPU_LIMIT_PERCENT:
+    if cpu is not None and cpu.percent > limit_of("cpu/initiator"):
         yield Caveat("generator_saturated", {"percent": cpu.percent})
 
 
