@@ -40,7 +40,10 @@ class Flow:
     congestion_window_mb_mean: float | None = None
     in_flight_mb_max: float | None = None
     rtt_ms: float | None = None
-    """TCP's own estimate for the slowest connection, which includes queueing."""
+    """TCP's own estimate, which includes queueing, and at least the round trip of the idle path.
+    Each sender (a VM at an initiator, or the array) reports its slowest connection; this is the
+    mean of the senders, because it divides the sum of their windows.
+    """
     retransmitted_percent: float | None = None
     timeouts: float | None = None
     timeout_wait_s: float | None = None

@@ -116,8 +116,8 @@ def device_s(repetition: Repetition) -> float:
 
 
 def of_flow(repetition: Repetition, setup: Setup, op: Op, use: dict[str, Use]) -> dict[str, float]:
-    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate; NaN if
-    not counted.
+    """Metrics of one direction of the data (`FLOW_UNITS`), and `rtt_ms`, TCP's own estimate, mean
+    over the senders; NaN if not counted.
     """
     return _tcp(repetition, setup, op) | {"link_busy_percent": _link_busy(setup, op, use)}
 
