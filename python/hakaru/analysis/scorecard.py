@@ -1,8 +1,9 @@
 """The scorecard of a run as JSON (`scorecard` of summary.json), and its values in words.
 
-Counts, median and worst error are those of the rows that were measured at valid points and do not
-hold by definition. Calibrated rows do not count towards median and worst, because their numbers
-were used to choose parameters.
+All rows are counted by their mark, whether they were measured or not, and `measured` is the number
+of all rows with an error. Median and worst error, and `predicted_measured`, are of predicted rows
+that were measured at valid points: rows that hold by definition cannot be wrong, and the numbers of
+calibrated rows were used to choose parameters.
 
 The functions that write words take rows as JSON, so that the report, the command line and
 expectations show the same text.
@@ -36,7 +37,7 @@ def to_json(compared: Compared) -> Json:
 
 
 def figures(rows: Sequence[Json]) -> Json:
-    """Counts, median and worst error of rows."""
+    """Counts of all rows; median and worst error of the predicted rows measured at valid points."""
     errors = [abs(row["error_percent"]) for row in rows if row["counted"] and row["mark"] == "predicted"]
     return {
         **{mark: sum(row["mark"] == mark for row in rows) for mark in ("calibrated", "predicted", "by_definition")},
@@ -48,7 +49,7 @@ def figures(rows: Sequence[Json]) -> Json:
 
 
 def worst(rows: Sequence[Json]) -> Json | None:
-    """The predicted row with the largest error; None if none was measured."""
+    """The predicted row with the largest error; None if none was measured at valid points."""
     counted = [row for row in rows if row["counted"] and row["mark"] == "predicted"]
     return max(counted, key=lambda row: abs(row["error_percent"]), default=None)
 
