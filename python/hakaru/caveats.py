@@ -84,6 +84,8 @@ CAVEATS: dict[str, Kind] = {
     "began_apart": Kind("invalid", most("percent")),
     # after {seconds} s of warm-up, no request had been completed within a window
     "warm_up_idle": Kind("warning"),
+    # in {seconds} s of warm-up, no window could be judged: {hosts} sent no sample at which one ends
+    "warm_up_unjudged": Kind("warning"),
     # the initiator waited up to {longest} ({percent} % of a latency) for more responses
     "answers_gathered": Kind("note", most("percent")),
     # the guest's processor is emulated: {reason}

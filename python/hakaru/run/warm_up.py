@@ -87,6 +87,15 @@ class SteadyWarmUp:
             done += np.diff(np.interp(borders, instants, values))
         return [float(part) for part in done]
 
+    def _unseen(self) -> list[str]:
+        """Loads without a sample at which a window could end."""
+        first = self._begin_ns + self._window_ns
+        return [
+            load
+            for load, counts in self._counts.items()
+            if not any(first <= at_ns <= self._limit_ns for at_ns, _ in counts)
+        ]
+
     def describe(self, start_ns: int, measure_ns: int) -> dict[str, Any]:
         """The record of the repetition: time under load before measuring, and whether the
         load was steady by then.
@@ -100,6 +109,8 @@ class SteadyWarmUp:
         if self.is_steady:
             return None
         seconds = self._steady.within / 1e9
+        if not self._judged_ns:
+            return Caveat("warm_up_unjudged", {"seconds": seconds, "hosts": ", ".join(self._unseen())})
         if self.newest is None:
             return Caveat("warm_up_idle", {"seconds": seconds})
         values: Mapping[str, Any] = {
