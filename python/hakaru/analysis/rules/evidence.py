@@ -204,11 +204,6 @@ class Evidence:
         return [flow for flow in self.flows if flow.share >= FLOW_SHARE_MIN]
 
     @property
-    def retransmitted_percent(self) -> float | None:
-        """Retransmitted bytes in percent, of the flow with the largest share."""
-        return max((f.retransmitted_percent for f in self.flows if f.retransmitted_percent is not None), default=None)
-
-    @property
     def timeouts(self) -> float | None:
         """Retransmission timeouts of all flows."""
         counted = [f.timeouts for f in self.flows if f.timeouts is not None]

@@ -139,9 +139,8 @@ def _retransmission_words(language: str, evidence: Evidence) -> list[str]:
     return [*parts, *window_words(language, flow)]
 
 
-def _lossy_line_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
-    del verdict
-    return _retransmission_words(language, evidence) if evidence.copying is None else _effect_words(language, evidence)
+def _lossy_line_words(language: str, _: Verdict, evidence: Evidence) -> list[str]:
+    return _retransmission_words(language, evidence)
 
 
 CONGESTION_MARKS = Rule(

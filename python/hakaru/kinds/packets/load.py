@@ -155,12 +155,6 @@ class PacketsLoad(Load):
         """Number of directions, 1 or 2."""
         return 2 if self.direction == "both" else 1
 
-    @property
-    def mean_wire_bytes(self) -> float:
-        """Mean length of a frame on the wire, with preamble and gap (20 bytes)."""
-        weights = sum(weight for _, weight in self.sizes)
-        return sum(size * weight for size, weight in self.sizes) / weights + 20
-
 
 def load_at(study: Study) -> PacketsLoad:
     """The load of a study of packet forwarding."""

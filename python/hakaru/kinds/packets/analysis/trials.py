@@ -71,11 +71,6 @@ class Trial:
         return f"{self.samples} samples within the trial; {SAMPLES_MIN} are needed"
 
     @property
-    def loss_percent(self) -> float:
-        """Share of the sent frames that were lost."""
-        return 100.0 * self.lost / self.sent if self.sent else 0.0
-
-    @property
     def machine_percent(self) -> float | None:
         """Mean use of all processors."""
         return sum(self.cpu_percent.values()) / len(self.cpu_percent) if self.cpu_percent else None
