@@ -145,3 +145,10 @@ def test_p_value_is_close_to_welchs_test_of_logarithms() -> None:
 def test_holm_multiplies_the_smallest_by_the_number_of_tests() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.5]) == [1.0, 1.0]
+
+
+def test_a_metric_that_is_named_twice_is_compared_once() -> None:
+    values = {"iops": [100.0, 101, 99, 100], "mb_per_s": [5.0, 5.1, 4.9, 5.05]}
+    before = [point({"vms": 1}, values)]
+    after = [point({"vms": 1}, {name: [0.98 * value for value in each] for name, each in values.items()})]
+    assert compared(before, after, ["iops", "iops"]) == compared(before, after, ["iops"])

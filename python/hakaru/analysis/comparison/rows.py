@@ -158,7 +158,7 @@ def rows(
     names = list(dict.fromkeys(name for pair in pairs for name in pair[0]["metrics"] if name in pair[1]["metrics"]))
     seen: list[str] = []
     found: list[Row] = []
-    for name in metrics or names:
+    for name in dict.fromkeys(metrics) or names:
         if not metrics and any(_repeats(pairs, name, earlier) for earlier in seen):
             continue
         of_metric = [row for pair in pairs if (row := _row(pair, name, better(name))) is not None]
