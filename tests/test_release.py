@@ -1,4 +1,4 @@
-"""A release: one version everywhere, what the tools of `make dist` refuse, and how the documentation
+"""A release: one version everywhere, what the tools of `make dist` refuse, and how the pages
 installs it. Nothing is built.
 """
 
@@ -183,7 +183,13 @@ class Package:
 
 
 INSTALLED = {
-    "hakaru": Package("rich>=15", "Altair; extra == 'report'", "optuna; extra == 'tune'", "old; python_version < '3'"),
+    "hakaru": Package(
+        "rich>=15",
+        "Altair; extra == 'report'",
+        "optuna; extra == 'tune'",
+        "brotli; extra == 'dev'",
+        "old; python_version < '3'",
+    ),
     "rich": Package("pygments", "pyyaml; extra == 'more'"),
     "altair": Package("fonttools[woff]"),
     "fonttools": Package("brotli; extra == 'woff'"),
@@ -217,7 +223,7 @@ def test_bill_of_materials_marks_what_only_extras_need() -> None:
     assert (extras["brotli"], extras["pyyaml"], extras["pygments"]) == (["report"], ["tune"], [])
     assert parts["uplot"]["purl"].startswith("pkg:npm/uplot@") and "serde" in parts
     (edges,) = [each["dependsOn"] for each in merged["dependencies"] if each["ref"] == "hakaru"]
-    assert edges == ["engine", "hakaru-sans", "uplot"]
+    assert edges == ["altair", "engine", "hakaru-sans", "optuna", "rich", "uplot"]
 
 
 # How the documentation installs it
