@@ -121,7 +121,7 @@ def test_folder_without_git_is_refused(checkout: Path) -> None:
     assert "is not a Git checkout" in version_of(checkout).stderr
 
 
-# What `make dist` checks
+# Checks of `make dist`
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_wheel_of_another_version_is_refused(wheel: Path) -> None:
 
 
 class Package:
-    """What `tools/sbom` reads of an installed package."""
+    """The part of an installed package that `tools/sbom` reads."""
 
     def __init__(self, *requires: str) -> None:
         self.requires = requires
@@ -230,8 +230,8 @@ def test_bill_of_materials_marks_what_only_extras_need() -> None:
 
 
 def installed_names(text: str) -> Iterator[str]:
-    """Yield what the commands in a text install by its name in a package index, rather than from a
-    file or folder. Words in angle brackets and options are left out.
+    """Yield the packages that the commands in a text install by name from a package index, rather
+    than from a file or folder. Words in angle brackets and options are left out.
     """
     for match in INSTALL.finditer(text):
         for word in shlex.split(match[1] or match[2], comments=True):
@@ -240,7 +240,7 @@ def installed_names(text: str) -> Iterator[str]:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Every text that may tell users what to install: pages, and messages of the program."""
+    """Every text that may name a command to install something: pages, and the program's source."""
     for path in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *(ROOT / "python").rglob("*.py")]:
         yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
 
