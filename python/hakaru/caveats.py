@@ -41,6 +41,10 @@ def apart(one: str, other: str) -> Size:
     return lambda values: (abs(_number(values, one) - _number(values, other)),)
 
 
+ALIKE: Size = most()
+"""No value decides: the first one is kept."""
+
+
 def _number(values: Values, name: str) -> float:
     value = values.get(name)
     return float(value) if isinstance(value, (int, float)) else 0.0
@@ -51,15 +55,14 @@ class Kind:
     """A condition on the list."""
 
     severity: Severity
-    size: Size = most()
-    """How bad a caveat is; by default, all are equally bad."""
+    size: Size = ALIKE
+    """How bad a caveat is."""
     place: str | None = None
     """Value that names the place of the condition. Caveats of several places are all kept."""
 
 
 CAVEATS: dict[str, Kind] = {
     # --- attached by the runner
-
     # {failed} of {planned} repetitions gave no result
     "repetition_failed": Kind("warning", most("failed")),
     # {errors} requests ended in an error
@@ -110,9 +113,7 @@ CAVEATS: dict[str, Kind] = {
     "capture_incomplete": Kind("note", most("packets", "nodes")),
     # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
     "tcp_trace_deaf": Kind("note", most("cpus")),
-
     # --- attached by analysis
-
     # no repetition gave a value
     "no_data": Kind("invalid"),
     # {n} repetitions: the interval is wide or missing

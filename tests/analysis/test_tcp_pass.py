@@ -14,11 +14,10 @@ from hakaru.store import TCP
 
 from tests.analysis import small_backup, small_run
 
-
 STATES = {0: "open", 4: "loss"}
 Reading = tuple[int, int, int, int, int]
-"""Milliseconds after the start of the measuring phase, state, bytes acknowledged, segments in flight,
-timeouts.
+"""Milliseconds after the start of the measuring phase, state, bytes acknowledged, segments in
+flight, timeouts.
 """
 FIRES_TWICE: list[Reading] = [
     (-900, 0, 40, 1, 0),

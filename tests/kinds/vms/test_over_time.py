@@ -1,4 +1,4 @@
-"""Rates and latencies over time are those of all hosts, although each samples at its own instants."""
+"""Rates and latencies over time are those of all hosts, each of which has its own instants."""
 
 from __future__ import annotations
 

@@ -145,9 +145,7 @@ def coverage(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
 def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
     """Check that the rate of all VMs neither swings nor drifts during the measurement."""
     series = [
-        each
-        for name in ("reads", "writes")
-        for _, each in counters.select(engine="initiator", entity=TOTAL, name=name)
+        each for name in ("reads", "writes") for _, each in counters.select(engine="initiator", entity=TOTAL, name=name)
     ]
     samples = min((len(_full_intervals(each, window)) for each in series), default=0)
     if samples < STEADY_SAMPLES_MIN:
