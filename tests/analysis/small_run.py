@@ -19,6 +19,16 @@ START = 1_000 * SECOND
 
 
 @dataclass
+class Group:
+    """A group of VMs with a share of the requests of a repetition."""
+
+    share: float
+    late_share: float = 0.0
+    """Share of the latency that passed before a request was issued."""
+    in_flight: int = 0
+
+
+@dataclass
 class Rep:
     """One repetition: `reads` and `writes` per second of each VM, second by second."""
 
@@ -46,6 +56,10 @@ class Rep:
     nic: Mapping[str, float] | None = None
     """Bytes per second of the array's NIC: `tx`, `rx`."""
     histograms: bool = True
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """Groups of VMs; the lateness and the requests in flight of all VMs are then the sums of
+    theirs.
+    """
 
 
 @dataclass
@@ -80,6 +94,13 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
     total["reads"] += rep.vms_more
     cpu = {"cpu_user_ns": rep.initiator_cpu * second * SECOND, "cpu_system_ns": 0}
     counters: dict[str, dict[str, float]] = {"vms": total, "process": cpu}
+    for name, group in rep.groups.items():
+        own = {counter: value * group.share for counter, value in total.items()}
+        own["late_ns_sum"] = group.late_share * (own["read_latency_ns_sum"] + own["write_latency_ns_sum"])
+        counters[f"vms/{name}"] = own | {"in_flight_now": group.in_flight}
+    if rep.groups:
+        for counter in ("late_ns_sum", "in_flight_now"):
+            total[counter] = sum(counters[f"vms/{name}"][counter] for name in rep.groups)
     return counters | {f"vm/vm{i}": dict(per_vm) for i in range(rep.vms)}
 
 

@@ -17,7 +17,7 @@ from hakaru.caveats import CAVEATS, Caveat
 from hakaru.kinds.vms.analysis.checks import generator, steady
 from hakaru.wording import LANGUAGES, catalogue
 
-from tests.analysis.small_run import Pt, Rep, write_run
+from tests.analysis.small_run import Group, Pt, Rep, write_run
 
 
 def caveats(folder: Path, *reps: Rep) -> dict[str, dict[str, Any]]:
@@ -213,6 +213,42 @@ def test_waiting_for_the_in_flight_limit_is_not_the_load_generators_fault(tmp_pa
     assert values["rate_not_kept"] == {"in_flight": 64, "percent": pytest.approx(80)}
     assert "issued_late" not in values and "issued_too_late" not in values
     assert point["valid"]
+
+
+@pytest.mark.parametrize(
+    ("victim", "aggressor", "other", "expected"),
+    [
+        (Group(0.1, in_flight=8), Group(0.8, 0.8, in_flight=128), Group(0.1), {"rate_not_kept": 128}),
+        (Group(0.1, in_flight=8), Group(0.8, 0.8, in_flight=60), Group(0.1), {"issued_too_late": None}),
+        # Requests of another group neither hide the lateness of a group nor fill its limit.
+        (Group(0.9, in_flight=8), Group(0.05, 0.8, in_flight=128), Group(0.05), {"rate_not_kept": 128}),
+        (Group(0.1, in_flight=8), Group(0.1, in_flight=128), Group(0.8, 0.8, in_flight=1), {"issued_too_late": None}),
+    ],
+)
+def test_groups_with_an_open_load_wait_for_their_own_limits(
+    tmp_path: Path, victim: Group, aggressor: Group, other: Group, expected: dict[str, int | None]
+) -> None:
+    """Aggressors that offer more than the array serves use all of their 2 x 64 requests. The
+    victims have a closed load, and the other group a limit of 1,024.
+    """
+    pattern = {"sizes": [{"size": "4 KiB"}], "read_percent": 70, "random_percent": 100}
+    offered = {"kind": "open", "rate_per_s": 1e4, "arrivals": "poisson"}
+    patterns = {
+        "victim": pattern | {"load": {"kind": "closed", "queue_depth": 8}},
+        "aggressor": pattern | {"load": offered | {"in_flight_max": 64}},
+        "other": pattern | {"load": offered | {"in_flight_max": 1024}},
+    }
+    groups = {
+        name: {"role": "victim" if name == "victim" else "aggressor", "vms": 1 + (name == "aggressor"), "pattern": name}
+        for name in patterns
+    }
+    study = {"load": {"kind": "vms", "patterns": patterns, "groups": groups}, "variables": {"case": {"beside": {}}}}
+    rep = Rep(vms=4, groups={"victim": victim, "aggressor": aggressor, "other": other})
+    run = write_run(tmp_path, [Pt({"case": "beside"}, [rep] * 3)], factors=[{"case": ["beside"]}], **study)
+    (point,) = summarise(run)["points"]
+    found = {c["caveat"]: c["values"] for c in point["caveats"] if c["caveat"] in ("rate_not_kept", "issued_too_late")}
+    assert {name: values.get("in_flight") for name, values in found.items()} == expected
+    assert point["valid"] is ("issued_too_late" not in expected)
 
 
 def test_errors_and_failed_repetitions_are_counted(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ instead.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -61,13 +61,13 @@ def of_repetition(
     use: dict[str, Use],
     nics: list[Nic],
     *,
-    in_flight_max: int | None = None,
+    in_flight_max: Mapping[str, int] | None = None,
 ) -> list[Caveat]:
     """All checks of one repetition that gave a result. `metrics`: the values from
     `metrics.of_repetition`.
 
-    `in_flight_max`: maximum number of requests in flight of an open load, over all VMs; None for a
-    closed load.
+    `in_flight_max`: maximum number of requests in flight of VMs with an open load, by the entity
+    that sums them up (`Setup.in_flight_max`).
     """
     counters, window = repetition.counters, repetition.window
     caveats = [*clock(counters), *parts(counters), *coverage(counters, window)]
@@ -80,7 +80,7 @@ def of_repetition(
         caveats += wire(counters, window, nics)
     caveats += [
         *generator(use),
-        *punctual(counters, window, in_flight_max),
+        *punctual(counters, window, in_flight_max or {}),
         *hops.conserved(counters),
         *emulated.of_repetition(repetition, use),
     ]
@@ -270,36 +270,43 @@ def generator(use: dict[str, Use]) -> Iterator[Caveat]:
         yield Caveat("generator_saturated", {"percent": cpu.percent})
 
 
-def punctual(counters: Counters, window: tuple[int, int], in_flight_max: int | None) -> Iterator[Caveat]:
+def punctual(counters: Counters, window: tuple[int, int], in_flight_max: Mapping[str, int]) -> Iterator[Caveat]:
     """Check that open-loop requests were issued when they were due.
 
     The criterion is the total lateness as a share of the total latency, which includes it, because
     many requests may be slightly late. Requests that waited because `in_flight_max` others were
     outstanding show that the system serves less than is offered. The machine causes any other
     delay.
-    """
 
+    Groups with an open load are judged one by one: the requests of other groups would hide a full
+    limit, or stand for one.
+    """
+    for entity in in_flight_max or (TOTAL,):
+        yield from _punctual(counters, window, entity, in_flight_max.get(entity))
+
+
+def _punctual(counters: Counters, window: tuple[int, int], entity: str, limit: int | None) -> Iterator[Caveat]:
     def rate(name: str) -> float:
-        return counters.total_rate(window, engine="initiator", entity=TOTAL, name=name)
+        return counters.total_rate(window, engine="initiator", entity=entity, name=name)
 
     late_ns, latency_ns = rate("late_ns_sum"), rate("read_latency_ns_sum") + rate("write_latency_ns_sum")
     completed = rate("reads") + rate("writes")
     if not (math.isfinite(late_ns) and latency_ns > 0 and completed > 0):
         return
-    share, in_flight = late_ns / latency_ns, _in_flight(counters, window)
+    share, in_flight = late_ns / latency_ns, _in_flight(counters, window, entity)
     if share < LATE_SHARE_MAX:
         return
-    if in_flight_max is not None and in_flight >= IN_FLIGHT_FULL * in_flight_max:
+    if limit is not None and in_flight >= IN_FLIGHT_FULL * limit:
         yield Caveat("rate_not_kept", {"in_flight": round(in_flight), "percent": 100 * share})
         return
     times = {"late_ms": late_ns / completed / 1e6, "latency_ms": latency_ns / completed / 1e6}
     yield Caveat("issued_late" if share < LATE_SHARE_INVALID else "issued_too_late", {"percent": 100 * share} | times)
 
 
-def _in_flight(counters: Counters, window: tuple[int, int]) -> float:
+def _in_flight(counters: Counters, window: tuple[int, int], entity: str) -> float:
     """Median of the requests in flight over the samples of the window, summed over nodes."""
     in_flight = 0.0
-    for _, series in counters.select(engine="initiator", entity=TOTAL, name="in_flight_now"):
+    for _, series in counters.select(engine="initiator", entity=entity, name="in_flight_now"):
         samples = series.value[(series.at_ns >= window[0]) & (series.at_ns <= window[1])]
         in_flight += float(np.median(samples)) if len(samples) else 0.0
     return in_flight

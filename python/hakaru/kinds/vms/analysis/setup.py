@@ -13,6 +13,7 @@ from typing import Any
 
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds, turns
 from hakaru.analysis.network import Hop, hops_of, settings_of
+from hakaru.kinds.vms.entities import TOTAL
 from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
 from hakaru.kinds.vms.load import Closed, Open, Pattern, VmGroup, VmsLoad, load_at
@@ -68,8 +69,10 @@ class Setup:
     """The lab and the sockets as text. Points with the same text have the same path and TCP."""
     outstanding: float | None
     """Requests that all VMs of a closed load keep outstanding; None for an open load."""
-    in_flight_max: int | None
-    """Requests that all VMs of an open load may have in flight; None for a closed load."""
+    in_flight_max: Mapping[str, int]
+    """Requests that VMs with an open load may have in flight, by the initiator's entity that sums
+    them up: a group, or all VMs of a load without groups. Empty for a closed load.
+    """
     sessions: int
     """Sessions of all VMs."""
     buffers: Mapping[Op, tuple[int | None, int | None]]
@@ -153,7 +156,7 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         is_stream=is_stream,
         conditions=_conditions(changed, initiator, target),
         outstanding=None if is_stream else _outstanding(load, vms),
-        in_flight_max=None if is_stream else _in_flight_max(load, vms),
+        in_flight_max={} if is_stream else _in_flight_max(load, vms),
         sessions=load.sessions(len(hosts) or 1, len(load.used_portals(plan.portals())) if plan else 1),
         buffers={
             op: (_buffer(sender.send_buffer, buffer_max), _buffer(receiver.receive_buffer, buffer_max))
@@ -235,9 +238,16 @@ def _outstanding(load: VmsLoad, vms: int) -> float | None:
     return float(vms * pattern.load.queue_depth) if pattern and isinstance(pattern.load, Closed) else None
 
 
-def _in_flight_max(load: VmsLoad, vms: int) -> int | None:
-    pattern = _pattern(load)
-    return vms * pattern.load.in_flight_max if pattern and isinstance(pattern.load, Open) else None
+def _in_flight_max(load: VmsLoad, vms: int) -> dict[str, int]:
+    if not load.groups:
+        pattern = _pattern(load)
+        return {TOTAL: vms * pattern.load.in_flight_max} if pattern and isinstance(pattern.load, Open) else {}
+    limits: dict[str, int] = {}
+    for member in load.members():
+        if isinstance(member.pattern.load, Open):
+            entity = f"{TOTAL}/{member.group}"
+            limits[entity] = limits.get(entity, 0) + member.pattern.load.in_flight_max
+    return limits
 
 
 def _exchange(load: VmsLoad) -> Exchange | None:
