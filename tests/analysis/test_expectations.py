@@ -171,3 +171,43 @@ def test_expectation_can_select_points_without_a_factor(tmp_path: Path) -> None:
     summary = summarise(write_run(tmp_path, points, expect=[bound | {"where": where} for where in wheres]))
     assert [outcome["held"] for outcome in summary["expectations"]] == [False, True]
     assert "None" not in summary["expectations"][1]["text"]
+
+
+def swept_twice(folder: Path, *expect: dict[str, Any]) -> list[dict[str, Any]]:
+    """Outcomes of two patterns over VMs and, for one of them, over the queue depth."""
+    rates = {
+        ("random", 1, None): 1000, ("random", 4, None): 2000, ("random", 8, None): 1500,
+        ("sequential", 1, None): 1000, ("sequential", 4, None): 2000, ("sequential", 8, None): 3000,
+        ("random", 1, 16): 1200, ("random", 1, 32): 1800, ("random", 1, 64): 1700,
+    }  # fmt: skip
+    points = []
+    for (pattern, vms, depth), rate in rates.items():
+        factors = {"pattern": pattern, "vms": vms} | ({} if depth is None else {"queue_depth": depth})
+        points.append(Pt(factors, [Rep(reads=(rate,) * 8, writes=(0,) * 8, vms=1)] * 3))
+    outcomes: list[dict[str, Any]] = summarise(write_run(folder, points, expect=list(expect)))["expectations"]
+    return outcomes
+
+
+@pytest.mark.parametrize(
+    ("over", "low", "high", "where", "held"),
+    [
+        ("vms", 3, 5, {"pattern": "random", "queue_depth": None}, True),
+        ("vms", 3, 5, {"pattern": "sequential", "queue_depth": None}, False),
+        # One of two sweeps has the peak there: neither is chosen.
+        ("vms", 3, 5, {"queue_depth": None}, None),
+        ("queue_depth", 32, 32, {"vms": 1}, True),
+        ("queue_depth", 60, 70, {"vms": 1}, False),
+    ],
+)
+def test_peak_is_that_of_the_only_sweep_over_the_factor(
+    tmp_path: Path, over: str, low: float, high: float, where: dict[str, Any], held: bool | None
+) -> None:
+    expect = {"kind": "peak", "metric": "iops", "over": over, "low": low, "high": high, "where": where}
+    (outcome,) = swept_twice(tmp_path, expect)
+    assert outcome["held"] is held
+
+
+def test_distance_below_the_peak_is_judged_over_any_factor(tmp_path: Path) -> None:
+    expect = {"kind": "below_peak", "metric": "iops", "over": "queue_depth", "at": 16, "where": {"vms": 1}}
+    ranges = [{"low_percent": 30, "high_percent": 40}, {"low_percent": 1, "high_percent": 9}]
+    assert [o["held"] for o in swept_twice(tmp_path, *(expect | each for each in ranges))] == [True, False]

@@ -151,3 +151,56 @@ def test_shipped_study_cites_what_it_compares_with(name: str) -> None:
 def test_every_field_of_a_study_either_is_measured_or_judges_or_sets_the_scope() -> None:
     parts = [*model.MEASURED_PARTS, *model.JUDGING_PARTS, *model.SCOPE_PARTS]
     assert sorted(parts) == sorted(model.Study.model_fields)
+
+
+SWEEP = "metric: mib_per_s, over: streams"
+
+
+@pytest.mark.parametrize(
+    ("expect", "message", "hint"),
+    [
+        (
+            "{kind: peak, metric: mib_per_s, over: case, low: 1, high: 2}",
+            "expect[0].over: the level plain of case is not a number",
+            "levels are numbers",
+        ),
+        (
+            f"{{kind: peak, {SWEEP}, low: 1, high: 2}}",
+            "expect[0].where: 2 points with streams 1 match; exactly one is needed",
+            "distinguishes",
+        ),
+        (
+            f"{{kind: below_peak, {SWEEP}, at: 2, low_percent: 0, high_percent: 9}}",
+            "expect[0].where: 2 points with streams 1 match; exactly one is needed",
+            "distinguishes",
+        ),
+        (
+            f"{{kind: peak, {SWEEP}, low: 1, high: 2, where: {{buffer: null}}}}",
+            "expect[0].where: no point with a level of streams matches",
+            "hakaru plan",
+        ),
+        (
+            f"{{kind: peak, {SWEEP}, low: 1, high: 2, where: {{buffer: 64 KiB, streams: 1}}}}",
+            "expect[0].where: only one level of streams matches",
+            "out of `where`",
+        ),
+        (
+            f"{{kind: peak, {SWEEP}, low: 5, high: 8, where: {{buffer: 64 KiB}}}}",
+            "expect[0].low: no point has streams from 5 to 8",
+            "have the levels 1, 2",
+        ),
+        (
+            f"{{kind: below_peak, {SWEEP}, at: 4, low_percent: 0, high_percent: 9, where: {{buffer: 64 KiB}}}}",
+            "expect[0].at: no point has streams 4",
+            "have the levels 1, 2",
+        ),
+    ],
+)
+def test_expectation_of_a_peak_needs_one_sweep(tmp_path: Path, expect: str, message: str, hint: str) -> None:
+    text = COPYING.replace("measure:", "  - {case: [plain], buffer: [128 KiB], streams: [4]}\nmeasure:", 1)
+    refused(tmp_path, text.replace("expect:\n", f"expect:\n  - {expect}\n"), message, hint)
+
+
+def test_expectation_of_a_peak_may_be_about_any_numeric_factor(tmp_path: Path) -> None:
+    expect = f"{{kind: peak, {SWEEP}, low: 2, high: 2, where: {{case: fast, buffer: 64 KiB}}}}"
+    loaded(tmp_path, COPYING.replace("expect:\n", f"expect:\n  - {expect}\n"))

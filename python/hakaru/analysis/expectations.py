@@ -21,7 +21,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Compared
 from hakaru.analysis.rows import Row
 from hakaru.analysis.rules.rule import UNDETERMINED
-from hakaru.analysis.sweep import Sweep
+from hakaru.analysis.sweep import Sweep, sweep_over
 from hakaru.study.where import selects
 
 INCONCLUSIVE = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
@@ -46,12 +46,13 @@ class Results:
     """The results that expectations are compared with."""
 
     sweeps: list[Sweep]
+    """Sweeps with a verdict of their own."""
     verdicts: list[SweepVerdict]
     """One per sweep."""
     compared: Compared
     """Published numbers and their measured counterparts."""
     points: list[Point] = field(default_factory=list)
-    """Every point of the run. Points of a copy have their own verdicts and belong to no sweep."""
+    """Every point of the run. Those in no sweep have their own verdicts."""
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
         """Points with these levels; a level of None selects points that lack the factor. Other
@@ -66,8 +67,7 @@ def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outco
 
 
 def _sweep(expect: dict[str, Any], results: Results) -> Sweep | None:
-    fitting = [s for s in results.sweeps if s.fits(expect.get("where") or {}) and s.over == expect.get("over", s.over)]
-    return fitting[0] if fitting else None
+    return sweep_over(results.points, expect["over"], expect.get("where") or {})
 
 
 def _peak(expect: dict[str, Any], results: Results) -> Outcome:

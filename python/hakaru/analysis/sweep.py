@@ -4,11 +4,12 @@ and has findings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.points import Point
+from hakaru.study.where import is_number, selects
 
 NEAR_PEAK = 0.95
 
@@ -95,6 +96,19 @@ def sweeps_of(points: list[Point], preferred: str, *, is_searched: bool = False)
         where = {f: level for f, level in members[0].factors.items() if f != over}
         sweeps.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over]))), is_searched))
     return sweeps
+
+
+def sweep_over(points: Sequence[Point], over: str, where: Mapping[str, Any]) -> Sweep | None:
+    """The sweep over `over` of the points that `where` selects, whatever else the study sweeps.
+
+    None if no such point has a numeric level, or if several have the same one: a form of the study
+    that the checks of studies do not cover.
+    """
+    chosen = [p for p in points if selects(where, p.factors) and is_number(p.factors.get(over))]
+    ordered = sorted(chosen, key=lambda p: float(p.factors[over]))
+    if not ordered or len({float(p.factors[over]) for p in ordered}) < len(ordered):
+        return None
+    return Sweep(over, {f: level for f, level in where.items() if f != over}, tuple(ordered))
 
 
 def swept_factor(factors: list[dict[str, Any]], preferred: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hakaru.study import kind
 from hakaru.study.consistency_points import blocks_of
-from hakaru.study.expectations import ExpectReference
+from hakaru.study.expectations import ExpectBelowPeak, ExpectPeak, ExpectReference
 from hakaru.study.model import Study
 from hakaru.study.part import level_text
 from hakaru.study.references import (
@@ -25,7 +25,7 @@ from hakaru.study.references import (
     ValueReference,
 )
 from hakaru.study.variables import Problem
-from hakaru.study.where import same_level, selects
+from hakaru.study.where import is_number, same_level, selects
 from hakaru.suggest import did_you_mean, listed
 
 Place = tuple[str | int, ...]
@@ -92,6 +92,8 @@ def _expectations(study: Study) -> Iterator[Problem]:
                 yield (*place, "resources", j), f"no bottleneck {verdict!r}", did_you_mean(verdict, verdicts)
         if expect.kind == "ratio" and not selection:
             yield from _one_point(study, place, {"of": expect.of, "to": expect.to})
+        elif isinstance(expect, ExpectPeak | ExpectBelowPeak) and not selection:
+            yield from _one_sweep(study, place, expect)
 
 
 def _published(study: Study, place: Place, expect: ExpectReference) -> Iterator[Problem]:
@@ -241,3 +243,30 @@ def _one_point_per_level(
             message = f"{count} points with {over} {level} match; exactly one is needed"
             yield (*place, "where"), message, DISTINGUISH
             return
+
+
+def _one_sweep(study: Study, place: Place, expect: ExpectPeak | ExpectBelowPeak) -> Iterator[Problem]:
+    """Problems of an expectation that needs a single sweep with at least two levels, and points at
+    the levels that it names.
+    """
+    over = expect.over
+    points = [p for block in study.factors for p in block.points() if over in p and selects(expect.where, p)]
+    levels = list(dict.fromkeys(p[over] for p in points))
+    text = next((level for level in levels if not is_number(level)), None)
+    if text is not None:
+        message = f"the level {level_text(text)} of {over} is not a number"
+        yield (*place, "over"), message, "name a factor whose levels are numbers: only these have a peak"
+        return
+    ambiguous = [*_one_point_per_level(study, place, over, expect.where)]
+    yield from ambiguous
+    if ambiguous:
+        return
+    shown = f"the points of `where` have the levels {listed([level_text(level) for level in levels])}"
+    if len(levels) < 2:
+        message = f"only one level of {over} matches, which is always the peak"
+        yield (*place, "where"), message, "leave levels of the factor `over` out of `where`"
+    elif isinstance(expect, ExpectBelowPeak):
+        if not any(same_level(level, expect.at) for level in levels):
+            yield (*place, "at"), f"no point has {over} {expect.at:g}", shown
+    elif not any(expect.low <= float(level) <= expect.high for level in levels):
+        yield (*place, "low"), f"no point has {over} from {expect.low:g} to {expect.high:g}", shown

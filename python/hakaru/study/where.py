@@ -28,6 +28,11 @@ def selects(where: Mapping[str, Any], factors: Mapping[str, Any]) -> bool:
     )
 
 
+def is_number(level: Any) -> bool:
+    """Whether a level is a number, so that levels of its factor have an order."""
+    return isinstance(level, int | float) and not isinstance(level, bool)
+
+
 def same_level(a: Any, b: Any) -> bool:
     """Whether two levels are the same. Numbers compare by value, because tables write `1` or
     `1.0`.

@@ -388,3 +388,13 @@ def test_expectation_about_a_table_names_the_worst_level_of_a_text_factor(tmp_pa
     (outcome,) = summarise(run)["expectations"]
     assert outcome["held"] is True
     assert "unthrottled" in outcome["found"] and "unthrottled" in outcome["found_ja"]
+
+
+def test_expectations_about_the_best_number_of_streams_are_judged(tmp_path: Path) -> None:
+    rates = {1: 10.0, 2: 25.0, 4: 20.0}
+    points = [Pt({"case": "unthrottled", "streams": n}, [Copy(rate=rate)] * 3) for n, rate in rates.items()]
+    over: dict[str, Any] = {"metric": "mib_per_s", "over": "streams"}
+    below = {"kind": "below_peak", "at": 4, "low_percent": 15, "high_percent": 25} | over
+    expect = [{"kind": "peak", "low": n, "high": n} | over for n in (2, 4)]
+    outcomes = summarise(write_run(tmp_path, points, expect=[*expect, below]))["expectations"]
+    assert [outcome["held"] for outcome in outcomes] == [True, False, True]

@@ -59,13 +59,12 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
     return repetition(START, SECONDS, engine, origin="measured"), samples, histograms
 
 
-def summary_of(folder: Path, *points: Pt) -> dict[str, Any]:
+def summary_of(folder: Path, *points: Pt, **parts: Any) -> dict[str, Any]:
     described = plan_lab(LabSpec.model_validate(LAB)).describe()
     levels = [point.factors["tools"] for point in points]
     load = {"tools": 1, "tree": {"trees": 64, "scale": "1/1000"}}
-    return summarise(
-        write(folder, {"study": fields(factors=[{"tools": levels}], load=load), "lab": described}, points, build)
-    )
+    study = fields(factors=[{"tools": levels}], load=load) | parts
+    return summarise(write(folder, {"study": study, "lab": described}, points, build))
 
 
 def test_rates_times_and_shares_of_a_point(tmp_path: Path) -> None:
@@ -109,6 +108,15 @@ def test_sweep_finds_the_best_number_of_tools(tmp_path: Path) -> None:
     chief = REPORT.chief_findings(summary)
     assert [finding["kind"] for finding in chief] == ["peak", "limiter"]
     assert chief[1]["where"] == {"tools": 16}
+
+
+def test_expectations_about_the_best_number_of_tools_are_judged(tmp_path: Path) -> None:
+    points = [Pt({"tools": tools}, [Rep(rate)] * 3) for tools, rate in {1: 100.0, 4: 300.0, 16: 200.0}.items()]
+    over: dict[str, Any] = {"metric": "files_per_s", "over": "tools"}
+    below = {"kind": "below_peak", "at": 16, "low_percent": 30, "high_percent": 40} | over
+    expect = [{"kind": "peak", "low": n, "high": n} | over for n in (4, 16)]
+    outcomes = summary_of(tmp_path, *points, expect=[*expect, below])["expectations"]
+    assert [outcome["held"] for outcome in outcomes] == [True, False, True]
 
 
 def test_report_has_figures_tables_and_tiles_in_both_languages(tmp_path: Path) -> None:
