@@ -49,6 +49,7 @@ class Rep:
     busy: Mapping[str, float] = field(default_factory=dict)
     """Entity of the array → share of the time that it was busy."""
     initiator_cpu: float = 0.1
+    array_cpu: float | None = None
     machine_cpu: float | None = None
     array_bytes_more: int = 0
     vms_more: int = 0
@@ -118,6 +119,8 @@ def _counted(_: dict[str, Any], rep: Rep) -> RepetitionData:
         array: dict[str, dict[str, float]] = {"lu/0": moved}
         for entity, share in rep.busy.items():
             array[entity] = {"busy_ns": share * second * SECOND, "ops": 100.0 * second}
+        if rep.array_cpu is not None:
+            array["process"] = {"cpu_user_ns": rep.array_cpu * second * SECOND, "cpu_system_ns": 0}
         samples.add("array", "array", at, array)
         if rep.machine_cpu is not None:
             shares = {"user_ns": rep.machine_cpu, "idle_ns": 1 - rep.machine_cpu}

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru import kind
 from hakaru.analysis import summarise
+from hakaru.analysis.rules.rule import Verdict
 from hakaru.kinds.vms.analysis.points import UNITS
 from hakaru.kinds.vms.study import LOAD_METRICS
 
@@ -123,6 +125,28 @@ def test_undetermined_limiter_breaches_no_expectation(tmp_path: Path) -> None:
     (outcome,) = spread(tmp_path, expect, drives=0.5)["expectations"]
     assert outcome["evidence"]["found"] == ["undetermined"]
     assert outcome["held"] is None
+
+
+@pytest.mark.parametrize("kind_name", ["vms", "copy", "packets", "files"])
+def test_verdicts_of_the_test_setup_follow_from_the_layer_of_their_rules(kind_name: str) -> None:
+    rules = [rule for stage in kind.named(kind_name).analysis.rules for rule in stage]
+    setup = {rule.name for rule in rules if Verdict(rule.name, rule=rule).test_setup_limited}
+    assert setup == {rule.name for rule in rules if rule.resource == "test setup"} != set()
+    assert not Verdict("undetermined").test_setup_limited
+
+
+@pytest.mark.parametrize(("resources", "met"), [(["link"], None), (["array_cpu"], True)])
+def test_saturated_software_of_the_array_refutes_no_other_bottleneck(
+    tmp_path: Path, resources: list[str], met: bool | None
+) -> None:
+    """The array's software uses 95 % of a processor; its model is not at a limit."""
+    rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, busy={"drive/0.0": 0.3}, array_cpu=0.95)
+    expect = {"kind": "limiter", "resources": resources}
+    run = write_run(tmp_path, [Pt({"pattern": "random", "vms": 1}, [rep] * 3)], expect=[expect])
+    summary = summarise(run)
+    assert summary["points"][0]["limiter"] == "array_cpu"
+    assert "machine_saturated" not in {caveat["caveat"] for caveat in summary["points"][0]["caveats"]}
+    assert summary["expectations"][0]["held"] is met
 
 
 def test_every_metric_that_a_study_may_name_is_computed() -> None:

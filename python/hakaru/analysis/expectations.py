@@ -20,11 +20,9 @@ from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Compared
 from hakaru.analysis.rows import Row
-from hakaru.analysis.rules.rule import UNDETERMINED
+from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
 from hakaru.analysis.sweep import Sweep, sweep_over
 from hakaru.study.where import selects
-
-INCONCLUSIVE = {UNDETERMINED, "generator_cpu", "machine_cpu", "fabric"}
 
 
 @dataclass(frozen=True)
@@ -163,32 +161,33 @@ def _below_at(peak: Point, point: Point, metric: str) -> tuple[float, float]:
 
 
 def _limiter(expect: dict[str, Any], results: Results) -> Outcome:
-    limiters = _limiters(dict(expect.get("where") or {}), results)
-    evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": limiters}
-    others = {f for f in limiters if f not in expect["resources"]}
+    found = _verdicts(dict(expect.get("where") or {}), results)
+    evidence: dict[str, Any] = {"resources": list(expect["resources"]), "found": [v.limiter for v in found]}
+    others = [v for v in found if v.limiter not in expect["resources"]]
     # A saturated test setup or an undetermined bottleneck neither confirms nor refutes the
     # expectation.
-    held = None if not limiters or (others and others <= INCONCLUSIVE) else not others
+    inconclusive = all(v.test_setup_limited or v.limiter == UNDETERMINED for v in others)
+    held = None if not found or (others and inconclusive) else not others
     return Outcome(expect, held, "expect.limiter", evidence)
 
 
-def _limiters(where: dict[str, Any], results: Results) -> list[str]:
+def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
     """Verdicts on the sweeps that `where` selects. If `where` has a level of the swept factor,
     verdicts on the points at that level. Also verdicts on selected points in no sweep.
     """
     in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
     unswept = [p for p in results.at(where) if p.id not in in_sweeps]
-    limiters = [p.verdict.limiter for p in unswept if p.evidence.mb_per_s is not None]
+    found = [p.verdict for p in unswept if p.evidence.mb_per_s is not None]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
         rest = dict(where)
         level = rest.pop(sweep.over, None)
         if not sweep.fits(rest):
             continue
         if level is None:
-            limiters += [verdict.limiter] if sweep.measured() else []
+            found += [verdict.verdict] if sweep.measured() else []
         else:
-            limiters += [p.verdict.limiter for p in sweep.measured() if sweep.level(p) == float(level)]
-    return limiters
+            found += [p.verdict for p in sweep.measured() if sweep.level(p) == float(level)]
+    return found
 
 
 def _bound(expect: dict[str, Any], results: Results) -> Outcome:

@@ -120,14 +120,21 @@ def findings_of(compared: reference.Compared, several: bool) -> list[findings.Fi
     return [findings.of_comparison(c, several) for c in chief]
 
 
+SATURATED = {
+    "generator_cpu": "generator_saturated",
+    "machine_cpu": "machine_saturated",
+    "fabric": "fabric_saturated",
+}
+"""Verdict → caveat of the points at which its resource was at its limit."""
+
+
 def mark_test_setup_limited(sweep: Sweep, verdict: SweepVerdict) -> None:
     """If the test setup is the bottleneck of the sweep, add a caveat to every point at which it was
-    at its limit.
+    at its limit, if there is one for this verdict.
     """
-    if not verdict.verdict.test_setup_limited or verdict.resource is None:
+    name = SATURATED.get(verdict.limiter)
+    if name is None or verdict.resource is None:
         return
-    names = {"generator_cpu": "generator_saturated", "fabric": "fabric_saturated"}
-    name = names.get(verdict.limiter, "machine_saturated")
     for point in sweep.points:
         percent = point.percent(verdict.resource)
         marked = any(c.name == name for c in point.caveats)

@@ -71,9 +71,10 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
     return record | {"trials": dialogue.describe()}, samples, histograms
 
 
-def summary_of(folder: Path, *points: Pt) -> dict[str, Any]:
+def summary_of(folder: Path, *points: Pt, **more: Any) -> dict[str, Any]:
     described = plan_lab(LabSpec.model_validate(LAB)).describe()
-    parts = {"study": fields(factors=[{"frame": [p.factors["frame"] for p in points]}]), "lab": described}
+    study = fields(factors=[{"frame": [p.factors["frame"] for p in points]}]) | more
+    parts = {"study": study, "lab": described}
     return summarise(write(folder, parts, points, build))
 
 
@@ -180,6 +181,29 @@ def test_reason_of_the_highest_rate_decides_who_is_blamed(
     assert words in summary["findings"][0]["text"]
     caveats = {c["caveat"] for c in point["caveats"]}
     assert ("tester_limited" in caveats, "search_capped" in caveats) == (limiter == "tester", limiter != "tester")
+
+
+@pytest.mark.parametrize(
+    ("rep", "limiter", "held"),
+    [
+        (Rep(Bench(1e7)), "tester", None),
+        (Rep(Bench(1e7), search={"highest": 50_000.0}), "search_range", None),
+        (Rep(Bench(100_000.0), {"0": 30.0, "1": 50.0}), "input_queue", False),
+    ],
+)
+def test_lower_bound_of_the_rate_neither_breaches_an_expectation_nor_counts(
+    tmp_path: Path, rep: Rep, limiter: str, held: bool | None
+) -> None:
+    publications = {"paper": {"title": {"en": "A paper", "ja": "論文"}, "source": "a paper"}}
+    row = {"kind": "value", "publication": "paper", "id": "rate", "name": {"en": "Rate", "ja": "速度"}}
+    reference = [row | {"metric": "frames_per_s", "where": {"frame": 64}, "published": 1e6}]
+    expect = [{"kind": "limiter", "resources": ["one_cpu"]}]
+    more: dict[str, Any] = {"publications": publications, "reference": reference, "expect": expect}
+    summary = summary_of(tmp_path, Pt({"frame": 64}, [rep]), **more)
+    assert summary["points"][0]["limiter"] == limiter
+    (outcome,), (compared,) = summary["expectations"], summary["scorecard"]["rows"]
+    assert outcome["held"] is held
+    assert (compared["mean"] is not None, compared["counted"]) == (True, held is not None)
 
 
 def test_point_without_a_search_is_limited_by_the_tester(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ class Verdict:
 
     @property
     def test_setup_limited(self) -> bool:
-        """Whether the bottleneck is the load generator, the emulated network or this machine, so
-        that the result reflects the test setup and not the system under test.
+        """Whether the result reflects the test setup and not the system under test, by the layer of
+        its rule.
         """
-        return self.limiter in ("generator_cpu", "machine_cpu", "fabric", "tester")
+        return self.rule is not None and self.rule.is_test_setup
 
 
 Words = Callable[[str, Verdict, Evidence], list[str]]
@@ -66,6 +66,13 @@ class Rule:
     criterion: str
     evaluate: Callable[[Evidence], Verdict | None]
     words: Words | None = None
+
+    @property
+    def is_test_setup(self) -> bool:
+        """Whether the bottleneck is hakaru itself, its machine, or the range of a search, so that
+        the system under test might have given another result.
+        """
+        return self.resource == "test setup"
 
     @property
     def is_capacity(self) -> bool:
