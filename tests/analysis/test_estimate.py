@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.estimate import Estimate, SampleMean, ratio
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -53,3 +53,24 @@ def test_estimate_without_values_is_null_and_not_zero() -> None:
 def test_equal_repetitions_have_an_interval_of_zero_width() -> None:
     estimate = Estimate.over([7.0, 7.0, 7.0], "ms")
     assert (estimate.low, estimate.mean, estimate.high) == (7.0, 7.0, 7.0)
+
+
+def test_ratio_of_points_with_a_precision_has_the_spread_of_their_first_repetitions() -> None:
+    values, other = [99.0, 100.0, 101.0, 100.0, 100.0, 100.0], [200.0, 203.0, 197.0]
+    staged = ratio(SampleMean.over(other), SampleMean.over(values, 3))
+    assert (staged.mean, staged.n) == (2.0, 3)
+    variances = [1.0 / 6 / 100**2, 9.0 / 3 / 200**2]
+    freedom = sum(variances) ** 2 / sum(v**2 / 2 for v in variances)
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(sum(variances))
+    assert (staged.low, staged.high) == pytest.approx((2.0 * math.exp(-half), 2.0 * math.exp(half)))
+
+
+def test_average_of_means_has_the_variance_of_independent_ones() -> None:
+    means = [SampleMean.over(values) for values in ([9.0, 10.0, 11.0], [20.0, 24.0])]
+    average = SampleMean.average([mean for mean in means if mean])
+    assert average is not None
+    assert (average.value, average.n) == (16.0, 2)
+    parts = [1.0 / 3 / 4, 8.0 / 2 / 4]
+    assert average.variance == pytest.approx(sum(parts))
+    assert average.freedom == pytest.approx(sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2))
+    assert SampleMean.average([]) is None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from hakaru.analysis import scorecard, summarise
-from hakaru.analysis.estimate import ratio
+from hakaru.analysis.estimate import SampleMean, ratio
 from hakaru.units import unit_in
 
 from tests.analysis import small_distance
@@ -110,6 +110,21 @@ def test_points_that_differ_in_one_factor_can_count_as_their_mean(tmp_path: Path
     assert row["n"] == 3
 
 
+def test_mean_of_points_uses_every_repetition_of_each(tmp_path: Path) -> None:
+    """A failed repetition of one point takes none from the others."""
+    rates = {1: (900, 1100), 4: (2900, 3000, 3400), 8: (2000, 2000)}
+    points = [Pt({"pattern": "any", "vms": n}, [constant(r) for r in each]) for n, each in rates.items()]
+    points[0].reps = [constant(900), constant(5, status="failed", error="gone"), constant(1100)]
+    one = single("ratio", of={"pattern": "any"}, to={"vms": 8}, mean_over="vms", published=1)
+    more: Json = {"reference": [one], "publications": PUBLICATIONS}
+    run = write_run(tmp_path, points, factors=[{"pattern": ["any"], "vms": [1, 4, 8]}], **more)
+    (row,) = summarise(run)["scorecard"]["rows"]
+    assert row["mean"] == pytest.approx((1000 + 3100 + 2000) / 3 / 2000)
+    means = [SampleMean.over(each) for each in rates.values()]
+    expected = ratio(SampleMean.average([mean for mean in means if mean]), means[-1])
+    assert (row["low"], row["high"]) == pytest.approx((expected.low, expected.high))
+
+
 @pytest.mark.parametrize(
     ("reference", "mean", "error"),
     [
@@ -145,7 +160,7 @@ def test_ratio_has_the_interval_of_two_independent_means(tmp_path: Path) -> None
     (row,) = summarise(write_run(tmp_path, points, reference=[reference], publications=PUBLICATIONS))["scorecard"][
         "rows"
     ]
-    expected = ratio(rates[4], rates[1])
+    expected = ratio(SampleMean.over(rates[4]), SampleMean.over(rates[1]))
     assert (row["mean"], row["low"], row["high"]) == pytest.approx((3.0, expected.low, expected.high))
 
 

@@ -124,6 +124,7 @@ def test_report_says_which_points_reached_the_precision(tmp_path: Path) -> None:
     missed = {
         p["factors"]["vms"]: [c for c in p["caveats"] if c["caveat"] == "precision_missed"] for p in summary["points"]
     }
+    assert [point["first_stage"] for point in summary["points"]] == [3, 3]
     assert missed[1] == []
     (caveat,) = missed[4]
     assert caveat["values"] == {"metric": "iops", "asked": 3.0, "n": 3, "percent": pytest.approx(23.7, abs=1)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,63 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class SampleMean:
+    """A mean over repetitions with the variance of the mean, from which intervals and tests follow.
+
+    If the number of repetitions followed from the spread of the first ones (`precision` of a
+    study), variance and degrees of freedom are those of the first ones, as in Stein's two-stage
+    procedure: a chance of a small spread leads to few repetitions, so the spread of all of them
+    would be too small.
+    """
+
+    value: float
+    variance: float
+    """Variance of the mean, not of the values; 0 with a single repetition, which shows no spread."""
+    freedom: float
+    """Degrees of freedom of the variance; 0 with a single repetition."""
+    n: int
+
+    @classmethod
+    def over(cls, values: Iterable[float], first: int | None = None) -> SampleMean | None:
+        """Return the mean of one value per repetition, without NaN and infinities (a repetition
+        that lacks the value); None without any.
+
+        `first`: number of the repetitions whose spread chose the number of all; None: it was fixed.
+        First ones without spread give the variance of all.
+        """
+        finite = np.array([v for v in values if math.isfinite(v)], dtype=float)
+        n = len(finite)
+        if n == 0:
+            return None
+        mean = float(np.mean(finite))
+        mean = min(max(mean, float(finite.min())), float(finite.max()))  # rounding must not leave the data's range
+        if n == 1:
+            return cls(mean, 0.0, 0.0, 1)
+        stage = finite if first is None or first < 2 else finite[:first]
+        stage = stage if np.ptp(stage) > 0 else finite
+        variance = 0.0 if np.ptp(stage) == 0 else float(np.var(stage, ddof=1)) / n
+        return cls(mean, variance, len(stage) - 1.0, n)
+
+    @classmethod
+    def average(cls, means: Sequence[SampleMean]) -> SampleMean | None:
+        """Return the mean of independent means, each with the same weight; None without any. `n` is
+        the smallest number of repetitions.
+        """
+        if not means:
+            return None
+        value, n = sum(mean.value for mean in means) / len(means), min(mean.n for mean in means)
+        parts = [(mean.variance / len(means) ** 2, mean.freedom) for mean in means]
+        total = sum(variance for variance, _ in parts)
+        if n == 1:
+            return cls(value, 0.0, 0.0, 1)
+        return cls(value, total, freedom(parts) if total > 0 else min(mean.freedom for mean in means), n)
+
+    def half(self, confidence: float) -> float:
+        """Half the width of the interval of Student's t; needs two repetitions."""
+        return float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * math.sqrt(self.variance)
 
 
 @dataclass(frozen=True)
@@ -33,35 +90,24 @@ class Estimate:
         """Return the estimate over one value per repetition, without NaN and infinities (a
         repetition that lacks the value).
         """
-        finite = np.array([v for v in values if math.isfinite(v)], dtype=float)
-        n = len(finite)
-        if n == 0:
-            return cls(None, None, None, 0, unit)
-        mean = float(np.mean(finite))
-        mean = min(max(mean, float(finite.min())), float(finite.max()))  # rounding must not leave the data's range
-        if n == 1:
-            return cls(mean, None, None, 1, unit)
-        error = float(stats.sem(finite))
-        if error == 0.0:
-            return cls(mean, mean, mean, n, unit)
-        low, high = stats.t.interval(CONFIDENCE, n - 1, loc=mean, scale=error)
-        return cls(mean, float(low), float(high), n, unit)
+        return cls.of(SampleMean.over(values), unit)
 
     @classmethod
     def two_stage(cls, values: Iterable[float], first: int, unit: str) -> Estimate:
-        """Return the estimate over values whose number follows from the spread of the `first` ones.
-
-        The half width is that of the first values times √(first / n), as in Stein's two-stage
-        procedure. It keeps its 95 %, unlike the interval of all values: a chance of a small spread
-        leads to few repetitions, and so to an interval that is too narrow. A `first` without spread
-        gives the interval of all values.
+        """Return the estimate over values whose number follows from the spread of the `first` ones
+        (`SampleMean`).
         """
-        finite = [v for v in values if math.isfinite(v)]
-        whole, start = cls.over(finite, unit), cls.over(finite[:first], unit)
-        if whole.n <= first or whole.mean is None or start.low is None or start.high is None:
-            return whole
-        half = (start.high - start.low) / 2 * math.sqrt(start.n / whole.n)
-        return cls(whole.mean, whole.mean - half, whole.mean + half, whole.n, unit) if half > 0 else whole
+        return cls.of(SampleMean.over(values, first), unit)
+
+    @classmethod
+    def of(cls, mean: SampleMean | None, unit: str) -> Estimate:
+        """Return the estimate of a mean; None: there are no values."""
+        if mean is None:
+            return cls(None, None, None, 0, unit)
+        if mean.n == 1:
+            return cls(mean.value, None, None, 1, unit)
+        half = mean.half(CONFIDENCE)
+        return cls(mean.value, mean.value - half, mean.value + half, mean.n, unit)
 
     def at(self, confidence: float) -> Estimate:
         """The same mean with the interval of another confidence, above 0 and below 1. `self` must
@@ -79,27 +125,32 @@ class Estimate:
         return {"mean": self.mean, "low": self.low, "high": self.high, "n": self.n, "unit": self.unit}
 
 
-def ratio(of: Iterable[float], to: Iterable[float]) -> Estimate:
+def ratio(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     """Ratio of two means of positive values from independent repetitions.
 
     The interval is that of the difference of the logarithms (delta method), with the degrees of
     freedom of Welch and Satterthwaite. It needs at least two repetitions of each. `n` is the
     smaller number of repetitions.
     """
-    sides = [np.array([v for v in values if math.isfinite(v)], dtype=float) for values in (of, to)]
-    n = min(len(side) for side in sides)
-    if n == 0 or any(np.mean(side) <= 0 for side in sides):
+    if of is None or to is None or of.value <= 0 or to.value <= 0:
         return Estimate(None, None, None, 0, "ratio")
-    value = float(np.mean(sides[0]) / np.mean(sides[1]))
+    value, n = of.value / to.value, min(of.n, to.n)
     if n == 1:
         return Estimate(value, None, None, 1, "ratio")
-    variances = [float((stats.sem(side) / np.mean(side)) ** 2) for side in sides]
-    total = sum(variances)
+    parts = [(side.variance / side.value**2, side.freedom) for side in (of, to)]
+    total = sum(variance for variance, _ in parts)
     if total == 0.0:
         return Estimate(value, value, value, n, "ratio")
-    freedom = total**2 / sum(v**2 / (len(side) - 1) for v, side in zip(variances, sides, strict=True))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * math.sqrt(total)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom(parts))) * math.sqrt(total)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, "ratio")
+
+
+def freedom(parts: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of independent variances (Welch and Satterthwaite). `parts`:
+    variances, not all 0, each with its degrees of freedom.
+    """
+    total = sum(variance for variance, _ in parts)
+    return total**2 / sum(variance**2 / each for variance, each in parts if variance > 0)
 
 
 def finite(value: float | None) -> float | None:

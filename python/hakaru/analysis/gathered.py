@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hakaru.analysis import checks, emulated, rule_book
-from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.estimate import Estimate, SampleMean
 from hakaru.analysis.latency import Latencies, curve
 from hakaru.analysis.points import estimates, members
 from hakaru.analysis.run_data import Repetition
@@ -79,16 +79,15 @@ class Gathered:
         planned = raw.get("repetitions")
         repetitions_planned = planned if isinstance(planned, int) else self._failed + len(self.uses)
         caveats = [*self.caveats, *checks.of_point(self.values, repetitions_planned, self._failed, rate)]
-        chosen_by = measure.precisions(rate)
+        # Most metrics depend on those with a requested precision, so all have the same first stage.
+        first_stage = measure.first_stage if measure.precisions(rate) else None
         latencies = {"all": self._latencies.all(), "read": self._latencies.read, "write": self._latencies.write}
         return {
             "id": str(raw["point"]),
             "factors": dict(raw["factors"]),
             "origin": self.origin,
             "metrics": {
-                name: Estimate.two_stage(self.values.get(name, []), measure.first_stage, unit)
-                if name in chosen_by
-                else Estimate.over(self.values.get(name, []), unit)
+                name: Estimate.of(SampleMean.over(self.values.get(name, []), first_stage), unit)
                 for name, unit in units.items()
             },
             "utilisation": estimates(self.uses),
@@ -100,4 +99,5 @@ class Gathered:
             "over_time": self.over_time,
             "rule_book": rule_book.judge(rule_book.BOOK, self._gauges),
             "chief": rate,
+            "first_stage": first_stage,
         }

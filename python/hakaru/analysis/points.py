@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hakaru.analysis.estimate import Estimate, finite, ratio
+from hakaru.analysis.estimate import Estimate, SampleMean, finite, ratio
 from hakaru.analysis.rule_book.judge import Judgement
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.rule import UNDETERMINED, Verdict
@@ -41,6 +41,8 @@ class Point:
     """The bottleneck of this point by itself."""
     chief: str = field(default="iops", kw_only=True)
     """The metric by which repetitions are compared."""
+    first_stage: int | None = field(default=None, kw_only=True)
+    """Number of its first repetitions, if their spread chose how many it has (`precision`)."""
 
     def mean(self, metric: str) -> float | None:
         """Mean of a metric; None if it has no value."""
@@ -49,7 +51,11 @@ class Point:
 
     def ratio_to(self, other: Point, metric: str) -> Estimate:
         """Ratio of a metric to that of another point; without mean if one has no positive value."""
-        return ratio(self.per_repetition.get(metric, ()), other.per_repetition.get(metric, ()))
+        return ratio(self.sample_mean(metric), other.sample_mean(metric))
+
+    def sample_mean(self, metric: str) -> SampleMean | None:
+        """The mean of a metric with its variance; None if no repetition has a value."""
+        return SampleMean.over(self.per_repetition.get(metric, ()), self.first_stage)
 
     def percent(self, resource: str) -> float | None:
         """Mean utilisation of a resource in percent; None if it was not measured."""
@@ -77,6 +83,7 @@ class Point:
             "utilisation": used,
             "caveats": [c.to_json() for c in self.caveats],
             "repetitions": {name: [finite(v) for v in values] for name, values in self.per_repetition.items()},
+            "first_stage": self.first_stage,
             "limiter": self.verdict.limiter,
             "resource": self.verdict.resource,
             "drive_service_ms": finite(self.service_ms),

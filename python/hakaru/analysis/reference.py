@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from hakaru.analysis.estimate import Estimate
+from hakaru.analysis.estimate import SampleMean, ratio
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
@@ -243,21 +243,20 @@ def _judge(
         measured = _of_estimate(_only(points, reference.where), metric)
         return measured, relative_error(_number(measured.value), reference.published), unit, 1
     if isinstance(reference, RatioReference):
-        of, to = (_mean(points, where, metric, reference.mean_over) for where in (reference.of, reference.to))
+        of, to = (_alike(points, where, metric, reference.mean_over) for where in (reference.of, reference.to))
         measured = _ratio(of, to, metric)
         return measured, relative_error(_number(measured.value), reference.published), "times", 2
     if isinstance(reference, ExtremeReference):
         measured = _extreme(reference, points)
         needed = sum(selects(reference.where, p) for p in _full_form(study))
         return measured, relative_error(_number(measured.value), reference.published), unit, needed
-    mean_over = reference.mean_over if isinstance(reference, RankingReference) else None
-    by_level = _by_level(points, reference.over, reference.where, metric, mean_over)
     needed = sum(reference.over in p and selects(reference.where, p) for p in _full_form(study))
+    if isinstance(reference, RankingReference):
+        return *_ranking(reference, points), "order", len(reference.published)
+    by_level = _by_level(points, reference.over, reference.where, metric)
     if isinstance(reference, PeakReference):
         return *_peak(reference, by_level), "level", needed
-    if isinstance(reference, ReachesReference):
-        return *_reaches(reference, by_level), "level", needed
-    return *_ranking(reference, by_level), "order", len(reference.published)
+    return *_reaches(reference, by_level), "level", needed
 
 
 def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
@@ -267,19 +266,19 @@ def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
     choose = max if reference.which == "highest" else min
     chosen = choose(matching, key=lambda p: p.mean(reference.metric) or 0.0)
     # A point that the test setup limited, or an invalid one, might be beyond the chosen one.
-    _, _, valid, limited = _of_points([(p.id, p) for p in matching], reference.metric)
+    _, _, valid, limited = _of_points(matching, reference.metric)
     measured = _of_estimate(chosen, reference.metric)
     return replace(measured, points=len(matching), valid=valid, is_limited_by_setup=limited)
 
 
-def _ratio(of: Point | None, to: Point | None, metric: str) -> Measured:
-    if of is None or to is None:
-        return Measured()
-    value = of.ratio_to(to, metric)
+def _ratio(of: Sequence[Point], to: Sequence[Point], metric: str) -> Measured:
+    means = [SampleMean.average([m for p in side if (m := p.sample_mean(metric))]) for side in (of, to)]
+    value = ratio(*means)
     if value.mean is None:
         return Measured()
-    limited = of.verdict.test_setup_limited or to.verdict.test_setup_limited
-    return Measured(value.mean, value.low, value.high, value.n, 2, of.valid and to.valid, limited)
+    both = [*of, *to]
+    limited = any(p.verdict.test_setup_limited for p in both)
+    return Measured(value.mean, value.low, value.high, value.n, 2, all(p.valid for p in both), limited)
 
 
 def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
@@ -292,7 +291,7 @@ def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> 
     reaching = [each for each, p in by_level if least is not None and (p.metrics[metric].high or 0.0) >= least]
     numbers = [float(each) for each in reaching if isinstance(each, int | float)]
     low, high = (min(numbers), max(numbers)) if numbers and len(numbers) == len(reaching) else (None, None)
-    measured = Measured(level, low, high, *_of_points(by_level, metric))
+    measured = Measured(level, low, high, *_of_points([p for _, p in by_level], metric))
     if same_level(level, reference.published):
         return measured, 0.0
     if isinstance(level, int | float) and isinstance(reference.published, int | float):
@@ -310,28 +309,34 @@ def _reaches(reference: ReachesReference, by_level: Sequence[tuple[Level, Point]
         return Measured(points=len(by_level)), None
     reaching = list(takewhile(lambda pair: pair[1] >= reference.at_least, reversed(ordered)))
     first = reaching[-1][0] if reaching else None
-    measured = Measured(first, None, None, *_of_points(by_level, metric))
+    measured = Measured(first, None, None, *_of_points([p for _, p in by_level], metric))
     if first is None:
         return measured, DIFFERS_PERCENT
     before = max((level for level, _ in ordered if level < first), default=float("-inf"))
     return measured, 0.0 if before < published <= first else relative_error(first, published)
 
 
-def _ranking(reference: RankingReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
+def _ranking(reference: RankingReference, points: Sequence[Point]) -> tuple[Measured, float | None]:
     """Share of pairs that are not in the published order, percent, of the levels that were
     measured.
     """
-    metric = reference.metric
-    listed = [
-        (i, level, p) for level, p in by_level for i, each in enumerate(reference.published) if same_level(level, each)
-    ]
+    metric, over = reference.metric, reference.over
+    listed: list[tuple[int, Level, float]] = []
+    chosen: list[Point] = []
+    for level in _levels(points, over, reference.where):
+        alike = _alike(points, {**reference.where, over: level}, metric, reference.mean_over)
+        place = next((i for i, each in enumerate(reference.published) if same_level(level, each)), None)
+        if alike and place is not None:
+            listed.append((place, level, sum(p.mean(metric) or 0.0 for p in alike) / len(alike)))
+            chosen += alike
     if len(listed) < 2:
         return Measured(points=len(listed)), None
-    ours = sorted(listed, key=lambda item: -(item[2].mean(metric) or 0.0))
+    ours = sorted(listed, key=lambda item: -item[2])
     pairs = [(a, b) for a in listed for b in listed if a[0] < b[0]]
-    wrong = sum((a[2].mean(metric) or 0.0) <= (b[2].mean(metric) or 0.0) for a, b in pairs)
-    numbers = _of_points([(level, p) for _, level, p in listed], metric)
-    return Measured([level for _, level, _ in ours], None, None, *numbers), 100 * wrong / len(pairs)
+    wrong = sum(a[2] <= b[2] for a, b in pairs)
+    n, _, valid, limited = _of_points(chosen, metric)
+    measured = Measured([level for _, level, _ in ours], None, None, n, len(listed), valid, limited)
+    return measured, 100 * wrong / len(pairs)
 
 
 # --- Points
@@ -350,43 +355,33 @@ def _only(points: Sequence[Point], where: Mapping[str, Any]) -> Point | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def _mean(points: Sequence[Point], where: Mapping[str, Any], metric: str, mean_over: str | None) -> Point | None:
-    """As `_only`. With `mean_over`, the points that differ only in this factor count as one: the
-    mean of each repetition over the points that were measured.
+def _alike(points: Sequence[Point], where: Mapping[str, Any], metric: str, mean_over: str | None) -> list[Point]:
+    """The points with the metric that count as the one that `where` selects: that point alone, or
+    with `mean_over`, those that differ only in this factor. Empty if others differ, too.
     """
     if mean_over is None:
-        return _only(points, where)
+        only = _only(points, where)
+        return [] if only is None or only.mean(metric) is None else [only]
     matching = [p for p in points if selects(where, p.factors) and p.mean(metric) is not None]
     others = [{name: level for name, level in p.factors.items() if name != mean_over} for p in matching]
-    if not matching or any(other != others[0] for other in others):
-        return None
-    repetitions = zip(*(p.per_repetition.get(metric, ()) for p in matching), strict=False)
-    values = [sum(each) / len(each) for each in repetitions]
-    first = matching[0]
-    return replace(
-        first,
-        factors=others[0],
-        metrics={**first.metrics, metric: Estimate.over(values, first.metrics[metric].unit)},
-        per_repetition={**first.per_repetition, metric: values},
-        caveats=[caveat for p in matching for caveat in p.caveats],
-        verdict=next((p.verdict for p in matching if p.verdict.test_setup_limited), first.verdict),
-    )
+    return [] if any(other != others[0] for other in others) else matching
 
 
-def _by_level(
-    points: Sequence[Point], over: str, where: Mapping[str, Any], metric: str, mean_over: str | None = None
-) -> list[tuple[Level, Point]]:
+def _levels(points: Sequence[Point], over: str, where: Mapping[str, Any]) -> list[Level]:
+    """Levels of `over`, in the order of the run."""
+    return list(dict.fromkeys(p.factors[over] for p in points if over in p.factors and selects(where, p.factors)))
+
+
+def _by_level(points: Sequence[Point], over: str, where: Mapping[str, Any], metric: str) -> list[tuple[Level, Point]]:
     """Level of `over` → its only point that has the metric, in the order of the run."""
-    levels = dict.fromkeys(p.factors[over] for p in points if over in p.factors and selects(where, p.factors))
-    chosen = [(level, _mean(points, {**where, over: level}, metric, mean_over)) for level in levels]
+    chosen = [(level, _only(points, {**where, over: level})) for level in _levels(points, over, where)]
     return [(level, p) for level, p in chosen if p is not None and p.mean(metric) is not None]
 
 
-def _of_points(by_level: Sequence[tuple[Level, Point]], metric: str) -> tuple[int, int, bool, bool]:
+def _of_points(points: Sequence[Point], metric: str) -> tuple[int, int, bool, bool]:
     """Lowest number of repetitions, number of points, whether all are valid, and whether the test
     setup limited any.
     """
-    points = [p for _, p in by_level]
     limited = any(p.verdict.test_setup_limited for p in points)
     return min(p.metrics[metric].n for p in points), len(points), all(p.valid for p in points), limited
 

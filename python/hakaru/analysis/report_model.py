@@ -170,7 +170,9 @@ class JudgementReport(Reported):
 
 
 class PointReport(WithParts):
-    """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md)."""
+    """One point. `limiter` and `resource`: its bottleneck (docs/methodology/limiter.md).
+    `first_stage`: number of its first repetitions, if their spread chose how many it has.
+    """
 
     point: str
     factors: Levels
@@ -180,6 +182,7 @@ class PointReport(WithParts):
     utilisation: dict[str, UseReport]
     caveats: list[CaveatReport]
     repetitions: dict[str, list[Number | None]]
+    first_stage: Annotated[int, Field(gt=0)] | None = None
     limiter: str
     resource: str | None
     drive_service_ms: Number | None

@@ -12,7 +12,8 @@ import pytest
 from hakaru.analysis.comparison.difference import holm, of_ratio, relative
 from hakaru.analysis.comparison.rows import Row, common_points, judge, rows
 from hakaru.analysis.direction import better
-from hakaru.analysis.estimate import ratio
+from hakaru.analysis.estimate import Estimate, SampleMean, ratio
+from hakaru.study.results import half_percent
 from scipy import stats
 
 from tests.analysis.comparison.drawn import LOADED, point, points
@@ -51,6 +52,31 @@ def test_requests_that_take_5_percent_longer_are_found_in_18_of_20_pairs(seed: i
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_change_of_5_percent_at_one_of_five_points_needs_ten_repetitions(seed: int) -> None:
     assert pairs_that_differ(seed, 20, 10, {7: 1.05}, ["worse"]) >= 18
+
+
+def precise_points(random: np.random.Generator, first: int, percent: float, *, staged: bool) -> list[dict[str, Any]]:
+    """Points that are repeated until the rate has a precision, from `first` to 40 times. `staged`:
+    whether they say so.
+    """
+    drawn = points(random, 40)
+    for each in drawn:
+        rates = each["repetitions"]["iops"]
+        halves = ((n, half_percent(Estimate.two_stage(rates[:n], first, ""))) for n in range(first, 40))
+        enough = next((n for n, half in halves if half is not None and half <= percent), 40)
+        each["repetitions"] = {name: values[:enough] for name, values in each["repetitions"].items()}
+        each["first_stage"] = first if staged else None
+    return drawn
+
+
+@pytest.mark.parametrize(("staged", "least", "most"), [(True, 0, 10), (False, 15, 40)])
+def test_equal_runs_whose_spread_chose_their_repetitions_rarely_differ(staged: bool, least: int, most: int) -> None:
+    """Of 100 pairs, 5 may differ. The spread of all repetitions would find four times as many."""
+    random = np.random.default_rng(1)
+    pairs = 0
+    for _ in range(100):
+        judged = compared(*(precise_points(random, 3, 1.5, staged=staged) for _ in range(2)))
+        pairs += any(row.p_corrected is not None and row.p_corrected < 0.05 for row in judged)
+    assert least <= pairs <= most, pairs
 
 
 def test_correction_for_their_number_is_needed() -> None:
@@ -124,7 +150,7 @@ def test_points_are_matched_by_their_levels() -> None:
 
 def test_interval_is_that_of_a_ratio_of_means() -> None:
     """The same method as expectations of kind `ratio`."""
-    before, after = [100.0, 103, 98, 101], [110.0, 108, 112, 109]
+    before, after = (SampleMean.over(values) for values in ([100.0, 103, 98, 101], [110.0, 108, 112, 109]))
     term, expected = of_ratio(before, after), ratio(after, before)
     assert term is not None
     found = relative([term])
@@ -136,7 +162,7 @@ def test_interval_is_that_of_a_ratio_of_means() -> None:
 def test_p_value_is_close_to_welchs_test_of_logarithms() -> None:
     random = np.random.default_rng(7)
     before, after = random.lognormal(0, 0.02, 6), random.lognormal(0.02, 0.03, 4)
-    term = of_ratio(before.tolist(), after.tolist())
+    term = of_ratio(SampleMean.over(before), SampleMean.over(after))
     assert term is not None
     expected = stats.ttest_ind(np.log(after), np.log(before), equal_var=False).pvalue
     assert relative([term]).p == pytest.approx(expected, rel=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hakaru.analysis.estimate import ratio
+from hakaru.analysis.estimate import SampleMean, ratio
 from hakaru.engine import contract
 from hakaru.errors import UsageError
 from hakaru.kinds.vms.hypervisor import PRESETS
@@ -107,12 +107,12 @@ def test_impossible_path_is_refused_with_its_place(tmp_path: Path, old: str, new
 
 
 def test_ratio_of_means_has_the_interval_of_both() -> None:
-    exact = ratio([20.0, 20.0], [10.0, 10.0])
+    exact = ratio(SampleMean.over([20.0, 20.0]), SampleMean.over([10.0, 10.0]))
     assert (exact.mean, exact.low, exact.high, exact.n) == (2.0, 2.0, 2.0, 2)
-    single = ratio([20.0], [10.0, 11.0])
+    single = ratio(SampleMean.over([20.0]), SampleMean.over([10.0, 11.0]))
     assert (single.low, single.high, single.n) == (None, None, 1)
-    wide = ratio([19.0, 20.0, 21.0], [9.0, 10.0, 11.0])
+    wide = ratio(SampleMean.over([19.0, 20.0, 21.0]), SampleMean.over([9.0, 10.0, 11.0]))
     assert wide.low is not None and wide.high is not None
     # Standard errors of 2.9 and 5.8 %, 2.9 degrees of freedom: a factor of 1.23.
     assert wide.low == pytest.approx(2 / 1.23, rel=0.01) and wide.high == pytest.approx(2 * 1.23, rel=0.01)
-    assert ratio([], [1.0]).mean is None
+    assert ratio(SampleMean.over([]), SampleMean.over([1.0])).mean is None

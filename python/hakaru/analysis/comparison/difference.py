@@ -4,7 +4,8 @@ A difference is estimated on the scale of logarithms, as a ratio of two means: s
 both relative, and an interval never leaves the possible values. The variance of the logarithm of a
 mean is the square of its relative standard error (delta method). The degrees of freedom are those
 of Welch and Satterthwaite, so the two sides may have different spreads. If a mean is not positive,
-the difference of the means is tested instead.
+the difference of the means is tested instead. If a requested precision chose the number of
+repetitions, variance and degrees of freedom are those of the first ones (`SampleMean`).
 
 The test of several points together adds the logarithms of their ratios. It detects a small change
 at all points that no single point shows.
@@ -17,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from scipy import stats
 
-from hakaru.analysis.estimate import CONFIDENCE
+from hakaru.analysis.estimate import CONFIDENCE, SampleMean, freedom
 
 RESOLUTION = 0.001
 """Smallest relative standard deviation that a test assumes. Latencies are recorded to three digits,
@@ -52,20 +52,17 @@ class Term:
 
     value: float
     variances: tuple[float, float]
-    freedoms: tuple[int, int]
+    freedoms: tuple[float, float]
 
 
-def of_ratio(before: Sequence[float], after: Sequence[float]) -> Term | None:
+def of_ratio(before: SampleMean | None, after: SampleMean | None) -> Term | None:
     """Logarithm of the ratio of two means. None without two repetitions of each, or with a mean
     that is not positive.
     """
-    sides = [np.asarray(values, dtype=float) for values in (before, after)]
-    if any(len(side) < 2 or np.mean(side) <= 0 for side in sides):
+    if before is None or after is None or min(before.n, after.n) < 2 or min(before.value, after.value) <= 0:
         return None
-    relative = [max(float(np.std(side, ddof=1) / np.mean(side)), RESOLUTION) for side in sides]
-    first, second = (spread**2 / len(side) for spread, side in zip(relative, sides, strict=True))
-    value = math.log(float(np.mean(sides[1])) / float(np.mean(sides[0])))
-    return Term(value, (first, second), (len(sides[0]) - 1, len(sides[1]) - 1))
+    first, second = (max(side.variance / side.value**2, RESOLUTION**2 / side.n) for side in (before, after))
+    return Term(math.log(after.value / before.value), (first, second), (before.freedom, after.freedom))
 
 
 def relative(terms: Sequence[Term]) -> Difference:
@@ -76,38 +73,35 @@ def relative(terms: Sequence[Term]) -> Difference:
     return Difference("welch_log", 100 * math.expm1(value), low, high, p)
 
 
-def absolute(before: Sequence[float], after: Sequence[float], *, counts: bool) -> Difference | None:
+def absolute(before: SampleMean | None, after: SampleMean | None, *, counts: bool) -> Difference | None:
     """Difference of two means in the unit of the metric; None without two repetitions of each.
 
     `counts`: the values are numbers of rare events. Their variance is assumed to be at least their
     mean, as for independent events, because a few repetitions without one do not show it.
     """
-    sides = [np.asarray(values, dtype=float) for values in (before, after)]
-    if any(len(side) < 2 for side in sides):
+    if before is None or after is None or min(before.n, after.n) < 2:
         return None
-    both = float(np.mean(np.concatenate(sides)))
+    both = (before.n * before.value + after.n * after.value) / (before.n + after.n)
     floor = abs(both) if counts else (RESOLUTION * both) ** 2
-    first, second = (max(float(np.var(side, ddof=1)), floor) / len(side) for side in sides)
-    value = float(np.mean(sides[1]) - np.mean(sides[0]))
-    term = Term(value, (first, second), (len(sides[0]) - 1, len(sides[1]) - 1))
-    half, p = _student(value, [term])
+    first, second = (max(side.variance, floor / side.n) for side in (before, after))
+    value = after.value - before.value
+    half, p = _student(value, [Term(value, (first, second), (before.freedom, after.freedom))])
     return Difference("welch", value, value - half, value + half, p)
 
 
 def _student(value: float, terms: Sequence[Term]) -> tuple[float, float]:
     """Half the width of the 95 % interval of a mean of terms, and the p-value of the mean."""
     parts = [
-        (variance / len(terms) ** 2, freedom)
+        (variance / len(terms) ** 2, degrees)
         for term in terms
-        for variance, freedom in zip(term.variances, term.freedoms, strict=True)
+        for variance, degrees in zip(term.variances, term.freedoms, strict=True)
     ]
     total = sum(variance for variance, _ in parts)
     if total == 0.0:  # all values are zero
         return 0.0, 1.0 if value == 0.0 else 0.0
-    freedom = total**2 / sum(variance**2 / each for variance, each in parts)
-    error = math.sqrt(total)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    return half, float(2 * stats.t.sf(abs(value) / error, freedom))
+    error, degrees = math.sqrt(total), freedom(parts)
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error
+    return half, float(2 * stats.t.sf(abs(value) / error, degrees))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

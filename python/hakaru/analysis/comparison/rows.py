@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from hakaru.analysis.comparison import difference
 from hakaru.analysis.comparison.difference import Difference, Term
+from hakaru.analysis.estimate import SampleMean
 from hakaru.study.where import same_level
 
 Better = Literal["higher", "lower"]
@@ -192,10 +193,11 @@ def _row(pair: tuple[Json, Json], name: str, better: Better | None) -> Row | Non
     if min(row.n) < 2:
         return replace(row, reason="few_repetitions")
     few = unit in COUNT_UNITS and min(sum(before) / len(before), sum(after) / len(after)) < FEW
-    ratio = None if few else difference.of_ratio(before, after)
+    sides = [_sample_mean(point, name) for point in pair]
+    ratio = None if few else difference.of_ratio(*sides)
     if ratio is not None:
         return replace(row, difference=difference.relative([ratio]))
-    return replace(row, difference=difference.absolute(before, after, counts=few))
+    return replace(row, difference=difference.absolute(*sides, counts=few))
 
 
 def _together(pairs: Sequence[tuple[Json, Json]], of_metric: Sequence[Row]) -> Iterator[Row]:
@@ -206,7 +208,7 @@ def _together(pairs: Sequence[tuple[Json, Json]], of_metric: Sequence[Row]) -> I
         row = next((each for each in of_metric if each.factors is pair[0]["factors"]), None)
         if row is None or row.difference is None or row.difference.test != "welch_log":
             continue
-        ratio = difference.of_ratio(*(_values(point, row.metric) for point in pair))
+        ratio = difference.of_ratio(*(_sample_mean(point, row.metric) for point in pair))
         if ratio is not None:
             ratios.append(ratio)
             counted.append(row)
@@ -219,6 +221,10 @@ def _together(pairs: Sequence[tuple[Json, Json]], of_metric: Sequence[Row]) -> I
 def _values(point: Json, name: str) -> list[float]:
     """The metric's value in each repetition that has one."""
     return [float(value) for value in point["repetitions"].get(name) or () if value is not None]
+
+
+def _sample_mean(point: Json, name: str) -> SampleMean | None:
+    return SampleMean.over(_values(point, name), point.get("first_stage"))
 
 
 def _repeats(pairs: Sequence[tuple[Json, Json]], name: str, earlier: str) -> bool:
