@@ -82,9 +82,14 @@ def test_level_without_an_interval_belongs_to_the_peak_if_its_value_reaches_its_
     assert [by_id[p] for p in summary["sweeps"][0]["like_peak"]] == [4, 7]
 
 
-def test_range_of_the_peak_goes_beyond_a_level_in_between_that_is_clearly_lower(tmp_path: Path) -> None:
-    summary = summarise(swept_run(tmp_path, OVERLAPPING | {4: [8000, 8010, 8020], 1: [9400, 9500, 9600]}))
-    assert "The peak is at 7 VMs (1 to 10):" in summary["findings"][0]["text"]
+def test_levels_like_the_peak_are_listed_if_one_in_between_is_clearly_lower(tmp_path: Path) -> None:
+    run = swept_run(tmp_path / "run", OVERLAPPING | {4: [8000, 8010, 8020], 1: [9400, 9500, 9600]})
+    text, text_ja = (summarise(run)["findings"][0][name] for name in ("text", "text_ja"))
+    assert "The peak is at 7 VMs (1, 7, 10):" in text and "VM 7 台（1、7、10）" in text_ja
+    assert "overlap with that of the peak: 1 VM, 7 VMs, 10 VMs." in text and "levels from" not in text
+    assert "区別できない：VM 1 台、VM 7 台、VM 10 台。" in text_ja
+    page, _ = (path.read_text() for path in sorted(render(run, ["html"], ["en", "ja"], tmp_path), key=lambda p: p.name))
+    assert '<dd class="big">7 VMs (1, 7, 10)</dd>' in page.replace("\xa0", " ")
 
 
 def test_searched_levels_have_no_range_of_the_peak() -> None:

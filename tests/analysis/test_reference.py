@@ -205,6 +205,14 @@ def test_interval_of_a_peak_is_the_range_of_levels_that_it_does_not_exclude(tmp_
     assert (row["mean"], row["low"], row["high"]) == (7, 4, 8)
 
 
+def test_level_without_an_interval_is_in_the_range_of_a_peak_by_its_value(tmp_path: Path) -> None:
+    rates = {4: (3290,), 7: (3200, 3300, 3400), 8: (3150, 3250, 3350), 16: (2000, 2001, 2002)}
+    points = [Pt({"pattern": "any", "vms": n}, [constant(rate) for rate in each]) for n, each in rates.items()]
+    run = write_run(tmp_path, points, reference=[single("peak", over="vms", published=16)], publications=PUBLICATIONS)
+    (row,) = summarise(run)["scorecard"]["rows"]
+    assert (row["mean"], row["low"], row["high"]) == (7, 4, 8)
+
+
 def test_rows_of_a_table_have_a_mark_each(tmp_path: Path) -> None:
     reference = table(
         metrics={"iops": "iops", "read_iops": "iops", "mb_per_s": "iops"},

@@ -115,8 +115,7 @@ def _peak(sweep: Sweep) -> Draft:
         parts = [say(language, "finding.peak.single" if single else "finding.peak", values)]
         parts.append(_interval(language, iops.low, iops.high, iops.n))
         if len(like) > 1:
-            ends = {"first": _level_words(sweep, like[0])(language), "last": _level_words(sweep, like[-1])(language)}
-            parts.append(say(language, "finding.peak.like", ends))
+            parts.append(sentences.alike(language, sweep.over, *_levels(sweep, like)))
         if len(near) > 1:
             ends = {"first": _level_words(sweep, near[0])(language), "last": _level_words(sweep, near[-1])(language)}
             parts.append(say(language, "finding.peak.range", ends))
@@ -129,10 +128,12 @@ def _peak(sweep: Sweep) -> Draft:
 
 def _peak_words(sweep: Sweep, peak: Point, like: list[Point], language: str) -> str:
     """`7 VMs (4 to 10)`: the peak, with the levels whose intervals overlap with its own."""
-    level = _level_words(sweep, peak)(language)
-    if len(like) < 2:
-        return level
-    return say(language, "levels.range", {"answer": level, "low": sweep.level(like[0]), "high": sweep.level(like[-1])})
+    return sentences.peak_range(language, _level_words(sweep, peak)(language), *_levels(sweep, like))
+
+
+def _levels(sweep: Sweep, like: list[Point]) -> tuple[list[float], list[float]]:
+    """Levels of these points, and of all measured ones."""
+    return [sweep.level(p) for p in like], [sweep.level(p) for p in sweep.measured()]
 
 
 def _interval(language: str, low: float | None, high: float | None, n: int) -> str:

@@ -20,6 +20,7 @@ from hakaru.analysis.estimate import SampleMean, ratio
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
+from hakaru.analysis.sweep import like_peak
 from hakaru.study import Study
 from hakaru.study.part import Level
 from hakaru.study.references import (
@@ -255,7 +256,7 @@ def _judge(
         return *_ranking(reference, points), "order", len(reference.published)
     by_level = _by_level(points, reference.over, reference.where, metric)
     if isinstance(reference, PeakReference):
-        return *_peak(reference, by_level), "level", needed
+        return *_peak(reference, by_level, is_searched=study.goal is not None), "level", needed
     return *_reaches(reference, by_level), "level", needed
 
 
@@ -281,14 +282,18 @@ def _ratio(of: Sequence[Point], to: Sequence[Point], metric: str) -> Measured:
     return Measured(value.mean, value.low, value.high, value.n, 2, all(p.valid for p in both), limited)
 
 
-def _peak(reference: PeakReference, by_level: Sequence[tuple[Level, Point]]) -> tuple[Measured, float | None]:
+def _peak(
+    reference: PeakReference, by_level: Sequence[tuple[Level, Point]], *, is_searched: bool
+) -> tuple[Measured, float | None]:
     """The highest of at least two levels, one of which is the published one."""
     metric = reference.metric
     if len(by_level) < 2 or not any(same_level(level, reference.published) for level, _ in by_level):
         return Measured(points=len(by_level)), None
     level, peak = max(by_level, key=lambda pair: pair[1].mean(metric) or 0.0)
-    least = peak.metrics[metric].low
-    reaching = [each for each, p in by_level if least is not None and (p.metrics[metric].high or 0.0) >= least]
+    # Most levels that a search chose have a single repetition, so a range would say too little.
+    is_known = peak.metrics[metric].low is not None and not is_searched
+    like = like_peak([p for _, p in by_level], peak, metric) if is_known else []
+    reaching = [each for each, p in by_level if any(p is other for other in like)]
     numbers = [float(each) for each in reaching if isinstance(each, int | float)]
     low, high = (min(numbers), max(numbers)) if numbers and len(numbers) == len(reaching) else (None, None)
     measured = Measured(level, low, high, *_of_points([p for _, p in by_level], metric))

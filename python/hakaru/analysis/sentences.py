@@ -6,11 +6,11 @@ Every function takes the language first. `hakaru.wording` formats all numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.caveats import Caveat
-from hakaru.wording import has, say, tenths
+from hakaru.wording import has, number, say, tenths
 
 
 def level(language: str, factor: str, value: float | str) -> str:
@@ -27,6 +27,33 @@ def level(language: str, factor: str, value: float | str) -> str:
     return say(
         language, "level.other", {"factor": factor, "count": f"{value:g}" if isinstance(value, float) else str(value)}
     )
+
+
+def peak_range(language: str, peak: str, like: Sequence[float], measured: Sequence[float]) -> str:
+    """`7 VMs (4 to 10)`: the level of a peak, with the levels `like` that its interval does not
+    exclude; `7 VMs (2, 7, 10)` if others of the levels `measured` lie between them.
+    """
+    if len(like) < 2:
+        return peak
+    if is_consecutive(like, measured):
+        return say(language, "levels.range", {"answer": peak, "low": like[0], "high": like[-1]})
+    listed = say(language, "list.separator").join(number(each, language) for each in like)
+    return say(language, "levels.listed", {"answer": peak, "levels": listed})
+
+
+def alike(language: str, factor: str, like: Sequence[float], measured: Sequence[float]) -> str:
+    """A sentence about the levels `like`, at least two, which cannot be distinguished from the
+    peak.
+    """
+    words = [level(language, factor, each) for each in like]
+    if is_consecutive(like, measured):
+        return say(language, "finding.peak.like", {"first": words[0], "last": words[-1]})
+    return say(language, "finding.peak.like.listed", {"levels": say(language, "list.separator").join(words)})
+
+
+def is_consecutive(some: Sequence[float], ordered: Sequence[float]) -> bool:
+    """Whether no other one of the ordered levels lies between some of them."""
+    return sum(some[0] <= each <= some[-1] for each in ordered) == len(some)
 
 
 def series(where: Mapping[str, Any], language: str = "en") -> str:

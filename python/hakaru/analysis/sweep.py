@@ -54,10 +54,7 @@ class Sweep:
         peak = self.peak(metric)
         if peak is None:
             return []
-        low = peak.metrics[metric].low
-        if low is None or self.is_searched:
-            return [peak]
-        return [point for point in self.measured(metric) if _highest(point, metric) >= low]
+        return [peak] if self.is_searched else like_peak(self.measured(metric), peak, metric)
 
     def _around(self, peak: Point, metric: str, belongs: Callable[[Point], bool]) -> list[Point]:
         """The peak with the consecutive points on both sides for which `belongs` holds."""
@@ -72,6 +69,14 @@ class Sweep:
     def fits(self, where: Mapping[str, Any]) -> bool:
         """Whether this sweep has every level in `where`."""
         return all(str(self.where.get(f)) == str(level) for f, level in where.items())
+
+
+def like_peak(measured: Sequence[Point], peak: Point, metric: str) -> list[Point]:
+    """The points whose 95 % intervals overlap with that of the peak; of a point without an
+    interval, its value counts. Only the peak if it has no interval. They need not be consecutive.
+    """
+    low = peak.metrics[metric].low
+    return [peak] if low is None else [point for point in measured if _highest(point, metric) >= low]
 
 
 def _highest(point: Point, metric: str) -> float:

@@ -149,9 +149,8 @@ def _tiles(summary: Json, language: str) -> list[Json]:
     assert peak is not None  # chosen above
     metrics, by_id = peak["metrics"], {p["point"]: p for p in summary["points"]}
     like = [sweep.level(by_id[i]) for i in sweep.raw["like_peak"]]
-    best = sentences.level(language, sweep.over, sweep.level(peak))
-    if len(like) > 1:
-        best = say(language, "levels.range", {"answer": best, "low": like[0], "high": like[-1]})
+    measured = [sweep.level(by_id[i]) for i in sweep.raw["points"] if by_id[i]["metrics"]["iops"]["mean"] is not None]
+    best = sentences.peak_range(language, sentences.level(language, sweep.over, sweep.level(peak)), like, measured)
     near = [sentences.level(language, sweep.over, sweep.level(by_id[i])) for i in sweep.raw["near_peak"]]
     iops, p99 = metrics["iops"], metrics["latency_ms_p99"]
     interval = "tile.interval" if iops["low"] is not None else "tile.no_interval"

@@ -84,8 +84,8 @@ def _peak(sweep: Sweep, several: bool) -> Finding | None:
             "last": round(sweep.level(near[-1])),
         }
         parts = [say(language, "files.peak", values)]
-        ends = {"first": level_words(sweep, like[0], language), "last": level_words(sweep, like[-1], language)}
-        parts += [say(language, "finding.peak.like", ends)] if len(like) > 1 else []
+        levels, measured = ([sweep.level(point) for point in each] for each in (like, sweep.measured(names.RATE)))
+        parts += [sentences.alike(language, sweep.over, levels, measured)] if len(like) > 1 else []
         parts += [say(language, "files.near", values)] if len(near) > 1 else []
         own = sentences.sentences(language, *parts)
         text[language] = sentences.in_series(language, sweep.where, own, several)
