@@ -278,7 +278,36 @@ def test_effect_of_the_tcp_stack_is_reported_for_each_case(shape: dict[str, Any]
     ages = {f["where"]["case"]: f for f in shape["findings"] if f["kind"] == "tcp_age"}
     assert ages["unthrottled"]["evidence"]["ratio"] == pytest.approx(22 / 6)
     assert "from 118 to 2" in ages["unthrottled"]["text"]
-    assert "changes little" in ages["throttled"]["text"]
+    assert "do not show an effect of the age of TCP" in ages["throttled"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "alike", "interval"),
+    [
+        ((10.0, 10.4, 9.6), (11.5, 11.8, 11.2), False, "95 % confidence interval 1.06 to 1.25, n = 3"),
+        ((6.0, 10.0, 14.0), (12.0, 8.0, 16.0), True, "n = 3"),
+        ((10.0,), (11.5,), False, "no confidence interval, n = 1"),
+        ((10.0,), (10.5,), True, "no confidence interval, n = 1"),
+    ],
+)
+def test_ratio_of_copies_has_an_interval_that_decides_whether_they_differ(
+    tmp_path: Path, old: tuple[float, ...], new: tuple[float, ...], alike: bool, interval: str
+) -> None:
+    for factor, levels, kind in (
+        ("case", ("throttled", "unthrottled"), "ratio"),
+        ("tcp", ("2009", "today"), "tcp_age"),
+    ):
+        points = [
+            Pt({"case": "unthrottled", factor: level}, [Copy(rate=rate) for rate in rates])
+            for level, rates in zip(levels, (old, new), strict=True)
+        ]
+        run = write_run(tmp_path / kind, points)
+        (finding,) = [f for f in summarise(run)["findings"] if f["kind"] == kind]
+        evidence = finding["evidence"]
+        assert evidence["ratio"] == pytest.approx(sum(new) / sum(old))
+        assert (evidence["ratio_low"] is None, evidence["n"]) == (len(old) == 1, len(old))
+        assert ("do not show" in finding["text"], "認められない" in finding["text_ja"]) == (alike, alike)
+        assert interval in finding["text"], finding["text"]
 
 
 def test_effect_of_the_tcp_stack_is_not_reported_for_points_limited_by_the_test_setup(tmp_path: Path) -> None:

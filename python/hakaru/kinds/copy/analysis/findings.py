@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.rules.arithmetic import count as counted
@@ -28,8 +29,8 @@ from hakaru.study import Study
 from hakaru.units import format_rate, format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
-RATIO_LEAST = 1.1
-"""Ratio below which two rates are reported as equal."""
+SINGLE_RATIO = 1.1
+"""Smallest ratio of two single repetitions that counts as a difference."""
 
 Write = Callable[[str], str]
 
@@ -133,7 +134,7 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
     slow_rate = slow.mean("mib_per_s") or 0.0
     if slow_rate <= 0 or fast is slow:
         return None
-    ratio = (fast.mean("mib_per_s") or 0.0) / slow_rate
+    ratio = fast.ratio_to(slow, "mib_per_s")
     rest = {f: v for f, v in fast.factors.items() if f != over}
     published = _published_ratio([c for c in comparisons if c.where == rest], fast, slow, over)
     evidence = {
@@ -142,7 +143,7 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
         "slow": slow.factors[over],
         "mib_per_s": [fast.mean("mib_per_s"), slow.mean("mib_per_s")],
         "path_percent": [fast.mean("path_percent"), slow.mean("path_percent")],
-        "ratio": ratio,
+        **_ratio_evidence(ratio),
         "published_ratio": published,
     }
 
@@ -150,11 +151,11 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
         values = {
             "fast": fast.factors[over],
             "slow": slow.factors[over],
-            "ratio": round(ratio, 2),
             "fast_rate": fast.mean("mib_per_s"),
             "slow_rate": slow.mean("mib_per_s"),
+            **_ratio_words(language, ratio),
         }
-        text = say(language, "backup.ratio" if ratio >= RATIO_LEAST else "backup.ratio.alike", values)
+        text = say(language, "backup.ratio.alike" if _is_alike(ratio) else "backup.ratio", values)
         if published is None:
             return text
         return sentences.sentences(
@@ -162,6 +163,24 @@ def _ratio(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> Finding
         )
 
     return _finding("ratio", rest, write, evidence)
+
+
+def _is_alike(ratio: Estimate) -> bool:
+    """Whether the repetitions do not show that two rates differ."""
+    if ratio.low is not None and ratio.high is not None:
+        return ratio.low <= 1 <= ratio.high
+    return ratio.mean is not None and 1 / SINGLE_RATIO < ratio.mean < SINGLE_RATIO
+
+
+def _ratio_evidence(ratio: Estimate) -> dict[str, Any]:
+    return {"ratio": ratio.mean, "ratio_low": ratio.low, "ratio_high": ratio.high, "n": ratio.n}
+
+
+def _ratio_words(language: str, ratio: Estimate) -> dict[str, Any]:
+    rounded = {name: value and round(value, 2) for name, value in (("low", ratio.low), ("high", ratio.high))}
+    message = "backup.interval" if ratio.low is not None else "backup.interval.none"
+    interval = say(language, message, rounded | {"n": ratio.n})
+    return {"ratio": ratio.mean and round(ratio.mean, 2), "interval": interval}
 
 
 def _published(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> list[CopyPoint]:
@@ -182,18 +201,17 @@ def _published_ratio(comparisons: Sequence[Comparison], fast: CopyPoint, slow: C
 
 def _tcp_age(old: CopyPoint, new: CopyPoint) -> Finding:
     rates = [p.mean("mib_per_s") or 0.0 for p in (old, new)]
-    ratio = rates[1] / rates[0] if rates[0] else None
+    ratio = new.ratio_to(old, "mib_per_s")
     common = {f: v for f, v in new.factors.items() if old.factors.get(f) == v}
     names = ("mib_per_s", "path_percent", "timeouts", "timeout_wait_percent", "retransmitted_percent", "dropped_frames")
     evidence: dict[str, Any] = {n: [p.mean(n) for p in (old, new)] for n in names}
-    evidence |= {"ratio": ratio, "limiter": [p.verdict.limiter for p in (old, new)]}
+    evidence |= _ratio_evidence(ratio) | {"limiter": [p.verdict.limiter for p in (old, new)]}
 
     def write(language: str) -> str:
-        values: dict[str, Any] = {"old": rates[0], "new": rates[1], "ratio": round(ratio, 2) if ratio else None}
+        values: dict[str, Any] = {"old": rates[0], "new": rates[1], **_ratio_words(language, ratio)}
         other_levels = [str(v) for f, v in old.factors.items() if new.factors.get(f) != v and str(v) != "2009"]
         values["name"] = say(language, "backup.age.name", {"level": ", ".join(other_levels)}) if other_levels else ""
-        equal = ratio is not None and 1 / RATIO_LEAST <= ratio <= RATIO_LEAST
-        parts = [say(language, "backup.age.alike" if equal else "backup.age", values)]
+        parts = [say(language, "backup.age.alike" if _is_alike(ratio) else "backup.age", values)]
         # Omit shares that would be written as 0.0.
         shown_values = [*evidence["timeouts"], *(p and round(p, 1) for p in evidence["retransmitted_percent"])]
         if None not in evidence["timeouts"] and any(shown_values):
