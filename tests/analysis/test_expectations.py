@@ -235,3 +235,26 @@ def test_distance_below_the_peak_is_judged_over_any_factor(tmp_path: Path) -> No
     expect = {"kind": "below_peak", "metric": "iops", "over": "queue_depth", "at": 16, "where": {"vms": 1}}
     ranges = [{"low_percent": 30, "high_percent": 40}, {"low_percent": 1, "high_percent": 9}]
     assert [o["held"] for o in swept_twice(tmp_path, *(expect | each for each in ranges))] == [True, False]
+
+
+@pytest.mark.parametrize("level", [4, 4.0])
+@pytest.mark.parametrize(
+    "expect",
+    [
+        {"kind": "bound", "metric": "iops", "at_least": 1900},
+        {"kind": "limiter", "resources": ["drives"]},
+        {"kind": "ratio", "metric": "iops", "to": {"vms": 1.0}, "at_least": 1.9},
+    ],
+)
+def test_levels_are_numbers_however_they_are_written(tmp_path: Path, level: float, expect: dict[str, Any]) -> None:
+    selection = "of" if expect["kind"] == "ratio" else "where"
+    (outcome,) = run(tmp_path, expect | {selection: {"vms": level}})["expectations"]
+    assert outcome["held"] is True
+
+
+def test_sweep_is_selected_by_a_number_however_it_is_written(tmp_path: Path) -> None:
+    rep = Rep(reads=(1000,) * 8, writes=(0,) * 8, vms=1, busy={"drive/0.0": 0.99})
+    points = [Pt({"queue_depth": depth, "vms": n}, [rep] * 3) for depth in (8, 16) for n in (1, 2)]
+    expect = {"kind": "limiter", "resources": ["drives"], "where": {"queue_depth": 8.0}}
+    (outcome,) = summarise(write_run(tmp_path, points, expect=[expect]))["expectations"]
+    assert (outcome["held"], outcome["evidence"]["found"]) == (True, ["drives"])

@@ -53,10 +53,8 @@ class Results:
     """Every point of the run. Those in no sweep have their own verdicts."""
 
     def at(self, where: Mapping[str, Any]) -> list[Point]:
-        """Points with these levels; a level of None selects points that lack the factor. Other
-        factors are ignored.
-        """
-        return [p for p in self.points if all(str(p.factors.get(f)) == str(level) for f, level in where.items())]
+        """Points that `where` selects."""
+        return [p for p in self.points if selects(where, p.factors)]
 
 
 def evaluate(expectations: list[dict[str, Any]], results: Results) -> list[Outcome]:
@@ -179,14 +177,8 @@ def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
     unswept = [p for p in results.at(where) if p.id not in in_sweeps]
     found = [p.verdict for p in unswept if p.evidence.mb_per_s is not None]
     for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
-        rest = dict(where)
-        level = rest.pop(sweep.over, None)
-        if not sweep.fits(rest):
-            continue
-        if level is None:
-            found += [verdict.verdict] if sweep.measured() else []
-        else:
-            found += [p.verdict for p in sweep.measured() if sweep.level(p) == float(level)]
+        chosen = [p for p in sweep.measured() if selects(where, p.factors)]
+        found += [p.verdict for p in chosen] if sweep.over in where else [verdict.verdict] if chosen else []
     return found
 
 

@@ -66,10 +66,6 @@ class Sweep:
             last += 1
         return points[first : last + 1]
 
-    def fits(self, where: Mapping[str, Any]) -> bool:
-        """Whether this sweep has every level in `where`."""
-        return all(str(self.where.get(f)) == str(level) for f, level in where.items())
-
 
 def like_peak(measured: Sequence[Point], peak: Point, metric: str) -> list[Point]:
     """The points whose 95 % intervals overlap with that of the peak; of a point without an

@@ -26,6 +26,7 @@ from hakaru.kinds.copy.analysis.metrics import MIB
 from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
 from hakaru.kinds.copy.analysis.points import CopyPoint
 from hakaru.study import Study
+from hakaru.study.where import same_level
 from hakaru.units import format_rate, format_size
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -185,16 +186,20 @@ def _ratio_words(language: str, ratio: Estimate) -> dict[str, Any]:
 
 def _published(group: list[CopyPoint], comparisons: Sequence[Comparison]) -> list[CopyPoint]:
     over = next(iter(group[0].factors))
-    levels = {str(r.level) for c in comparisons if c.metric == "mib_per_s" and c.over == over for r in c.rows}
-    points = [p for p in group if str(p.factors[over]) in levels]
+    levels = [r.level for c in comparisons if c.metric == "mib_per_s" and c.over == over for r in c.rows]
+    points = [p for p in group if any(same_level(p.factors[over], level) for level in levels)]
     return points if len(points) > 1 else []
 
 
 def _published_ratio(comparisons: Sequence[Comparison], fast: CopyPoint, slow: CopyPoint, over: str) -> float | None:
     for comparison in comparisons:
-        rows = {str(r.level): r.published for r in comparison.rows if isinstance(r.published, int | float)}
-        above, below = (rows.get(str(p.factors[over])) for p in (fast, slow))
-        if comparison.metric == "mib_per_s" and comparison.over == over and above and below:
+        if comparison.metric != "mib_per_s" or comparison.over != over:
+            continue
+        rows = [(r.level, r.published) for r in comparison.rows if isinstance(r.published, int | float)]
+        above, below = (
+            next((value for level, value in rows if same_level(p.factors[over], level)), None) for p in (fast, slow)
+        )
+        if above and below:
             return above / below
     return None
 
