@@ -193,7 +193,7 @@ def test_lost_engine_fails_all_waiters_with_its_last_output(
 
 def test_silent_program_times_out_and_is_ended(fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hakaru.engine.process.HELLO_TIMEOUT_S", 0.3)
-    monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
+    monkeypatch.setattr("hakaru.engine.child.ChildEngine.grace_s", 0.2)
     before = children()
 
     async def work() -> None:
@@ -208,7 +208,7 @@ def test_silent_program_times_out_and_is_ended(fake: Callable[[str], Path], monk
 def test_engine_that_never_becomes_ready_times_out(
     fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
+    monkeypatch.setattr("hakaru.engine.child.ChildEngine.grace_s", 0.2)
 
     async def work() -> None:
         async with await EngineProcess.spawn("host-1", WATCH, binary=fake("never ready")) as engine:
@@ -222,7 +222,7 @@ def test_engine_that_never_becomes_ready_times_out(
 def test_an_engine_that_ignores_everything_is_killed(
     fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
+    monkeypatch.setattr("hakaru.engine.child.ChildEngine.grace_s", 0.2)
 
     async def work() -> None:
         engine = await EngineProcess.spawn("host-1", WATCH, binary=fake("stubborn"))
@@ -238,7 +238,7 @@ def test_an_engine_that_ignores_everything_is_killed(
 
 
 def test_a_cancelled_run_leaves_no_engine(fake: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hakaru.engine.process._GRACE_S", 0.2)
+    monkeypatch.setattr("hakaru.engine.child.ChildEngine.grace_s", 0.2)
     pids: list[int] = []
 
     async def measure() -> None:

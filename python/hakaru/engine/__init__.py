@@ -1,3 +1,4 @@
 """Control of `hakaru-engine`: its contract (`contract`), the exchange with a running engine
-(`session`), one of its processes on this machine (`process`) and its clock (`clock`).
+(`session`), an engine behind the pipes of a child process (`child`), one on this machine
+(`process`), its clock (`clock`), and the offset of another clock (`offset`).
 """

@@ -20,9 +20,9 @@ from typing import Any, Self
 
 from hakaru.engine import contract
 from hakaru.engine.binary import find_engine
+from hakaru.engine.offset import ClockOffset, ClockRecord, measure
 from hakaru.engine.session import EngineSession
 from hakaru.errors import EnvironmentError_, HakaruError, LostError
-from hakaru.guest.clock import ClockOffset, ClockRecord, measure
 from hakaru.guest.engine_image import PROGRAM, with_engine
 from hakaru.guest.image import Image
 from hakaru.guest.machine import Guest

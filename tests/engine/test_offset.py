@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from hakaru.engine.binary import find_engine
-from hakaru.guest.clock import ClockOffset, ClockRecord, Exchange, estimate, measure
+from hakaru.engine.offset import ClockOffset, ClockRecord, Exchange, estimate, measure
 
 MOVED_S = 1000
 

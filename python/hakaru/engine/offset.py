@@ -63,6 +63,15 @@ class ClockRecord:
             return None
         return (self.end.bound_ns + self.start.bound_ns) / (self.end.at_ns - self.start.at_ns) * 1e6
 
+    @property
+    def error_max_ns(self) -> int:
+        """Instants that were converted with the offset at the start are off by at most this: its
+        bound and, if it was measured again, the change with its own bound.
+        """
+        if self.end is None:
+            return self.start.bound_ns
+        return self.start.bound_ns + abs(self.end.offset_ns - self.start.offset_ns) + self.end.bound_ns
+
     def describe(self) -> dict[str, Any]:
         """Return the record as JSON, with its derived figures."""
         return {**asdict(self), "drift_ppm": self.drift_ppm, "drift_bound_ppm": self.drift_bound_ppm}
