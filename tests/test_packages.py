@@ -33,7 +33,7 @@ ORDER = (
     ("lab.plan",),
     ("lab.model",),
     ("fileserver",),
-    ("guest",),
+    ("guest", "remote"),
     ("engine",),
     ("wording", "output", "terminal", "text", "suggest", "lost_packets", "unix_socket"),
     ("kind", "units", "caveats", "login_defaults", "search", "steadiness"),

@@ -81,6 +81,8 @@ CAVEATS: dict[str, Kind] = {
     "host_stolen": Kind("warning", most("percent")),
     # nothing was written: the site does not allow it
     "not_expendable": Kind("note"),
+    # instants of {host} may be off by {error_ms} ms
+    "clock_uncertain": Kind("warning", most("error_ms"), "host"),
     # after {seconds} s of warm-up, the rate was not steady
     "never_steady": Kind("warning", most("range_percent")),
     # hosts began to measure {spread_ms} ms apart, {percent} % of the measuring time
@@ -140,6 +142,8 @@ CAVEATS: dict[str, Kind] = {
     "generator_saturated": Kind("invalid", most("percent")),
     # this machine's CPU was used up
     "machine_saturated": Kind("warning", most("percent")),
+    # the CPU of the load host {host} was used up
+    "load_host_saturated": Kind("warning", most("percent"), "host"),
     # open-loop requests were issued {late_ms} ms late, {percent} % of their latency
     "issued_late": Kind("warning", most("percent")),
     # the same, a quarter of the latency or more

@@ -124,4 +124,4 @@ def test_peak_at_the_end_of_a_sweep_is_reported_as_such(tmp_path: Path) -> None:
 def test_saturated_machine_is_reported_in_addition_to_the_limiter(tmp_path: Path) -> None:
     finding = limiter(run(tmp_path, (1, rep(1000, busy={"drive/0.0": 0.99}, machine_cpu=0.99))))
     assert finding["limiter"] == "drives"
-    assert "The CPUs of this machine were also 99" in finding["text"]
+    assert "The CPU of this machine was also 99" in finding["text"]

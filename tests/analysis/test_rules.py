@@ -59,6 +59,17 @@ def test_commands_that_spend_most_of_their_time_in_devices_do_not_wait_for_round
     assert verdict(replace(waiting, load=ClosedLoad(1, 1, rate_bytes_per_s=21e6))) == "undetermined"
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_load_host_without_cpu_to_spare_is_named_as_the_bottleneck(language: str) -> None:
+    hosts = {"cpu/machine/kvm-1": 60.0, "cpu/machine/kvm-2": 97.0}
+    evidence = replace(QUIET, used=QUIET.used | hosts)
+    found = judge(vms_rules.STAGES, evidence)
+    assert (found.limiter, found.resource, found.test_setup_limited) == ("machine_cpu", "cpu/machine/kvm-2", True)
+    (text,) = words(language, found, evidence)
+    assert "kvm-2" in text and "97" in text
+    assert verdict(replace(QUIET, load=ClosedLoad(4, 4), used={"cpu/machine/kvm-2": 94.0})) == "undetermined"
+
+
 def test_losses_count_only_where_frames_were_dropped() -> None:
     lossy = replace(FLOW, retransmitted_percent=0.5, congestion_window_mb_mean=0.02, rtt_ms=1.0, tcp_path_percent=95.0)
     assert verdict(replace(QUIET, flows=(lossy,))) == "undetermined"

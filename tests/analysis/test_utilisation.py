@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hakaru.analysis import checks
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition, wire_bits
 
@@ -101,3 +102,32 @@ def test_unrated_links_have_no_utilisation() -> None:
     link = {"node": "a", "interface": "eth0", "name": "a.0", "rate_bits_per_s": None, "mtu": 1500}
     assert nics_of_lab({"links": [link]}) == []
     assert nics_of_lab({}) == []
+
+
+def of_two_machines(*busy_s: float, stolen_s: float = 0.0) -> Counters:
+    """Counters of two machines with one CPU each. The second one's load polls for half a second."""
+    rows = [("kvm-2", "initiator", "process", "busy_poll_ns", 0.5 * S)]
+    for node, seconds in zip(("kvm-1", "kvm-2"), busy_s, strict=True):
+        rows += [
+            (node, "watch", "machine", "user_ns", seconds * S),
+            (node, "watch", "machine", "steal_ns", stolen_s * S),
+            (node, "watch", "machine", "idle_ns", (2 - seconds - stolen_s) * S),
+        ]
+    return counters(*rows)
+
+
+def test_machines_of_several_load_hosts_are_judged_one_by_one() -> None:
+    counted = of_two_machines(2.0, 1.5)
+    used = of_repetition(counted, WINDOW, [])
+    assert used["cpu/machine/kvm-1"].percent == pytest.approx(100)
+    # Only the machine's own engines poll on it.
+    assert used["cpu/machine/kvm-2"].percent == pytest.approx(50)
+    assert "cpu/machine" not in used
+    (caveat,) = checks.machine(counted, WINDOW, used)
+    assert caveat.name == "load_host_saturated" and caveat.values["host"] == "kvm-1"
+
+
+def test_time_that_a_hypervisor_took_is_the_share_of_one_machine() -> None:
+    counted = of_two_machines(1.0, 1.0, stolen_s=0.1)
+    (caveat,) = checks.machine(counted, WINDOW, {})
+    assert caveat.name == "host_stolen" and caveat.values["percent"] == pytest.approx(5)

@@ -29,7 +29,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = json.loads((directory / "run.json").read_text())
     run |= {"site": SITE.model_dump(mode="json"), "origin": "measured"}
     (directory / "run.json").write_text(json.dumps(run))
-    (directory / "lab.json").write_text(json.dumps(SitePlace(SITE, allow_writes=False).describe()))
+    (directory / "lab.json").write_text(json.dumps(SitePlace(SITE, {}, allow_writes=False).describe()))
     return directory
 
 

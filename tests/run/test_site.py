@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from hakaru.engine import contract
+from hakaru.engine.offset import ClockOffset, ClockRecord
 from hakaru.errors import UsageError
 from hakaru.kinds.vms.load import load_at
+from hakaru.remote.host import HostSpec
+from hakaru.remote.secrets import with_secrets
+from hakaru.run.repetition import _clock_caveats
 from hakaru.run.site import SitePlace, check_writes
-from hakaru.run.site_file import load_site
+from hakaru.run.site_file import HOST, load_site
 from hakaru.study import expand, load
 from hakaru.study.variables import Change
 from hakaru.study.watch import Watch
@@ -106,7 +110,7 @@ def test_chap_of_a_site_names_files_next_to_it_and_the_engine_reads_them(tmp_pat
     assert chap.user.secret == contract.SecretFile(path=str(tmp_path / "secrets/vm"))
     assert chap.target.secret == contract.SecretFile(path=str(tmp_path / "secrets/array"))
     assert chap.algorithms == ["sha3_256", "sha256"]
-    described = json.dumps(SitePlace(load_site(path), allow_writes=False).describe())
+    described = json.dumps(SitePlace(load_site(path), {}, allow_writes=False).describe())
     assert "canary" not in described and "secrets/vm" in described
 
 
@@ -115,3 +119,92 @@ def test_secret_in_a_site_file_is_refused_without_showing_it(tmp_path: Path) -> 
     with pytest.raises(UsageError) as e:
         load_site(path)
     assert "unknown field" in e.value.message and "canary" not in e.value.message + e.value.hint
+
+
+HOSTS = "load_hosts:\n  - {name: kvm-1, ssh: tester@kvm-1.example, engine: ~/bin/hakaru-engine}\n  - {name: local}\n"
+
+
+def test_load_hosts_are_the_nodes_of_a_run_and_share_its_vms(tmp_path: Path) -> None:
+    assert load_site(site(tmp_path)).host_names == (HOST,)
+    loaded = load_site(site(tmp_path, HOSTS))
+    assert loaded.hosts == [
+        HostSpec("kvm-1", "tester@kvm-1.example", "~/bin/hakaru-engine"),
+        HostSpec("local", None, "hakaru-engine"),
+    ]
+    expanded = expand(READ_ONLY, only={"paths": {"1"}, "vms": {"7"}})
+    loads = SitePlace(loaded, {}, allow_writes=False).loads(expanded, expanded.repetitions[0])
+    vms = {host: [vm.name for vm in config.vms] for host, config in loads.items()}  # type: ignore[union-attr]
+    assert vms == {"kvm-1": ["vm01", "vm03", "vm05", "vm07"], "local": ["vm02", "vm04", "vm06"]}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "message"),
+    [
+        ("[]", "load_hosts"),
+        ("[{name: a, ssh: -oProxyCommand=id}]", "load_hosts[0].ssh"),
+        ("[{name: a, ssh: 'b; id'}]", "load_hosts[0].ssh"),
+        ("[{name: a, ssh: b, engine: 'x; id'}]", "load_hosts[0].engine"),
+        ("[{name: a, ssh: b, engine: -x}]", "load_hosts[0].engine"),
+        ("[{name: A, ssh: b}]", "load_hosts[0].name"),
+        ("[{name: a, engine: x}]", "`engine` is given without `ssh`"),
+        ("[{name: a, ssh: b}, {name: a, ssh: c}]", "two of the `load_hosts` have the same name"),
+        ("[{name: a, password: b}]", "unknown field"),
+    ],
+)
+def test_load_host_that_cannot_be_used_is_refused_with_its_place(tmp_path: Path, hosts: str, message: str) -> None:
+    with pytest.raises(UsageError) as e:
+        load_site(site(tmp_path, f"load_hosts: {hosts}\n"))
+    assert message in e.value.message
+
+
+def test_interfaces_of_this_machine_and_load_hosts_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        "format: 1\nname: router\nload_hosts: [{name: a}]\nports:\n  left: {interface: eth2, address: 198.18.1.2}\n"
+        "  right: {interface: eth3, address: 198.18.2.2}\n"
+    )
+    with pytest.raises(UsageError, match="beside `ports`"):
+        load_site(path)
+
+
+def test_recordings_on_other_machines_are_refused(tmp_path: Path) -> None:
+    watch = Watch.model_validate({"tcp_interval": "10 ms"})
+    expanded = expand(READ_ONLY.model_copy(update={"watch": watch}), only=ONE_PATH)
+    assert check_writes(load_site(site(tmp_path, "load_hosts: [{name: local}]\n")), expanded) is False
+    with pytest.raises(UsageError, match="load host 'kvm-1' is another one") as e:
+        check_writes(load_site(site(tmp_path, HOSTS)), expanded)
+    assert "leave `watch` out" in e.value.hint
+
+
+def test_secrets_are_sent_to_other_machines_and_never_named_there(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("canary-canary\r\n")
+    user = contract.ChapUser(name="vm", secret=contract.SecretFile(path=str(secret)))
+    config = contract.BackupConfig(jobs=[], chap=contract.ChapConfig(user=user), time_limit_s=0, sample_interval_ms=100)
+    sent = with_secrets(config)
+    assert isinstance(sent, contract.BackupConfig) and sent.chap is not None
+    assert sent.chap.user.secret == contract.SecretText(text="canary-canary")
+    assert "canary" not in repr(sent)
+    secret.unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        with_secrets(config)
+
+
+def offset(offset_ms: float, bound_ms: float, at_s: float = 0) -> ClockOffset:
+    return ClockOffset(int(offset_ms * 1e6), int(bound_ms * 1e6), int(at_s * 1e9), 32)
+
+
+@pytest.mark.parametrize(
+    ("end", "error_ms"),
+    [
+        (None, 2),
+        (offset(500, 3, 10), 5),
+        (offset(505, 2, 10), 9),  # the clock has drifted by 5 ms
+    ],
+)
+def test_clock_that_may_be_off_by_more_than_a_sample_interval_is_marked(end: ClockOffset | None, error_ms: int) -> None:
+    clocks = {"kvm-1": ClockRecord(offset(500, 2), end), "kvm-2": ClockRecord(offset(0, 1))}
+    assert list(_clock_caveats(clocks, error_ms * 1_000_000)) == []
+    (caveat,) = _clock_caveats(clocks, error_ms * 1_000_000 - 1)
+    assert caveat.name == "clock_uncertain" and caveat.severity == "warning"
+    assert (caveat.values["host"], caveat.values["error_ms"]) == ("kvm-1", error_ms)

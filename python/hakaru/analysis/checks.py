@@ -15,8 +15,8 @@ import numpy as np
 from scipy import stats
 
 from hakaru.analysis.counters import Counters
-from hakaru.analysis.rules.limits import limit_of
-from hakaru.analysis.utilisation import Use
+from hakaru.analysis.rules.limits import MACHINE, is_machine, limit_of
+from hakaru.analysis.utilisation import Use, machines_of, stolen_percent
 from hakaru.caveats import Caveat
 
 STOLEN_MAX_PERCENT = 2.0
@@ -25,15 +25,18 @@ REPETITIONS_MIN = 3
 
 
 def machine(counters: Counters, window: tuple[int, int], use: dict[str, Use]) -> Iterator[Caveat]:
-    """Check that this machine had CPU to spare, and that the hypervisor did not take it."""
-    cpu = use.get("cpu/machine")
-    if cpu is not None and cpu.percent > limit_of("cpu/machine"):
-        yield Caveat("machine_saturated", {"percent": cpu.percent})
-    kinds = ("user", "system", "irq", "softirq", "steal", "idle", "iowait")
-    rates = {k: counters.total_rate(window, engine="watch", entity="machine", name=f"{k}_ns") for k in kinds}
-    total = sum(r for r in rates.values() if math.isfinite(r))
-    if total > 0 and math.isfinite(rates["steal"]) and 100 * rates["steal"] / total > STOLEN_MAX_PERCENT:
-        yield Caveat("host_stolen", {"percent": 100 * rates["steal"] / total})
+    """Check that every machine had CPU to spare, and that its hypervisor did not take it. At most
+    one caveat of each name is returned, of the machine that is worst.
+    """
+    busy = {resource: used.percent for resource, used in use.items() if is_machine(resource)}
+    worst = max(busy, key=lambda resource: busy[resource], default=None)
+    if worst is not None and busy[worst] > limit_of(worst):
+        host = worst.removeprefix(MACHINE).removeprefix("/")
+        percent = {"percent": busy[worst]}
+        yield Caveat("load_host_saturated", {"host": host} | percent) if host else Caveat("machine_saturated", percent)
+    stolen = max((stolen_percent(counters, window, node) for node in machines_of(counters)), default=0.0)
+    if stolen > STOLEN_MAX_PERCENT:
+        yield Caveat("host_stolen", {"percent": stolen})
 
 
 def dropped(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:

@@ -25,7 +25,7 @@ class SampleMean:
 
     value: float
     variance: float
-    """Variance of the mean, not of the values; 0 with a single repetition, which shows no spread."""
+    """Variance of the mean, not of the values; 0 with one repetition, which shows no spread."""
     freedom: float
     """Degrees of freedom of the variance; 0 with a single repetition."""
     n: int

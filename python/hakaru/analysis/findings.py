@@ -18,7 +18,7 @@ from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.points import Point
 from hakaru.analysis.reference import Comparison
 from hakaru.analysis.rules.judge import words
-from hakaru.analysis.rules.limits import TEST_SETUP, limit_of
+from hakaru.analysis.rules.limits import is_machine, is_test_setup, limit_of
 from hakaru.analysis.sweep import NEAR_PEAK, Sweep
 from hakaru.wording import LANGUAGES, say, tenths
 
@@ -204,15 +204,17 @@ def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:
         for r, p in sweep_verdict.evidence.used.items()
         if r != sweep_verdict.resource and r.partition("/")[0] != own_kind
     }
-    devices = {r: p for r, p in others.items() if r not in TEST_SETUP}
+    devices = {r: p for r, p in others.items() if not is_test_setup(r)}
     parts = []
     if devices and sweep_verdict.resource:
         second = max(devices, key=lambda r: devices[r])
         values = {"resource": sentences.resource(language, second), "percent": devices[second]}
         parts.append(say(language, "finding.limiter.next", values))
-    machine = others.get("cpu/machine", 0.0)
-    if machine >= limit_of("cpu/machine"):
-        parts.append(say(language, "finding.limiter.machine", {"percent": machine}))
+    machines = {r: p for r, p in others.items() if is_machine(r)}
+    machine = max(machines, key=lambda r: machines[r], default=None)
+    if machine is not None and machines[machine] >= limit_of(machine):
+        values = {"resource": sentences.resource(language, machine), "percent": machines[machine]}
+        parts.append(say(language, "finding.limiter.machine", values))
     return parts
 
 

@@ -82,7 +82,8 @@ def resource(language: str, name: str) -> str:
             return say(language, "resource.link.hop", {"name": link, "source": source, "target": target})
         return say(language, f"resource.link.{direction}", {"name": link})
     if kind == "cpu":
-        return say(language, f"resource.cpu.{rest}")
+        part, _, host = rest.partition("/")
+        return say(language, "resource.cpu.host", {"host": host}) if host else say(language, f"resource.cpu.{part}")
     if kind in ("group", "port", "disk"):
         return say(language, f"resource.{kind}", {"name": rest.replace(".", " ")})
     words = say(language, f"resource.{kind}")

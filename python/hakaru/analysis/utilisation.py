@@ -6,6 +6,7 @@
     link/NAME/out|in          bits on the wire (with Ethernet framing) over the configured rate;
                               `out` is the direction from the node to the switch
     cpu/machine               time not idle over the time of all CPUs
+    cpu/machine/NODE          the same of each machine, if the load runs on several
     cpu/initiator, cpu/backup, cpu/array, cpu/fabric
         user and system time of the busiest process over elapsed time (100 % is one CPU), or
         of its busiest thread if the engine reports each thread
@@ -24,8 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.counters import Counters
+from hakaru.analysis.rules.limits import MACHINE
 
 ENGINES = ("initiator", "backup", "array", "fabric")
+BUSY = ("user", "system", "irq", "softirq", "steal")
+IDLE = ("idle", "iowait")
+"""Kinds of time of a machine's CPUs, of which the watch counts nanoseconds (`user_ns`)."""
 ETHERNET_EXTRA_BYTES = 24  # preamble 8, FCS 4, gap 12: on the wire, but in no interface counter
 ETHERNET_HEADER_BYTES = 14
 TCP_IP_HEADER_BYTES = 52  # IPv4 20, TCP 20, timestamp option 12
@@ -130,14 +135,15 @@ def _links(counters: Counters, window: tuple[int, int], nics: list[Nic]) -> Iter
 
 
 def _cpu(counters: Counters, window: tuple[int, int]) -> Iterator[tuple[str, Use]]:
-    busy, idle = 0.0, 0.0
-    for kind in ("user", "system", "irq", "softirq", "steal"):
-        busy += _first_rate(counters, window, f"{kind}_ns")
-    for kind in ("idle", "iowait"):
-        idle += _first_rate(counters, window, f"{kind}_ns")
-    if busy + idle > 0:
-        busy_poll = sum(rate for name in ENGINES for rate in _busy_poll(counters, window, name).values())
-        yield "cpu/machine", Use(100 * max(0.0, busy - busy_poll) / (busy + idle))
+    polls = [_busy_poll(counters, window, name) for name in ENGINES]
+    machines = machines_of(counters)
+    for node, resource in machines.items():
+        busy = sum(_machine_rate(counters, window, node, kind) for kind in BUSY)
+        idle = sum(_machine_rate(counters, window, node, kind) for kind in IDLE)
+        if busy + idle > 0:
+            # The nodes of a lab share one machine.
+            busy_poll = sum(rate for poll in polls for at, rate in poll.items() if len(machines) == 1 or at == node)
+            yield resource, Use(100 * max(0.0, busy - busy_poll) / (busy + idle))
     for engine in ENGINES:
         shares = _threads(counters, window, engine)
         with_threads = {member.partition("/")[0] for member in shares}
@@ -171,12 +177,24 @@ def _threads(counters: Counters, window: tuple[int, int], engine: str) -> dict[s
     return {f"{k.node}/{k.entity.removeprefix('thread/')}": s.rate(*window) / 1e7 for k, s in selected}
 
 
-def _first_rate(counters: Counters, window: tuple[int, int], name: str) -> float:
-    """Rate of a machine counter; 0 if there is none. Only one watch per machine reports them."""
-    for _, series in counters.select(engine="watch", entity="machine", name=name):
-        rate = series.rate(*window)
-        return rate if math.isfinite(rate) else 0.0
-    return 0.0
+def machines_of(counters: Counters) -> dict[str, str]:
+    """Node → the resource of the CPUs of its machine. Only one watch per machine reports them."""
+    keys = counters.keys(engine="watch")
+    nodes = sorted({key.node for key in keys if key.entity == "machine" and key.name == "idle_ns"})
+    return {node: MACHINE if len(nodes) == 1 else f"{MACHINE}/{node}" for node in nodes}
+
+
+def stolen_percent(counters: Counters, window: tuple[int, int], node: str) -> float:
+    """Share of the CPU time of a node's machine that its hypervisor took; 0 if it is not known."""
+    total = sum(_machine_rate(counters, window, node, kind) for kind in (*BUSY, *IDLE))
+    return 100 * _machine_rate(counters, window, node, "steal") / total if total > 0 else 0.0
+
+
+def _machine_rate(counters: Counters, window: tuple[int, int], node: str, kind: str) -> float:
+    """Rate of a machine counter; 0 if there is none."""
+    series = counters.get(node, "watch", "machine", f"{kind}_ns")
+    rate = series.rate(*window) if series is not None else 0.0
+    return rate if math.isfinite(rate) else 0.0
 
 
 def nics_of_lab(lab: dict[str, Any]) -> list[Nic]:

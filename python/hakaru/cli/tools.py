@@ -17,11 +17,20 @@ ANALYSE_EXAMPLES = "Example: hakaru analyse capture.pcapng --port 3260 --port 86
 SCHEMA_EXAMPLES = "Example: hakaru schema > study.schema.json"
 
 
-def doctor(*, json_: Json = False) -> int:
-    """Check whether this machine can run labs, and suggest a remedy for each problem."""
-    from hakaru.doctor import diagnose
+def doctor(
+    *,
+    site: Annotated[
+        Path | None, Parameter(metavar="FILE", help="Check the load hosts of this site file instead.")
+    ] = None,
+    json_: Json = False,
+) -> int:
+    """Check whether this machine can run labs, or whether the load hosts of a site can be used, and
+    suggest a remedy for each problem.
+    """
+    from hakaru.doctor import check_load_hosts, diagnose
+    from hakaru.run.site_file import load_site
 
-    findings = diagnose()
+    findings = check_load_hosts(load_site(site)) if site else diagnose()
     if json_:
         print_json([{"name": f.name, "status": f.status, "what": f.message, "hint": f.hint} for f in findings])
     else:

@@ -100,6 +100,10 @@ def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
     site = lab.get("site") or {}
     if site:
         yield say(language, "lab.site.name"), str(site.get("name", ""))
+    for node in lab.get("nodes") or []:
+        # Without `load_hosts`, the only one is this machine.
+        if site.get("load_hosts") and "engine" in node:
+            yield say(language, "lab.site.host", {"name": node["name"]}), _load_host(node, language)
     for lu in site.get("lus") or []:
         ends = {"target": lu["target_name"], "portal": lu["portal"]}
         yield f"LU {lu['lun']}", say(language, "lab.site.expendable" if lu["expendable"] else "lab.site.kept", ends)
@@ -111,6 +115,21 @@ def _site(lab: Json, language: str) -> Iterator[tuple[str, str]]:
         yield say(language, "lab.site.port.loop"), " – ".join(ports["loop"])
     if share := site.get("share"):
         yield say(language, "lab.site.share"), f"//{share['server']}/{share['name']}/{share['folder']}"
+
+
+def _load_host(node: Json, language: str) -> str:
+    """Machine, engine and clock of a load host."""
+    values = {"system": node["system"], "cpus": node["cpus"], "version": node["engine"]["version"]}
+    clock = node.get("clock")
+    if clock is None:
+        return say(language, "lab.site.host.here", values)
+    start = clock["start"]
+    values |= {"destination": node["ssh"], "offset_ms": start["offset_ns"] / 1e6, "bound_ms": start["bound_ns"] / 1e6}
+    parts = [say(language, "lab.site.host.there", values)]
+    if clock.get("drift_ppm") is not None:
+        drift = {"drift_ppm": clock["drift_ppm"], "bound_ppm": clock["drift_bound_ppm"]}
+        parts.append(say(language, "lab.site.host.drift", drift))
+    return say(language, "list.separator").join(parts)
 
 
 def _switches(lab: Json, language: str) -> Iterator[tuple[str, str]]:

@@ -114,7 +114,7 @@ class RunKind(ABC):
         raise UsageError(f"studies of kind {expanded.study.kind!r} run in a lab", "leave out --site")
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
-        """Engines that load a site's equipment from this host. Default: none."""
+        """Engines that load a site's equipment, by host of the site. Default: none."""
         return {}
 
     def site_dialogue(self, expanded: Expanded, turn: Repetition, site: Site) -> Dialogue | None:

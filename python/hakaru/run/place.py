@@ -1,4 +1,4 @@
-"""Place of a run's engines: in a lab, or on this host with a site's LUs.
+"""Place of a run's engines: in a lab, or on the hosts of a site.
 
 The runner knows only this interface. `LabPlace` is here, `SitePlace` in `hakaru.run.site`.
 """
@@ -6,11 +6,12 @@ The runner knows only this interface. `LabPlace` is here, `SitePlace` in `hakaru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
-from hakaru.engine.process import EngineProcess
+from hakaru.engine.offset import ClockRecord
 from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError
 from hakaru.fileserver.chain_spec import ChainPlan
@@ -33,9 +34,12 @@ class Place(Protocol):
 
     @property
     def nodes(self) -> Sequence[str]:
-        """Nodes with a watch engine. The last one's watch also reads the counters of the
-        machine.
-        """
+        """Nodes with a watch engine."""
+        ...
+
+    @property
+    def machines(self) -> Sequence[str]:
+        """Nodes whose watch also reads the counters of the machine: one node of each machine."""
         ...
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
@@ -48,7 +52,7 @@ class Place(Protocol):
         """
         ...
 
-    async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
+    async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start and configure an engine on a node."""
         ...
 
@@ -134,6 +138,11 @@ class Place(Protocol):
         """Node → the guest that takes its place in the current repetition; empty without any."""
         ...
 
+    @property
+    def clocks(self) -> Mapping[str, ClockRecord]:
+        """Node → offset of its clock in the current repetition, of nodes on other machines."""
+        ...
+
     def check_guests(self) -> None:
         """Raise DeviceError if the guest of a load has ended."""
         ...
@@ -161,6 +170,14 @@ class LabPlace:
         """The namespaces of the lab in its current state."""
         return self.lab.plan.namespaces
 
+    @property
+    def machines(self) -> Sequence[str]:
+        """One node, because all are on this machine."""
+        return self.nodes[-1:]
+
+    clocks: Mapping[str, ClockRecord] = MappingProxyType({})
+    """None: all nodes are on this machine. Guests describe their clocks themselves."""
+
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
         """Whether the links have been measured in the state that the point asks for."""
         return self._checked.is_known(plan_lab(expanded.at(turn.point).lab))
@@ -179,7 +196,7 @@ class LabPlace:
             caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
         return caveats
 
-    async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
+    async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start and configure an engine in a node's namespace."""
         return await self.lab.start_engine(node, config)
 

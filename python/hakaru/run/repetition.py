@@ -22,6 +22,7 @@ from typing import Any
 from hakaru import lost_packets
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
+from hakaru.engine.offset import ClockRecord
 from hakaru.engine.process import gang_start
 from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError, VerificationError
@@ -208,7 +209,7 @@ async def _gang(
         for node in place.nodes:
             config = watch_config(
                 expanded,
-                machine=node == place.nodes[-1],
+                machine=node in place.machines,
                 tcp_file=gang.tcp.get(node),
                 capture_file=gang.captures.get(node),
                 ports=ports,
@@ -347,14 +348,16 @@ def _outcome(
     phases = Phases(start_ns, messages.measure_ns, messages.drain_ns)
     window = dialogue.window() if dialogue is not None else None
     measure_start, measure_end = window or kind.of(study).window(expanded, turn, phases)
-    guests = place.guests
+    guests, clocks = place.guests, {node: clock.describe() for node, clock in place.clocks.items()}
     caveats = [
         caveat.to_json()
         for caveat in (
             *link_caveats,
             *_guest_caveats(guests),
+            *_clock_caveats(place.clocks, expanded.measure.sample_interval),
             *_caveats(study, gang, messages),
             *_warm_up_caveats(warm_up, messages, expanded.measure.time_ns),
+            *_start_caveats(clocks, warm_up, messages, measure_end - measure_start),
         )
     ]
     engines = [
@@ -385,6 +388,7 @@ def _outcome(
         **({} if trials is None else {"trials": trials}),
         **({} if place.device is None else {"device": place.device}),
         **({"guests": guests} if guests else {}),
+        **({"clocks": clocks} if clocks else {}),
         **({"chains": messages.chains} if messages.chains else {}),
     }
     results = [messages.results[engine.name].values for engine in gang.loads]
@@ -400,6 +404,16 @@ def _warm_up_caveats(warm_up: SteadyWarmUp | None, messages: _Messages, time_ns:
     yield from (caveat for caveat in found if caveat is not None)
 
 
+def _start_caveats(
+    clocks: Mapping[str, Any], warm_up: SteadyWarmUp | None, messages: _Messages, time_ns: int
+) -> Iterator[Caveat]:
+    """The caveat of loads on several machines that did not begin together, because the order to
+    start reached one late.
+    """
+    if clocks and warm_up is None and (caveat := uneven_begin(messages.measure_ns, time_ns)) is not None:
+        yield caveat
+
+
 def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
     """Caveats about initiator and clock of the guests that the load ran in, and about the
     processors of all guests. A guest that only serves files has no engine and no clock.
@@ -413,6 +427,17 @@ def _guest_caveats(guests: Mapping[str, Any]) -> Iterator[Caveat]:
     emulated = [guest["accelerator_reason"] for guest in guests.values() if guest["accelerator"] == "tcg"]
     if emulated:
         yield Caveat("cpu_emulated", {"reason": emulated[0]})
+
+
+def _clock_caveats(clocks: Mapping[str, ClockRecord], interval_ns: int) -> Iterator[Caveat]:
+    """The caveat of the clock that is known worst, if its instants may be off by more than a sample
+    interval. None without clocks of other machines.
+    """
+    errors_ns = {node: clock.error_max_ns for node, clock in clocks.items()}
+    worst = max(errors_ns, key=lambda node: errors_ns[node], default="")
+    if worst and errors_ns[worst] > interval_ns:
+        values = {"host": worst, "error_ms": errors_ns[worst] / 1e6, "interval_ms": interval_ns / 1e6}
+        yield Caveat("clock_uncertain", values)
 
 
 def _caveats(study: Study, gang: _Gang, messages: _Messages) -> list[Caveat]:

@@ -33,6 +33,7 @@ from hakaru.errors import DeviceError, GuestError, HakaruError, Interrupted, Usa
 from hakaru.lab.build import Lab
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, plan_lab
+from hakaru.remote.host import open_hosts
 from hakaru.run import kind
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
@@ -44,7 +45,7 @@ from hakaru.run.queues import QueueMeter
 from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
 from hakaru.run.resumable import MACHINE, check_resumable
 from hakaru.run.schedule import schedule_of
-from hakaru.run.site import SitePlace, check_writes
+from hakaru.run.site import SitePlace, check_hosts, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import FORMAT, RunReader, RunWriter, check_note, find_run, typed, write_note
 from hakaru.study import Expanded, Loaded, Point, Repetition
@@ -107,6 +108,8 @@ def prepare(
     if resumed is not None and run is not None:
         _check_same(resumed, run, prepared)
     check_machine(expanded, prepared.lab, prepared.folder)
+    if site is not None:
+        check_hosts(site)
     return prepared
 
 
@@ -321,12 +324,13 @@ class Run:
         prepared = self._prepared
         if prepared.site is not None or prepared.lab is None:
             assert prepared.site is not None
-            place = SitePlace(prepared.site, allow_writes=prepared.allow_writes)
             self._caveat(Caveat("link_unchecked"))
             if not prepared.allow_writes:
                 self._caveat(Caveat("not_expendable"))
-            writer.write("lab.json", place.describe())
-            yield place
+            async with open_hosts(prepared.site.hosts) as hosts:
+                place = SitePlace(prepared.site, hosts, allow_writes=prepared.allow_writes)
+                writer.write("lab.json", place.describe())
+                yield place
             return
         self._watch.phase("lab", planned.lab_parts(prepared.lab), self._clock.left_s(self._left))
         async with Lab(prepared.lab) as lab:

@@ -1,4 +1,5 @@
-"""A site instead of a lab: this host, existing equipment, and whether it may be written to.
+"""A site instead of a lab: the hosts of the load, existing equipment, and whether it may be written
+to.
 
 An LU is written to only if the site declares it `expendable: true`. Otherwise a run is refused if a
 point would write, and the engine is configured to refuse writes as well. Results from a site have
@@ -7,31 +8,31 @@ the origin `measured`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
-from hakaru.engine.process import EngineProcess
+from hakaru.engine.offset import ClockRecord
 from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError, UsageError
 from hakaru.fileserver.chain_spec import ChainPlan
 from hakaru.fileserver.samba import Samba
 from hakaru.fileserver.samba_settings import FileServer
+from hakaru.remote.host import LoadHost, open_hosts, together
 from hakaru.run import kind
 from hakaru.run.dialogue import Dialogue, Losses
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition, Study
 
-HOST = "this-host"
-
 
 def check_writes(site: Site, expanded: Expanded) -> bool:
     """Whether writes are allowed. Raises `UsageError` if a point writes to an LU that is not
     expendable.
     """
-    _check_captures(expanded)
+    _check_recordings(site, expanded)
     part = kind.of(expanded.study).site_part
     if not getattr(site, part):
         raise UsageError(
@@ -42,9 +43,31 @@ def check_writes(site: Site, expanded: Expanded) -> bool:
     return kind.of(expanded.study).check_site(expanded, site)
 
 
-def _check_captures(expanded: Expanded) -> None:
-    """Refuse captures at arrays, because the engines of a site run on this host only."""
+def check_hosts(site: Site) -> None:
+    """Reach all hosts of the load and compare their engines, before a run begins. Raises the error
+    of a host that cannot be used.
+    """
+
+    async def check() -> None:
+        async with open_hosts(site.hosts):
+            pass
+
+    if site.load_hosts is not None:
+        asyncio.run(check())
+
+
+def _check_recordings(site: Site, expanded: Expanded) -> None:
+    """Refuse captures at arrays, where no engine runs, and recordings on other machines, because
+    watches write them to files of their machine.
+    """
     watch = expanded.study.watch
+    other = next((host for host in site.hosts if host.ssh is not None), None)
+    if watch is not None and other is not None:
+        raise UsageError(
+            f"nothing was written: the study has `watch`, which records on this machine only, and the load host "
+            f"{other.name!r} is another one",
+            "leave `watch` out of the study, or the host out of the site file",
+        )
     if watch is not None and watch.capture is not None and watch.capture.at != "hosts":
         raise UsageError(
             f"nothing was written: the study captures at {watch.capture.at}, but a site's arrays are other machines",
@@ -61,12 +84,14 @@ def refusal(site: Site, lu: SiteLu, reason: str, otherwise: str) -> UsageError:
 
 
 class SitePlace:
-    """This host, as the place of loads on a site's LUs."""
+    """The hosts of the load, as the place of loads on a site's LUs."""
 
-    def __init__(self, site: Site, *, allow_writes: bool) -> None:
+    def __init__(self, site: Site, hosts: Mapping[str, LoadHost], *, allow_writes: bool) -> None:
         self.site = site
+        self._hosts = hosts
         self.origin = "measured"
-        self.nodes: Sequence[str] = (HOST,)
+        self.nodes: Sequence[str] = site.host_names
+        self.machines = self.nodes
         self.allow_writes = allow_writes
 
     def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
@@ -74,15 +99,16 @@ class SitePlace:
         return True
 
     async def adjust(self, expanded: Expanded, turn: Repetition) -> list[Caveat]:
-        """Do nothing, because a site cannot be adjusted."""
+        """Measure the clocks of the hosts. The equipment cannot be adjusted."""
+        await together(host.begin() for host in self._hosts.values())
         return []
 
-    async def start(self, node: str, config: contract.EngineConfig) -> EngineProcess:
-        """Start an engine on this host, in the host's network."""
-        return await EngineProcess.spawn(node, config)
+    async def start(self, node: str, config: contract.EngineConfig) -> EngineSession:
+        """Start an engine on a host, in the host's network."""
+        return await self._hosts[node].spawn(config)
 
     async def start_watch(self, node: str, config: contract.WatchConfig) -> EngineSession:
-        """Start the watch of this host."""
+        """Start the watch of a host."""
         return await self.start(node, config)
 
     def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
@@ -105,11 +131,12 @@ class SitePlace:
         return None
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
-        """Start a load on this host."""
+        """Start a load on a host."""
         return await self.start(node, config)
 
     async def finish_loads(self) -> None:
-        """Do nothing: loads of a site are engines alone."""
+        """Measure the clocks of the hosts again."""
+        await together(host.end() for host in self._hosts.values())
 
     async def release(self) -> None:
         """Do nothing, because a site has no guests."""
@@ -131,8 +158,8 @@ class SitePlace:
         raise NotImplementedError
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
-        """The entire load, on this host. Engines check whether images fit when they read the
-        capacity.
+        """The entire load, distributed over the hosts. Engines check whether images fit when they
+        read the capacity.
         """
         return kind.of(expanded.study).site_loads(expanded, turn, self.site, allow_writes=self.allow_writes)
 
@@ -145,20 +172,28 @@ class SitePlace:
 
     @property
     def guests(self) -> dict[str, Any]:
-        """None: loads of a site run on this host."""
+        """None: loads of a site run on its hosts."""
         return {}
+
+    @property
+    def clocks(self) -> Mapping[str, ClockRecord]:
+        """The clocks of other machines."""
+        clocks = {name: host.clock for name, host in self._hosts.items()}
+        return {name: clock for name, clock in clocks.items() if clock is not None}
 
     def check_guests(self) -> None:
         """Nothing to check."""
 
     async def count_losses(self) -> Losses:
-        """None: this host cannot read the counters of a site's equipment."""
+        """None: hosts cannot read the counters of a site's equipment."""
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Return the equipment for lab.json. hakaru has built and checked none of it."""
+        """Return the equipment for lab.json. hakaru has built and checked none of it,
+        apart from the engines and clocks of the hosts.
+        """
         return {
-            "nodes": [{"name": HOST, "kind": "host"}],
+            "nodes": [host.describe() for host in self._hosts.values()],
             "links": [],
             "checks": [],
             "sandbox": None,

@@ -18,6 +18,9 @@
       folder: hakaru         # trees are built in it and deleted; it must be missing or empty
       user: {name: tester, secret_file: tester.secret}
       expendable: true
+    load_hosts:              # machines that VMs and copies run on; default: this one
+      - {name: kvm-1, ssh: tester@kvm-1.example, engine: /usr/local/bin/hakaru-engine}
+      - {name: local}        # without `ssh`: this machine
     chap:                                 # for targets that require authentication
       name: vm
       secret_file: vm.secret              # the only line of a file; relative to this file
@@ -38,9 +41,14 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from hakaru.engine import contract
 from hakaru.errors import UsageError
+from hakaru.remote.host import HostSpec
 from hakaru.study.document import read_document
 from hakaru.study.load import validate
 from hakaru.study.model import Part
+from hakaru.study.part import Id
+
+HOST = "this-host"
+"""Name of this machine as a node, unless the site names its load hosts."""
 
 _PORTAL = r"^(\[[0-9a-fA-F:.]+\]|[^\s\[\]:/@]+):[0-9]{1,5}$"
 
@@ -161,6 +169,33 @@ class SitePorts(Part):
         return self
 
 
+# A leading `-` would be an option of ssh. The path is not quoted, so that `~` works.
+_DESTINATION = r"^(ssh://)?[A-Za-z0-9_\[][A-Za-z0-9_.@:\[\]%-]*$"
+_ENGINE = r"^[A-Za-z0-9_./~][A-Za-z0-9_./~+-]*$"
+
+
+class SiteHost(Part):
+    """A machine that the load runs on."""
+
+    name: Id = Field(description="name in results")
+    ssh: Annotated[str, StringConstraints(pattern=_DESTINATION, max_length=280)] | None = Field(
+        default=None, description="destination for `ssh`, a name of ~/.ssh/config or user@host; null: this machine"
+    )
+    engine: Annotated[str, StringConstraints(pattern=_ENGINE, max_length=1000)] | None = Field(
+        default=None, description="path of hakaru-engine on that machine; null: the one on the PATH of its login"
+    )
+
+    @model_validator(mode="after")
+    def _has_an_engine_of_its_own(self) -> SiteHost:
+        if self.ssh is None and self.engine is not None:
+            raise ValueError("`engine` is given without `ssh`; this machine uses its own engine")
+        return self
+
+    def spec(self) -> HostSpec:
+        """Return the machine."""
+        return HostSpec(self.name, self.ssh, self.engine or "hakaru-engine")
+
+
 class Site(Part):
     """A site file."""
 
@@ -170,12 +205,31 @@ class Site(Part):
     ports: SitePorts | None = None
     share: SiteShare | None = None
     chap: SiteChap | None = None
+    load_hosts: list[SiteHost] | None = Field(
+        default=None, min_length=1, max_length=64, description="machines that VMs and copies run on; null: this one"
+    )
 
     @model_validator(mode="after")
     def _has_equipment(self) -> Site:
         if not self.lus and self.ports is None and self.share is None:
             raise ValueError("none of `lus`, `ports` and `share` is given")
+        if self.load_hosts is not None and self.ports is not None:
+            raise ValueError("`load_hosts` is given beside `ports`, which are interfaces of this machine")
+        if self.load_hosts is not None and self.share is not None:
+            raise ValueError("`load_hosts` is given beside `share`, whose tools run on this machine")
+        if len(set(self.host_names)) < len(self.host_names):
+            raise ValueError("two of the `load_hosts` have the same name")
         return self
+
+    @property
+    def hosts(self) -> list[HostSpec]:
+        """Machines that the load runs on."""
+        return [HostSpec(HOST)] if self.load_hosts is None else [host.spec() for host in self.load_hosts]
+
+    @property
+    def host_names(self) -> tuple[str, ...]:
+        """Their names, which are the nodes of the run."""
+        return tuple(host.name for host in self.hosts)
 
     def of_role(self, role: str) -> list[SiteLu]:
         """LUs that backups read from or write to."""

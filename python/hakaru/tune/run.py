@@ -27,7 +27,7 @@ from hakaru.run.progress import Watchers
 from hakaru.run.repetition import Outcome, failed_outcome
 from hakaru.run.resumable import check_resumable
 from hakaru.run.runner import Prepared, Run, drive
-from hakaru.run.site import check_writes
+from hakaru.run.site import check_hosts, check_writes
 from hakaru.run.site_file import Site
 from hakaru.store import RunReader, RunWriter, find_run, typed
 from hakaru.study import Expanded, Loaded, Point, Repetition
@@ -81,6 +81,8 @@ def _prepared(
         command=command,
     )
     check_machine(expanded, prepared.lab, folder)
+    if site is not None:
+        check_hosts(site)
     return prepared
 
 

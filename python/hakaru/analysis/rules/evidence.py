@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hakaru.analysis.bounds import Bound
-from hakaru.analysis.rules.limits import SUMS, TEST_SETUP, limit_of
+from hakaru.analysis.rules.limits import SUMS, is_test_setup, limit_of
 
 FLOW_SHARE_MIN = 0.25
 """Smallest share of the payload with which a direction takes part in the verdict."""
@@ -238,7 +238,7 @@ class Evidence:
     @property
     def watched(self) -> dict[str, float]:
         """Utilisation of devices and links, without the CPUs of this machine."""
-        return {r: p for r, p in self.used.items() if r not in TEST_SETUP}
+        return {r: p for r, p in self.used.items() if not is_test_setup(r)}
 
     def bound(self, name: str) -> Bound | None:
         """The closed form with this name, or None."""

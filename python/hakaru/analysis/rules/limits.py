@@ -17,8 +17,22 @@ one CPU.
 """
 SUMS = ("drives_average", "group/")
 """Prefixes of resources that only sum up others and have no limit of their own."""
-TEST_SETUP = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", "cpu/machine")
+MACHINE = "cpu/machine"
+"""The CPUs of this machine. If the load runs on several machines, `cpu/machine/NODE` are those of
+each.
+"""
+TEST_SETUP = ("cpu/initiator", "cpu/backup", "cpu/array", "cpu/fabric", MACHINE)
 """CPU resources of the test setup, which are not part of the system under test."""
+
+
+def is_machine(resource: str) -> bool:
+    """Whether a resource is the CPUs of a machine."""
+    return resource == MACHINE or resource.startswith(f"{MACHINE}/")
+
+
+def is_test_setup(resource: str) -> bool:
+    """Whether a resource belongs to the test setup, and not to the system under test."""
+    return resource in TEST_SETUP or is_machine(resource)
 
 
 def limit_of(resource: str) -> float:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hakaru.analysis.rules.evidence import Evidence
-from hakaru.analysis.rules.limits import fill_of, limit_of
+from hakaru.analysis.rules.limits import MACHINE, fill_of, is_machine, limit_of
 from hakaru.analysis.rules.rule import Rule, Verdict, sentence
 from hakaru.wording import say, tenths
 
-MACHINE = "cpu/machine"
 WAITED_PERCENT = 50.0
 """Share of the time in which some process waits for a CPU. On two CPUs it corresponds to about 80 %
 utilisation (M/M/2).
@@ -28,17 +27,21 @@ def _process_at_limit(name: str, *resources: str) -> Callable[[Evidence], Verdic
 
 
 def _machine(evidence: Evidence) -> Verdict | None:
-    percent = evidence.used.get(MACHINE)
-    if percent is None:
+    machines = {resource: percent for resource, percent in evidence.used.items() if is_machine(resource)}
+    if not machines:
         return None
-    waits = evidence.busiest == MACHINE and (evidence.cpu_wait_percent or 0.0) >= WAITED_PERCENT
-    if percent < limit_of(MACHINE) and not (waits and evidence.copying is not None):
+    machine = max(machines, key=lambda resource: machines[resource])
+    percent = machines[machine]
+    waits = evidence.busiest == machine and (evidence.cpu_wait_percent or 0.0) >= WAITED_PERCENT
+    if percent < limit_of(machine) and not (waits and evidence.copying is not None):
         return None
-    return Verdict("machine_cpu", MACHINE, percent, fill_of(MACHINE, percent))
+    return Verdict("machine_cpu", machine, percent, fill_of(machine, percent))
 
 
 def _machine_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
-    parts, wait = [sentence(language, verdict)], evidence.cpu_wait_percent
+    # The resource is that of this machine, or of a named one.
+    message = None if verdict.resource == MACHINE else "because.machine_cpu.host"
+    parts, wait = [sentence(language, verdict, message)], evidence.cpu_wait_percent
     if wait is not None:
         parts.append(say(language, "because.machine_cpu.waited", {"percent": tenths(wait, language)}))
     return [*parts, say(language, "because.machine_cpu.hint")] if evidence.copying is not None else parts
@@ -59,9 +62,9 @@ ARRAY_CPU = Rule(
 MACHINE_CPU = Rule(
     "machine_cpu",
     "test setup",
-    "The CPUs of this machine are at least 95 % busy. For a copy, also if no other resource is closer to its limit and "
-    "processes waited for a CPU at least half of the time (pressure stall information, `some` of "
-    "`/proc/pressure/cpu`).",
+    "The CPUs of this machine, or of a load host, are at least 95 % busy. For a copy, also if no other resource is "
+    "closer to its limit and processes waited for a CPU at least half of the time (pressure stall information, `some` "
+    "of `/proc/pressure/cpu`).",
     _machine,
     _machine_words,
 )

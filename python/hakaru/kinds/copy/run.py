@@ -49,10 +49,10 @@ class CopyRun(RunKind):
         return True
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
-        """All jobs, on this host."""
+        """All jobs, distributed over the hosts of the site."""
         targets = {role: [Target((lu.portal,), lu.target_name, lu.lun) for lu in site.of_role(role)] for role in ENDS}
         chap = site.chap.config() if site.chap else None
-        return copy_configs(expanded, turn, (sites.HOST,), targets, chap=chap)
+        return copy_configs(expanded, turn, site.host_names, targets, chap=chap)
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """Ports of the portals at both ends."""

@@ -11,11 +11,10 @@ from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
 from hakaru.lab.plan import LabPlan
-from hakaru.run import site as sites
 from hakaru.run.configure import port_of, seed_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
-from hakaru.run.site_file import Site
+from hakaru.run.site_file import HOST, Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.units import format_duration, format_size
 
@@ -76,7 +75,7 @@ class FilesRun(RunKind):
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
         """The tools, on this host."""
-        return {sites.HOST: _tools(expanded, turn, sites.HOST, on_site.destination(expanded.at(turn.point), site))}
+        return {HOST: _tools(expanded, turn, HOST, on_site.destination(expanded.at(turn.point), site))}
 
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """That of the file server."""

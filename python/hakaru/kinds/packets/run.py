@@ -15,8 +15,7 @@ from hakaru.lab.plan.device import DevicePort
 from hakaru.run.dialogue import Dialogue
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
-from hakaru.run.site import HOST
-from hakaru.run.site_file import Site
+from hakaru.run.site_file import HOST, Site
 from hakaru.study import Expanded, Point, Repetition, Study
 from hakaru.units import format_duration
 

@@ -62,10 +62,10 @@ class VmsRun(RunKind):
         return _check_site(expanded, site)
 
     def site_loads(self, expanded: Expanded, turn: Repetition, site: Site, *, allow_writes: bool) -> Engines:
-        """All VMs, on this host."""
+        """All VMs, distributed over the hosts of the site."""
         columns = [[Unit((lu.portal,), lu.target_name, lu.lun, None)] for lu in site.lus]
         chap = site.chap.config() if site.chap else None
-        hosts, apart = (sites.HOST,), not any(is_loopback(lu.portal) for lu in site.lus)
+        hosts, apart = site.host_names, not any(is_loopback(lu.portal) for lu in site.lus)
         units: Units = lambda member: columns  # noqa: E731
         return initiator_configs(expanded, turn, hosts, units, allow_writes=allow_writes, apart=apart, chap=chap)
 
