@@ -38,7 +38,7 @@ def _pattern(entity: str) -> str:
         r"(lu|port|cpu)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
-        r"(vm|vms|nic|irq|softirq|disk|pool|cap|share|backup)/.+": r"\1/NAME",
+        r"(vm|vms|paths|nic|irq|softirq|disk|pool|cap|share|backup)/.+": r"\1/NAME",
         r"tcp/.+/(source|destination)": r"tcp/NAME/\1",
         r"tcp/(?!sessions$)[^/]+": "tcp/NAME",
     }.items():
@@ -109,12 +109,30 @@ def test_metrics_page_lists_the_metrics_of_array_and_initiator(tmp_path: Path) -
     modelled_port = {pair for pair in page["array"] if pair[0] == "port/0"}
     assert _lacks_only_tcp(sample, (page["array"] - modelled_port) | page["Every engine"])
     assert set(result) == {n for e, n in sample if e in ("lu/N", "sessions") and not n.endswith("_now")}
-    of_vms = {pair for pair in page["initiator"] if pair[0] != "result"}
+    of_vms = {pair for pair in page["initiator"] if pair[0] not in ("result", "paths/NAME")}
     assert _lacks_only_tcp(load_sample, of_vms | page["Every engine"])
-    assert set(load_result["values"]) == {name for entity, name in page["initiator"] if entity != "tcp/NAME"}
+    assert set(load_result["values"]) == {
+        name for entity, name in page["initiator"] if entity not in ("tcp/NAME", "paths/NAME")
+    }
     assert {(h["entity"], h["name"]) for h in load_result["histograms"]} == {
         (entity, f"{op}_latency_ns") for entity in ("vms", "vms/g") for op in ("read", "write")
     }
+
+
+def test_metrics_page_lists_the_metrics_of_paths() -> None:
+    page = _documented()
+    with array(lu(0, 64 * MIB), portals=["127.0.0.1:0"] * 2) as a:
+        first, second = a.engine.found["portals"]
+        vm = _vm(first) | {"group": None}
+        vm["destination"]["other_portals"] = [second]
+        load = Engine({"engine": "initiator", "vms": [vm], "multipath": {}, "warmup_s": 0.0, "measure_s": 0.3})
+        try:
+            sample = _present_names(_started(load))
+        finally:
+            load.close()
+    paths = {pair for pair in sample if pair[0] == "paths/NAME"}
+    assert paths == {pair for pair in page["initiator"] if pair[0] == "paths/NAME"}
+    assert not any(entity.startswith("tcp/") for entity, _ in sample)
 
 
 def test_metrics_page_lists_the_metrics_of_a_backup() -> None:

@@ -61,6 +61,11 @@ pub trait Machines {
     fn poll_transmit(&mut self, _index: usize) -> Option<usize> {
         None
     }
+    /// Returns whether the machine connects again after a loss. Its timers then run while it is not
+    /// connected, and lost connections are reset, so that nothing of them is sent any more.
+    fn is_persistent(&self, _index: usize) -> bool {
+        false
+    }
 }
 
 enum Link {
@@ -158,13 +163,21 @@ impl<'r> Sockets<'r> {
                 Link::Connecting(_, limit) if now >= limit => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
                     self.lose_connection(index, &error, machines);
+                    self.flush(index, machines);
                 }
-                Link::Connecting(_, limit) => self.arm(index, limit),
                 Link::Up { .. } => {
                     machines.handle_timeout(now, index);
                     self.flush(index, machines);
                 }
-                Link::Waiting | Link::Down => {}
+                Link::Connecting(..) | Link::Waiting | Link::Down => {
+                    if machines.is_persistent(index) {
+                        machines.handle_timeout(now, index);
+                        self.flush(index, machines);
+                    }
+                    if let Link::Connecting(_, limit) = self.entries[index].link {
+                        self.arm(index, limit);
+                    }
+                }
             }
         }
     }
@@ -193,7 +206,9 @@ impl<'r> Sockets<'r> {
 
     /// Begins to connect.
     pub fn connect(&mut self, index: usize, machines: &mut impl Machines) {
+        self.disconnect(index, machines);
         let entry = &mut self.entries[index];
+        entry.discarded = false;
         let begun = Socket::connect_with(entry.address, &self.options).and_then(|socket| {
             socket.enable_stamps()?;
             self.reactor
@@ -226,9 +241,9 @@ impl<'r> Sockets<'r> {
             self.entries[index].address = address;
             self.connect(index, machines);
         }
-        let entry = &mut self.entries[index];
-        if machines.session(index).is_ended() && !matches!(entry.link, Link::Connecting(..)) {
-            entry.link = Link::Down;
+        let is_connecting = matches!(self.entries[index].link, Link::Connecting(..));
+        if machines.session(index).is_ended() && !is_connecting {
+            self.disconnect(index, machines);
         }
         if let Some(at) = machines.poll_timeout(index) {
             self.arm(index, at);
@@ -252,7 +267,20 @@ impl<'r> Sockets<'r> {
                 machines.handle_connected(clock::now(), index);
                 self.flush(index, machines);
             }
-            Err(error) => self.lose_connection(index, &error, machines),
+            Err(error) => {
+                self.lose_connection(index, &error, machines);
+                self.flush(index, machines);
+            }
+        }
+    }
+
+    /// Closes the connection of a socket, if there is one.
+    fn disconnect(&mut self, index: usize, machines: &impl Machines) {
+        let link = std::mem::replace(&mut self.entries[index].link, Link::Down);
+        if let Link::Up { socket, .. } = link
+            && machines.is_persistent(index)
+        {
+            socket.abort();
         }
     }
 

@@ -34,7 +34,8 @@ pub use departure::Departure;
 pub use error::{SessionError, TaskError};
 pub use nexus::{Nexus, NexusError, NexusEvent, REDIRECTS_MAX};
 pub use session::{
-    Chap, DiscoveredTarget, Done, Event, Phases, Purpose, Session, SessionConfig, Task, TaskData,
+    Chap, DiscoveredTarget, Done, Event, Phases, Purpose, Session, SessionConfig, SessionTimers,
+    Task, TaskData,
 };
 pub use survey::{LuFacts, Survey, SurveyError, Volume};
 pub use transmit::Transmit;

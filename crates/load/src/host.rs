@@ -9,8 +9,9 @@
 //! ```
 //! There are two arrangements. If the VMs share sessions, the host has one session and any number
 //! of VMs. Otherwise it has one VM and usually one session; commands are distributed over several
-//! sessions round-robin. A machine that reaches the target over several paths is one `IscsiHost` per
-//! path, because its sessions share nothing. Each session is a *leg*, numbered from 0, with its own
+//! sessions round-robin. A machine that assigns each of its VMs one of several paths is one
+//! `IscsiHost` per path, because its sessions share nothing; [`crate::MultipathHost`] uses several
+//! paths for one VM. Each session is a *leg*, numbered from 0, with its own
 //! connection. A shell owns the sockets; `world` (virtual time) owns the other end.
 //!
 //! Without a queue in the guest and without sharing, commands are never queued in the host: they
@@ -19,7 +20,7 @@ use std::sync::Arc;
 
 use hakaru_contract::initiator::{Destination, Load, SHARERS_MAX, Vm};
 use hakaru_iscsi_session::{
-    Arrival, LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, Transmit,
+    Arrival, LuFacts, Nexus, NexusEvent, Purpose, Session, SessionConfig, SessionTimers, Transmit,
 };
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
@@ -455,7 +456,7 @@ fn session_config(config: &Vm, settings: &Settings, index: usize) -> SessionConf
         },
         keys: settings.keys,
         chap: settings.chap.clone(),
-        timeout: settings.timeout,
+        timers: SessionTimers::new(settings.timeout),
     }
 }
 

@@ -4,6 +4,7 @@
 //!
 //! [`Load`] is independent of iSCSI. [`IscsiHost`] is one host over iSCSI, driven by a shell or by
 //! `world`: VMs and the sessions that they use. [`hosts_of`] decides which VMs share one.
+//! [`MultipathHost`] is a host that uses several paths to its LU, and replaces those that fail.
 //!
 //! - [`IscsiHost::handle_connected`], [`IscsiHost::handle_received`], [`IscsiHost::handle_closed`]
 //!   and [`IscsiHost::handle_timeout`] take the events of one *leg* (session).
@@ -43,6 +44,7 @@ mod host_queue;
 mod load;
 mod occupancy;
 mod pacing;
+mod paths;
 mod pattern;
 mod payload;
 mod region;
@@ -56,6 +58,9 @@ pub use counters::Counters;
 pub use event::{HostEvent, VmError};
 pub use host::{IscsiHost, hosts_of};
 pub use load::{LATE_NS, Load, Request, RequestId};
+pub use paths::{
+    AttemptId, MultipathHost, PathAction, PathChange, PathCounters, PathSet, Usability, WriteRange,
+};
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;
 pub use region::resolve_region;

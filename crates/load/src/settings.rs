@@ -36,7 +36,8 @@ pub struct CommandLimits {
     ///
     /// [`Destination::session_name`]: hakaru_contract::initiator::Destination::session_name
     pub share_sessions: bool,
-    /// Number of sessions of each VM, 1 to 64; 1 if sessions are shared. Default 1.
+    /// Number of sessions of each VM, 1 to 64: one per path if there are several. 1 if sessions are
+    /// shared. Default 1.
     pub sessions: u32,
     /// Maximum number of commands outstanding per LU of a session, 1 to 4096. Default 4096.
     pub lu_outstanding_max: u32,
@@ -65,7 +66,7 @@ impl CommandLimits {
             guest_queue: config.guest_queue,
             bytes_max: config.command_bytes_max,
             share_sessions: config.share_sessions,
-            sessions: config.sessions_per_vm,
+            sessions: config.legs(),
             lu_outstanding_max: config.commands_max.unwrap_or(COMMANDS_MAX),
             session_outstanding_max: config.session_commands_max.unwrap_or(COMMANDS_MAX),
         }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_iscsi_session::{Done, Event, Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_iscsi_session::{
+    Done, Event, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData,
+};
 use hakaru_iscsi_target::{
     Access, ConnectionId, IoOp, IoResult, Limits, LuDescription, Segment, Target, TargetConfig,
 };
@@ -92,7 +94,7 @@ fn session(digests: Digests) -> Session {
             ..LoginKeys::default()
         },
         chap: None,
-        timeout: Duration::from_secs(30),
+        timers: SessionTimers::new(Duration::from_secs(30)),
     })
 }
 

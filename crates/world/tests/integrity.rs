@@ -21,6 +21,7 @@ fn config(vms: u64, keys: LoginKeys) -> WorldConfig {
             target_name: TARGET.to_owned(),
             lun: 0,
             initiator_name: format!("iqn.2026-01.example.hakaru:vm{i}"),
+            other_portals: Vec::new(),
         },
         region: Region {
             offset_bytes: i * 4 * MIB,

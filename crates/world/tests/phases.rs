@@ -27,6 +27,7 @@ fn config(read_percent: u8, bytes: u32, depth: u32) -> WorldConfig {
             target_name: TARGET.to_owned(),
             lun: 0,
             initiator_name: "iqn.2026-01.example.hakaru:vm1".to_owned(),
+            other_portals: Vec::new(),
         },
         region: Region {
             offset_bytes: 0,

@@ -48,6 +48,7 @@ fn vm(i: u64, pattern: &Pattern, seed: u64) -> Vm {
             target_name: TARGET.to_owned(),
             lun: (i % 2) as u8,
             initiator_name: format!("iqn.2011-10.example.hakaru:host-{}", i % 4 + 1),
+            other_portals: Vec::new(),
         },
         region: Region {
             offset_bytes: i / 2 * 64 * GIB,

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
 use hakaru_contract::backup::{BackupJob, Lu};
-use hakaru_iscsi_session::{Chap, Nexus, Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_iscsi_session::{
+    Chap, Nexus, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData,
+};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
 use hakaru_wire::scsi::Cdb;
@@ -125,6 +127,6 @@ fn session_config(lu: &Lu, settings: &Settings, session: usize) -> SessionConfig
         },
         keys: settings.keys,
         chap: settings.chap.clone(),
-        timeout: settings.timeout,
+        timers: SessionTimers::new(settings.timeout),
     }
 }

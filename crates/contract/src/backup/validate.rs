@@ -163,6 +163,7 @@ impl Lu {
             target_name: self.target_name.clone(),
             lun: self.lun,
             initiator_name: self.initiator_name.clone(),
+            other_portals: Vec::new(),
         };
         destination.validate(field)
     }

@@ -43,15 +43,12 @@ impl Destination {
                 portal,
                 target_name,
                 initiator_name,
+                other_portals,
                 ..
             } => {
-                if portal.parse::<std::net::SocketAddr>().is_err() {
-                    let problem = format!("`{portal}` is not address:port");
-                    return refuse(
-                        format!("{field}.portal"),
-                        problem,
-                        "write 192.0.2.1:3260 or [2001:db8::1]:3260",
-                    );
+                validate_portal(&format!("{field}.portal"), portal)?;
+                for (index, portal) in other_portals.iter().enumerate() {
+                    validate_portal(&format!("{field}.other_portals[{index}]"), portal)?;
                 }
                 validate_iscsi_name(&format!("{field}.target_name"), target_name)?;
                 validate_iscsi_name(&format!("{field}.initiator_name"), initiator_name)
@@ -64,6 +61,16 @@ impl Destination {
             Destination::File { .. } => Ok(()),
         }
     }
+}
+
+/// Checks that a portal is an address and a port.
+fn validate_portal(field: &str, portal: &str) -> Result<(), ConfigError> {
+    if portal.parse::<std::net::SocketAddr>().is_ok() {
+        return Ok(());
+    }
+    let problem = format!("`{portal}` is not address:port");
+    let hint = "write 192.0.2.1:3260 or [2001:db8::1]:3260";
+    refuse(field, problem, hint)
 }
 
 /// Checks RFC 7143 section 4.2.7: at most 223 bytes, one of three types, no white space or control

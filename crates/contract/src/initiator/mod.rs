@@ -3,6 +3,7 @@ mod destination;
 #[cfg(test)]
 mod fixture;
 mod hypervisor;
+mod multipath;
 mod validate;
 mod vm;
 
@@ -14,6 +15,7 @@ use crate::login_keys::LoginKeys;
 use crate::socket::SocketOptions;
 
 pub use self::hypervisor::{GuestQueue, PAGE_BYTES, SHARERS_MAX};
+pub use self::multipath::{Multipath, PATHS_MAX, PathPolicy};
 
 /// Maximum number of outstanding commands per session.
 pub const COMMANDS_MAX: u32 = 4096;
@@ -106,6 +108,10 @@ pub enum Destination {
         lun: u8,
         /// iSCSI name of the initiator: of the VM, or of the host whose session the VM shares.
         initiator_name: String,
+        /// Further portals that lead to the same LU, as `portal`. Each is a path with a session of
+        /// its own, used as `multipath` says. Default: none.
+        #[serde(default)]
+        other_portals: Vec<String>,
     },
     /// A block device or a file of this machine.
     File {
@@ -176,6 +182,10 @@ pub struct InitiatorConfig {
     /// false: each VM has its own session.
     #[serde(default)]
     pub share_sessions: bool,
+    /// Use of several paths per VM: timers, and the choice of the path of each command. Every VM then
+    /// has the same number of portals, and one session over each. Default: one path.
+    #[serde(default)]
+    pub multipath: Option<Box<Multipath>>,
     /// Queue between each VM and its disk. Default: requests reach the initiator without a limit.
     #[serde(default)]
     pub guest_queue: Option<GuestQueue>,

@@ -33,6 +33,7 @@ impl InitiatorConfig {
         self.socket.validate("socket")?;
         self.validate_commands()?;
         self.validate_path()?;
+        self.validate_paths()?;
         self.validate_times()?;
         let mut names = HashSet::new();
         for (i, vm) in self.vms.iter().enumerate() {
@@ -91,7 +92,7 @@ impl InitiatorConfig {
                 format!("use 1 to {SESSIONS_MAX}"),
             );
         }
-        let sessions = self.vms.len() as u64 * u64::from(self.sessions_per_vm);
+        let sessions = self.vms.len() as u64 * u64::from(self.legs());
         if sessions > SESSIONS_TOTAL_MAX {
             let problem = format!("{sessions} sessions in total");
             return refuse(

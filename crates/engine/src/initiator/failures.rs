@@ -1,11 +1,13 @@
 //! Conversion of the errors of a VM into failures of the engine, each with class, message and hint.
 //! The message names the VM and its destination.
 use std::io;
+use std::net::SocketAddr;
 
 use hakaru_contract::initiator::{Destination, Vm};
 use hakaru_contract::{ConfigError, ErrorClass};
-use hakaru_iscsi_session::TaskError;
-use hakaru_load::{Corruption, Op, VmError};
+use hakaru_iscsi_session::{SessionError, TaskError};
+use hakaru_load::{Corruption, Op, PathChange, Usability, VmError};
+use hakaru_wire::scsi::AccessState;
 
 use crate::failure::Failure;
 use crate::nexus_failure;
@@ -27,9 +29,45 @@ fn place_of(vm: &Vm) -> String {
     }
 }
 
-/// Returns the failure of a portal that cannot be reached.
-pub fn of_connect(vm: &Vm, error: &io::Error) -> Failure {
-    nexus_failure::of_connect(&place_of(vm), error)
+/// Returns the failure of a portal that cannot be reached: that of the path `path`, from 0.
+pub fn of_connect(vm: &Vm, path: usize, error: &io::Error) -> Failure {
+    let place = match vm.destination.portals().nth(path) {
+        Some(portal) if path > 0 => format!("{}, path over {portal}", place_of(vm)),
+        _ => place_of(vm),
+    };
+    nexus_failure::of_connect(&place, error)
+}
+
+/// Returns the report of a path of a VM that has become usable or unusable. The load continues.
+pub fn of_path(
+    vm: &Vm,
+    change: &PathChange,
+    portal: SocketAddr,
+    error: Option<&SessionError>,
+) -> Failure {
+    let path = format!("{}: path {} ({portal})", vm.name, change.path + 1);
+    let message = match (change.usability, error) {
+        (Usability::Usable, _) => format!("{path} is usable again"),
+        (Usability::Lost, Some(error)) => format!("{path} was lost: {error}"),
+        (Usability::Lost, None) => format!("{path} is not used yet"),
+        (Usability::Refused(state), _) => {
+            format!("{path} gives no access: its port is {}", name_of(state))
+        }
+    };
+    Failure::peer(
+        message,
+        "the counters `paths/NAME` state how often and for how long paths failed",
+    )
+}
+
+fn name_of(state: AccessState) -> &'static str {
+    match state {
+        AccessState::ActiveOptimized => "active/optimized",
+        AccessState::ActiveNonOptimized => "active/non-optimized",
+        AccessState::Standby => "standby",
+        AccessState::Unavailable => "unavailable",
+        AccessState::Transitioning => "in transition",
+    }
 }
 
 /// Returns the failure of a VM.

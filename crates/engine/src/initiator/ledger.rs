@@ -7,6 +7,8 @@ use crate::failure::Failure;
 
 /// Maximum number of failed requests that are reported individually. All are counted.
 const REPORTS_MAX: usize = 8;
+/// Maximum number of changes of paths that are reported individually. All are counted.
+const CHANGES_MAX: usize = 256;
 
 /// Latencies of all requests, and failures to be reported.
 #[derive(Default)]
@@ -17,6 +19,9 @@ pub struct Ledger {
     /// Failed requests to be reported.
     failed_requests: Vec<Failure>,
     reported: usize,
+    /// Changes of paths to be reported.
+    path_changes: Vec<Failure>,
+    changes_reported: usize,
 }
 
 impl Ledger {
@@ -30,7 +35,12 @@ impl Ledger {
         self.failed_requests.push(failure);
     }
 
-    /// Reports failed requests to the control plane.
+    /// Records that a path was lost or refused access, or that it can be used again.
+    pub fn add_path_change(&mut self, change: Failure) {
+        self.path_changes.push(change);
+    }
+
+    /// Reports failed requests and changes of paths to the control plane.
     ///
     /// # Errors
     /// Returns the failure that ends the engine.
@@ -39,6 +49,12 @@ impl Ledger {
             self.reported += 1;
             if self.reported <= REPORTS_MAX {
                 control.error(&failure, false);
+            }
+        }
+        for change in self.path_changes.drain(..) {
+            self.changes_reported += 1;
+            if self.changes_reported <= CHANGES_MAX {
+                control.error(&change, false);
             }
         }
         self.fatal.take().map_or(Ok(()), Err)

@@ -91,8 +91,13 @@ impl Meter {
         files.visit_counters(at, &mut add);
         each.push((ALL.to_owned(), sum));
         each.extend(self.groups.iter().cloned().zip(group_sums));
-        let mut tcp = Vec::new();
-        sessions.visit_tcp(&mut |entity, counters| tcp.push((entity, counters)));
+        let mut connections = Vec::new();
+        sessions.visit_tcp(&mut |entity, counters| connections.push((entity, counters)));
+        if samples_vms {
+            sessions.visit_paths(at, &mut |entity, counters| {
+                connections.push((entity, counters))
+            });
+        }
         let measured = self.phase == Some(Phase::Measure);
         let take = |latency: &mut Latency| latency.take_interval(measured, Histogram::clone);
         let mut intervals = vec![(
@@ -113,7 +118,7 @@ impl Meter {
             let counters = each
                 .iter()
                 .map(|(entity, counters)| (entity.clone(), named(counters)))
-                .chain(tcp.iter().cloned())
+                .chain(connections.iter().cloned())
                 .collect();
             let encoded = intervals
                 .iter()

@@ -7,10 +7,13 @@
 //!    with a sample per interval and at each border between phases.
 //! 3. Requests in flight end and sessions log out. Then send `result`.
 //!
+//! A VM with several paths survives the loss of some; see [`hakaru_load::MultipathHost`].
+//!
 //! A VM that is lost ends the engine at once with an error that names it, because results without
 //! that VM are not a valid measurement.
 mod failures;
 mod files;
+mod host;
 mod ledger;
 mod meter;
 mod phases;
@@ -104,7 +107,8 @@ impl<'r> Engine<'r> {
             commands: CommandLimits::of(config),
         });
         let options = config.socket.clone();
-        let sessions = Sessions::new(reactor, &settings, options, &config.vms)?;
+        let multipath = config.multipath.as_deref();
+        let sessions = Sessions::new(reactor, &settings, options, &config.vms, multipath)?;
         let mut files = Files::new(reactor, settings)?;
         for (index, vm) in config.vms.iter().enumerate() {
             if matches!(vm.destination, Destination::File { .. }) {

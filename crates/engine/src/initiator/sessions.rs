@@ -5,17 +5,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hakaru_contract::SocketOptions;
-use hakaru_contract::initiator::{Destination, Vm};
+use hakaru_contract::initiator::{Multipath, Vm};
 use hakaru_iscsi_session::{Arrival, Session, SessionError, Transmit};
-use hakaru_load::{Counters, HostEvent, IscsiHost, Settings, VmError, hosts_of};
+use hakaru_load::{Counters, HostEvent, IscsiHost, MultipathHost, Settings, VmError, hosts_of};
 use hakaru_runtime::net::socket_options::SocketFacts;
 use hakaru_runtime::{Event, Reactor, clock};
 use hakaru_units::Time;
 use serde_json::{Value, json};
 
-use super::failures::{of_connect, of_corruption, of_request, of_vm};
+use super::failures::{of_connect, of_corruption, of_path, of_request, of_vm};
+use super::host::Host;
 use super::ledger::Ledger;
 use crate::description::{describe_keys, describe_lu, describe_socket};
 use crate::failure::Failure;
@@ -42,7 +44,9 @@ pub struct Sessions<'r> {
 
 /// The hosts and their state.
 struct HostSet {
-    hosts: Vec<IscsiHost>,
+    hosts: Vec<Host>,
+    /// Addresses of the portals of each host with several paths.
+    portals: Vec<Vec<SocketAddr>>,
     /// Sessions per host.
     legs: usize,
     /// Whether the VMs of a host share its session.
@@ -68,22 +72,37 @@ impl<'r> Sessions<'r> {
         settings: &Arc<Settings>,
         options: SocketOptions,
         vms: &[Vm],
+        multipath: Option<&Multipath>,
     ) -> Result<Sessions<'r>, Failure> {
         let legs = settings.commands.sessions as usize;
         let share_sessions = settings.commands.share_sessions;
-        let mut sockets = Sockets::new(reactor, settings.timeout, options);
+        let of_login = |paths: &Multipath| Duration::from_secs_f64(paths.login_timeout_s);
+        let timeout = multipath.map_or(settings.timeout, of_login);
+        let mut sockets = Sockets::new(reactor, timeout, options);
         let (mut hosts, mut places) = (Vec::new(), Vec::new());
-        for vms in hosts_of(vms, share_sessions) {
+        let mut portals = Vec::new();
+        for mut vms in hosts_of(vms, share_sessions) {
             let (index, first) = &vms[0];
-            let address = address_of(first, *index)?;
+            let addresses = addresses_of(first, *index)?;
             for leg in 0..legs {
-                sockets.add(address);
+                // Sessions beyond the number of portals are further ones over the same portal.
+                sockets.add(addresses[leg.min(addresses.len() - 1)]);
                 places.push((hosts.len(), leg));
             }
-            hosts.push(IscsiHost::new(vms, Arc::clone(settings)));
+            let settings = Arc::clone(settings);
+            hosts.push(match multipath {
+                None => Host::Single(IscsiHost::new(vms, settings)),
+                Some(paths) => {
+                    let (index, vm) = vms.swap_remove(0);
+                    portals.push(addresses);
+                    let host = MultipathHost::new(index, vm, paths, settings);
+                    Host::Multipath(Box::new(host))
+                }
+            });
         }
         let host_set = HostSet {
             hosts,
+            portals,
             legs,
             share_sessions,
             places,
@@ -101,7 +120,7 @@ impl<'r> Sessions<'r> {
 
     /// Returns the number of VMs.
     pub fn vms(&self) -> usize {
-        self.host_set.hosts.iter().map(IscsiHost::vms).sum()
+        self.host_set.hosts.iter().map(Host::vms).sum()
     }
 
     /// Returns the number of hosts.
@@ -148,12 +167,12 @@ impl<'r> Sessions<'r> {
 
     /// Stops issuing requests.
     pub fn end(&mut self) {
-        self.host_set.hosts.iter_mut().for_each(IscsiHost::end);
+        self.host_set.hosts.iter_mut().for_each(Host::end);
     }
 
     /// Returns the number of requests in flight of all VMs.
     pub fn in_flight(&self) -> usize {
-        self.host_set.hosts.iter().map(IscsiHost::in_flight).sum()
+        self.host_set.hosts.iter().map(Host::in_flight).sum()
     }
 
     /// Logs out every session.
@@ -176,9 +195,11 @@ impl<'r> Sessions<'r> {
     /// Visits the TCP counters of the connections, as entity and counters. Up to [`TCP_HOSTS_MAX`]
     /// hosts they are per host, named after its VM, or `sessionN` if VMs share it. With more
     /// hosts, they are summed over all VMs. Above [`TCP_SESSIONS_MAX`] sessions none are visited,
-    /// because reading takes a microsecond per session, during which no session is served.
+    /// because reading takes a microsecond per session, during which no session is served. None are
+    /// visited for hosts with several paths, whose connections come and go.
     pub fn visit_tcp(&mut self, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
-        if !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
+        let has_paths = !self.host_set.portals.is_empty();
+        if has_paths || !(1..=TCP_SESSIONS_MAX).contains(&self.sessions()) {
             return;
         }
         for index in 0..self.sessions() {
@@ -200,6 +221,15 @@ impl<'r> Sessions<'r> {
                 format!("tcp/{}", host.config(0).name)
             };
             visit(entity, counters);
+        }
+    }
+
+    /// Visits the counters of hosts with several paths, as entity and counters.
+    pub fn visit_paths(&mut self, now: Time, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+        for host in &self.host_set.hosts {
+            if let Some(counters) = host.path_counters(now) {
+                visit(format!("paths/{}", host.config(0).name), counters);
+            }
         }
     }
 
@@ -245,17 +275,17 @@ impl<'r> Sessions<'r> {
     }
 }
 
-/// Returns the address of a VM's portal.
-fn address_of(vm: &Vm, index: usize) -> Result<SocketAddr, Failure> {
-    let Destination::Iscsi { portal, .. } = &vm.destination else {
-        unreachable!("hosts have only VMs on iSCSI")
+/// Returns the addresses of a VM's portals, at least one.
+fn addresses_of(vm: &Vm, index: usize) -> Result<Vec<SocketAddr>, Failure> {
+    let address = |portal: &str| {
+        portal.parse().map_err(|_| {
+            Failure::usage(
+                format_args!("vms[{index}].destination: {portal:?} is not `address:port`"),
+                "use a numeric address and port, such as 10.0.0.1:3260 or [fd00::1]:3260",
+            )
+        })
     };
-    portal.parse().map_err(|_| {
-        Failure::usage(
-            format_args!("vms[{index}].destination.portal: {portal:?} is not `address:port`"),
-            "use a numeric address and port, such as 10.0.0.1:3260 or [fd00::1]:3260",
-        )
-    })
+    vm.destination.portals().map(address).collect()
 }
 
 impl HostSet {
@@ -272,9 +302,11 @@ impl Machines for HostMachines<'_> {
     }
 
     fn handle_unreachable(&mut self, index: usize, error: &io::Error) {
-        let (host, _) = self.host_set.place(index);
-        self.ledger
-            .fail(of_connect(self.host_set.hosts[host].config(0), error));
+        let (host, leg) = self.host_set.place(index);
+        let host = &mut self.host_set.hosts[host];
+        if host.handle_unreachable(clock::now(), leg, &mut self.ledger.latencies) {
+            self.ledger.fail(of_connect(host.config(0), leg, error));
+        }
     }
 
     fn handle_received(&mut self, arrival: Arrival, index: usize, bytes: &[u8]) {
@@ -324,6 +356,7 @@ impl Machines for HostMachines<'_> {
     fn settle(&mut self, index: usize) -> Option<SocketAddr> {
         let (host, leg) = self.host_set.place(index);
         let HostMachines { host_set, ledger } = self;
+        let portals = host_set.portals.get(host);
         let host = &mut host_set.hosts[host];
         while let Some(event) = host.poll_event() {
             match event {
@@ -360,6 +393,19 @@ impl Machines for HostMachines<'_> {
                 HostEvent::LoggedOut => host_set.ended += 1,
             }
         }
-        None
+        let portals = portals?;
+        if let Host::Multipath(host) = host {
+            while let Some((change, error)) = host.poll_change() {
+                let error = error.cloned();
+                let portal = portals[change.path];
+                ledger.add_path_change(of_path(host.config(), &change, portal, error.as_ref()));
+            }
+        }
+        Some(portals[host.poll_connect(leg)?])
+    }
+
+    fn is_persistent(&self, index: usize) -> bool {
+        let (host, _) = self.host_set.place(index);
+        self.host_set.hosts[host].is_persistent()
     }
 }

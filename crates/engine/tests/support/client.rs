@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use hakaru_contract::LoginKeys;
 use hakaru_iscsi_session::{
-    Done, Event, Purpose, Session, SessionConfig, Task, TaskData, TaskError,
+    Done, Event, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData, TaskError,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::{Isid, Lun};
@@ -57,7 +57,7 @@ impl Client {
             },
             keys: LoginKeys::default(),
             chap: None,
-            timeout: Duration::from_secs(60),
+            timers: SessionTimers::new(Duration::from_secs(60)),
         };
         let mut client = Client {
             stream,

@@ -40,6 +40,8 @@ pub(super) struct Commands {
     /// Reusable buffers for read data.
     spare: Vec<Vec<u8>>,
     busies: u64,
+    /// Whether a unit attention condition has reported a change of access states.
+    access_changed: bool,
 }
 
 impl Commands {
@@ -76,6 +78,11 @@ impl Commands {
     /// Returns the number of BUSY and TASK SET FULL answers.
     pub(super) fn busies(&self) -> u64 {
         self.busies
+    }
+
+    /// Returns whether a change of access states was reported after the last call.
+    pub(super) fn take_access_change(&mut self) -> bool {
+        std::mem::take(&mut self.access_changed)
     }
 
     /// Returns the earliest deadline of all tasks.
@@ -387,6 +394,8 @@ impl Commands {
             (Status::CHECK_CONDITION, Some(sense))
                 if sense.key == SenseKey::UnitAttention && live.attentions < ATTENTIONS_MAX =>
             {
+                self.access_changed |=
+                    sense.additional == Sense::ASYMMETRIC_ACCESS_STATE_CHANGED.additional;
                 live.attentions += 1;
                 live.rewind(now);
                 self.ready.push_back(slot);

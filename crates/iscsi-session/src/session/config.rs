@@ -32,8 +32,36 @@ pub struct SessionConfig {
     pub keys: LoginKeys,
     /// CHAP settings of the initiator. With them, a login fails if the target does not use CHAP.
     pub chap: Option<Chap>,
-    /// Time limit of a login, a command, a ping and a logout.
-    pub timeout: Duration,
+    /// Time limits.
+    pub timers: SessionTimers,
+}
+
+/// Time limits of a session. A session that exceeds one of them ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionTimers {
+    /// Time limit of a login.
+    pub login: Duration,
+    /// Time limit of a command, of a discovery and of a logout.
+    pub command: Duration,
+    /// Time without a byte of the target after which it is pinged (open-iscsi's
+    /// `noop_out_interval`).
+    pub ping_after: Duration,
+    /// Time limit of a ping (open-iscsi's `noop_out_timeout`).
+    pub ping: Duration,
+}
+
+impl SessionTimers {
+    /// Returns timers with one limit for logins, commands, pings and logouts. An idle target is
+    /// pinged after 5 seconds, as open-iscsi does.
+    #[must_use]
+    pub const fn new(limit: Duration) -> SessionTimers {
+        SessionTimers {
+            login: limit,
+            command: limit,
+            ping_after: Duration::from_secs(5),
+            ping: limit,
+        }
+    }
 }
 
 /// An event of a session.

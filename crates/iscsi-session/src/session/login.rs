@@ -21,8 +21,12 @@ const RESPONSES_MAX: u32 = 32;
 pub(super) enum Progress {
     /// Another request was queued.
     Underway,
-    /// The login is complete, with these keys.
-    LoggedIn(Agreed),
+    /// The login is complete.
+    LoggedIn {
+        agreed: Agreed,
+        /// TargetPortalGroupTag.
+        portal_group: Option<u16>,
+    },
 }
 
 /// A login in progress.
@@ -117,7 +121,10 @@ impl Login {
                 Ok(Progress::Underway)
             }
             None if pdu.tsih == 0 => Err(SessionError::Protocol("Login Response without TSIH")),
-            None => Ok(Progress::LoggedIn(*self.negotiation.agreed())),
+            None => Ok(Progress::LoggedIn {
+                agreed: *self.negotiation.agreed(),
+                portal_group: self.negotiation.declared().target_portal_group_tag,
+            }),
         }
     }
 

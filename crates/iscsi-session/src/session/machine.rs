@@ -21,8 +21,6 @@ use crate::arrival::Arrival;
 use crate::error::SessionError;
 use crate::transmit::Transmit;
 
-/// Idle time after which the target is pinged (open-iscsi's `noop_out_interval`).
-const PING_AFTER: Duration = Duration::from_secs(5);
 /// Maximum number of queued answers to NOP-Ins. A target that exceeds it pings without reading.
 const PONGS_MAX: u32 = 1024;
 /// Text of a discovery session's request.
@@ -74,6 +72,8 @@ pub struct Session {
     deadline: Time,
     /// Number of answers to NOP-Ins queued after the send queue was last empty.
     pongs: u32,
+    /// TargetPortalGroupTag of the login.
+    portal_group: Option<u16>,
 }
 
 impl Session {
@@ -94,6 +94,7 @@ impl Session {
             ping_sent: None,
             deadline: Time::MAX,
             pongs: 0,
+            portal_group: None,
         }
     }
 
@@ -101,7 +102,7 @@ impl Session {
     pub fn handle_connected(&mut self, now: Time) {
         debug_assert!(matches!(self.phase, Phase::Idle));
         self.last_received = now;
-        self.deadline = now + self.config.timeout;
+        self.deadline = now + self.config.timers.login;
         let mut login = Login::new(&self.config);
         let transit = login.may_transit();
         login.send(transit, self.config.isid, &mut self.link);
@@ -122,8 +123,8 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Time) {
         match self.phase {
             Phase::Idle | Phase::Ended => {}
-            Phase::Login(_) => self.lose_if_due(now, "the login"),
-            Phase::Logout => self.lose_if_due(now, "the logout"),
+            Phase::Login(_) => self.lose_if_due(now, "the login", self.config.timers.login),
+            Phase::Logout => self.lose_if_due(now, "the logout", self.config.timers.command),
             Phase::Full => {
                 self.commands.release_delayed(now, &mut self.link);
                 self.check_ping(now);
@@ -141,8 +142,8 @@ impl Session {
             Phase::Login(_) | Phase::Logout => Some(self.deadline),
             Phase::Full => {
                 let ping = match self.ping_sent {
-                    Some(sent) => sent + self.config.timeout,
-                    None => self.last_received + PING_AFTER,
+                    Some(sent) => sent + self.config.timers.ping,
+                    None => self.last_received + self.config.timers.ping_after,
                 };
                 let released = self.commands.next_release().unwrap_or(Time::MAX);
                 Some(ping.min(self.deadline).min(released))
@@ -156,7 +157,7 @@ impl Session {
         if matches!(self.phase, Phase::Ended) {
             return;
         }
-        let deadline = now + self.config.timeout;
+        let deadline = now + self.config.timers.command;
         self.commands.submit(now, task, deadline, &mut self.link);
     }
 
@@ -168,7 +169,7 @@ impl Session {
             Phase::Idle | Phase::Login(_) => return self.end(Event::LoggedOut),
         }
         self.phase = Phase::Logout;
-        self.deadline = now + self.config.timeout;
+        self.deadline = now + self.config.timers.command;
         self.link.close();
         self.link.push_logout();
     }
@@ -206,6 +207,20 @@ impl Session {
         self.config.isid
     }
 
+    /// Returns the target portal group of the portal, which the target declares during the login. A
+    /// login with the same session ID over any portal of the group ends an older session (RFC 7143
+    /// section 6.3.5).
+    #[must_use]
+    pub fn portal_group(&self) -> Option<u16> {
+        self.portal_group
+    }
+
+    /// Returns whether a unit attention condition has reported, after the last call, that access
+    /// states of target ports have changed (ALUA). The session has repeated the command.
+    pub fn take_access_change(&mut self) -> bool {
+        self.commands.take_access_change()
+    }
+
     /// Returns the number of tasks that were submitted and have not ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
@@ -237,12 +252,9 @@ impl Session {
         }
     }
 
-    fn lose_if_due(&mut self, now: Time, exchange: &'static str) {
+    fn lose_if_due(&mut self, now: Time, exchange: &'static str, after: Duration) {
         if now >= self.deadline {
-            self.lose(SessionError::Timeout {
-                exchange,
-                after: self.config.timeout,
-            });
+            self.lose(SessionError::Timeout { exchange, after });
         }
     }
 
@@ -251,13 +263,13 @@ impl Session {
             return; // RFC 7143 section 4.3: text and logout only.
         }
         match self.ping_sent {
-            Some(sent) if now >= sent + self.config.timeout => {
+            Some(sent) if now >= sent + self.config.timers.ping => {
                 self.lose(SessionError::Timeout {
                     exchange: "a ping",
-                    after: self.config.timeout,
+                    after: self.config.timers.ping,
                 });
             }
-            None if now >= self.last_received + PING_AFTER => {
+            None if now >= self.last_received + self.config.timers.ping_after => {
                 self.ping_sent = Some(now);
                 self.link.push_nop_out(Lun(0), PING, Ttt::RESERVED);
             }
@@ -273,11 +285,11 @@ impl Session {
             return;
         }
         if self.config.purpose == Purpose::Discovery {
-            return self.lose_if_due(now, "the discovery");
+            return self.lose_if_due(now, "the discovery", self.config.timers.command);
         }
         let earliest = self.commands.earliest_deadline();
-        self.deadline = earliest.unwrap_or(now + self.config.timeout);
-        self.lose_if_due(now, "a command");
+        self.deadline = earliest.unwrap_or(now + self.config.timers.command);
+        self.lose_if_due(now, "a command", self.config.timers.command);
     }
 
     /// Processes received bytes, in pieces of any size, with the time of their arrival.
@@ -519,7 +531,13 @@ impl Session {
         };
         match login.handle_response(&pdu, &self.collected, self.config.isid, &mut self.link)? {
             Progress::Underway => {}
-            Progress::LoggedIn(agreed) => self.enter_full_feature(now, agreed),
+            Progress::LoggedIn {
+                agreed,
+                portal_group,
+            } => {
+                self.portal_group = portal_group;
+                self.enter_full_feature(now, agreed);
+            }
         }
         Ok(())
     }
@@ -531,7 +549,7 @@ impl Session {
             .set_data_segment_length_max(self.config.keys.max_recv_data_segment_length);
         self.framer
             .set_digests(self.link.header_digest(), self.link.data_digest());
-        self.deadline = now + self.config.timeout;
+        self.deadline = now + self.config.timers.command;
         self.events.push_back(Event::LoggedIn);
         if self.config.purpose == Purpose::Discovery {
             self.link.push_text(Lun(0), Ttt::RESERVED, SEND_TARGETS);

@@ -32,7 +32,7 @@ mod phases;
 mod task;
 
 pub use self::authentication::Chap;
-pub use self::config::{DiscoveredTarget, Event, Purpose, SessionConfig};
+pub use self::config::{DiscoveredTarget, Event, Purpose, SessionConfig, SessionTimers};
 pub use self::machine::Session;
 pub(crate) use self::phases::Mark;
 pub use self::phases::Phases;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use hakaru_contract::LoginKeys;
-use hakaru_iscsi_session::{Purpose, Session, SessionConfig, Task, TaskData};
+use hakaru_iscsi_session::{Purpose, Session, SessionConfig, SessionTimers, Task, TaskData};
 use hakaru_units::Time;
 use hakaru_wire::iscsi::frame::{Frame, Framer};
 use hakaru_wire::iscsi::text::parse_pairs;
@@ -61,7 +61,7 @@ pub fn config(keys: LoginKeys) -> SessionConfig {
             target_name: "iqn.2026-01.lab:t".into(),
         },
         keys,
-        timeout: TIMEOUT,
+        timers: SessionTimers::new(TIMEOUT),
     }
 }
 

@@ -61,6 +61,7 @@ class IscsiDestination(Message):
     target_name: str
     lun: int
     initiator_name: str
+    other_portals: list[str] = []
 
 
 class FileDestination(Message):
@@ -120,6 +121,21 @@ class GuestQueue(Message):
     in_flight_max: int | None = None
 
 
+class Multipath(Message):
+    """Use of several paths by every VM."""
+
+    policy: Literal["round_robin", "least_queue_depth", "failover"] = "round_robin"
+    nop_interval_s: float = 5.0
+    nop_timeout_s: float = 5.0
+    recovery_s: float = 5.0
+    login_timeout_s: float = 5.0
+    retry_s: float = 1.0
+    check_s: float = 5.0
+    failback_s: float = 0.0
+    no_path_s: float = 30.0
+    stale_s: float = 1.0
+
+
 class InitiatorConfig(Message):
     """The `initiator` engine."""
 
@@ -133,6 +149,7 @@ class InitiatorConfig(Message):
     commands_max: int | None = None
     session_commands_max: int | None = None
     share_sessions: bool = False
+    multipath: Multipath | None = None
     guest_queue: GuestQueue | None = None
     chap: ChapConfig | None = None
     warmup_s: float

@@ -1,0 +1,67 @@
+//! Counters of the paths of a host.
+use hakaru_units::Time;
+
+/// Cumulative counters of the paths of a host. Names and meanings are those of
+/// `docs/reference/metrics.md`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Sessions that ended while the host used them.
+    pub path_losses: u64,
+    /// Times that a path became unusable, because its session ended or its access state changed.
+    pub path_switches: u64,
+    /// Times that a path became usable again.
+    pub path_returns: u64,
+    /// Commands sent again, on the same or another path.
+    pub commands_repeated: u64,
+    /// Sum over the lost paths of the time from the last answer over the path until its commands
+    /// were released to other paths.
+    pub failover_ns_sum: u64,
+    /// Sum over the lost paths of the time from the loss until the next session was ready.
+    pub failback_ns_sum: u64,
+    /// Longest time without a completed command while commands were outstanding.
+    pub longest_gap_ns: u64,
+    /// Number of usable paths.
+    pub paths_usable: u64,
+    /// Start of the current time without a completed command; `None` without commands.
+    idle_since: Option<Time>,
+}
+
+impl PathCounters {
+    /// Calls `visitor` with the name and value of every counter of the contract. Names that end in
+    /// `_now` are gauges.
+    pub fn visit(&self, visitor: &mut dyn FnMut(&'static str, f64)) {
+        let all = [
+            ("path_losses", self.path_losses),
+            ("path_switches", self.path_switches),
+            ("path_returns", self.path_returns),
+            ("commands_repeated", self.commands_repeated),
+            ("failover_ns_sum", self.failover_ns_sum),
+            ("failback_ns_sum", self.failback_ns_sum),
+            ("longest_gap_ns_now", self.longest_gap_ns),
+            ("paths_usable_now", self.paths_usable),
+        ];
+        all.into_iter()
+            .for_each(|(name, value)| visitor(name, value as f64));
+    }
+
+    /// Records that a command was submitted.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.idle_since.get_or_insert(now);
+    }
+
+    /// Records that a command was completed. `left` is whether others are outstanding.
+    pub(super) fn end(&mut self, now: Time, left: bool) {
+        if let Some(since) = self.idle_since {
+            self.longest_gap_ns = self.longest_gap_ns.max(now.ns_since(since));
+        }
+        self.idle_since = left.then_some(now);
+    }
+
+    /// Returns the counters with the current gap, if it is the longest.
+    pub(super) fn until(mut self, now: Time) -> PathCounters {
+        if let Some(since) = self.idle_since {
+            self.longest_gap_ns = self.longest_gap_ns.max(now.ns_since(since));
+        }
+        self
+    }
+}
