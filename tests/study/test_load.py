@@ -9,10 +9,10 @@ import pytest
 from hakaru.errors import UsageError
 from hakaru.kinds.copy.analysis.metrics import UNITS as COPY_UNITS
 from hakaru.kinds.copy.study import METRICS as BACKUP_METRICS
-from hakaru.kinds.vms.analysis import roles
+from hakaru.kinds.vms.analysis import failover, roles
 from hakaru.kinds.vms.analysis.flows import UNITS as DISTANCE_UNITS
 from hakaru.kinds.vms.analysis.points import UNITS
-from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS, ROLE_METRICS
+from hakaru.kinds.vms.study import LINKED_METRICS, LOAD_METRICS, PATH_METRICS, ROLE_METRICS
 from hakaru.study import find_study, load, study_paths, title_of
 from hakaru.wording import has
 
@@ -193,10 +193,11 @@ def test_analysis_computes_every_metric_that_a_study_may_name() -> None:
     assert set(COPY_UNITS) >= BACKUP_METRICS
     assert set(DISTANCE_UNITS) >= LINKED_METRICS
     assert set(roles.UNITS) == ROLE_METRICS
+    assert set(failover.UNITS) == PATH_METRICS
 
 
 def test_every_metric_that_a_study_may_name_has_a_display_name() -> None:
-    for metric in LOAD_METRICS | BACKUP_METRICS | LINKED_METRICS | ROLE_METRICS:
+    for metric in LOAD_METRICS | BACKUP_METRICS | LINKED_METRICS | ROLE_METRICS | PATH_METRICS:
         assert has(f"metric.{metric}"), metric
 
 

@@ -9,6 +9,7 @@ from hakaru.engine import contract
 from hakaru.kinds.vms import hypervisor
 from hakaru.kinds.vms.configure_iscsi import login_keys, socket_options, target_keys
 from hakaru.kinds.vms.load import Closed, Member, Pattern, VmsLoad, load_at
+from hakaru.kinds.vms.multipath import chosen_portals
 from hakaru.kinds.vms.seating import seat
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import INITIATOR_NAME, MS, US, Reaches, array_configs, port_of, seed_of
@@ -62,9 +63,10 @@ def initiator_configs(
     """Host → configuration of its initiator, without hosts that have no VM.
 
     VM i (from 0) of a group runs on host i mod hosts and uses portal i mod portals, of the portals
-    that the host `reaches`. `seating` assigns its LU and image. The name of the initiator is that
-    of the VM, or that of the host if its VMs share sessions. `apart`: the storage is another
-    machine, so an open load may have real-time priority.
+    that the host `reaches`; with `paths_per_vm`, it also uses those that follow. `seating` assigns
+    its LU and image. The name of the initiator is that of the VM, or that of the host if its VMs
+    share sessions. `apart`: the storage is another machine, so an open load may have real-time
+    priority.
     """
     measure, load = expanded.measure, load_at(expanded.at(turn.point))
     end, groups = load.iscsi.initiator, list(load.groups)
@@ -73,14 +75,16 @@ def initiator_configs(
     for member in load.members():
         unit, region = _place(load, units(member), member)
         host = member.host(hosts)
-        portals = tuple(portal for portal in unit.portals if reaches(host, portal))
+        reached = tuple(portal for portal in unit.portals if reaches(host, portal))
+        portal, *others = chosen_portals(reached, member.turn, load.paths_per_vm)
         vm = contract.Vm(
             name=member.name,
             destination=contract.IscsiDestination(
-                portal=portals[member.turn % len(portals)],
+                portal=portal,
                 target_name=unit.target_name,
                 lun=unit.lun,
                 initiator_name=initiator_name(load, member, host),
+                other_portals=others,
             ),
             region=region,
             pattern=_pattern(member.pattern),
@@ -100,6 +104,7 @@ def initiator_configs(
             commands_max=limits.host.lu_commands if limits.host else end.commands,
             session_commands_max=limits.host.session_commands if limits.host else None,
             share_sessions=limits.host is not None,
+            multipath=None if load.paths_per_vm is None else load.multipath.config(),
             guest_queue=_guest_queue(limits.guest),
             command_timeout_s=end.command_timeout / 1e9,
             coalesce_us=end.coalesce // US,
@@ -159,5 +164,5 @@ def _pacing(pattern: Pattern) -> contract.Load:
 
 def ports(config: contract.InitiatorConfig) -> set[int]:
     """TCP ports of the portals that the VMs log in to."""
-    ends = [vm.destination for vm in config.vms]
-    return {port_of(end.portal) for end in ends if isinstance(end, contract.IscsiDestination)}
+    ends = [vm.destination for vm in config.vms if isinstance(vm.destination, contract.IscsiDestination)]
+    return {port_of(portal) for end in ends for portal in (end.portal, *end.other_portals)}

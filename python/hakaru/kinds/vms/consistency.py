@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms import groups, hypervisor, kernel
+from hakaru.kinds.vms import groups, hypervisor, kernel, multipath
 from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
@@ -128,7 +128,19 @@ def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:
         message = f"{load.paths} paths, and the lab has {len(portals)}"
         yield ("load", "paths"), message, "use fewer, or add paths to the lab"
         return
+    for place, message, hint in multipath.problems(
+        paths_per_vm=load.paths_per_vm,
+        sessions=load.iscsi.initiator.sessions,
+        shares_sessions=hypervisor.limits_of(load.hypervisor).host is not None,
+        initiator=load.initiator,
+        transport=load.transport,
+    ):
+        yield ("load", *place), message, hint
     used = {portal.rpartition(":")[0] for portal in load.used_portals(portals)}
     for host in load.used_hosts(lab.host_names):
-        if not used & lab.reachable_addresses(host):
+        reached = len(used & lab.reachable_addresses(host))
+        if reached and (load.paths_per_vm or 1) > reached:
+            message = f"{load.paths_per_vm} paths per VM, and {host} reaches {reached} of the paths that the VMs use"
+            yield ("load", "paths_per_vm"), message, "use fewer, or add paths to the lab"
+        if not reached:
             yield ("load", "paths"), f"{host} reaches none of the first {len(used)} paths", "use more paths"

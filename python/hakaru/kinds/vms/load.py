@@ -9,8 +9,9 @@
           {sizes: [{size: 32 KiB}], read_percent: 70, random_percent: 100,
            load: {kind: closed, queue_depth: 32}}
 
-`pattern`, `vms`, `queue_depth`, `rate_per_s` and `paths` are factors of every study of VMs. A study
-with `groups` of VMs, each with a pattern and a number of its own, has only `paths` of them.
+`pattern`, `vms`, `queue_depth`, `rate_per_s`, `paths` and `paths_per_vm` are factors of every study
+of VMs. A study with `groups` of VMs, each with a pattern and a number of its own, has only the last
+two of them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pydantic import Field
 
 from hakaru.kinds.vms.hypervisor import Hypervisor, NoHypervisor, limits_of
 from hakaru.kinds.vms.iscsi import Iscsi
+from hakaru.kinds.vms.multipath import Multipath
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study
@@ -36,6 +38,7 @@ FACTORS = {
     "queue_depth": "load.queue_depth",
     "rate_per_s": "load.rate_per_s",
     "paths": "load.paths",
+    "paths_per_vm": "load.paths_per_vm",
 }
 """Factor → place in the study."""
 
@@ -156,6 +159,16 @@ class VmsLoad(Load):
     paths: int | None = Field(
         default=None, ge=1, le=8, description="number of the lab's paths that the VMs use; default: all; also a factor"
     )
+    paths_per_vm: int | None = Field(
+        default=None,
+        ge=1,
+        le=8,
+        description="number of paths that each VM uses at the same time, with one session over each; default: each "
+        "VM uses one path and cannot survive its loss; also a factor",
+    )
+    multipath: Multipath = Field(
+        default=Multipath(), description="choice of a path for each command and timers, with `paths_per_vm`"
+    )
 
     groups: dict[Id, VmGroup] = Field(
         default={},
@@ -188,7 +201,7 @@ class VmsLoad(Load):
         """
         count = max(1, self.count)
         if limits_of(self.hypervisor).host is None:
-            return count * self.iscsi.initiator.sessions
+            return count * self.iscsi.initiator.sessions * (self.paths_per_vm or 1)
         if not self.groups:
             return len({(vm % hosts, vm % paths) for vm in range(count)})
         names = [str(host) for host in range(hosts)]

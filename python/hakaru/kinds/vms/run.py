@@ -152,6 +152,12 @@ def _check_site(expanded: Expanded, site: Site) -> bool:
                 "and each LU of a site has one portal",
                 "choose points with one path, for instance with --only paths=1",
             )
+        if load_at(expanded.at(point)).paths_per_vm is not None:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} sets `paths_per_vm`, "
+                "and each LU of a site has one portal",
+                "leave it out, or choose points without it",
+            )
     protected = [lu for lu in site.lus if not lu.expendable]
     if not protected:
         return True

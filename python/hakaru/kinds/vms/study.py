@@ -41,6 +41,11 @@ ROLE_METRICS = frozenset(
     | {"cap_iops", "cap_mb_per_s", "cap_delayed_percent", "cap_wait_ms_mean"}
 )
 """Additional metrics of a load whose VMs have roles."""
+PATH_METRICS = frozenset(
+    {"path_losses", "path_switches", "commands_repeated", "gap_ms_max"}
+    | {"failover_ms_mean", "failover_timers_ms", "failback_ms_mean"}
+)
+"""Additional metrics of a load whose VMs have several paths each."""
 
 
 class VmsStudy(StudyKind):
@@ -57,7 +62,9 @@ class VmsStudy(StudyKind):
     def metrics(self, study: Study) -> Collection[str]:
         """Names of metrics that references and expectations may use."""
         names = LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
-        return names | ROLE_METRICS if load_of(study, VmsLoad).groups else names
+        load = load_of(study, VmsLoad)
+        names = names | ROLE_METRICS if load.groups else names
+        return names | PATH_METRICS if load.paths_per_vm is not None or _varies_paths(study) else names
 
     def verdicts(self, study: Study) -> Collection[str]:
         """Names of the bottlenecks that the rules can determine."""
@@ -71,6 +78,11 @@ class VmsStudy(StudyKind):
     def point_problems(self, study: Study) -> Iterator[Problem]:
         """The same, and the pattern and number of VMs of the point."""
         return consistency.point_problems(study)
+
+
+def _varies_paths(study: Study) -> bool:
+    """Whether a block of factors gives VMs several paths."""
+    return any("paths_per_vm" in block.levels() for block in study.factors)
 
 
 STUDY = VmsStudy()

@@ -31,7 +31,7 @@ from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms import stream
-from hakaru.kinds.vms.analysis import checks, equipment, flows, metrics, over_time, queues, roles
+from hakaru.kinds.vms.analysis import checks, equipment, failover, flows, metrics, over_time, queues, roles
 from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
 from hakaru.kinds.vms.entities import TOTAL
@@ -99,8 +99,10 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
         if gathered.accept(repetition):
             gathered.add(run, repetition, nics, spins)
     compared = "mb_per_s" if setup.is_stream else "iops"
+    units = UNITS | (roles.UNITS if setup.groups else {})
+    units |= failover.UNITS if setup.failover_timers_ms is not None else {}
     fields, setup, late_us = (
-        gathered.point_fields(raw, run.study.measure, UNITS | (roles.UNITS if setup.groups else {}), compared),
+        gathered.point_fields(raw, run.study.measure, units, compared),
         gathered.setup,
         gathered.late_us,
     )
@@ -154,6 +156,7 @@ class _GatheredLoads(Gathered):
         latencies = Latencies.of_table(repetition.histograms, repetition.window, TOTAL)
         values, use, caveats = measured(repetition, self.setup, latencies, nics, spins=spins)
         values |= roles.of_repetition(repetition, self.setup.groups)
+        values |= failover.of_repetition(repetition, self.setup.failover_timers_ms)
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)

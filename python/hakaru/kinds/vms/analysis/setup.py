@@ -86,6 +86,8 @@ class Setup:
     """Names of the caps of the array."""
     shares: tuple[str, ...] = ()
     """Names of the classes with a share of the accesses in flight; empty without shares."""
+    failover_timers_ms: float | None = None
+    """Sum of the timers that a path's failure takes; None if each VM has one path."""
 
     @property
     def rtt_s(self) -> float:
@@ -165,6 +167,7 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         settings=settings_of(study, changed),
         groups=load.groups,
         caps=tuple(cap.name for array in changed.storage.values() for cap in array.caps),
+        failover_timers_ms=None if load.paths_per_vm is None else load.multipath.failover_ns / 1e6,
         shares=tuple(each.name for array in changed.storage.values() if array.shares for each in array.shares.classes),
     )
 
