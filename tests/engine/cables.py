@@ -50,9 +50,7 @@ class Cables:
         subprocess.run([*self.of_array, *words], check=True, capture_output=True, timeout=60)
 
     def cut(self, cable: int) -> None:
-        """Cut a cable: frames are lost in both directions, and no end is told more than that its
-        link is down.
-        """
+        """Cut a cable: frames are lost in both directions. No connection ends because of that."""
         self._run("ip", "link", "set", f"b{cable}", "down")
 
     def mend(self, cable: int) -> None:

@@ -22,7 +22,7 @@ use super::flights::{AttemptId, FLIGHTS_MAX, Flights, WriteRange};
 /// Interval between checks of the access states while a state is in transition or no path is usable.
 const TRANSITION_CHECK: Duration = Duration::from_millis(100);
 
-/// What the caller must do.
+/// A task for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathAction {
     /// Connect and log in with the session ID of this path. [`PathSet::handle_login`] or
