@@ -21,6 +21,7 @@ from typing import Any
 import hakaru
 import pytest
 from hakaru.engine.binary import find_engine
+from hakaru.engine.contract import Hello, parse_event
 
 from tests.docs.pages import PAGES
 
@@ -48,8 +49,11 @@ def test_package_has_the_version_of_cargo() -> None:
 
 
 def test_engine_has_the_version_of_cargo() -> None:
-    shown = subprocess.run([find_engine(), "version"], capture_output=True, text=True, check=True).stdout
-    assert NUMBER in shown
+    command = [find_engine(), "run"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    hello = parse_event(done.stdout.split(b"\n", 1)[0])
+    assert isinstance(hello, Hello)
+    assert hello.version.partition("+")[0] == NUMBER, "cargo build --package hakaru-engine"
 
 
 @pytest.mark.parametrize("lock", ["Cargo.lock", "fuzz/Cargo.lock"])
