@@ -54,7 +54,7 @@ def merged(paths: Iterable[Path], language: str) -> dict[str, tuple[str, ...]]:
     messages: dict[str, tuple[str, ...]] = {}
     origins: dict[str, Path] = {}
     for path in paths:
-        for message, forms in _read(path, language).items():
+        for message, forms in read_catalogue(path, language).items():
             if message in messages:
                 raise EnvironmentError_(
                     f"{path}: message {message!r} is already defined in {origins[message]}",
@@ -64,7 +64,8 @@ def merged(paths: Iterable[Path], language: str) -> dict[str, tuple[str, ...]]:
     return messages
 
 
-def _read(path: Path, language: str) -> dict[str, tuple[str, ...]]:
+def read_catalogue(path: Path, language: str) -> dict[str, tuple[str, ...]]:
+    """Message id → its text, or its plural forms, of one file."""
     with path.open("rb") as file:
         entries = read_po(file, locale=language)
     messages: dict[str, tuple[str, ...]] = {}
@@ -83,10 +84,10 @@ def say(language: str, message: str, values: Mapping[str, Any] | None = None) ->
     arguments = dict(values or {})
     form = forms[0] if len(forms) == 1 or arguments.get("count") == 1 else forms[1]
     shown = {k: number(v, language) if isinstance(v, (int, float)) else v for k, v in arguments.items()}
-    return form.format_map(shown) if language == "en" else _fill(form, shown)
+    return form.format_map(shown) if language == "en" else fill(form, shown)
 
 
-def _fill(form: str, values: Mapping[str, Any]) -> str:
+def fill(form: str, values: Mapping[str, Any]) -> str:
     """`form.format_map(values)`, with Japanese spacing around each value."""
     filled = ""
     for text, name, _, _ in string.Formatter().parse(form):

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 CATALOGUES = sorted((ROOT / "python" / "hakaru").rglob("locale/*.po"))
+"""`en.po` and `ja.po`, and `terminal.ja.po` with the English texts as ids."""
 
 
 def rows(columns: int) -> list[list[str]]:
@@ -29,7 +30,7 @@ def rows(columns: int) -> list[list[str]]:
 def messages(path: Path) -> dict[str, str]:
     """Return message id → text; plural forms are joined."""
     with path.open("rb") as file:
-        catalogue = read_po(file, locale=path.stem)
+        catalogue = read_po(file, locale=path.stem.rpartition(".")[2])
     return {
         str(m.id if isinstance(m.id, str) else m.id[0]): m.string if isinstance(m.string, str) else "\n".join(m.string)
         for m in catalogue
@@ -42,7 +43,7 @@ def catalogues(language: str) -> list[tuple[str, str]]:
     texts = [
         (f"{path.relative_to(ROOT)}: {message}", re.sub(r"{[a-z_0-9]+}", "{}", text))
         for path in CATALOGUES
-        if path.stem == language
+        if path.stem.rpartition(".")[2] == language
         for message, text in messages(path).items()
     ]
     assert len(texts) > 500

@@ -12,7 +12,7 @@ from cyclopts import App, Group, Parameter, validators
 
 from hakaru.cli.options import Json, JsonLines, duration, size
 from hakaru.errors import UsageError
-from hakaru.output import print_json
+from hakaru.output import print_json, print_text
 from hakaru.units import format_duration, format_size
 
 app = App(
@@ -92,7 +92,7 @@ def grow(
     from hakaru.array import protocol
 
     request = checked(protocol.Grow, pool=pool, group=group, size_bytes=size, drives=drives, offset_bytes=offset)
-    return ask(array, request, json_, lambda _: print(f"pool {pool} has group {group} of {format_size(size)}"))
+    return ask(array, request, json_, lambda _: print_text(f"pool {pool} has group {group} of {format_size(size)}"))
 
 
 @app.command(help_epilogue="Example: hakaru array create array.yaml fast/db '64 GiB' --lun 3")
@@ -169,7 +169,7 @@ def resize(array: Array, volume: Volume, size: Size, /, *, json_: Json = False) 
     from hakaru.array import protocol
 
     request = checked(protocol.Resize, volume=volume, size_bytes=size)
-    return ask(array, request, json_, lambda done: print(f"{done['volume']} has {format_size(size)}"))
+    return ask(array, request, json_, lambda done: print_text(f"{done['volume']} has {format_size(size)}"))
 
 
 @app.command
@@ -178,7 +178,7 @@ def delete(array: Array, volume: InPool, /, *, json_: Json = False) -> int:
     from hakaru.array import protocol
 
     request = checked(protocol.Delete, volume=volume)
-    return ask(array, request, json_, lambda done: print(f"{done['volume']} is deleted"))
+    return ask(array, request, json_, lambda done: print_text(f"{done['volume']} is deleted"))
 
 
 @app.command
@@ -255,11 +255,11 @@ def checked(kind: Callable[..., Any], **fields: Any) -> Any:
 def print_port(done: dict[str, Any]) -> None:
     """Print the state of a portal, or the state that it will have and when."""
     if transition_ms := done["transition_ms"]:
-        print(f"{done['portal']} will be {done['state']} in {format_duration(transition_ms * MS)}")
+        print_text(f"{done['portal']} will be {done['state']} in {format_duration(transition_ms * MS)}")
     else:
-        print(f"{done['portal']} is {done['state']}")
+        print_text(f"{done['portal']} is {done['state']}")
 
 
 def print_made(made: dict[str, Any]) -> None:
     """Print the name and the LUN of a volume that was created."""
-    print(f"{made['volume']} is created" if made["lun"] is None else f"{made['volume']} is LU {made['lun']}")
+    print_text(f"{made['volume']} is created" if made["lun"] is None else f"{made['volume']} is LU {made['lun']}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Group, Parameter, validators
 
 from hakaru.cli.options import Json, Quiet
-from hakaru.output import print_json
+from hakaru.output import print_json, print_text
 from hakaru.units import format_size
 from hakaru.wording import number
 
@@ -137,5 +137,5 @@ def _print(ended: Done, done: str) -> None:
     files, octets = int(ended.values.get("files_done", 0)), int(ended.values.get("bytes_done", 0))
     kept = int(ended.values.get("files_kept", 0))
     also = f", {kept} of them found complete" if kept else ""
-    print(f"{files} files {done}{also}: {octets} bytes ({format_size(octets >> 10 << 10)})")
-    print(f"description {ended.found['digest']} in {ended.found['directory']}")
+    print_text(f"{files} files {done}{also}: {octets} bytes ({format_size(octets >> 10 << 10)})")
+    print_text(f"description {ended.found['digest']} in {ended.found['directory']}")

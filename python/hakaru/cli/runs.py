@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import App, Group, Parameter, validators
 
 from hakaru.cli.options import Json, RunsFolder
-from hakaru.output import print_json
+from hakaru.output import print_json, print_text
 
 if TYPE_CHECKING:
     from hakaru.store import StoredRun
@@ -36,7 +36,7 @@ def list_(*, out: RunsFolder = None, json_: Json = False) -> int:
     elif runs:
         _print(runs)
     else:
-        print(f"no run in {folder}")
+        print_text(f"no run in {folder}")
     return 0
 
 
@@ -89,22 +89,23 @@ def prune(
         _print(runs)
     size_mib = sum(run.size_bytes for run in runs) / MIB
     counted = f"{len(runs)} run{'' if len(runs) == 1 else 's'} with {size_mib:.1f} MiB"
-    print(f"{counted} removed" if yes else f"{counted} would be removed; --yes removes them")
+    print_text(f"{counted} removed" if yes else f"{counted} would be removed; --yes removes them")
     return 0
 
 
 def _print(runs: Sequence[StoredRun]) -> None:
     from hakaru.terminal import print_rows
+    from hakaru.translation import shown
 
-    columns = ("run", "status", "form", "started", "MiB", "note")
+    columns = [shown(name) for name in ("run", "status", "form", "started", "MiB", "note")]
     rows = [
         (
             run.name,
-            run.status if run.results or run.status == "running" else f"{run.status}, no results",
-            run.form,
+            shown(run.status if run.results or run.status == "running" else f"{run.status}, no results"),
+            shown(run.form),
             run.started.replace("T", " ")[:16],
             f"{run.size_bytes / MIB:.1f}",
-            "; ".join(text for text in (run.note, run.error) if text),
+            "; ".join(text for text in (run.note, shown(run.error or "")) if text),
         )
         for run in runs
     ]

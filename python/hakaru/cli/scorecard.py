@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from hakaru.cli.options import RunsFolder
-from hakaru.output import print_json
+from hakaru.output import print_json, print_text
 
 EXAMPLES = "Examples: hakaru scorecard; hakaru scorecard vm-sweep --format markdown"
 
@@ -38,13 +38,17 @@ def scorecard(
         return 0
     from hakaru.report.scorecard import full_name
     from hakaru.terminal import print_rows
+    from hakaru.translation import shown
+    from hakaru.wording import language_of_locale
 
+    language = language_of_locale()
     for card in found:
-        print(scorecard_page.text(card))
+        print_text(scorecard_page.text(card, language))
         if card.run is not None:
-            print_rows(scorecard_page.columns(), [scorecard_page.cells(row) for row in card.scorecard["rows"]])
-            notes = {row["note"]["en"]: row for row in card.scorecard["rows"] if row["note"] and row["counted"]}
-            notes |= {row["not_judged"]["en"]: row for row in card.scorecard["rows"] if row["not_judged"]}
+            rows = [[shown(cell) for cell in scorecard_page.cells(row, language)] for row in card.scorecard["rows"]]
+            print_rows([shown(name) for name in scorecard_page.columns()], rows)
+            notes = {row["note"][language]: row for row in card.scorecard["rows"] if row["note"] and row["counted"]}
+            notes |= {row["not_judged"][language]: row for row in card.scorecard["rows"] if row["not_judged"]}
             for note, row in notes.items():
-                print(f"  {full_name(row, 'en')}: {note}")
+                print(f"  {full_name(row, language)}: {note}")
     return 0

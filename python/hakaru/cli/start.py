@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,7 +13,7 @@ from cyclopts import Parameter
 from hakaru.cli.options import Json
 from hakaru.cli.study import Study
 from hakaru.errors import UsageError
-from hakaru.output import print_error, print_json
+from hakaru.output import print_error, print_json, print_text
 
 if TYPE_CHECKING:
     from hakaru.study import Expanded
@@ -74,7 +73,7 @@ def init(
         raise UsageError(f"{path}: {e.strerror}", "choose a folder that can be written") from e
     print(path)
     named = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
-    print(f"next: hakaru validate {named}; hakaru run {named}", file=sys.stderr)
+    print_text(f"next: hakaru validate {named}; hakaru run {named}", to_stderr=True)
     return 0
 
 
@@ -95,7 +94,7 @@ def validate(study: Study, /, *, json_: Json = False) -> int:
         loaded = load(study).study
         forms = {"full": expand(loaded), "quick": expand(loaded, quick=True) if loaded.quick else None}
         sizes = [f"{_size(form)} ({name} form)" for name, form in forms.items() if form is not None]
-        print(f"{path}: valid; {', '.join(sizes)}")
+        print_text(f"{path}: valid; {', '.join(sizes)}")
     return 0
 
 

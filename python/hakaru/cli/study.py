@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from hakaru.cli.finish import finish, judge, note_missing_pdf
 from hakaru.cli.live import check_terminal, full_screen
 from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, ReportsOrDefault, RunsFolder, Seed
-from hakaru.output import print_json
+from hakaru.output import print_json, print_text
 
 PLAN_EXAMPLES = "Example: hakaru plan vm-sweep --quick --only vms=1,7"
 RUN_EXAMPLES = """\
@@ -26,13 +26,14 @@ Study = Annotated[str, Parameter(name="STUDY", help="The study's ID, its folder 
 def studies(*, json_: Json = False) -> int:
     """List the studies that can be named by their ID."""
     from hakaru.study import study_paths, title_of
+    from hakaru.wording import language_of_locale
 
     listed = [(name, path, title_of(path)) for name, path in sorted(study_paths().items())]
     if json_:
         print_json([{"id": name, "title": title.model_dump(), "path": str(path)} for name, path, title in listed])
     else:
         for name, path, title in listed:
-            print(f"{name:<20} {title.en}  ({path})")
+            print(f"{name:<20} {getattr(title, language_of_locale())}  ({path})")
     return 0
 
 
@@ -52,13 +53,15 @@ def plan(
     from hakaru.run.devices import refusals
     from hakaru.run.options import Options, expand_options
     from hakaru.study import load
+    from hakaru.wording import language_of_locale
 
     expanded = expand_options(load(study), Options(quick, seed, repetitions, only))
     lab = plan_lab(expanded.study.lab)
     if json_:
         print_json(planned.describe(expanded, lab, refusals(expanded)))
     else:
-        print("\n".join(planned.lines(expanded, lab, refusals(expanded))))
+        for line in planned.lines(expanded, lab, refusals(expanded), language_of_locale()):
+            print_text(line)
     return 0
 
 

@@ -29,15 +29,16 @@ def doctor(
     """
     from hakaru.doctor import check_load_hosts, diagnose
     from hakaru.run.site_file import load_site
+    from hakaru.translation import label, shown
 
     findings = check_load_hosts(load_site(site)) if site else diagnose()
     if json_:
         print_json([{"name": f.name, "status": f.status, "what": f.message, "hint": f.hint} for f in findings])
     else:
         for finding in findings:
-            print(f"{finding.status:<5} {finding.name}: {finding.message}")
+            print(f"{finding.status:<5} {finding.name}: {shown(finding.message)}")
             if finding.hint:
-                print(f"      hint: {finding.hint}")
+                print(f"      {label('hint')}{shown(finding.hint)}")
     return EnvironmentError_.exit_code if any(f.status == "fail" for f in findings) else 0
 
 

@@ -199,8 +199,9 @@ def tune(
         watch.close()
     if not json_:
         from hakaru.tune.table import print_tuning
+        from hakaru.wording import language_of_locale
 
-        print_tuning(summary, reports)
+        print_tuning(summary, reports, language_of_locale())
     return judge(summary)
 
 

@@ -17,6 +17,7 @@ from hakaru.extras import extra
 from hakaru.live.feed import CLOSED, LiveRun, events
 from hakaru.live.follow import step_back
 from hakaru.live.lines import line_of
+from hakaru.translation import shown
 
 if TYPE_CHECKING:
     from hakaru.live.screen import RunScreen
@@ -68,7 +69,7 @@ def _interruptible() -> Iterator[None]:
 async def _print(run: LiveRun, *, json_lines: bool) -> int:
     was_killed = False
     async for event in events(run):
-        line = json.dumps(event, ensure_ascii=False) if json_lines else line_of(event)
+        line = json.dumps(event, ensure_ascii=False) if json_lines else shown(line_of(event) or "") or None
         if line is not None:
             print(line, file=sys.stdout, flush=True)
         was_killed = event["event"] == CLOSED and event["status"] == "running"

@@ -34,9 +34,11 @@ ratio is relative to the published value. That of a peak is relative to the publ
 a ranking is the share of pairs in the wrong order."""
 
 
-def text(card: Card) -> str:
-    """Lines about a study and its run, above its table."""
-    return "\n".join([f"{card.study.id}: {card.study.title.en}", f"  {_run(card)}", f"  {_figures(card.scorecard)}"])
+def text(card: Card, language: str = "en") -> str:
+    """Lines about a study and its run, above its table. `language`: that of the title."""
+    return "\n".join(
+        [f"{card.study.id}: {getattr(card.study.title, language)}", f"  {_run(card)}", f"  {_figures(card.scorecard)}"]
+    )
 
 
 def columns() -> list[str]:
@@ -44,16 +46,16 @@ def columns() -> list[str]:
     return ["published number", "published", "measured", "interval", "error", "mark"]
 
 
-def cells(row: Json) -> list[str]:
+def cells(row: Json, language: str = "en") -> list[str]:
     """A row of the table."""
-    error = scorecard.error("en", row)
+    error = scorecard.error(language, row)
     return [
-        full_name(row, "en"),
-        scorecard.published("en", row),
-        scorecard.measured("en", row),
-        scorecard.interval("en", row),
+        full_name(row, language),
+        scorecard.published(language, row),
+        scorecard.measured(language, row),
+        scorecard.interval(language, row),
         error if row["valid"] else f"{error} (invalid)",
-        scorecard.mark("en", row),
+        scorecard.mark(language, row),
     ]
 
 

@@ -154,8 +154,8 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
     }
 
 
-def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal]) -> list[str]:
-    """The plan as lines of text. `refused`: as in `describe`."""
+def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal], language: str = "en") -> list[str]:
+    """The plan as lines of text. `refused`: as in `describe`. `language`: that of the title."""
     needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
@@ -172,7 +172,7 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
     if measure.steady is not None:
         minutes = f"about {needed.seconds / 60:.1f} to {needed.seconds_most / 60:.1f} minutes"
     text = [
-        f"{expanded.study.id}: {expanded.study.title.en}",
+        f"{expanded.study.id}: {getattr(expanded.study.title, language)}",
         f"{size} ({form}), {each}",
         f"{minutes}{'' if schedule.is_fixed else most}, "
         f"at most {_rounded_up(needed.disk_bytes)} of disk and {_rounded_up(needed.memory_bytes)} of memory",

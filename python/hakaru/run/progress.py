@@ -25,6 +25,7 @@ from hakaru.run.meter import Rates
 from hakaru.run.publisher import Publisher
 from hakaru.study import Repetition
 from hakaru.study.part import level_text
+from hakaru.translation import shown
 
 
 class Watcher(Protocol):
@@ -78,7 +79,7 @@ class Terminal:
         self._progress.start()
 
     def _show(self, text: str, **fields: Any) -> None:
-        self._progress.update(self._task, description=text, **fields)
+        self._progress.update(self._task, description=shown(text), **fields)
 
     def opened(self, directory: Path) -> None:
         """Do nothing."""
@@ -113,24 +114,27 @@ class Lines:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
+    def _print(self, text: str) -> None:
+        print(shown(text), file=self._stream, flush=True)
+
     def opened(self, directory: Path) -> None:
         """Do nothing."""
 
     def phase(self, name: str, detail: str, left_s: float) -> None:
         """Print the phase."""
-        print(f"{name}: {detail} ({duration(left_s)} left)", file=self._stream, flush=True)
+        self._print(f"{name}: {detail} ({duration(left_s)} left)")
 
     def turn(self, turn: Repetition, done: int, total: int, left_s: float) -> None:
         """Print the repetition that begins."""
         text = f"load {done + 1}/{total}: {factors_text(turn)}, repetition {turn.repetition} ({duration(left_s)} left)"
-        print(text, file=self._stream, flush=True)
+        self._print(text)
 
     def now(self, turn: Repetition, rates: Rates, queues: Mapping[str, float], left_s: float) -> None:
         """Print nothing, because a line per second would bury everything else."""
 
     def result(self, turn: Repetition, rates: Rates) -> None:
         """Print the rates of the repetition."""
-        print(f"  result: {rates.text}", file=self._stream, flush=True)
+        self._print(f"  result: {rates.text}")
 
     def event(self, name: str, **values: Any) -> None:
         """Print nothing."""
@@ -152,7 +156,7 @@ class Events:
         """Serve the events in the run's directory. A run that cannot be watched is run anyway."""
         self._publisher.open(directory)
         if self._publisher.error is not None:
-            print(f"note: the run cannot be watched: {self._publisher.error}", file=sys.stderr)
+            print(shown(f"note: the run cannot be watched: {self._publisher.error}"), file=sys.stderr)
 
     def event(self, name: str, **values: Any) -> None:
         """Publish an event. Raises Interrupted if the reader of the stream closed the pipe."""

@@ -155,11 +155,11 @@ _PATTERNS = {
 """Regular expression of a field → the hint that describes it."""
 
 _LIMITS = {
-    "greater_than": ("gt", "should be more than"),
-    "greater_than_equal": ("ge", "should be at least"),
-    "less_than": ("lt", "should be less than"),
-    "less_than_equal": ("le", "should be at most"),
-    "multiple_of": ("multiple_of", "should be a multiple of"),
+    "greater_than": ("gt", "should be more than {bound}"),
+    "greater_than_equal": ("ge", "should be at least {bound}"),
+    "less_than": ("lt", "should be less than {bound}"),
+    "less_than_equal": ("le", "should be at most {bound}"),
+    "multiple_of": ("multiple_of", "should be a multiple of {bound}"),
 }
 """Type of an error → key of its bound, and the phrase for it."""
 
@@ -171,7 +171,7 @@ def _limit(error: ErrorDetails, value: Any) -> str | None:
     name, phrase = _LIMITS[error["type"]]
     bound = error["ctx"][name]
     bound_text = format_as(value, int(bound)) if isinstance(value, str) else None
-    return f"{phrase} {bound_text or f'{bound:g}'}"
+    return phrase.format(bound=bound_text or f"{bound:g}")
 
 
 def _example(model: type[BaseModel], path: Path_, data: Any) -> tuple[str, list[str]]:

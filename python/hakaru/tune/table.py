@@ -12,38 +12,41 @@ from rich import box
 from rich.table import Table
 
 from hakaru.terminal import new_console, say
+from hakaru.translation import shown
 from hakaru.units import format_size
 from hakaru.wording import number
 from hakaru.wording import say as worded
 
 
-def print_tuning(summary: dict[str, Any], reports: Sequence[Path]) -> None:
+def print_tuning(summary: dict[str, Any], reports: Sequence[Path], language: str = "en") -> None:
     """Print the tuning, with everything that a reader needs to apply the advice."""
     console, tuning = new_console(), summary["tuning"]
+    text = "text" if language == "en" else f"text_{language}"
     console.print(_trials(tuning))
     if tuning["contributions"]:
         console.print(_contributions(tuning))
     for finding in summary["findings"]:
-        say(console, finding["text"])
-    for caveat in _caveats(summary):
+        say(console, finding[text])
+    for caveat in _caveats(summary, text):
         say(console, caveat)
-    say(console, f"origin: {', '.join(sorted({p['origin'] for p in summary['points']}))}")
+    origins = ", ".join(sorted({p["origin"] for p in summary["points"]}))
+    say(console, worded(language, "terminal.origin", {"origins": origins}))
     for block in tuning["text"]:
         location = f" ({block['file']})" if block["file"] else ""
-        console.print(f"\n# {worded('en', 'tuning.text.' + block['name'])}{location}", markup=False, soft_wrap=True)
+        console.print(f"\n# {worded(language, 'tuning.text.' + block['name'])}{location}", markup=False, soft_wrap=True)
         console.print(block["text"], markup=False, soft_wrap=True, end="")
     for path in reports:
-        console.print(f"report: {path}", markup=False, soft_wrap=True)
+        console.print(worded(language, "terminal.report", {"path": str(path)}), markup=False, soft_wrap=True)
 
 
 def _trials(tuning: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for title in ("trial", "MB/s", "best", "memory"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("changed", overflow="fold")
+        table.add_column(shown(title), justify="right", no_wrap=True)
+    table.add_column(shown("changed"), overflow="fold")
     for trial in (t for t in tuning["trials"] if t["phase"] == "search"):
-        changed = "  ".join(f"{name} {value}" for name, value in trial["settings"].items()) or "defaults"
-        rate = number(trial["mb_per_s"]) if trial["error"] is None else "failed"
+        changed = "  ".join(f"{name} {value}" for name, value in trial["settings"].items()) or shown("defaults")
+        rate = number(trial["mb_per_s"]) if trial["error"] is None else shown("failed")
         memory = format_size(-(-trial["memory_bytes"] >> 10) << 10)
         table.add_row(str(trial["trial"]), rate, number(trial["best_mb_per_s"]), memory, changed)
     return table
@@ -53,7 +56,7 @@ def _contributions(tuning: dict[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for title in ("reverted", "from", "to", "MB/s", "loss %", "95 %", "effect"):
         left = title in ("reverted", "effect")
-        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+        table.add_column(shown(title), justify="left" if left else "right", no_wrap=True)
     for contribution in tuning["contributions"]:
         interval = (
             "" if contribution["low"] is None else f"{number(contribution['low'])} to {number(contribution['high'])}"
@@ -68,11 +71,11 @@ def _contributions(tuning: dict[str, Any]) -> Table:
             number(contribution["mb_per_s"]),
             number(contribution["loss_percent"]),
         )
-        table.add_row(*cells, interval, effect)
+        table.add_row(*cells, shown(interval), shown(effect))
     return table
 
 
-def _caveats(summary: dict[str, Any]) -> list[str]:
+def _caveats(summary: dict[str, Any], text: str) -> list[str]:
     """Return the caveats of the run and of the points behind the advice. The report has those of
     settings that only the search tried.
     """
@@ -82,5 +85,5 @@ def _caveats(summary: dict[str, Any]) -> list[str]:
     lines: dict[str, str] = {}
     for caveat in [*summary["caveats"], *(c for p in points for c in p["caveats"])]:
         if caveat["severity"] != "note":
-            lines.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat['text']}")
+            lines.setdefault(caveat["caveat"], f"{caveat['caveat']}: {caveat[text]}")
     return list(lines.values())

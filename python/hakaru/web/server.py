@@ -12,6 +12,7 @@ import uvicorn
 
 from hakaru.errors import EnvironmentError_
 from hakaru.live.follow import step_back
+from hakaru.translation import shown
 from hakaru.web.app import Web
 from hakaru.web.guard import METRICS, METRICS_ADDRESS
 
@@ -46,9 +47,9 @@ def serve(folder: Path, port: int, language: str, *, metrics: bool) -> int:
             timeout_graceful_shutdown=END_S,
         )
         print(f"http://{address}:{bound_port}/?token={token}", flush=True)
-        print("open this address in a browser of this machine; it works once", file=sys.stderr)
+        print(shown("open this address in a browser of this machine; it works once"), file=sys.stderr)
         if metrics:
-            print(f"metrics for Prometheus: http://{METRICS_ADDRESS}:{bound_port}{METRICS}", file=sys.stderr)
+            print(shown(f"metrics for Prometheus: http://{METRICS_ADDRESS}:{bound_port}{METRICS}"), file=sys.stderr)
         with contextlib.suppress(KeyboardInterrupt):  # the usual end
             uvicorn.Server(config).run(sockets=listeners)
     return 0
