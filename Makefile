@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist try-dist docs clean
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist try-dist docs clean views
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -151,6 +151,12 @@ limits: setup
 compare-pairs: setup
 	$(BIN)/python bench/compare_pairs.py
 
+# Measures what a view (`hakaru attach`, `hakaru web`) costs the run that it shows, and kills views
+# in the middle of a run. Needs an idle machine. Takes 20 minutes.
+views: setup
+	$(BIN)/python bench/views.py
+	$(BIN)/python bench/views.py --kill
+
 # Compares the ways to search for the highest load on simulated devices; writes the tables of
 # docs/methodology/search.md. A test checks that they are up to date.
 search: setup
@@ -161,7 +167,7 @@ search: setup
 calibrate: setup
 	$(BIN)/python tools/calibrate
 
-# Draws the README's figure from the newest run.
+# Draws the figures of README.md and docs/gallery.md from the newest run of each study.
 figure: setup
 	$(BIN)/python tools/readme-figure
 
