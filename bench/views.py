@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a live view costs the run that it shows (`make views`).
+"""Measures what a live view costs the run that it shows (`make views`).
 
     bench/views.py [--rounds 12] [--seed 1]
     bench/views.py --kill
@@ -211,7 +211,7 @@ NOTHING, AGAIN = "nothing", "nothing again"
 
 @dataclass
 class Run:
-    """What a run has printed. `rates`: IOPS of each repetition, in their order."""
+    """Results that a run has printed. `rates`: IOPS of each repetition, in their order."""
 
     rates: list[float] = field(default_factory=list)
     points: int = 0
@@ -223,7 +223,7 @@ class Run:
 
 @contextmanager
 def started(folder: Path, settings: dict[str, str]) -> Iterator[tuple[Iterator[dict[str, Any]], Run]]:
-    """Start a run in `folder`. Yields its events, and what they tell so far."""
+    """Start a run in `folder`. Yields its events, and the results so far."""
     study = folder / "study.yaml"
     study.write_text(STUDY.format(**settings))
     command = [HAKARU, "run", str(study), "--out", str(folder), "--report", "none", "--json"]
