@@ -175,6 +175,21 @@ def test_report_of_a_failed_run_says_why_and_how_to_complete_it(tmp_path: Path, 
     assert "the engine was lost" in written and say(language, "cover.failed") in written
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_method_gives_the_warm_ups_that_ended_when_the_rate_was_steady(tmp_path: Path, language: str) -> None:
+    run = make_run(tmp_path)
+    built = document.build(document.load(run, summarise(run), tmp_path), language)
+    without = built["method"]
+    for name, took, steady in (("p01-1", 12.04, True), ("p01-2", 58.3, True), ("p02-1", 90.0, False)):
+        path = run / "repetitions" / f"{name}.json"
+        warm_up = {"warm_up": {"seconds": took, "steady": steady}}
+        path.write_text(json.dumps(json.loads(path.read_text()) | warm_up))
+    built = document.build(document.load(run, summarise(run), tmp_path), language)
+    seconds = {"en": "12.0 to 90", "ja": "12.0〜90"}[language]
+    stated = say(language, "method.warm_ups", {"seconds": seconds, "n": 3, "steady": 2})
+    assert [text for text in built["method"] if text not in without] == [stated]
+
+
 def test_advice_to_measure_invalid_points_again_has_a_command(runs: list[Path]) -> None:
     summary = summarise(runs[0])
     caveat = {"caveat": "frames_lost", "severity": "invalid"}

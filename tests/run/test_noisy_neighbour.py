@@ -41,4 +41,7 @@ def test_cap_restores_the_victims_service_and_holds_its_rate(hakaru: Hakaru) -> 
     metrics = summary["points"][2]["metrics"]
     assert metrics["cap_iops"]["mean"] == pytest.approx(20, rel=0.02)
     assert metrics["aggressor_iops"]["mean"] == pytest.approx(20, rel=0.02)
+    # The first page of the report has these numbers as tiles, and a figure.
+    written = (hakaru.only_run() / "report" / "report.en.html").read_text().partition("</nav>")[0]
+    assert "With the best remedy, lu-cap" in written and "99th percentile of the victims" in written
     assert evidence["limiter"] == "drives" and evidence["added_ms"]["drives"] > evidence["added_ms"]["controller"]

@@ -37,7 +37,7 @@ from hakaru.report.figures import Figure
 from hakaru.report.lab import plan_of
 from hakaru.report.once import Once
 from hakaru.study import Study
-from hakaru.wording import say, tenths
+from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 # C0 and C1 controls, and characters that reorder or hide the text after them.
@@ -178,6 +178,7 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     texts += precision.method(summary, study, language)
     kind_texts = kind.of(run.kind).method(summary, study, plan, language)
     texts += [clean(text) for text in kind_texts]
+    texts += _warm_ups(run, summary, language)
     # A run on a site used the arrays of the site, not those of the study.
     texts += [] if run.is_site else _arrays(study, language)
     texts.append(say(language, "method.statistics"))
@@ -189,6 +190,21 @@ def _method(run: RunData, summary: Json, language: str) -> list[str]:
     return (
         [*texts, say(language, "method.took", {"minutes": tenths(duration_min, language)})] if duration_min else texts
     )
+
+
+def _warm_ups(run: RunData, summary: Json, language: str) -> list[str]:
+    """How long the warm-ups took, if they ended when the rate was steady; nothing if every
+    repetition had the same one.
+    """
+    records = [record for point in summary["points"] for record in run.records(str(point["point"]))]
+    found = [record["warm_up"] for record in records if record["status"] == "done" and "warm_up" in record]
+    if not found:
+        return []
+    seconds = [each["seconds"] for each in found]
+    low, high = (number(end, language) for end in (min(seconds), max(seconds)))
+    shown = low if low == high else say(language, "range", {"low": low, "high": high})
+    steady = sum(each["steady"] for each in found)
+    return [say(language, "method.warm_ups", {"seconds": shown, "n": len(found), "steady": steady})]
 
 
 def _arrays(study: Study, language: str) -> list[str]:

@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hakaru.report.charts import Chart, Size
-from hakaru.wording import has, say
+from hakaru.report import charts
+from hakaru.report.charts import Bar, Chart, Size
+from hakaru.wording import has, number, say
+
+READABLE_RATIO = 10
+"""Longest to shortest bar of a chart from which the intervals of the short ones cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -34,3 +38,17 @@ def note(points: Sequence[Mapping[str, Any]], language: str, metric: str, key: s
     single = f"figure.note.{key}.single"
     words = single if counts == [1] and has(single) else f"figure.note.{key}"
     return say(language, words, {"origin": origins, "n": n})
+
+
+def value_bars(bars: Sequence[Bar], unit: str, language: str, size: Size) -> Chart:
+    """Values as bars, or on a logarithmic axis if the shortest bar would be unreadable."""
+    values = [value for bar in bars for value in (bar.value, bar.published) if value]
+    if values and max(values) > READABLE_RATIO * min(values):
+        return charts.dots(bars, say(language, "axis.logarithmic", {"unit": unit}), size)
+    return charts.bars(bars, unit, size)
+
+
+def with_interval(estimate: Mapping[str, Any], language: str) -> str:
+    """A value and its interval, such as `9.5 (7.2–11.8)`."""
+    mean, low, high = (number(estimate[name], language) for name in ("mean", "low", "high"))
+    return mean if estimate["low"] is None or low == high else f"{mean} ({low}–{high})"

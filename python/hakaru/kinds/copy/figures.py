@@ -15,14 +15,12 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report import charts
 from hakaru.report.charts import Axes, Bar, Cell, Chart, Line, Size
-from hakaru.report.figures import Figure, note
+from hakaru.report.figures import Figure, note, value_bars, with_interval
 from hakaru.report.sweep import Summary
 from hakaru.units import format_size
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
-READABLE_RATIO = 10
-"""Longest to shortest bar of a chart from which the intervals of the short ones cannot be read."""
 
 
 def of_run(summary: Summary, language: str) -> list[Figure]:
@@ -76,7 +74,7 @@ def published(summary: Summary, point: Json, metric: str = "mib_per_s") -> tuple
 def _bar(summary: Summary, point: Json, language: str, *, share: bool) -> Bar:
     """The bar of a point. `share`: whether its text includes the share of the path."""
     rate, used = point["metrics"]["mib_per_s"], point["metrics"]["path_percent"]["mean"]
-    text = f"{_with_interval(rate, language)} MiB/s"
+    text = f"{with_interval(rate, language)} MiB/s"
     if share and used is not None:
         text = say(language, "figure.bar.share", {"rate": text, "percent": tenths(used, language)})
     reference_row = published(summary, point)
@@ -94,21 +92,11 @@ def _patterns(summary: Summary, plain: list[Json], language: str) -> Figure:
     if titles:
         caption += say(language, "figure.patterns.published", {"title": titles[0]})
     title = say(language, "figure.patterns")
-    return Figure("patterns", title, caption, lambda size: _rates(short if size.narrow else bars, language, size))
 
+    def draw(size: Size) -> Chart:
+        return value_bars(short if size.narrow else bars, "MiB/s", language, size)
 
-def _rates(bars: list[Bar], language: str, size: Size) -> Chart:
-    """Rates as bars, or on a logarithmic axis if the shortest bar would be unreadable."""
-    values = [v for bar in bars for v in (bar.value, bar.published) if v]
-    if values and max(values) > READABLE_RATIO * min(values):
-        return charts.dots(bars, say(language, "axis.logarithmic", {"unit": "MiB/s"}), size)
-    return charts.bars(bars, "MiB/s", size)
-
-
-def _with_interval(estimate: Json, language: str) -> str:
-    """A value and its interval, such as `9.5 (7.2–11.8)`."""
-    mean, low, high = (number(estimate[name], language) for name in ("mean", "low", "high"))
-    return mean if estimate["low"] is None or low == high else f"{mean} ({low}–{high})"
+    return Figure("patterns", title, caption, draw)
 
 
 def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
@@ -122,7 +110,7 @@ def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
                 break
             rate, published_rate = point["metrics"][f"ranked_mib_per_s/{rank}"], reference_row[1]["published"]
             published_text = say(language, "figure.bar.published", {"rate": number(published_rate, language)})
-            rate_text = f"{_with_interval(rate, language)} MiB/s"
+            rate_text = f"{with_interval(rate, language)} MiB/s"
             bar_label = say(language, "figure.jobs.rank", {"level": str(reference_row[1]["level"]), "rank": rank})
             bars.append(
                 Bar(bar_label, rate["mean"], rate["low"], rate["high"], rate_text, published_rate, published_text)
@@ -131,7 +119,11 @@ def _jobs(summary: Summary, plain: list[Json], language: str) -> list[Figure]:
     if not bars:
         return []
     title = say(language, "figure.jobs")
-    return [Figure("jobs", title, note(shown, language, "mib_per_s"), lambda size: _rates(bars, language, size))]
+
+    def draw(size: Size) -> Chart:
+        return value_bars(bars, "MiB/s", language, size)
+
+    return [Figure("jobs", title, note(shown, language, "mib_per_s"), draw)]
 
 
 def _map(summary: Summary, index: int, language: str) -> Figure:
@@ -166,7 +158,7 @@ def _changes(summary: Summary, language: str) -> list[Figure]:
     bars, short = ([_bar(summary, p, language, share=s) for p in others] for s in (True, False))
 
     def draw(size: Size) -> Chart:
-        return _rates(short if size.narrow else bars, language, size)
+        return value_bars(short if size.narrow else bars, "MiB/s", language, size)
 
     return [Figure("changes", say(language, "figure.changes"), note(others, language, "mib_per_s"), draw)]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.kinds.vms import figures, neighbour_tables, path, path_figures, tables
+from hakaru.kinds.vms import figures, neighbour_figures, neighbour_tables, path, path_figures, tables
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
@@ -49,11 +49,17 @@ class VmsReport(ReportKind):
         return [f for f in summary["findings"] if f["kind"] in CHIEF]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """The four numbers of the first curve, or the rates at the chief distance."""
-        return path.tiles(summary, language) if path.is_distance(summary) else _tiles(summary, language)
+        """The service of victims, or the rates at the chief distance, or the four numbers of the
+        first curve.
+        """
+        if path.is_distance(summary):
+            return path.tiles(summary, language)
+        return neighbour_figures.tiles(summary, language) or _tiles(summary, language)
 
     def tiles_about(self, summary: Json, language: str) -> str:
-        """The sweep of the tiles, if the run has several."""
+        """The comparison or the sweep of the tiles, if the run has several."""
+        if neighbour_figures.findings(summary):
+            return neighbour_figures.tiles_about(summary, language)
         if path.is_distance(summary) or len(summary["sweeps"]) < 2:
             return ""
         curve = next((s for s in summary["sweeps"] if s["peak"] and len(s["points"]) > 1), None)
@@ -80,7 +86,9 @@ class VmsReport(ReportKind):
         return [say(language, words, times), *pattern_sentences, *hypervisor, *bounds]
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
-        """Curves of each sweep; in studies of distance, also bounds and shares of time."""
+        """The service of victims, and curves of each sweep; in studies of distance, also bounds and
+        shares of time.
+        """
         sweeps = [Sweep(summary, i) for i in range(len(summary["sweeps"]))]
         groups = [
             Group(
@@ -90,6 +98,7 @@ class VmsReport(ReportKind):
             )
             for i, sweep in enumerate(sweeps)
         ]
+        groups = [*neighbour_figures.groups(summary, language), *groups]
         return [*groups, *([Group(path_figures.of_run(summary, language))] if path.is_distance(summary) else [])]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
