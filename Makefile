@@ -15,7 +15,7 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs search calibrate figure scorecard dist try-dist docs clean views
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs views search calibrate figure scorecard dist try-dist docs clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick

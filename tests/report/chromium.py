@@ -32,6 +32,23 @@ OPTIONS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
+PALE = """
+(() => {
+  const channel = c => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+  const light = colour => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number);
+    return .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+  };
+  const page = light(getComputedStyle(document.documentElement).backgroundColor);
+  return [...document.querySelectorAll('figure > div svg text')].filter(
+    e => e.getBoundingClientRect().width && !e.closest('.keep, .lab') && e.textContent.trim()
+  ).filter(e => {
+    const ink = light(getComputedStyle(e).fill);
+    return (Math.max(ink, page) + .05) / (Math.min(ink, page) + .05) < 4.5;
+  }).map(e => e.textContent + ' ' + getComputedStyle(e).fill);
+})()
+"""
+"""Texts of charts whose contrast to the page is below 4.5, with their colour."""
 Json = dict[str, Any]
 
 

@@ -45,6 +45,11 @@ def test_wrapping_loses_no_letter(text: str) -> None:
     assert "".join("".join(wrap(text, 90)).split()) == "".join(text.split())
 
 
+def test_name_of_a_run_is_broken_after_a_hyphen() -> None:
+    assert wrap("vm-sweep-20261126-124238-e496", 140) == ["vm-sweep-20261126-", "124238-e496"]
+    assert wrap("open-loop read", 140) == ["open-loop read"]
+
+
 def test_markup_in_labels_stays_text() -> None:
     chart = lines([Line("</text><script>alert(1)</script>", POINTS)], Axes("x", "<b>y</b>"), WIDE)
     drawn = charts.svg(chart, '"><script>')

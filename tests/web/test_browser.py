@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import itertools
 import os
 import shutil
 import subprocess
@@ -15,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.wording import LANGUAGES
 
+from tests import axe
 from tests.live.conftest import ScriptedRun
+from tests.report.chromium import PALE
+from tests.report.conftest import Reports, invented_reports
 from tests.web.conftest import CAPTURE
 from tests.web.test_pages import report_with_capture
 
@@ -24,6 +29,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium")
 WAIT_MS = 120_000
+__all__ = ["invented_reports"]  # a fixture
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
@@ -156,6 +162,49 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
     assert download.value.suggested_filename == CAPTURE
     assert Path(download.value.path()).read_bytes() == b"packets"
     assert served.faults == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_any_page(
+    served: Served, folder: Path, live: ScriptedRun, invented_reports: Reports, scheme: Any
+) -> None:
+    run = next(run for run in folder.iterdir() if (run / "report").is_dir())
+    other = next(each for each in folder.iterdir() if each not in (run, live.directory))
+    for language in LANGUAGES:
+        name = f"report.{language}.html"
+        shutil.copy(invented_reports.paths[name], run / "report" / name)
+    page = served.page()
+    page.emulate_media(color_scheme=scheme)
+    paths = {
+        "/?lang={}": "#points tr.current",
+        f"/runs/{run.name}?lang={{}}": "iframe",
+        f"/runs/{other.name}?lang={{}}": ".finding",
+        f"/runs/{run.name}/report/report.{{}}.html": "#redo",
+        "/compare?lang={}": "table.runs",
+        f"/compare?before={run.name}&after={other.name}&all=1&lang={{}}": ".compared tbody tr",
+    }
+    found = {}
+    for width, language in itertools.product((1400, 390), LANGUAGES):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path, shown in paths.items():
+            page.goto(served.base + path.format(language))
+            page.wait_for_selector(shown)
+            page.evaluate(axe.SCRIPT)
+            if violations := page.evaluate(axe.VIOLATIONS):
+                found[width, path.format(language)] = violations
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    assert found == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_drawings_of_a_comparison_are_legible(served: Served, folder: Path, scheme: Any) -> None:
+    before, after = (run.name for run in folder.iterdir())
+    page = served.page()
+    page.emulate_media(color_scheme=scheme)
+    page.goto(f"{served.base}/compare?before={before}&after={after}")
+    page.wait_for_selector("figure svg")
+    assert page.evaluate("document.querySelectorAll('figure > div svg text').length") > 20
+    assert page.evaluate(PALE) == []
 
 
 @contextlib.contextmanager

@@ -104,7 +104,7 @@ def page(shown: dict[str, Any]) -> str:
     environment.filters["sections"] = sections
     environment.filters["phrases"] = phrases
     environment.filters["unbroken"] = unbroken
-    css = (TEMPLATES / "report.css").read_text()
+    css = (TEMPLATES / "report.css").read_text() + charts.DARK_CSS.read_text()
     drawn = environment.get_template("report.html.j2").render(**shown, css="@@FACES@@" + css)
     # The fonts come last, because they contain only the characters that the page uses.
     return drawn.replace("@@FACES@@", faces(str(Markup(drawn).striptags()) + css), 1)

@@ -27,16 +27,18 @@ def overlays(compared: Sequence[Compared], language: str, metrics: Sequence[str]
     """One figure for each metric and each combination of the other levels, over the factor with the
     most numeric levels: the baseline and every run compared with it, with their intervals.
 
-    `metrics`: default the chief ones that the runs have. Empty if no factor has at least two
-    numeric levels at points that all runs have.
+    `metrics`: default the chief ones that the runs have, without MiB/s beside MB/s. Empty if no
+    factor has at least two numeric levels at points that all runs have.
     """
     runs = [(compared[0].before, compared[0].points_before)]
     runs += [(each.after, each.points_after) for each in compared]
     over = _swept([points for _, points in runs])
     if over is None:
         return []
-    found = []
+    found: list[Figure] = []
     for metric in metrics or CHIEF:
+        if not metrics and metric == "mib_per_s" and any(figure.name == "mb_per_s" for figure in found):
+            continue
         for others in _groups(runs[0][1], over):
             curves = [(run["run"], _curve(points, over, others, metric)) for run, points in runs]
             if sum(len(curve) > 1 for _, curve in curves) > 1:

@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from hakaru.errors import EnvironmentError_, HakaruError
+from hakaru.report.charts import DARK_CSS
 from hakaru.store import StoredRun, stored_run, stored_runs
 from hakaru.store.captures import SUFFIX
 from hakaru.web import pages
@@ -57,6 +58,7 @@ class Web:
             Route("/runs/{run}", self._run),
             Route("/runs/{run}/report/{file}", self._report),
             Route("/runs/{run}/capture/{file}", self._capture),
+            Route("/static/charts.css", self._charts),
             Mount("/static", StaticFiles(directory=STATIC)),
         ]
         if self._metrics:
@@ -111,6 +113,9 @@ class Web:
         if path is None:
             return PlainTextResponse("there is no such capture\n", 404)
         return FileResponse(path, filename=name, media_type="application/x-pcapng")
+
+    async def _charts(self, _: Request) -> Response:
+        return FileResponse(DARK_CSS)
 
     async def _compare(self, request: Request) -> Response:
         language = self._language(request)

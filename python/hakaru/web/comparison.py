@@ -16,9 +16,10 @@ from typing import Any
 
 from hakaru.analysis.comparison.runs import compare
 from hakaru.errors import EnvironmentError_, HakaruError, LostError, error_of_exit_code
+from hakaru.live.follow import run_when_idle
 from hakaru.report import can_draw
 from hakaru.report import comparison as words
-from hakaru.report.charts import WIDE, svg
+from hakaru.report.charts import NARROW, WIDE, svg
 from hakaru.report.overlay import overlays
 from hakaru.system_calls import set_parent_death_signal
 from hakaru.wording import MISSING, say
@@ -54,7 +55,12 @@ def compared(before: Path, after: Path, language: str, *, all_rows: bool) -> dic
         # The page has a link that shows the other rows.
         "notes": words.notes(found, found.rows, language),
         "figures": [
-            {"title": figure.title, "note": figure.note, "drawing": svg(figure.draw(WIDE), figure.title)}
+            {
+                "title": figure.title,
+                "note": figure.note,
+                "wide": svg(figure.draw(WIDE), figure.title),
+                "narrow": svg(figure.draw(NARROW), figure.title),
+            }
             for figure in figures[:FIGURES_MAX]
         ],
         "hidden_figures": say(language, "web.hidden_figures", {"count": hidden}) if hidden > 0 else "",
@@ -93,6 +99,7 @@ async def _compare_apart(before: Path, after: Path, language: str, *, all_rows: 
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,
     )
     try:
         output, _ = await process.communicate()
@@ -113,7 +120,7 @@ def main() -> None:
     # A server that is killed cannot end this process.
     set_parent_death_signal(signal.SIGKILL)
     Path("/proc/self/comm").write_text(NAME)
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    run_when_idle()
     before, after, language, extent = sys.argv[1:]
     try:
         answer = compared(Path(before), Path(after), language, all_rows=extent == "all")

@@ -15,6 +15,7 @@ from hakaru.report.charts.line import Axes, Line, LinePoint, lines, log_ticks, p
 from hakaru.report.charts.render import numbers_of, png, save, series_of, spec, svg
 from hakaru.report.charts.stack import Stack, stacks
 from hakaru.report.charts.theme import (
+    DARK_CSS,
     DASHES,
     MARKERS,
     NARROW,
@@ -29,6 +30,7 @@ from hakaru.report.charts.theme import (
 )
 
 __all__ = [
+    "DARK_CSS",
     "DASHES",
     "MARKERS",
     "NARROW",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from hakaru.report.fonts import open_face
 
 NEVER_FIRST = frozenset("、。,.)]}」）：ー")
 """Characters that must not begin a line of Japanese. They extend the previous line instead."""
+HYPHENS = re.compile(r"(?<=-)")
 BOLD = 700
 
 
@@ -31,10 +33,13 @@ def pixels(text: str, weight: int = BOLD, size: float = FONT_PX) -> float:
 def wrap(text: str, room: float) -> list[str]:
     """Lines no wider than `room` pixels in bold, broken at spaces and between Japanese letters.
 
-    A word that is wider than `room` gets its own line.
+    A word that is wider than `room`, such as the name of a run, is also broken after hyphens. One
+    without a hyphen gets its own line.
     """
     out, current = [], ""
-    for piece in re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text):
+    words = re.findall(r"[ -~\u00a0-\u024f]+? |[ -~\u00a0-\u024f]+|.", text)
+    broken = ([word] if pixels(word.rstrip()) <= room else HYPHENS.split(word) for word in words)
+    for piece in itertools.chain.from_iterable(broken):
         if current and pixels(current + piece.rstrip()) > room and piece not in NEVER_FIRST:
             out.append(current.rstrip())
             current = ""

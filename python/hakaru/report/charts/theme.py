@@ -7,6 +7,7 @@ returns these for the series with index `i`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from hakaru.report.fonts import FAMILY
@@ -30,6 +31,8 @@ PLAIN = ".12~g"
 """Format of numbers on an axis. Without a number of digits, Vega takes one from the distance of the
 ticks and prints 10 as 1e+1.
 """
+DARK_CSS = Path(__file__).parent / "dark.css"
+"""Style sheet of charts on a dark page."""
 FONT_PX = 11
 AXIS_PX = 36
 """Minimum space for the numbers of a value axis, in pixels."""
