@@ -4,11 +4,11 @@ mod support;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use hakaru_iscsi_session::TaskError;
+use hakaru_iscsi_session::{TaskData, TaskError};
 use hakaru_wire::scsi::Status;
 use serde_json::{Value, json};
 use support::array::{Array, MIB, Scratch, config, file_size_limit, pool, thin};
-use support::client::{BLOCK, Client, outgoing};
+use support::client::{BLOCK, Client, incoming, outgoing, read_16, unmap, unmap_data};
 
 const KEY: u64 = 0x0123_4567_89ab_cdef;
 
@@ -208,4 +208,44 @@ fn reservations_end_when_their_lu_is_withdrawn_or_deleted() {
     let lus = json!([thin(7, "v", MIB)]);
     let array = Array::start(&with_state(&scratch, lus));
     assert!(!is_reserved(&array, 7), "after a restart");
+}
+
+#[test]
+fn a_lun_is_reused_only_when_the_commands_of_its_old_lu_have_ended() {
+    let scratch = Scratch::new("reused-lun");
+    let lus = |lun| json!([thin(lun, "a", MIB), thin(1, "b", MIB)]);
+    let pools = json!([pool(&scratch.join("pool"), 64)]);
+    let array = Array::start(&config(lus(0), pools.clone()));
+    Client::login(array.portal(), 1)
+        .write_fua(1, 0, &[7; BLOCK])
+        .unwrap();
+    array.stop();
+    // The controller holds every command for 300 ms and serves one at a time.
+    let mut slow = config(lus(7), pools);
+    slow["pools"][0]["groups"][0]["placement"] = json!({"group": 0, "offset_bytes": 0});
+    slow["model"] = json!({
+        "kind": "array",
+        "controller": {"command_us": 300_000.0, "data_us_per_mib": 0.0},
+        "groups": [{
+            "raid": "raid0", "drives": 1, "stripe_unit_bytes": 65_536,
+            "drive": {"kind": "preset", "name": "nvme-ssd-2000"},
+        }],
+    });
+    let mut array = Array::start(&slow);
+    let mut client = Client::login(array.portal(), 1);
+    client.submit(7, &unmap(), unmap_data(0, (MIB / BLOCK as u64) as u32));
+    let later = client.submit(1, &read_16(0, 1), incoming(BLOCK));
+    let ready = client.submit(1, &[0; 6], TaskData::None);
+    client.wait(ready).unwrap().result.unwrap();
+    array.order(&json!({"kind": "withdraw", "lun": 7}));
+    array.order(&create(7, "b"));
+    let replies = array.replies(2);
+    replies[0].as_ref().unwrap();
+    let refused = replies[1].as_ref().unwrap_err();
+    assert!(message(refused).contains("in progress"), "{refused}");
+    // The controller serves the read after the UNMAP.
+    client.wait(later).unwrap().result.unwrap();
+    array.manage(create(7, "b")).unwrap();
+    let _ = client.read(7, 0, 1); // reports that the LUNs have changed
+    assert_eq!(client.read(7, 0, 1).unwrap(), [7; BLOCK]);
 }

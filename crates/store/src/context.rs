@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use hakaru_pool::VolumeId;
 use hakaru_scsi_device::{Io, IoId, IoResult};
 use hakaru_units::Time;
 use slab::Slab;
@@ -27,7 +28,12 @@ pub(crate) struct StoreContext {
 #[derive(Debug)]
 pub(crate) enum Held {
     /// An access that has not started.
-    Io(Io),
+    Io {
+        io: Io,
+        /// Pool and volume behind the LU when the access was submitted. The LU may have been
+        /// withdrawn since, and its number given to another volume.
+        volume: Option<(usize, VolumeId)>,
+    },
     /// The data of an access to a pool.
     PoolAccess { pool: usize, access: usize },
     /// A step of a pool's own work.

@@ -55,6 +55,14 @@ impl<M> Lu<M> {
         matches!(self.store, Store::Thin { .. })
     }
 
+    /// Returns the pool and the volume of a thin LU.
+    pub(crate) fn volume(&self) -> Option<(usize, VolumeId)> {
+        match self.store {
+            Store::Thin { pool, volume } => Some((pool, volume)),
+            _ => None,
+        }
+    }
+
     /// Returns the position of an unmapped range on the modelled drives.
     pub(crate) fn stretch_of(&self, range: &Extent) -> Stretch {
         // The pages of a pool lie elsewhere and are deallocated later; only the controller's time

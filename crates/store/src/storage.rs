@@ -2,7 +2,7 @@
 use std::collections::VecDeque;
 
 use hakaru_drive::{Array, Op};
-use hakaru_pool::{Failure, Outcome, Request as PoolRequest};
+use hakaru_pool::{Failure, Outcome, Request as PoolRequest, VolumeId};
 use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Returned, work_bytes};
 use hakaru_units::Time;
 use slab::Slab;
@@ -76,7 +76,9 @@ impl<M: LuMemory> Storage<M> {
             _ => {
                 let (work, stretch) = lu.drive_work(&io.op);
                 if let Some(gate) = &mut self.context.gate {
-                    gate.hold(now, Held::Io(io), work, std::iter::once(stretch));
+                    let volume = lu.volume();
+                    let held = Held::Io { io, volume };
+                    gate.hold(now, held, work, std::iter::once(stretch));
                 }
             }
         }
@@ -91,10 +93,17 @@ impl<M: LuMemory> Storage<M> {
                 length_bytes: 0,
             });
         }
+        let volume = self.volume_of(io.lun);
         if let Some(gate) = &mut self.context.gate {
             let work = DriveWork { op, fua: false };
-            gate.hold(self.context.now, Held::Io(io), work, stretches.into_iter());
+            let held = Held::Io { io, volume };
+            gate.hold(self.context.now, held, work, stretches.into_iter());
         }
+    }
+
+    /// Returns the pool and the volume of a thin LU.
+    fn volume_of(&self, lun: u8) -> Option<(usize, VolumeId)> {
+        self.lus[usize::from(lun)].as_ref().and_then(Lu::volume)
     }
 
     /// Cancels an access that waits in a pool for space or for a copy. Returns false if there is
@@ -127,7 +136,13 @@ impl<M: LuMemory> Storage<M> {
         self.passing = false;
         while let Some(held) = self.context.gate.as_mut().and_then(Gate::poll_passed) {
             match held {
-                Held::Io(io) => {
+                // The LU was withdrawn, and the access must not reach the volume that now has its
+                // number.
+                Held::Io { io, volume } if self.volume_of(io.lun) != volume => {
+                    let withdrawn = IoResult::Failed(IoFailure::Internal);
+                    self.context.done.push_back((io.id, withdrawn));
+                }
+                Held::Io { io, .. } => {
                     budget = budget.saturating_sub(work_bytes(&io.op));
                     self.access(io, take_buffer);
                 }
@@ -264,7 +279,7 @@ impl<M: LuMemory> Storage<M> {
     fn access(&mut self, io: Io, take_buffer: TakeBuffer<'_>) {
         let context = &mut self.context;
         let Some(lu) = &mut self.lus[usize::from(io.lun)] else {
-            // The LU was withdrawn while the model held the access.
+            // The LU was withdrawn before the access was submitted.
             let withdrawn = IoResult::Failed(IoFailure::Internal);
             return context.done.push_back((io.id, withdrawn));
         };

@@ -1,8 +1,9 @@
 //! Long accesses to memory are carried out step by step, so that a shell can serve its sockets in
-//! between.
+//! between. Accesses that the model holds keep the volume of their LU.
 use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Raid};
 use hakaru_drive::Array;
-use hakaru_scsi_device::{Extent, Io, IoId, IoOp, IoResult};
+use hakaru_pool::VolumeId;
+use hakaru_scsi_device::{Extent, Io, IoFailure, IoId, IoOp, IoResult};
 use hakaru_send_queue::Key;
 use hakaru_store::{ChunkedMemory, Lu, MemoryStore, Place, Storage, Store};
 use hakaru_units::Time;
@@ -26,6 +27,29 @@ fn storage(model: Option<Array>) -> Storage<ChunkedMemory> {
         storage.attach(lun, lu);
     }
     storage
+}
+
+/// Returns the model of an array with one drive, whose controller needs `command_us` per command.
+fn model(command_us: f64) -> Array {
+    let model = ArrayModel {
+        controller: Controller {
+            command_us,
+            data_us_per_mib: 0.0,
+            latency_us: 0.0,
+        },
+        port: None,
+        cache: None,
+        groups: vec![Group {
+            raid: Raid::Raid0,
+            drives: 1,
+            stripe_unit_bytes: 64 << 10,
+            extents: None,
+            drive: Drive::Preset {
+                name: "nvme-ssd-2000".into(),
+            },
+        }],
+    };
+    Array::new(&model, 1).expect("the preset exists")
 }
 
 fn submit(storage: &mut Storage<ChunkedMemory>, lun: u8, index: u32, op: IoOp) {
@@ -87,25 +111,7 @@ fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several
     const READ_BYTES: u64 = 1 << 20;
     /// Bytes carried out per call.
     const CALL: u64 = 4 << 20;
-    let model = ArrayModel {
-        controller: Controller {
-            command_us: 0.0,
-            data_us_per_mib: 0.0,
-            latency_us: 0.0,
-        },
-        port: None,
-        cache: None,
-        groups: vec![Group {
-            raid: Raid::Raid0,
-            drives: 1,
-            stripe_unit_bytes: 64 << 10,
-            extents: None,
-            drive: Drive::Preset {
-                name: "nvme-ssd-2000".into(),
-            },
-        }],
-    };
-    let mut storage = storage(Some(Array::new(&model, 1).expect("the preset exists")));
+    let mut storage = storage(Some(model(0.0)));
     for index in 0..READS {
         let read = IoOp::Read {
             offset_bytes: u64::from(index) * READ_BYTES,
@@ -128,4 +134,44 @@ fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several
     }
     ended.sort_unstable();
     assert_eq!(ended, (0..READS).collect::<Vec<u32>>());
+}
+
+/// A LUN may be given to another volume while the model holds an access to the LU that had it. The
+/// pool of this storage does not exist, so an access that reached a volume would panic.
+#[test]
+fn an_access_that_the_model_holds_never_reaches_another_volume_under_the_same_lun() {
+    let thin = |volume| Lu {
+        store: Store::Thin {
+            pool: 0,
+            volume: VolumeId(volume),
+        },
+        size_bytes: SIZE,
+        block_bytes: 512,
+        place: Place::default(),
+        identity: None,
+        unmaps: 0,
+    };
+    let all = Extent {
+        offset_bytes: 0,
+        length_bytes: SIZE,
+    };
+    let write_same = IoOp::WriteSame {
+        range: all,
+        block: vec![0; 512],
+        unmap: true,
+        fua: false,
+    };
+    for op in [IoOp::Unmap { ranges: vec![all] }, write_same] {
+        let mut storage = Storage::<ChunkedMemory>::new(Some(model(1000.0)));
+        storage.attach(7, thin(1));
+        submit(&mut storage, 7, 0, op);
+        storage.detach(7);
+        storage.attach(7, thin(2));
+        storage.handle_timeout(Time::from_secs_f64(1.0), &mut |_| Vec::new());
+        let ended = done(&mut storage);
+        let [(0, IoResult::Failed(IoFailure::Internal))] = ended.as_slice() else {
+            panic!("{ended:?}");
+        };
+        assert_eq!(storage.lu(7).expect("LU 7").unmaps, 0);
+    }
 }

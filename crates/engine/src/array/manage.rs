@@ -208,6 +208,15 @@ impl OrderExecutor<'_> {
             let message = format!("LUN {} is already in use", lu.lun);
             return Err(Failure::usage(message, "choose another LUN"));
         }
+        // An access to the LU that had this LUN would end at the new one: the storage and the
+        // stored reservations know it by its LUN.
+        if self.target.is_in_use(lu.lun) {
+            let message = format!(
+                "LUN {} still has commands in progress on the LU that was withdrawn",
+                lu.lun
+            );
+            return Err(Failure::environment(message, "try again in a moment"));
+        }
         let pool = pool_named(self.storage, pool)?;
         self.advance_create(pool, lu)
     }
