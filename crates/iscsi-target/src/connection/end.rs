@@ -18,7 +18,11 @@ pub(crate) fn end(conn: &mut Connection, core: &mut Core, now: Time) {
         }
         Phase::FullFeature(session) => {
             core.sessions.remove(&session.name, session.tsih);
-            core.device.units.lose(&session.name.nexus);
+            // A discovery session may have the initiator port of a normal session, which keeps its
+            // state on the LUs.
+            if !session.name.discovery {
+                core.device.units.lose(&session.name.nexus);
+            }
             let unfinished = abort_session(&mut Active { link, session }, core);
             core.remains.add(session.name.clone(), link.id, unfinished);
         }

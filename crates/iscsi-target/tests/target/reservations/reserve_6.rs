@@ -1,8 +1,11 @@
 //! RESERVE and RELEASE of SPC-2, and their interaction with persistent reservations.
 use super::scene::{CONFLICT, OTHER, WRITE_EXCLUSIVE, held, reads, two_sessions, writes};
 use crate::pair::control::{attentions, order, register};
+use crate::pair::{INITIATOR, Initiator};
+use hakaru_wire::iscsi::text::emit_pair;
 use hakaru_wire::iscsi::{
-    CmdSn, Itt, Lun, Opcode, TaskManagementFunction as Function, TaskManagementRequest,
+    CmdSn, Itt, LoginStatus, Lun, Opcode, Stage, TaskManagementFunction as Function,
+    TaskManagementRequest,
 };
 use hakaru_wire::scsi::{Cdb, ReserveOut, Sense};
 
@@ -81,4 +84,23 @@ fn reserve_and_release_of_a_registrant_with_access_have_no_effect() {
         second.run_cdb(&mut pair, 0, Cdb::Release, 0).status,
         CONFLICT
     );
+}
+
+#[test]
+fn the_end_of_a_discovery_session_leaves_the_reservation_of_its_initiator_port() {
+    let (mut pair, mut first, mut second) = two_sessions();
+    first.run_cdb(&mut pair, 0, Cdb::Reserve, 0).good();
+    let connection = pair.connect();
+    // The ISID of the first session.
+    let mut discovery = Initiator::new(connection, 1);
+    assert_eq!(discovery.isid, first.isid);
+    let mut text = Vec::new();
+    emit_pair(&mut text, "InitiatorName", INITIATOR);
+    emit_pair(&mut text, "SessionType", "Discovery");
+    let (stage, next) = (Stage::OperationalNegotiation, Stage::FullFeaturePhase);
+    let (response, _) = discovery.login(&mut pair, stage, Some(next), &text);
+    assert_eq!(response.status, LoginStatus::SUCCESS);
+    pair.target.handle_closed(pair.time, connection);
+    assert!(writes(&mut first, &mut pair));
+    assert!(!reads(&mut second, &mut pair), "the reservation was lost");
 }
