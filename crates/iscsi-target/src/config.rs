@@ -50,7 +50,8 @@ pub struct Limits {
     /// Idle time after which the target sends a NOP-In to check that the initiator is alive.
     /// Default 10 s.
     pub keepalive_after: Duration,
-    /// Time after which that NOP-In counts as unanswered. Default 5 s.
+    /// Time after which that NOP-In counts as unanswered, from the instant at which the initiator
+    /// last took data. Default 5 s.
     pub keepalive_timeout: Duration,
     /// Time after which a connection is closed if the initiator accepts no data from its queue, or
     /// does not send requested data of a write. Default 60 s.

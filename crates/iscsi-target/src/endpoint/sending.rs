@@ -41,6 +41,11 @@ impl Target {
         let ending = conn.is_ending();
         let link = &mut conn.link;
         link.clocks.sent = now;
+        // The NOP-In is queued behind earlier data. While the initiator takes data it is alive, and
+        // the time for its answer begins anew.
+        if let Some(pinged) = &mut link.clocks.pinged {
+            *pinged = now;
+        }
         core.counters.ports[link.portal].tx_bytes += sent as u64;
         let units = &core.device.units;
         let block_bytes = |lun| units.get(lun).map_or(512, |unit| unit.block_bytes);

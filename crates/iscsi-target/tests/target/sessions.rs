@@ -217,6 +217,28 @@ fn a_silent_initiator_is_pinged_and_then_disconnected() {
 }
 
 #[test]
+fn a_silent_initiator_that_still_receives_data_is_not_disconnected() {
+    let mut pair = Pair::new();
+    pair.copy = true;
+    let mut initiator = pair.log_in(&[]);
+    let connection = initiator.connection;
+    pair.blocked.insert(connection);
+    let command = initiator.command(0, &pair::read(0, 128).emit(), true, false, 65_536);
+    initiator.send_command(&mut pair, &command, &[]);
+    // The NOP-In is queued behind the data, which takes longer than the initiator may be silent.
+    for _ in 0..40 {
+        pair.advance(1.0);
+        let no_lu = &mut |_, _, _: &mut [u8]| unreachable!("all data was copied");
+        pair.target
+            .handle_transmitted(pair.time, connection, 1000, no_lu);
+    }
+    pair.advance(4.8);
+    assert!(!pair.is_closed(connection), "it took data until 4.8 s ago");
+    pair.advance(0.5);
+    assert!(pair.is_closed(connection), "5 s of silence");
+}
+
+#[test]
 fn an_initiator_that_reads_nothing_is_throttled_and_disconnected_after_a_minute() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[("MaxRecvDataSegmentLength", "65536")]);
