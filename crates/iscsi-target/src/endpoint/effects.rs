@@ -29,7 +29,7 @@ impl Target {
                 self.settle_effect(now, effect);
             } else {
                 self.core.outbox.freed = false;
-                self.resume_waiting();
+                self.resume_waiting(now);
             }
         }
     }

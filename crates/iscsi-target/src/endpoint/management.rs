@@ -155,7 +155,7 @@ impl Target {
                 self.core.barriers.add(vec![key], action);
                 return None;
             }
-            self.resume_waiting();
+            self.resume_waiting(now);
             return Some(TaskManagementResult::Complete);
         }
         // A command that is still to come, or is held, counts as received and aborted (RFC 7143
@@ -227,7 +227,7 @@ impl Target {
         {
             abort_held_commands(session, &mut self.core, scope.unit(), request.cmd_sn);
         }
-        self.resume_waiting();
+        self.resume_waiting(now);
         let itt = request.itt;
         let action = match request.function {
             Function::TargetColdReset => AfterAbort::ColdReset { connection, itt },

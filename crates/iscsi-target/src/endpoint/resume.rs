@@ -1,5 +1,7 @@
 //! Resumes commands that wait for a range or for write budget, on any connection.
 
+use hakaru_units::Time;
+
 use crate::endpoint::{Target, owner_of};
 use crate::shared::Core;
 use crate::task::program::{hold, may_hold, request_access};
@@ -8,16 +10,16 @@ use crate::task::{Access, Stage};
 
 impl Target {
     /// Resumes commands that wait for a range, in order, then writes that wait for budget.
-    pub(super) fn resume_waiting(&mut self) {
+    pub(super) fn resume_waiting(&mut self, now: Time) {
         if self.core.ranges.has_waiting() {
             self.resume_ranged();
         }
         if !self.core.budget_queue.is_empty() {
-            self.resume_budgeted();
+            self.resume_budgeted(now);
         }
     }
 
-    fn resume_budgeted(&mut self) {
+    fn resume_budgeted(&mut self, now: Time) {
         let core = &mut self.core;
         core.budget_queue.is_short = false;
         let mut place = 0;
@@ -28,7 +30,7 @@ impl Target {
             };
             let conn = owner_of(&mut self.connections, core, key);
             if let Some(mut conn) = conn.filter(|_| waits(core)) {
-                advance_write(&mut conn, core, key);
+                advance_write(&mut conn, core, now, key);
                 if waits(core) {
                     if core.budget_queue.is_short {
                         return;

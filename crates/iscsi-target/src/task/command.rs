@@ -92,18 +92,18 @@ fn apply_outcome(
                 length_bytes,
                 fua,
             };
-            start_write(conn, core, command, new_task(lu, access), payload);
+            start_write(conn, core, now, command, new_task(lu, access), payload);
         }
         Outcome::Parameters { lu, length_bytes } => {
             let access = Access::Parameters { length_bytes };
-            start_write(conn, core, command, new_task(lu, access), payload);
+            start_write(conn, core, now, command, new_task(lu, access), payload);
         }
         Outcome::Program(job) => match check_length(command, &job) {
             Ok(()) => {
                 let data_out_bytes = job.data_out_bytes;
                 let mut task = new_task(job.lu, Access::Program { data_out_bytes });
                 task.job = Some(job);
-                collect(conn, core, command, task, data_out_bytes, payload);
+                collect(conn, core, now, command, (task, data_out_bytes), payload);
             }
             Err(sense) => end_early(conn, core, now, command, Verdict::Check(sense)),
         },
@@ -226,6 +226,7 @@ fn start_flush(conn: &mut Active<'_>, core: &mut Core, command: &ScsiCommand, mu
 fn start_write(
     conn: &mut Active<'_>,
     core: &mut Core,
+    now: Time,
     command: &ScsiCommand,
     mut task: Task,
     payload: &mut Payload,
@@ -239,23 +240,23 @@ fn start_write(
     if task.expected_bytes.min(access_bytes) == 0 && command.is_final && !takes_list {
         return finish_without_io(conn, command, task.expected_bytes, access_bytes);
     }
-    collect(conn, core, command, task, access_bytes, payload);
+    collect(conn, core, now, command, (task, access_bytes), payload);
 }
 
 /// Receives `wanted_bytes` from the initiator, then continues the command.
 fn collect(
     conn: &mut Active<'_>,
     core: &mut Core,
+    now: Time,
     command: &ScsiCommand,
-    mut task: Task,
-    wanted_bytes: u32,
+    (mut task, wanted_bytes): (Task, u32),
     payload: &mut Payload,
 ) {
     task.inbound = Inbound::of(command, wanted_bytes.min(task.expected_bytes));
     task.take_payload(payload);
     let (key, _) = core.tasks.insert_with(|_| task);
     conn.register(command, key);
-    advance_write(conn, core, key);
+    advance_write(conn, core, now, key);
 }
 
 /// Begins an operation of a command without a parameter list. `waiting` is the task that is

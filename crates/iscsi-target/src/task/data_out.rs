@@ -93,7 +93,7 @@ pub(crate) fn end_data_out(
         } else {
             inbound.bursts_done = inbound.r2ts.min(inbound.bursts_done + 1);
         }
-        advance_write(conn, core, key);
+        advance_write(conn, core, now, key);
     }
 }
 

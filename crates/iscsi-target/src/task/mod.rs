@@ -126,7 +126,7 @@ pub(crate) struct Task {
     pub(crate) cdb: [u8; 16],
     pub(crate) access: Access,
     pub(crate) stage: Stage,
-    /// Time at which the task began, or at which it last received data.
+    /// Time at which the task began, last sent an R2T, or last received data.
     pub(crate) active: Time,
     pub(crate) inbound: Inbound,
     /// Data received so far.

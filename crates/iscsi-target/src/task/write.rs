@@ -7,6 +7,7 @@
 
 use hakaru_scsi_device::{Buffers, Claim, Extent, Io, IoId, IoOp, Verdict};
 use hakaru_send_queue::Key;
+use hakaru_units::Time;
 use hakaru_wire::iscsi::R2t;
 use hakaru_wire::scsi::Status;
 
@@ -19,7 +20,7 @@ use crate::task::read::begin_program;
 use crate::task::{Access, Stage, Task, transfer_tag};
 
 /// Advances a write as far as possible: budget, R2Ts, storage, or its end.
-pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
+pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, now: Time, key: Key) {
     let Some(task) = core.tasks.get_mut(key) else {
         return;
     };
@@ -59,7 +60,7 @@ pub(crate) fn advance_write(conn: &mut Active<'_>, core: &mut Core, key: Key) {
         return;
     }
     if task.data.len() < wanted_bytes as usize {
-        return solicit(conn, task, key);
+        return solicit(conn, task, now, key);
     }
     match task.access {
         Access::Parameters { .. } => execute_with_list(conn, core, key),
@@ -77,8 +78,8 @@ fn grow(task: &mut Task, buffers: &mut Buffers, bytes: usize) {
     }
 }
 
-/// Sends as many R2Ts as MaxOutstandingR2T allows.
-fn solicit(conn: &mut Active<'_>, task: &mut Task, key: Key) {
+/// Sends as many R2Ts as MaxOutstandingR2T allows. The time for their data begins now.
+fn solicit(conn: &mut Active<'_>, task: &mut Task, now: Time, key: Key) {
     let parameters = &conn.session.parameters;
     let inbound = &mut task.inbound;
     if inbound.r2ts == 0 {
@@ -103,6 +104,7 @@ fn solicit(conn: &mut Active<'_>, task: &mut Task, key: Key) {
         r2t.emit(&mut header);
         conn.link.send_header(&header);
         inbound.r2ts += 1;
+        task.active = now;
     }
 }
 

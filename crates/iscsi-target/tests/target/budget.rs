@@ -224,6 +224,39 @@ fn a_session_that_withholds_its_data_is_ended_after_a_minute() {
 }
 
 #[test]
+fn a_write_that_waited_for_the_budget_for_over_a_minute_has_a_minute_for_its_data() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut holders = [("a", 1), ("b", 2)]
+        .map(|(name, isid)| pair.log_in_as(&format!("iqn.2026-01.net.example:{name}"), isid, &[]));
+    let mut late = pair.log_in_as("iqn.2026-01.net.example:late", 3, &keys);
+    pair.stalled = true;
+    for (holder, lba) in [(0, 0), (0, 16), (1, 32)] {
+        let initiator = &mut holders[holder];
+        let command = initiator.command(0, &write(lba, 16), false, true, 8192);
+        initiator.send_command(&mut pair, &command, &pattern(8192, 1));
+    }
+    let command = late.command(0, &write(48, 16), false, true, 8192);
+    late.send_command(&mut pair, &command, &[]);
+    let ready = |pair: &mut Pair, initiator: &mut Initiator| {
+        initiator.run(pair, 0, &[0], 0).good();
+    };
+    for _ in 0..14 {
+        pair.advance(4.9);
+        for initiator in holders.iter_mut().chain([&mut late]) {
+            ready(&mut pair, initiator);
+        }
+    }
+    pair.release();
+    let r2t = r2t_of(&late.receive_one(&mut pair));
+    pair.advance(4.9);
+    assert!(!pair.is_closed(late.connection), "4.9 s after the R2T");
+    late.send_data_out(&mut pair, answer_to(&r2t), &pattern(8192, 1));
+    Answer::of(late.receive(&mut pair), command.itt).good();
+    assert_nothing_reserved(&pair);
+}
+
+#[test]
 fn a_ping_beyond_the_budget_is_rejected() {
     let mut pair = small_budget();
     let mut initiator = pair.log_in(&[]);
