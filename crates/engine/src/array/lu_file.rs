@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use hakaru_runtime::file::FileHandle;
+use hakaru_runtime::file::disk::sync_entry;
 
 use super::path_hint::path_hint;
 use super::storage::OpenFile;
@@ -40,7 +41,9 @@ impl LuFile<'_> {
     /// LU.
     pub fn open(&self) -> Result<OpenFile, Failure> {
         let is_new = self.check_kind()?;
-        let opened = self.open_handle();
+        let opened = self
+            .open_handle()
+            .and_then(|handle| self.keep_entry(handle, is_new));
         if is_new && opened.is_err() {
             let _ = fs::remove_file(self.path);
         }
@@ -49,6 +52,14 @@ impl LuFile<'_> {
             handle,
             direct: self.direct,
         })
+    }
+
+    /// Makes the folder entry of a new file durable.
+    fn keep_entry(&self, handle: FileHandle, is_new: bool) -> Result<FileHandle, Failure> {
+        if is_new {
+            sync_entry(self.path).map_err(|e| self.failure(&e))?;
+        }
+        Ok(handle)
     }
 
     /// Refuses a path that is neither a file nor a block device. Does not open it, because opening

@@ -40,11 +40,7 @@ impl FileDisk {
             .create(true)
             .truncate(false)
             .open(path)?;
-        // A new file survives a crash only after its folder is synced.
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        sync_entry(path)?;
         Ok(FileDisk(file))
     }
 
@@ -65,6 +61,18 @@ impl FileDisk {
         }
         Ok(())
     }
+}
+
+/// Makes the folder entry of a new file durable: the file survives a crash only after its folder was
+/// synced.
+///
+/// # Errors
+/// The folder cannot be opened or synced.
+pub fn sync_entry(path: &Path) -> io::Result<()> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Disk for FileDisk {
