@@ -284,8 +284,11 @@ impl Average {
         rng: &mut Pcg64,
     ) -> bool {
         // During an idle time the average decays as if frames of typical size had passed.
-        if let Some(since) = self.empty_since.take() {
-            let passed = now.ns_since(since) as f64 / serve_ns.max(1.0);
+        // The queue stays empty if the frame is dropped, so the next idle time begins here;
+        // `EgressQueue::push` ends it.
+        if let Some(since) = &mut self.empty_since {
+            let passed = now.ns_since(*since) as f64 / serve_ns.max(1.0);
+            *since = now;
             self.bytes *= (1.0 - weight).powf(passed);
         }
         self.bytes += weight * (length - self.bytes);
@@ -302,5 +305,34 @@ impl Average {
             self.spared = 0;
         }
         hit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    /// Transmission time of a frame of typical size, nanoseconds.
+    const SERVE_NS: f64 = 12_000.0;
+
+    #[test]
+    fn the_average_of_an_empty_queue_decays_after_a_frame_was_dropped_early() {
+        let mut rng = Pcg64::seed_from_u64(1);
+        let (bounds, weight) = ((10_000.0, 20_000.0), 0.002);
+        let mut average = Average {
+            bytes: 1e6,
+            empty_since: Some(Time::ZERO),
+            spared: 0,
+        };
+        let mut hits = |average: &mut Average, at_ns: u64| {
+            average.hits(Time(at_ns), 0.0, bounds, 0.1, weight, SERVE_NS, &mut rng)
+        };
+        assert!(hits(&mut average, 1000), "far above the upper bound");
+        // The queue is still empty. In 100 ms, 8333 frames could have passed: the average falls by
+        // e^16.7.
+        assert!(!hits(&mut average, 100_001_000));
+        assert!(average.bytes < 1.0, "{}", average.bytes);
     }
 }
