@@ -128,6 +128,12 @@ fn begin_immediate_data(conn: &mut Active<'_>, core: &mut Core, bhs: &Bhs) {
     let Ok(command) = ScsiCommand::parse(bhs) else {
         return;
     };
+    if core.budget_queue.is_short {
+        // A larger write waits for the budget of the target, and would wait for ever if smaller
+        // ones took every part that is freed. Its own data cannot wait, so this write is refused.
+        conn.link.sink = Sink::Payload(Payload::Refused);
+        return;
+    }
     let immediate_bytes = command.data_segment_length;
     let transfer_bytes = command.expected_data_transfer_length;
     let wanted_bytes = if transfer_bytes <= core.config.limits.transfer_bytes_max {

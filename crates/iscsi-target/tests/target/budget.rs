@@ -117,6 +117,36 @@ fn immediate_data_is_accepted_while_another_session_has_used_its_share() {
 }
 
 #[test]
+fn immediate_data_does_not_overtake_a_write_that_waits_for_the_budget() {
+    let mut pair = small_budget();
+    let keys = [("InitialR2T", "Yes"), ("ImmediateData", "No")];
+    let mut full = pair.log_in_as("iqn.2026-01.net.example:full", 1, &keys);
+    let mut half = pair.log_in_as("iqn.2026-01.net.example:half", 2, &keys);
+    let mut large = pair.log_in_as("iqn.2026-01.net.example:large", 3, &keys);
+    let mut small = pair.log_in_as("iqn.2026-01.net.example:small", 4, &[]);
+    for lba in [0, 16] {
+        let command = full.command(0, &write(lba, 16), false, true, 8192);
+        full.send_command(&mut pair, &command, &[]);
+    }
+    let command = half.command(0, &write(32, 8), false, true, 4096);
+    half.send_command(&mut pair, &command, &[]);
+    let r2t = r2t_of(&half.receive_one(&mut pair));
+    let command = large.command(0, &write(48, 16), false, true, 8192);
+    large.send_command(&mut pair, &command, &[]);
+    assert!(large.receive(&mut pair).is_empty(), "4096 bytes are left");
+    let command = small.command(0, &write(64, 1), false, true, 512);
+    small.send_command(&mut pair, &command, &pattern(512, 1));
+    let answer = Answer::of(small.receive(&mut pair), command.itt);
+    assert_eq!(answer.status, 0x28, "the larger write comes first");
+    half.send_data_out(&mut pair, answer_to(&r2t), &pattern(4096, 1));
+    let r2t = r2t_of(&large.receive_one(&mut pair));
+    assert_eq!(serve(&mut pair, &mut large, &r2t).1, 1);
+    let command = small.command(0, &write(64, 1), false, true, 512);
+    small.send_command(&mut pair, &command, &pattern(512, 1));
+    Answer::of(small.receive(&mut pair), command.itt).good();
+}
+
+#[test]
 fn unsolicited_data_beyond_the_budget_is_answered_with_task_set_full() {
     let mut pair = small_budget();
     let mut initiator = pair.log_in(&[("InitialR2T", "No")]);
