@@ -38,9 +38,9 @@ impl Scope {
         }
         match self {
             Scope::SessionAndUnit(connection, lu) => {
-                task.connection == Some(connection) && task.lu == lu
+                task.connection == Some(connection) && task.names(lu)
             }
-            Scope::Unit(lu) => task.lu == lu,
+            Scope::Unit(lu) => task.names(lu),
             Scope::Everything => true,
         }
     }
@@ -187,7 +187,7 @@ impl Target {
     /// ends (SAM-5 section 7.5).
     fn report_cleared(&mut self, lu: u8, connection: ConnectionId) {
         for (_, task) in self.core.tasks.iter() {
-            if task.lu == lu
+            if task.names(lu)
                 && task.stage != Stage::Aborted
                 && let Some(owner) = task.connection
                 && owner != connection

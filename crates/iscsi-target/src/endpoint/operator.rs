@@ -143,7 +143,7 @@ impl Target {
         }
         let tasks = self.core.tasks.iter();
         let unit_tasks: Vec<Key> = tasks
-            .filter(|(_, task)| task.lu == lun && task.stage != Stage::Aborted)
+            .filter(|(_, task)| task.names(lun) && task.stage != Stage::Aborted)
             .map(|(key, _)| key)
             .collect();
         for key in unit_tasks {

@@ -232,6 +232,12 @@ impl Task {
         }
     }
 
+    /// Whether the command names this LU. A command that was refused before it had an LU counts by
+    /// its LUN.
+    pub(crate) fn names(&self, lu: u8) -> bool {
+        self.lun.number() == Some(lu.into())
+    }
+
     /// Returns the task's buffer to the pool and its reservation to the write budget.
     pub(crate) fn release(&mut self, buffers: &mut Buffers) {
         buffers.release(self.reserved_bytes.into());

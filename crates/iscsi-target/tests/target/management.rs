@@ -98,6 +98,39 @@ fn an_aborted_read_is_not_answered() {
 }
 
 #[test]
+fn a_refused_command_whose_data_is_still_to_come_belongs_to_its_own_lu() {
+    let mut pair = Pair::new();
+    let mut initiator = pair.log_in(&[("InitialR2T", "No")]);
+    // LU 7 is read-only.
+    let refused = |pair: &mut Pair, initiator: &mut Initiator| {
+        let command = ScsiCommand {
+            is_final: false,
+            ..initiator.command(7, &write(), false, true, 512)
+        };
+        initiator.send_command(pair, &command, &[]);
+        assert!(initiator.receive(pair).is_empty());
+        command
+    };
+    let command = refused(&mut pair, &mut initiator);
+    let other = request(&initiator, Function::AbortTaskSet, 0);
+    send(&mut initiator, &mut pair, other);
+    let result = result_of(&mut initiator, &mut pair);
+    assert_eq!(result, Some(Outcome::Complete));
+    let data = pair::unsolicited(&command, 0, 0, true);
+    initiator.send_data_out(&mut pair, data, &pattern(512, 1));
+    let answer = Answer::of(initiator.receive(&mut pair), command.itt);
+    assert_eq!(answer.sense(), Sense::WRITE_PROTECTED);
+    let command = refused(&mut pair, &mut initiator);
+    let own = request(&initiator, Function::AbortTaskSet, 7);
+    send(&mut initiator, &mut pair, own);
+    let result = result_of(&mut initiator, &mut pair);
+    assert_eq!(result, Some(Outcome::Complete));
+    let data = pair::unsolicited(&command, 0, 0, true);
+    initiator.send_data_out(&mut pair, data, &pattern(512, 1));
+    assert!(initiator.receive(&mut pair).is_empty(), "it was aborted");
+}
+
+#[test]
 fn an_aborted_write_never_changes_a_block_after_the_answer() {
     let mut pair = Pair::new();
     let mut initiator = pair.log_in(&[]);
