@@ -1,6 +1,8 @@
 //! Counters. They are cumulative, except those whose names end in `_now`.
 
-/// Counters of one LU. A command counts when it is answered GOOD, with the bytes that it moved.
+/// Counters of one LU. A READ or WRITE counts when it is answered GOOD, with the bytes that it
+/// moved. Commands with several accesses (COMPARE AND WRITE, EXTENDED COPY, …) count each access
+/// that succeeds, at the LU that the command names, even if the command then fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LuCounters {
     reads: u64,
