@@ -3,7 +3,7 @@
 //! The listeners belong here too, because each closed connection frees a descriptor that a paused
 //! listener may need. The target interprets the data; this file moves it between sockets and target
 //! in fair turns.
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::net::SocketAddr;
 
@@ -17,6 +17,7 @@ use super::connection::{Connection, Turn};
 use super::lending::Lending;
 use super::storage::Storage;
 use super::tcp::Tcp;
+use super::turns::Turns;
 use crate::accept::{Accept, Acceptor};
 use crate::contain::contain;
 use crate::failure::Failure;
@@ -37,7 +38,7 @@ pub struct Connections<'r> {
     slots: Vec<Option<Connection>>,
     open: usize,
     /// Connections whose turn ended with more to receive.
-    unfinished: VecDeque<ConnectionId>,
+    unfinished: Turns,
     /// Whether a connection received data in this turn, or has ended.
     received: bool,
     buffer: Box<[u8]>,
@@ -57,7 +58,7 @@ impl<'r> Connections<'r> {
             acceptor,
             slots: Vec::new(),
             open: 0,
-            unfinished: VecDeque::new(),
+            unfinished: Turns::default(),
             received: false,
             buffer: vec![0; RECEIVE_BYTES].into_boxed_slice(),
             slices: Vec::new(),
@@ -182,8 +183,8 @@ impl<'r> Connections<'r> {
     /// Continues with the connections whose last turn ended with more to receive.
     pub fn receive_again(&mut self, now: Time, target: &mut Target) {
         for _ in 0..self.unfinished.len() {
-            if let Some(id) = self.unfinished.pop_front() {
-                self.receive(now, id.index(), target);
+            if let Some(index) = self.unfinished.next() {
+                self.receive(now, index, target);
             }
         }
     }
@@ -196,7 +197,7 @@ impl<'r> Connections<'r> {
         match contain(|| connection.receive(now, target, &mut self.buffer)) {
             Ok(Turn::Nothing) => return,
             Ok(Turn::Over) => {}
-            Ok(Turn::More) => self.unfinished.push_back(id),
+            Ok(Turn::More) => self.unfinished.add(index),
             Ok(Turn::Closed) => {
                 target.handle_closed(now, id);
                 self.close(index);
@@ -227,7 +228,7 @@ impl<'r> Connections<'r> {
             Ok(Ok(())) => {
                 if connection.unread() && target.wants_received(id) {
                     // The target had stopped reading until its responses were sent.
-                    self.unfinished.push_back(id);
+                    self.unfinished.add(index);
                 }
             }
             Ok(Err(_)) => {

@@ -26,6 +26,7 @@
 //! | `accept.rs` | listeners and accept(2) |
 //! | `refusals.rs` | reports of refused logins to the operator |
 //! | `connections.rs` | all connections: accepting, turns, closing |
+//! | `turns.rs` | order of the connections with more to receive |
 //! | `connection.rs` | one socket: receiving in turns, sending gathered |
 //! | `descriptors.rs` | division of open files among sessions, logins and pipes |
 //! | `lending.rs` | zero-copy send of large reads |
@@ -58,6 +59,7 @@ mod tape;
 mod tape_config;
 mod tcp;
 mod tokens;
+mod turns;
 mod validate;
 
 use std::collections::BTreeMap;
