@@ -56,6 +56,10 @@ pub(crate) struct Router {
     /// Routes, longest prefix first.
     routes: Vec<Route>,
     neighbours: BTreeMap<Ipv4Addr, Neighbour>,
+    neighbours_max: usize,
+    /// Earliest instant at which a request to a neighbour may have to be repeated. May be too early,
+    /// because an answer does not change it.
+    retry_at: Option<Time>,
     output: VecDeque<(u16, Train)>,
     pub(crate) counters: RouterCounters,
 }
@@ -103,8 +107,8 @@ pub(crate) fn network(address: Ipv4Addr, prefix_length: u8) -> u32 {
 
 impl Router {
     /// Creates a router from a valid configuration. `number`, that of the switch, determines the
-    /// Ethernet address.
-    pub(crate) fn new(config: &RouterConfig, number: usize) -> Router {
+    /// Ethernet address. The router knows up to `neighbours_max` neighbours.
+    pub(crate) fn new(config: &RouterConfig, number: usize, neighbours_max: usize) -> Router {
         let mut routes = Vec::new();
         for (index, interface) in config.interfaces.iter().enumerate() {
             routes.push(Route {
@@ -136,6 +140,8 @@ impl Router {
             interfaces: interfaces.collect(),
             routes,
             neighbours: BTreeMap::new(),
+            neighbours_max,
+            retry_at: None,
             output: VecDeque::new(),
             counters: RouterCounters::default(),
         }
@@ -231,17 +237,38 @@ impl Router {
                 }
             }
             None => {
+                if !self.make_room() {
+                    self.counters.unresolved += u64::from(train.count);
+                    return;
+                }
                 self.counters.waiting += u64::from(train.count);
+                let retry_at = now + ARP_INTERVAL;
+                self.retry_at = Some(self.retry_at.map_or(retry_at, |at| at.min(retry_at)));
                 let neighbour = Neighbour::Resolving {
                     interface,
                     requests: 1,
-                    retry_at: now + ARP_INTERVAL,
+                    retry_at,
                     waiting: vec![train],
                 };
                 self.neighbours.insert(next, neighbour);
                 self.request_address(next, interface);
             }
         }
+    }
+
+    /// Makes room for a neighbour: forgets a known one, which is requested again when it is needed.
+    /// Returns false if the table is full of unresolved ones.
+    fn make_room(&mut self) -> bool {
+        if self.neighbours.len() < self.neighbours_max {
+            return true;
+        }
+        let mut known = self.neighbours.iter();
+        let known = known.find(|(_, neighbour)| matches!(neighbour, Neighbour::Known(_)));
+        let Some((&address, _)) = known else {
+            return false;
+        };
+        self.neighbours.remove(&address);
+        true
     }
 
     fn forward(&mut self, destination: [u8; 6], interface: usize, mut train: Train) {
@@ -267,7 +294,10 @@ impl Router {
         let for_us = arp.target == own.address;
         // RFC 826: updates a known sender, and learns a sender that requests the router's address.
         let is_known = self.neighbours.contains_key(&arp.sender);
-        if (for_us || is_known) && !arp.sender.is_unspecified() && arp.sender != own.address {
+        if (is_known || for_us && self.make_room())
+            && !arp.sender.is_unspecified()
+            && arp.sender != own.address
+        {
             let before = self
                 .neighbours
                 .insert(arp.sender, Neighbour::Known(arp.sender_mac));
@@ -321,6 +351,11 @@ impl Router {
 
     /// Returns the instant at which [`Router::handle_timeout`] has to be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        self.retry_at
+    }
+
+    /// Returns the earliest instant at which a request has to be repeated.
+    fn earliest_retry(&self) -> Option<Time> {
         let retry_at = |neighbour: &Neighbour| match neighbour {
             Neighbour::Known(_) => None,
             Neighbour::Resolving { retry_at, .. } => Some(*retry_at),
@@ -358,6 +393,7 @@ impl Router {
                 self.drop_unresolved(waiting);
             }
         }
+        self.retry_at = self.earliest_retry();
     }
 
     /// Drops the frames queued for an unreachable neighbour, with an ICMP error each.

@@ -100,7 +100,7 @@ impl Switch {
             router: config
                 .router
                 .as_ref()
-                .map(|router| Router::new(router, number)),
+                .map(|router| Router::new(router, number, config.addresses_max as usize)),
             router_at: None,
             counters: SwitchCounters::default(),
             addresses_max: config.addresses_max as usize,

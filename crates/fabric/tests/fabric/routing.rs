@@ -225,6 +225,29 @@ fn packets_to_an_unresolved_neighbour_wait_for_its_arp_reply() {
 }
 
 #[test]
+fn a_router_with_a_full_table_forgets_neighbours_and_asks_for_them_again() {
+    let mut config = routed(1500);
+    config.switches[0].addresses_max = 2;
+    let mut net = Net {
+        fabric: Fabric::new(&config).unwrap(),
+        now: Time::ZERO,
+    };
+    for host in 1..=100 {
+        let own = format!("10.0.2.{host}");
+        net.exchange(1, arp(1, (2, &own), (UNKNOWN, "10.0.2.254")));
+    }
+    let asks = |net: &mut Net, host: u8| {
+        let to = format!("10.0.2.{host}");
+        let seen = net.exchange(0, ipv4(ROUTER, &to, 64, 17, b"hello"));
+        seen.iter().any(|(_, bytes)| bytes[12..14] == [0x08, 0x06])
+    };
+    assert!(!asks(&mut net, 100), "one of the last two senders");
+    assert!(asks(&mut net, 1) && asks(&mut net, 50));
+    // Both places are taken by neighbours that have not answered yet.
+    assert!(!asks(&mut net, 60));
+}
+
+#[test]
 fn a_neighbour_that_never_answers_is_unreachable() {
     let mut net = Net::new(1500);
     net.exchange(0, ipv4(ROUTER, "10.0.2.9", 64, 17, b"lost"));
