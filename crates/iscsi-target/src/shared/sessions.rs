@@ -13,7 +13,8 @@ const OWED_MAX: usize = 4096;
 #[derive(Debug, Default)]
 struct OwedAttentions {
     names: HashSet<SessionName>,
-    /// There were too many names to remember, so every session gets the condition. A superfluous
+    /// There were too many names to remember, so every session gets the condition at its login, as
+    /// long as the target exists: a session that was logged out may log in at any time. A superfluous
     /// condition is harmless, a missing one is not.
     everyone: bool,
 }
