@@ -73,10 +73,6 @@ fn plan_write_same(device: &Device<'_>, lu: u8, request: WriteSame) -> Result<Jo
     if request.unmap && unit.description.thin.is_none() {
         return Err(invalid(1, 3));
     }
-    // With NDOB the block consists of zeros.
-    if request.no_data_out && !request.unmap && request.protect != 0 {
-        return Err(invalid(1, 0));
-    }
     let extent = extent_to_end(unit, request.lba, request.blocks)?;
     if extent.length_bytes > u64::from(WRITE_SAME_BLOCKS_MAX) * u64::from(unit.block_bytes) {
         return Err(Sense::INVALID_FIELD_IN_CDB);
