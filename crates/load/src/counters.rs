@@ -15,9 +15,9 @@ pub struct Counters {
     pub read_bytes: u64,
     /// Bytes of successful writes.
     pub write_bytes: u64,
-    /// Sum of the latencies of all reads, including failed ones.
+    /// Sum of the latencies of successful reads.
     pub read_latency_ns_sum: u64,
-    /// Sum of the latencies of all writes, including failed ones.
+    /// Sum of the latencies of successful writes.
     pub write_latency_ns_sum: u64,
     /// Requests that failed.
     pub errors: u64,
@@ -104,9 +104,13 @@ impl Counters {
             .for_each(|(name, value)| visitor(name, value as f64));
     }
 
-    /// Counts a completed request, successful or failed, and its latency.
+    /// Counts a completed request, and its latency if it was successful.
     #[inline]
     pub(crate) fn count_request(&mut self, access: &Access, success: bool, latency_ns: u64) {
+        if !success {
+            self.errors += 1;
+            return;
+        }
         let (requests, bytes, latency_ns_sum) = match access.op {
             Op::Read => (
                 &mut self.reads,
@@ -120,12 +124,8 @@ impl Counters {
             ),
         };
         *latency_ns_sum += latency_ns;
-        if success {
-            *requests += 1;
-            *bytes += u64::from(access.length_bytes);
-        } else {
-            self.errors += 1;
-        }
+        *requests += 1;
+        *bytes += u64::from(access.length_bytes);
     }
 
     /// Counts a completed command and its phases.

@@ -149,8 +149,8 @@ impl Load {
         }
     }
 
-    /// Completes a request, successful or failed. Its latency counts in both cases, so that
-    /// failures cannot hide a tail.
+    /// Completes a request, successful or failed. Only the latency of a successful one counts: a
+    /// failed one has none, and is counted as an error.
     ///
     /// # Panics
     /// Panics if no such request is in flight: a defect of the caller.
@@ -172,16 +172,8 @@ impl Load {
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);
-        match access.op {
-            Op::Read => latencies.read.record_ns(latency_ns),
-            Op::Write => latencies.write.record_ns(latency_ns),
-        }
-        if let Some(group) = self.group {
-            let latencies = latencies.group_mut(group);
-            match access.op {
-                Op::Read => latencies.read.record_ns(latency_ns),
-                Op::Write => latencies.write.record_ns(latency_ns),
-            }
+        if success {
+            self.record(access.op, latency_ns, latencies);
         }
         self.counters.count_request(&access, success, latency_ns);
         if let Some(verifier) = &mut self.verifier
@@ -192,13 +184,27 @@ impl Load {
         }
     }
 
-    /// Fails every request in flight, with the time it has waited, because the path to the volume
-    /// is lost.
+    /// Fails every request in flight, because the path to the volume is lost.
     pub fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
         self.end();
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_some() {
                 self.handle_done(now, RequestId(slot as u32), false, latencies);
+            }
+        }
+    }
+
+    #[inline]
+    fn record(&self, op: Op, latency_ns: u64, latencies: &mut Latencies) {
+        match op {
+            Op::Read => latencies.read.record_ns(latency_ns),
+            Op::Write => latencies.write.record_ns(latency_ns),
+        }
+        if let Some(group) = self.group {
+            let latencies = latencies.group_mut(group);
+            match op {
+                Op::Read => latencies.read.record_ns(latency_ns),
+                Op::Write => latencies.write.record_ns(latency_ns),
             }
         }
     }

@@ -274,7 +274,7 @@ fn sum_of_histograms_and_counters_of_parts_equals_the_total() {
 }
 
 #[test]
-fn lost_requests_count_as_errors_with_the_time_they_waited() {
+fn lost_requests_count_as_errors_and_have_no_latency() {
     let mut load = Load::new(
         &vm(closed(4), 100),
         Extent {
@@ -291,9 +291,35 @@ fn lost_requests_count_as_errors_with_the_time_they_waited() {
         (counters.errors, counters.reads, counters.in_flight_now),
         (4, 0, 0)
     );
-    latencies.read.take_interval(true, |h| {
-        assert_eq!(h.count(), 4);
-        close_to(h.quantile_ns(0.0) as f64, 30e9, 0.001);
-    });
+    assert_eq!(counters.read_latency_ns_sum, 0);
+    latencies.read.take_interval(true, |h| assert!(h.is_empty()));
     assert!(load.poll_request(Time(31 * SECOND)).is_none());
+}
+
+#[test]
+fn the_mean_latency_of_a_load_with_failures_is_that_of_its_successful_requests() {
+    let mut load = Load::new(
+        &vm(closed(2), 100),
+        Extent {
+            offset_bytes: 0,
+            length_bytes: 1 << 30,
+        },
+    );
+    let mut latencies = Latencies::default();
+    load.begin(Time(0));
+    for round in 0..1000 {
+        let now = round * 10 * MS;
+        while load.poll_request(Time(now)).is_some() {}
+        // One request succeeds after 1 ms, the other fails after 9 ms.
+        load.handle_done(Time(now + MS), RequestId(0), true, &mut latencies);
+        load.handle_done(Time(now + 9 * MS), RequestId(1), false, &mut latencies);
+    }
+    let counters = load.counters(Time(10 * SECOND));
+    assert_eq!((counters.reads, counters.errors), (1000, 1000));
+    let mean_ns = counters.read_latency_ns_sum as f64 / counters.reads as f64;
+    close_to(mean_ns, 1e6, 1e-9);
+    latencies.read.take_interval(true, |h| {
+        assert_eq!(h.count(), 1000);
+        close_to(h.mean_ns(), 1e6, 0.001);
+    });
 }
