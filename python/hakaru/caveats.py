@@ -150,6 +150,8 @@ CAVEATS: dict[str, Kind] = {
     "issued_too_late": Kind("invalid", most("percent")),
     # {in_flight} requests in flight: the system serves fewer than are offered
     "rate_not_kept": Kind("warning", most("percent")),
+    # {requests} open-loop requests were due and never issued, {percent} % of all due
+    "not_issued": Kind("warning", most("percent")),
     # {frames} frames of {link} are unaccounted for
     "frames_not_conserved": Kind("invalid", most("frames")),
     # the emulated network moved frames {late_us} µs late (99th percentile)

@@ -41,6 +41,8 @@ class Rep:
     outstanding: float | None = None
     errors: int = 0
     late: int = 0
+    unissued: float = 0.0
+    """Requests that were due and never issued."""
     late_share: float = 0.0
     """Share of the latency that passed before a request was issued."""
     in_flight: int = 0
@@ -89,6 +91,7 @@ def counters_at(rep: Rep, second: int) -> dict[str, dict[str, float]]:
     total: dict[str, float] = {k: v * rep.vms for k, v in per_vm.items()}
     total["errors"], total["late"] = rep.errors * second, rep.late * second
     total["late_ns_sum"] = rep.late_share * (reads + writes) * rep.vms * rep.latency_ns
+    total["unissued"] = rep.unissued
     total["in_flight_now"] = rep.in_flight
     if rep.outstanding is not None:
         total["outstanding_ns"] = rep.outstanding * second * SECOND

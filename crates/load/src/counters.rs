@@ -37,6 +37,8 @@ pub struct Counters {
     /// Sum of the delays between the due and the issue instants of open-loop requests. Latencies
     /// include it.
     pub late_ns_sum: u64,
+    /// Open-loop requests that were due in the measuring phase and were not issued before its end.
+    pub unissued: u64,
     /// Number of BUSY and TASK SET FULL answers, each followed by a retry.
     pub busy: u64,
     /// Completed commands. A request is one command unless it was split.
@@ -79,6 +81,7 @@ impl Counters {
             ("in_flight_now", self.in_flight_now),
             ("late", self.late),
             ("late_ns_sum", self.late_ns_sum),
+            ("unissued", self.unissued),
             ("busy", self.busy),
             ("commands", self.commands),
             ("r2ts", self.r2ts),
@@ -164,6 +167,7 @@ impl Counters {
         self.in_flight_now += other.in_flight_now;
         self.late += other.late;
         self.late_ns_sum += other.late_ns_sum;
+        self.unissued += other.unissued;
         self.busy += other.busy;
         self.commands += other.commands;
         self.r2ts += other.r2ts;
@@ -195,6 +199,7 @@ impl Counters {
             in_flight_now: self.in_flight_now,
             late: self.late - earlier.late,
             late_ns_sum: self.late_ns_sum - earlier.late_ns_sum,
+            unissued: self.unissued - earlier.unissued,
             busy: self.busy - earlier.busy,
             commands: self.commands - earlier.commands,
             r2ts: self.r2ts - earlier.r2ts,

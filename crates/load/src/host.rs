@@ -193,11 +193,20 @@ impl IscsiHost {
         self.issue(now);
     }
 
-    /// Stops the load of every VM. Requests in flight still complete.
-    pub fn end(&mut self) {
+    /// Begins the measuring phase of every VM.
+    pub fn measure(&mut self, now: Time) {
         for guest in &mut self.guests {
             if let Some(work) = guest.work() {
-                work.load.end();
+                work.load.measure(now);
+            }
+        }
+    }
+
+    /// Ends the load of every VM. Requests in flight still complete.
+    pub fn end(&mut self, now: Time, latencies: &mut Latencies) {
+        for guest in &mut self.guests {
+            if let Some(work) = guest.work() {
+                work.load.end(now, latencies);
             }
         }
     }

@@ -10,7 +10,8 @@
 //!   and [`IscsiHost::handle_timeout`] take the events of one *leg* (session).
 //! - [`IscsiHost::issue`] submits what is due. The caller calls it after the events that it has
 //!   received, and immediately before it sends, because the latency of a request begins here.
-//! - [`IscsiHost::begin`], [`IscsiHost::end`] and [`IscsiHost::log_out`] are commands.
+//! - [`IscsiHost::begin`], [`IscsiHost::measure`], [`IscsiHost::end`] and [`IscsiHost::log_out`] are
+//!   commands.
 //! - [`IscsiHost::poll_event`] and [`IscsiHost::poll_timeout`] return events and deadlines.
 //!   [`IscsiHost::poll_transmit`] returns the other legs that have data to send, and
 //!   [`IscsiHost::transmit`] returns the data.

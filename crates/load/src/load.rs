@@ -9,6 +9,14 @@
 //! The intended instant avoids coordinated omission: a closed loop issues no request while it waits
 //! for a stalled server, so most of the stall never shows. An open loop keeps its schedule, and
 //! each request that falls due during the stall includes its share of the wait.
+//!
+//! For the same reason, the latency of an open-loop request belongs to the phase in which the
+//! request is due ([`Load::measure`], [`Load::end`]). One that is in flight at the end of the
+//! measuring phase counts when it completes. One that was due and not issued by then counts with
+//! the time that it has waited, which its latency would have exceeded. The latency of a closed-loop
+//! request belongs to the phase in which it completes.
+use std::time::Duration;
+
 use hakaru_units::Time;
 
 use crate::corruption::Corruption;
@@ -18,7 +26,7 @@ use crate::pattern::{Access, Accesses, Extent, Op};
 use crate::verify::Verifier;
 use hakaru_contract::initiator::Vm;
 use hakaru_iscsi_session::Phases;
-use hakaru_stats::Latencies;
+use hakaru_stats::{Latencies, Latency};
 
 /// Delay beyond which an open-loop request counts as late, nanoseconds. The generator was too slow,
 /// or all its requests were in flight.
@@ -54,6 +62,12 @@ pub struct Load {
     /// Group of the VM, if it belongs to one.
     group: Option<u8>,
     issuing: bool,
+    /// Whether the measuring phase has begun.
+    is_measured: bool,
+    /// Latencies of requests that were due earlier are not recorded.
+    counts_from: Time,
+    /// Whether the measuring phase of an open loop has ended. All requests in flight belong to it.
+    after_phase: bool,
     /// Slots by [`RequestId`]; `None` is a free slot.
     slots: Box<[Option<InFlight>]>,
     /// Free slots; the last is used next.
@@ -78,6 +92,9 @@ impl Load {
             pacing,
             group: vm.group,
             issuing: false,
+            counts_from: Time::ZERO,
+            is_measured: false,
+            after_phase: false,
             slots: vec![None; slots as usize].into_boxed_slice(),
             free: (0..slots).rev().collect(),
             deferred: None,
@@ -104,9 +121,38 @@ impl Load {
         }
     }
 
-    /// Stops issuing requests. Requests in flight still complete.
-    pub fn end(&mut self) {
-        self.issuing = false;
+    /// Begins the measuring phase. From now on, the latencies of open-loop requests that were due
+    /// before are not recorded.
+    pub fn measure(&mut self, now: Time) {
+        self.is_measured = true;
+        if let Pacing::Open { .. } = self.pacing {
+            self.counts_from = now;
+        }
+    }
+
+    /// Ends the load, and the measuring phase if it has begun: issues no further requests. Requests
+    /// in flight still complete. Open-loop requests that are due by over [`LATE_NS`] and were not
+    /// issued count as `unissued`, each with the time it has waited as its latency.
+    pub fn end(&mut self, now: Time, latencies: &mut Latencies) {
+        let was_issuing = std::mem::replace(&mut self.issuing, false);
+        if !was_issuing || !self.is_measured {
+            return;
+        }
+        let late_by = Duration::from_nanos(LATE_NS);
+        while let Pacing::Open { schedule, .. } = &mut self.pacing {
+            self.after_phase = true;
+            let due = schedule.due();
+            if due + late_by >= now {
+                return;
+            }
+            schedule.advance();
+            let deferred = self.deferred.take();
+            let access = deferred.unwrap_or_else(|| self.accesses.draw());
+            if due >= self.counts_from {
+                self.counters.unissued += 1;
+                self.record(access.op, now.ns_since(due), latencies);
+            }
+        }
     }
 
     /// Returns the number of requests in flight.
@@ -172,7 +218,7 @@ impl Load {
         self.free.push(id.0);
         self.counters.in_flight_now -= 1;
         let latency_ns = now.ns_since(due);
-        if success {
+        if success && due >= self.counts_from {
             self.record(access.op, latency_ns, latencies);
         }
         self.counters.count_request(&access, success, latency_ns);
@@ -186,7 +232,7 @@ impl Load {
 
     /// Fails every request in flight, because the path to the volume is lost.
     pub fn handle_lost(&mut self, now: Time, latencies: &mut Latencies) {
-        self.end();
+        self.issuing = false;
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_some() {
                 self.handle_done(now, RequestId(slot as u32), false, latencies);
@@ -196,15 +242,20 @@ impl Load {
 
     #[inline]
     fn record(&self, op: Op, latency_ns: u64, latencies: &mut Latencies) {
+        let record = if self.after_phase {
+            Latency::record_after_phase_ns
+        } else {
+            Latency::record_ns
+        };
         match op {
-            Op::Read => latencies.read.record_ns(latency_ns),
-            Op::Write => latencies.write.record_ns(latency_ns),
+            Op::Read => record(&mut latencies.read, latency_ns),
+            Op::Write => record(&mut latencies.write, latency_ns),
         }
         if let Some(group) = self.group {
             let latencies = latencies.group_mut(group);
             match op {
-                Op::Read => latencies.read.record_ns(latency_ns),
-                Op::Write => latencies.write.record_ns(latency_ns),
+                Op::Read => record(&mut latencies.read, latency_ns),
+                Op::Write => record(&mut latencies.write, latency_ns),
             }
         }
     }

@@ -41,6 +41,41 @@ struct Outcome {
     writes: Histogram,
 }
 
+/// Ends of the requests in flight, with their slots.
+type Ends = BinaryHeap<Reverse<(u64, u32)>>;
+
+/// Runs a load from one instant until the first event at or after another. Returns its instant.
+fn drive(
+    load: &mut Load,
+    (mut now, until): (u64, u64),
+    ends: &mut Ends,
+    latencies: &mut Latencies,
+    mut serve: impl FnMut(u64, u64) -> u64,
+) -> u64 {
+    let mut issued = 0;
+    while now < until {
+        while let Some(request) = load.poll_request(Time(now)) {
+            ends.push(Reverse((serve(now, issued), request.id.0)));
+            issued += 1;
+        }
+        let end = ends.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
+        let due = load.poll_timeout().map_or(u64::MAX, |at| at.as_ns());
+        now = end.min(due).max(now);
+        complete(load, now, ends, latencies);
+    }
+    now
+}
+
+/// Completes the requests that have ended by `now`.
+fn complete(load: &mut Load, now: u64, ends: &mut Ends, latencies: &mut Latencies) {
+    while let Some(&Reverse((at, id))) = ends.peek()
+        && at <= now
+    {
+        ends.pop();
+        load.handle_done(Time(at), RequestId(id), true, latencies);
+    }
+}
+
 /// Runs a load for `duration_ns` against a server. `serve(now, n)` returns the instant at which the
 /// `n`th request ends.
 fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Outcome {
@@ -52,24 +87,15 @@ fn run(vm: &Vm, duration_ns: u64, mut serve: impl FnMut(u64, u64) -> u64) -> Out
         },
     );
     let mut latencies = Latencies::default();
-    let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
-    let (mut now, mut issued) = (0, 0);
+    let mut ends = BinaryHeap::new();
     load.begin(Time(0));
-    while now < duration_ns {
-        while let Some(request) = load.poll_request(Time(now)) {
-            ends.push(Reverse((serve(now, issued), request.id.0)));
-            issued += 1;
-        }
-        let end = ends.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
-        let due = load.poll_timeout().map_or(u64::MAX, |at| at.as_ns());
-        now = end.min(due).max(now);
-        while let Some(&Reverse((at, id))) = ends.peek()
-            && at <= now
-        {
-            ends.pop();
-            load.handle_done(Time(now), RequestId(id), true, &mut latencies);
-        }
-    }
+    let now = drive(
+        &mut load,
+        (0, duration_ns),
+        &mut ends,
+        &mut latencies,
+        &mut serve,
+    );
     let counters = load.counters(Time(now));
     latencies.read.take_interval(true, |_| ());
     latencies.write.take_interval(true, |_| ());
@@ -292,7 +318,9 @@ fn lost_requests_count_as_errors_and_have_no_latency() {
         (4, 0, 0)
     );
     assert_eq!(counters.read_latency_ns_sum, 0);
-    latencies.read.take_interval(true, |h| assert!(h.is_empty()));
+    latencies
+        .read
+        .take_interval(true, |h| assert!(h.is_empty()));
     assert!(load.poll_request(Time(31 * SECOND)).is_none());
 }
 
@@ -322,4 +350,80 @@ fn the_mean_latency_of_a_load_with_failures_is_that_of_its_successful_requests()
         assert_eq!(h.count(), 1000);
         close_to(h.mean_ns(), 1e6, 0.001);
     });
+}
+
+/// Runs an open load of 1000 requests per second with phases of 1 s (warm-up) and 9 s (measuring).
+/// The server needs 1 ms, but answers nothing between the instants `stall`. Returns the counters at
+/// the end and the latencies of the measuring phase.
+fn measure_with_stall(stall: (u64, u64), in_flight_max: u32) -> (Counters, Histogram) {
+    let (measure, end) = (SECOND, 10 * SECOND);
+    let config = vm(open(1000.0, Arrivals::Uniform, in_flight_max), 100);
+    let mut load = Load::new(
+        &config,
+        Extent {
+            offset_bytes: 0,
+            length_bytes: 1 << 30,
+        },
+    );
+    let serve = |now: u64, _| {
+        let end = now + MS;
+        if (stall.0..stall.1).contains(&end) {
+            stall.1
+        } else {
+            end
+        }
+    };
+    let (mut latencies, mut ends) = (Latencies::default(), Ends::new());
+    load.begin(Time(0));
+    // A border is an instant of its own, even if no event happens there.
+    let mut run = |load: &mut Load, latencies: &mut Latencies, from: u64, until: u64| {
+        let mut now = from;
+        while now < until {
+            while let Some(request) = load.poll_request(Time(now)) {
+                ends.push(Reverse((serve(now, 0), request.id.0)));
+            }
+            let end = ends.peek().map_or(until, |&Reverse((at, _))| at);
+            let due = load.poll_timeout().map_or(until, |at| at.as_ns());
+            now = end.min(due).min(until);
+            complete(load, now, &mut ends, latencies);
+        }
+    };
+    run(&mut load, &mut latencies, 0, measure);
+    latencies.read.take_interval(false, |_| ());
+    load.measure(Time(measure));
+    run(&mut load, &mut latencies, measure, end);
+    latencies.read.take_interval(true, |_| ());
+    load.end(Time(end), &mut latencies);
+    run(&mut load, &mut latencies, end, 20 * SECOND);
+    latencies.read.take_interval(false, |_| ());
+    assert_eq!(load.in_flight(), 0);
+    let counters = load.counters(Time(20 * SECOND));
+    (counters, latencies.read.total().clone())
+}
+
+#[test]
+fn a_stall_that_outlasts_the_phase_shows_in_the_open_loop_latency() {
+    let (counters, reads) = measure_with_stall((7 * SECOND, 12 * SECOND), 32);
+    // 32 requests are due at 7 s and end at 12 s. Those due later are not issued, and count with
+    // the time until 10 s.
+    close_to(counters.unissued as f64, 2968.0, 0.001);
+    close_to(reads.count() as f64, 9000.0, 0.001);
+    close_to(reads.quantile_ns(0.50) as f64, 1e6, 0.001);
+    close_to(reads.max_ns() as f64, 5e9, 0.001);
+    // 90 requests are slower: the 32, and 58 of the others, which waited up to 2.968 s.
+    close_to(reads.quantile_ns(0.99) as f64, 2.91e9, 0.002);
+    // With a slot for every request, all of them are issued and end at 12 s.
+    let (counters, reads) = measure_with_stall((7 * SECOND, 12 * SECOND), 4096);
+    assert_eq!(counters.unissued, 0);
+    close_to(reads.count() as f64, 9000.0, 0.001);
+    close_to(reads.quantile_ns(0.99) as f64, 4.91e9, 0.002);
+}
+
+#[test]
+fn requests_due_in_the_warm_up_do_not_count_in_the_measuring_phase() {
+    let (counters, reads) = measure_with_stall((SECOND / 2, 3 * SECOND), 4096);
+    assert_eq!(counters.unissued, 0);
+    close_to(reads.count() as f64, 9000.0, 0.001);
+    // The first request of the phase is due at 1 s and ends at 3 s.
+    close_to(reads.max_ns() as f64, 2e9, 0.001);
 }

@@ -32,6 +32,11 @@ impl Latency {
         };
     }
 
+    /// Records a duration that belongs to the measuring phase, although its last interval was taken.
+    pub fn record_after_phase_ns(&mut self, duration_ns: u64) {
+        self.total.record_ns(duration_ns);
+    }
+
     /// Returns the exponentially weighted mean of about the last 64 durations, ns. 0 before the
     /// first.
     #[must_use]
@@ -87,6 +92,16 @@ mod tests {
             "{}",
             latency.recent_ns()
         );
+    }
+
+    #[test]
+    fn a_duration_after_the_phase_is_in_the_total_only() {
+        let mut latency = Latency::new();
+        latency.record_ns(5);
+        latency.take_interval(true, |_| ());
+        latency.record_after_phase_ns(7);
+        latency.take_interval(false, |h| assert!(h.is_empty()));
+        assert_eq!(latency.total().count(), 2);
     }
 
     #[test]

@@ -111,7 +111,9 @@ impl World {
     /// # Errors
     /// A VM or a request failed, a read returned corrupt data, or a host exceeded the time limit.
     pub fn log_out(&mut self) -> Result<(), WorldError> {
-        self.hosts.iter_mut().for_each(|host| host.iscsi.end());
+        for host in &mut self.hosts {
+            host.iscsi.end(self.now, &mut self.latencies);
+        }
         self.run_until_all("log out", |host| host.iscsi.in_flight() == 0)?;
         for index in 0..self.hosts.len() {
             self.hosts[index]

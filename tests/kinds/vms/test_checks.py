@@ -251,6 +251,13 @@ def test_groups_with_an_open_load_wait_for_their_own_limits(
     assert point["valid"] is ("issued_too_late" not in expected)
 
 
+def test_requests_that_were_due_and_never_issued_are_a_caveat(tmp_path: Path) -> None:
+    some = caveats(tmp_path / "1", Rep(unissued=1e6), Rep(), Rep())["not_issued"]
+    assert some["requests"] == 1_000_000
+    assert 0 < some["percent"] < 100
+    assert "not_issued" not in caveats(tmp_path / "2", *[Rep(unissued=1)] * 3)
+
+
 def test_errors_and_failed_repetitions_are_counted(tmp_path: Path) -> None:
     values = caveats(tmp_path, Rep(errors=2), Rep(status="failed", error="the array vanished"), Rep())
     assert values["io_errors"] == {"errors": 16}

@@ -120,8 +120,16 @@ impl Files {
         self.serve(ledger);
     }
 
-    pub fn end(&mut self) {
-        self.vms.iter_mut().for_each(|file_vm| file_vm.load.end());
+    pub fn measure(&mut self, now: Time) {
+        self.vms
+            .iter_mut()
+            .for_each(|file_vm| file_vm.load.measure(now));
+    }
+
+    pub fn end(&mut self, now: Time, ledger: &mut Ledger) {
+        for file_vm in &mut self.vms {
+            file_vm.load.end(now, &mut ledger.latencies);
+        }
     }
 
     pub fn in_flight(&self) -> usize {

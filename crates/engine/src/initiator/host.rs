@@ -93,8 +93,12 @@ impl Host {
         either!(self, host => host.begin(now));
     }
 
-    pub fn end(&mut self) {
-        either!(self, host => host.end());
+    pub fn measure(&mut self, now: Time) {
+        either!(self, host => host.measure(now));
+    }
+
+    pub fn end(&mut self, now: Time, latencies: &mut Latencies) {
+        either!(self, host => host.end(now, latencies));
     }
 
     pub fn in_flight(&self) -> usize {

@@ -135,6 +135,8 @@ impl Meter {
             "measured_ns".to_owned(),
             self.end.0.ns_since(self.begin.0) as f64,
         );
+        // Counted at the end of the phase, after its last sample.
+        values.insert("unissued".to_owned(), self.now.unissued as f64);
         let mut histograms = encode(ALL, latencies.read.total(), latencies.write.total());
         for (entity, group) in self.groups.iter().zip(&latencies.groups) {
             histograms.extend(encode(entity, group.read.total(), group.write.total()));

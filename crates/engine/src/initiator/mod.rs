@@ -34,7 +34,7 @@ use self::failures::usage_of;
 use self::files::Files;
 use self::ledger::Ledger;
 use self::meter::Meter;
-use self::phases::Phases;
+use self::phases::{Phase, Phases};
 use self::sessions::Sessions;
 use crate::control::{Control, Order};
 use crate::failure::{Failure, OrEnvironment};
@@ -210,6 +210,17 @@ impl<'r> Engine<'r> {
         self.sample(now, false, control);
         if let Some(phase) = phases.pass(now) {
             self.meter.enter(phase, now);
+            match phase {
+                Phase::Warmup => {}
+                Phase::Measure => {
+                    self.sessions.measure(now);
+                    self.files.measure(now);
+                }
+                Phase::Drain => {
+                    self.sessions.end(now, &mut self.ledger);
+                    self.files.end(now, &mut self.ledger);
+                }
+            }
             control.phase(phase.name(), now);
         }
     }
@@ -243,12 +254,10 @@ impl<'r> Engine<'r> {
         }
     }
 
-    /// Issues no new requests, and waits until the requests in flight have ended or timed out. A
-    /// `stop` that arrives meanwhile ends the wait, because a silent target must not hold up the
+    /// Waits until the requests in flight have ended or timed out; no new ones are issued. A `stop`
+    /// that arrives meanwhile ends the wait, because a silent target must not hold up the
     /// engine for the command timeout.
     fn drain(&mut self, control: &mut Control) -> Result<(), Failure> {
-        self.sessions.end();
-        self.files.end();
         while self.sessions.in_flight() + self.files.in_flight() > 0 {
             if self.turn(control, Time::MAX)? == Some(Order::Stop) {
                 break;

@@ -165,9 +165,18 @@ impl<'r> Sessions<'r> {
         }
     }
 
+    /// Begins the measuring phase.
+    pub fn measure(&mut self, now: Time) {
+        for host in &mut self.host_set.hosts {
+            host.measure(now);
+        }
+    }
+
     /// Stops issuing requests.
-    pub fn end(&mut self) {
-        self.host_set.hosts.iter_mut().for_each(Host::end);
+    pub fn end(&mut self, now: Time, ledger: &mut Ledger) {
+        for host in &mut self.host_set.hosts {
+            host.end(now, &mut ledger.latencies);
+        }
     }
 
     /// Returns the number of requests in flight of all VMs.

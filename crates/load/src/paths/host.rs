@@ -223,10 +223,17 @@ impl MultipathHost {
         self.issue(now);
     }
 
-    /// Stops the load. Requests in flight still complete.
-    pub fn end(&mut self) {
+    /// Begins the measuring phase.
+    pub fn measure(&mut self, now: Time) {
         if let Some(work) = self.guest.work() {
-            work.load.end();
+            work.load.measure(now);
+        }
+    }
+
+    /// Ends the load. Requests in flight still complete.
+    pub fn end(&mut self, now: Time, latencies: &mut Latencies) {
+        if let Some(work) = self.guest.work() {
+            work.load.end(now, latencies);
         }
     }
 

@@ -11,6 +11,7 @@ Limits (docs/methodology/checks.md):
     wire              the array's NICs carried the payload, and no more than headers explain
     generator         initiator process under 90 % of a CPU
     punctual          open-loop requests were issued late by under a sixteenth of their latency
+    issued            under a thousandth of the open-loop requests that were due was never issued
 
 Two checks need many requests: over a long path a request of megabytes takes half a second, so a
 count over a few seconds is off by up to one request at each end. Steadiness is judged only from 20
@@ -41,6 +42,7 @@ BORDER_SLACK = 0.05  # share of the sample interval
 LITTLE_MAX = 0.05
 COVERED_MIN = 0.90
 OFTEN_PER_S = 20.0
+UNISSUED_SHARE_MAX = 0.001
 LATE_SHARE_MAX = 1 / 16
 """The same limit as for waiting for more responses (`GATHERED_MAX_PERCENT` in
 `hakaru.kinds.vms.iscsi`).
@@ -81,6 +83,7 @@ def of_repetition(
     caveats += [
         *generator(use),
         *punctual(counters, window, in_flight_max or {}),
+        *issued(counters, window),
         *hops.conserved(counters),
         *emulated.of_repetition(repetition, use),
     ]
@@ -301,6 +304,19 @@ def _punctual(counters: Counters, window: tuple[int, int], entity: str, limit: i
         return
     times = {"late_ms": late_ns / completed / 1e6, "latency_ms": latency_ns / completed / 1e6}
     yield Caveat("issued_late" if share < LATE_SHARE_INVALID else "issued_too_late", {"percent": 100 * share} | times)
+
+
+def issued(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
+    """Check that open-loop requests due in the measuring phase were issued before its end."""
+    never = counters.last_total(engine="initiator", entity=TOTAL, name="unissued") or 0.0
+    ended_per_s = sum(
+        counters.total_rate(window, engine="initiator", entity=TOTAL, name=name) for name in ("reads", "writes")
+    )
+    if never <= 0 or not math.isfinite(ended_per_s):
+        return
+    share = never / (never + ended_per_s * (window[1] - window[0]) / 1e9)
+    if share >= UNISSUED_SHARE_MAX:
+        yield Caveat("not_issued", {"requests": round(never), "percent": 100 * share})
 
 
 def _in_flight(counters: Counters, window: tuple[int, int], entity: str) -> float:
