@@ -58,7 +58,7 @@ COMPOSED = (
     "should be fields",
     "needs fields, for example {0}",
     "this lab cannot be built: {0}",
-    # Values beside each other, which a message alone does not tell apart
+    # Values beside each other, which a message alone does not separate
     "choose from {0}, or none; separate several with commas",
     "choose from {0}; separate several with commas",
     "no factor {0}: neither {1} nor one of the study's variables",

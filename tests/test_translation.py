@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import string
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from babel.messages.pofile import read_po
+from hakaru.cli import main
 from hakaru.translation import CATALOGUE, FOREIGN, japanese, templates
 
 from tests.shown_texts import all_texts, has_words, shown_texts
@@ -24,6 +26,7 @@ def fields(text: str) -> list[str]:
     return sorted(field for _, field, _, _ in string.Formatter().parse(text) if field is not None)
 
 
+@functools.cache
 def messages(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
         return {str(message.id): str(message.string) for message in read_po(file, locale="ja") if message.id}
@@ -61,7 +64,7 @@ def test_translations_keep_every_value_and_are_japanese(path: Path) -> None:
 
 def test_a_text_is_translated_by_its_own_template() -> None:
     """Each template is filled with values that occur nowhere else. Values beside each other cannot
-    be told apart.
+    be separated.
     """
     known = {english: form for english, form in catalogue().items() if "}{" not in english.replace("}}", "")}
     wrong = {}
@@ -108,6 +111,7 @@ def test_templates_are_sorted_by_how_specific_they_are() -> None:
         # Code and quoted names are no texts, even if they read like one.
         ("no study named 'leave it out'", "'leave it out' という検証シナリオはない"),
         ("add `no message:` here", "ここに `no message:` を加える"),
+        ("valid here: copy, files, packets, vms", "使える名前：copy, files, packets, vms"),
         # Unknown texts stay English.
         ("the moon is made of cheese", "the moon is made of cheese"),
         ("the moon exists", "the moon exists"),
@@ -151,19 +155,19 @@ def test_json_is_english_in_every_locale() -> None:
     assert english.stdout == in_japan.stdout
 
 
-def test_plan_of_every_study_is_japanese() -> None:
+def test_plan_of_every_study_is_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Lines with prose are; those of names and levels are the same in both languages."""
     studies = sorted(path.parent.name for path in (PYTHON.parent / "studies").glob("*/study.yaml"))
+    monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
     for study in studies:
-        printed = hakaru("plan", study, LANG="ja_JP.UTF-8")
-        assert printed.returncode == 0, printed.stderr
-        _, *lines = printed.stdout.splitlines()
+        assert main(["plan", study]) == 0
+        _, *lines = capsys.readouterr().out.splitlines()
         english = [line for line in lines if not line.startswith("  p") and not JAPANESE.search(line)]
         assert not english, study
         assert not re.search(r"\b(about|at most|points|repetitions|engines|order)\b", "\n".join(lines[:3])), study
 
 
-def test_has_words_tells_prose_from_code() -> None:
+def test_has_words_separates_prose_from_code() -> None:
     assert has_words("the lab has {0} arrays")
     assert has_words("{0} exists")
     assert not has_words("{0}: {1}")

@@ -247,7 +247,7 @@ def _are_known(values: list[str]) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    return _is_quoted(text) or (_QUANTITY.fullmatch(text) is not None if " " in text else True)
+    return _is_quoted(text) or not re.search("[ ,]", text) or _QUANTITY.fullmatch(text) is not None
 
 
 def _translated(values: list[str]) -> int:

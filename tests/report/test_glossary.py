@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -38,6 +39,7 @@ def messages(path: Path) -> dict[str, str]:
     }
 
 
+@functools.cache
 def catalogues(language: str) -> list[tuple[str, str]]:
     """Return `(where, text)` for every message of a language, without names of placeholders."""
     texts = [
@@ -50,6 +52,7 @@ def catalogues(language: str) -> list[tuple[str, str]]:
     return texts
 
 
+@functools.cache
 def study_texts() -> list[tuple[str, str]]:
     """Return `(where, line)` for every Japanese line of the bundled studies and of the guides."""
     return [
