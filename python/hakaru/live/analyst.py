@@ -2,8 +2,8 @@
 code of the report.
 
 A process of its own reads names of points from stdin, one per line, and prints one JSON line per
-point. It runs only when a processor would otherwise be idle, so that it takes no time from the
-engines. It ends when its stdin is closed.
+point. It runs only when a processor would otherwise be idle (SCHED_IDLE), so that it takes no time
+from the engines. It ends when its stdin is closed.
 
     python -m hakaru.live.analyst FOLDER RUN
 """
@@ -11,6 +11,7 @@ engines. It ends when its stdin is closed.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,6 @@ from hakaru.analysis.run_data import RunData
 from hakaru.analysis.summary import analyse
 from hakaru.errors import HakaruError, UsageError
 from hakaru.live.feed import LiveRun
-from hakaru.live.follow import run_when_idle
 from hakaru.report import kind
 
 
@@ -58,7 +58,7 @@ def _answer(run: LiveRun, point: str) -> dict[str, Any]:
 
 def main() -> None:
     """Answer until stdin is closed."""
-    run_when_idle()
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     run = LiveRun(Path(sys.argv[1]), sys.argv[2])
     for line in sys.stdin:
         print(json.dumps(_answer(run, line.strip()), ensure_ascii=False, allow_nan=False), flush=True)

@@ -9,7 +9,6 @@ import os
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from hakaru.errors import UsageError
 from hakaru.live.feed import JOINED, Event, LiveRun, events
@@ -29,17 +28,6 @@ def step_back() -> None:
     all of them. A view then draws later.
     """
     os.setpriority(os.PRIO_PROCESS, 0, NICE)
-
-
-def run_when_idle() -> None:
-    """Let this process, which leads a session of its own, run only when a processor would otherwise
-    be idle.
-    """
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    # With CONFIG_SCHED_AUTOGROUP, each session gets an equal share, whatever the policies of its
-    # processes are. A kernel without it has no such file.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(NICE))
 
 
 async def follow(run: LiveRun) -> AsyncIterator[tuple[State, Event]]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from hakaru.analysis.comparison.runs import compare
 from hakaru.errors import EnvironmentError_, HakaruError, LostError, error_of_exit_code
-from hakaru.live.follow import run_when_idle
 from hakaru.report import can_draw
 from hakaru.report import comparison as words
 from hakaru.report.charts import NARROW, WIDE, svg
@@ -99,7 +98,6 @@ async def _compare_apart(before: Path, after: Path, language: str, *, all_rows: 
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        start_new_session=True,
     )
     try:
         output, _ = await process.communicate()
@@ -120,7 +118,7 @@ def main() -> None:
     # A server that is killed cannot end this process.
     set_parent_death_signal(signal.SIGKILL)
     Path("/proc/self/comm").write_text(NAME)
-    run_when_idle()
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     before, after, language, extent = sys.argv[1:]
     try:
         answer = compared(Path(before), Path(after), language, all_rows=extent == "all")
