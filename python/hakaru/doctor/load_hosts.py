@@ -7,7 +7,7 @@ import asyncio
 from hakaru.doctor.finding import Finding
 from hakaru.errors import EnvironmentError_, HakaruError
 from hakaru.remote.facts import Facts
-from hakaru.remote.host import HostSpec, LoadHost, check_engine, facts_here, host_of
+from hakaru.remote.host import HostSpec, LoadHost, facts_here, host_of
 from hakaru.run.site_file import Site
 
 NAME = "load host"
@@ -31,8 +31,7 @@ async def _check(site: Site) -> list[Finding]:
 async def _check_host(spec: HostSpec, here: Facts) -> Finding:
     host = host_of(spec)
     try:
-        await host.open()
-        check_engine(host, here)
+        await host.open(here)
         return Finding(NAME, "ok", _describe(host))
     except HakaruError as error:
         return Finding(NAME, "fail", error.message.removeprefix(f"{NAME} "), error.hint)

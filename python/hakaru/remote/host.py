@@ -62,9 +62,9 @@ class LoadHost(ABC):
         return None
 
     @abstractmethod
-    async def open(self) -> None:
-        """Reach the machine and ask for its facts and its clock. Raises EnvironmentError_ with the
-        reason.
+    async def open(self, here: Facts) -> None:
+        """Reach the machine, compare its engine with that of this machine (`here`), and measure its
+        clock. Raises EnvironmentError_ or LostError with the reason.
         """
 
     @abstractmethod
@@ -102,8 +102,8 @@ class LoadHost(ABC):
 class LocalHost(LoadHost):
     """This machine."""
 
-    async def open(self) -> None:
-        self._facts = await facts_here()
+    async def open(self, here: Facts) -> None:
+        self._facts = here
 
     async def spawn(self, config: contract.EngineConfig) -> EngineSession:
         return await EngineProcess.spawn(self.spec.name, config)
@@ -132,7 +132,7 @@ class SshHost(LoadHost):
         assert self._clock is not None
         return self._clock
 
-    async def open(self) -> None:
+    async def open(self, here: Facts) -> None:
         name, engine = self.spec.name, self.spec.engine
         if shutil.which("ssh") is None:
             raise EnvironmentError_(f"load host {name}: `ssh` is not installed here", "install `openssh-client`")
@@ -144,11 +144,27 @@ class SshHost(LoadHost):
             self._facts = facts.parse(answer, engine)
         except UnusableEngineError as error:
             message = f"load host {name} ({self._destination}): {error.message}"
-            raise EnvironmentError_(message, error.hint or self.how_to_copy()) from None
+            raise EnvironmentError_(message, error.hint or self._how_to_copy()) from None
+        self._compare(here)
         self._asker = await RemoteClock.open(name, self._destination, engine)
         await self.begin()
 
-    def how_to_copy(self) -> str:
+    def _compare(self, here: Facts) -> None:
+        """Raise EnvironmentError_ if the engine is another one than that of this machine."""
+        there = self.facts
+        if there.same_engine(here):
+            return
+        difference = f"version {there.version} with contract {there.contract}, but this machine's is "
+        difference += f"{here.version} with contract {here.contract}"
+        if (there.version, there.contract) == (here.version, here.contract):
+            difference = f"another build of version {there.version}, with other messages than this machine's"
+        raise EnvironmentError_(
+            f"load host {self.spec.name} ({self._destination}): its engine is {difference}; "
+            "their results cannot be merged",
+            self._how_to_copy(),
+        )
+
+    def _how_to_copy(self) -> str:
         """Return a hint for a machine without this machine's engine."""
         return (
             f"copy this machine's engine there: `scp {find_engine()} {self._destination}:{self.spec.engine}`; "
@@ -192,22 +208,6 @@ def host_of(spec: HostSpec) -> LoadHost:
     return LocalHost(spec) if spec.ssh is None else SshHost(spec, spec.ssh)
 
 
-def check_engine(host: LoadHost, here: Facts) -> None:
-    """Raise EnvironmentError_ if the engine of a machine is another one than that of this
-    machine.
-    """
-    if isinstance(host, SshHost) and not host.facts.same_engine(here):
-        there = host.facts
-        difference = f"version {there.version} with contract {there.contract}, but this machine's is "
-        difference += f"{here.version} with contract {here.contract}"
-        if (there.version, there.contract) == (here.version, here.contract):
-            difference = f"another build of version {there.version}, with other messages than this machine's"
-        raise EnvironmentError_(
-            f"load host {host.spec.name} ({host.spec.ssh}): its engine is {difference}; their results cannot be merged",
-            host.how_to_copy(),
-        )
-
-
 @contextlib.asynccontextmanager
 async def open_hosts(specs: Sequence[HostSpec]) -> AsyncIterator[Mapping[str, LoadHost]]:
     """Reach all machines, and compare their engines with this machine's. Yields name → machine.
@@ -216,11 +216,9 @@ async def open_hosts(specs: Sequence[HostSpec]) -> AsyncIterator[Mapping[str, Lo
     the machine.
     """
     hosts = {spec.name: host_of(spec) for spec in specs}
+    here = await facts_here()
     try:
-        await together(host.open() for host in hosts.values())
-        here = await facts_here()
-        for host in hosts.values():
-            check_engine(host, here)
+        await together(host.open(here) for host in hosts.values())
         yield hosts
     finally:
         await asyncio.gather(*(host.close() for host in hosts.values()))
