@@ -20,6 +20,8 @@ Counters = dict[str, dict[str, float]]
 TIMERS = {"nop_interval_s": 0.3, "nop_timeout_s": 0.3, "recovery_s": 0.3}
 FAILOVER_S = sum(TIMERS.values())
 RETURN = {"login_timeout_s": 0.5, "retry_s": 0.1, "check_s": 0.2}
+# Large enough that few writes meet those of a lost path, for which they would wait.
+LU_BYTES = 1024 * MIB
 # `make test-long` cuts cables as often as the acceptance of this feature asks for.
 CUTS = 50 if "HAKARU_LONG" in os.environ else 4
 
@@ -108,7 +110,7 @@ def joined(count: int) -> Iterator[tuple[Cables, Engine]]:
     """Provide cables, and an array with a portal on each."""
     with cables(count) as wires:
         ends: dict[str, Any] = {"portals": wires.portals, "inside": wires.of_array, "isolated_network": True}
-        with array(lu(0, 64 * MIB), **ends, sample_interval_ms=100) as a:
+        with array(lu(0, LU_BYTES), **ends, sample_interval_ms=100) as a:
             yield wires, a.engine
 
 

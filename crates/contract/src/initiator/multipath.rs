@@ -59,7 +59,9 @@ pub struct Multipath {
     pub no_path_s: f64,
     /// Longest time after the loss of a path for which its writes may still take effect in the
     /// target, seconds, 0 to 3600. A later write to the same blocks waits for this time, or until
-    /// the target has accepted a new login that ends the old session. Default 1.
+    /// the target has accepted a new login that ends the old session. Default 5: Linux keeps packets
+    /// for up to 3 seconds while it looks for the address of a neighbour, and sends them when the
+    /// link returns.
     pub stale_s: f64,
 }
 
@@ -75,7 +77,7 @@ impl Default for Multipath {
             check_s: 5.0,
             failback_s: 0.0,
             no_path_s: 30.0,
-            stale_s: 1.0,
+            stale_s: 5.0,
         }
     }
 }

@@ -36,7 +36,8 @@
 //!    session ID is at once logged in over that one for this purpose, and logged out again;
 //! 2. at the latest `stale_s` after the loss. The connection of a lost session is reset, so nothing
 //!    remains in the send queue of this machine. The time bounds what is under way in the network
-//!    and in the target.
+//!    and in the target. It includes packets that the kernel holds for up to 3 s while it looks for
+//!    the address of a neighbour, and sends when the link returns.
 //!
 //! Linux's dm-multipath relies on time alone, that of its timers, for all targets.
 

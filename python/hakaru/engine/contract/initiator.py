@@ -133,7 +133,7 @@ class Multipath(Message):
     check_s: float = 5.0
     failback_s: float = 0.0
     no_path_s: float = 30.0
-    stale_s: float = 1.0
+    stale_s: float = 5.0
 
 
 class InitiatorConfig(Message):

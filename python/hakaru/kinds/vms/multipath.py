@@ -46,7 +46,7 @@ class Multipath(Part):
     failback: Duration = _timer(0, 0, "time for which a path that has returned is not used yet")
     no_path: Duration = _timer(30, 0, "time without a usable path that ends the run")
     stale: Duration = _timer(
-        1, 0, "longest time for which writes of a lost path may still take effect; later writes to their blocks wait"
+        5, 0, "longest time for which writes of a lost path may still take effect; later writes to their blocks wait"
     )
 
     @property
