@@ -21,7 +21,7 @@ TIMERS = {"nop_interval_s": 0.3, "nop_timeout_s": 0.3, "recovery_s": 0.3}
 FAILOVER_S = sum(TIMERS.values())
 RETURN = {"login_timeout_s": 0.5, "retry_s": 0.1, "check_s": 0.2}
 # Large enough that few writes meet those of a lost path, for which they would wait.
-LU_BYTES = 1024 * MIB
+LU_BYTES = 256 * MIB
 # `make test-long` cuts cables as often as the acceptance of this feature asks for.
 CUTS = 50 if "HAKARU_LONG" in os.environ else 4
 
@@ -40,7 +40,7 @@ def config(portals: list[str], *, depth: int = 8, **multipath: Any) -> dict[str,
             "initiator_name": "iqn.2026-01.org.hakaru:a",
         },
         "region": {"offset_bytes": 0, "length_bytes": 0},
-        "pattern": {"sizes": [{"bytes": 4096}, {"bytes": 65536}], "read_percent": 50, "random_percent": 100},
+        "pattern": {"sizes": [{"bytes": 4096}], "read_percent": 50, "random_percent": 100},
         "load": {"kind": "closed", "queue_depth": depth},
         "seed": 1,
     }
