@@ -234,9 +234,9 @@ fn a_lun_is_reused_only_when_the_commands_of_its_old_lu_have_ended() {
     let mut array = Array::start(&slow);
     let mut client = Client::login(array.portal(), 1);
     client.submit(7, &unmap(), unmap_data(0, (MIB / BLOCK as u64) as u32));
-    let later = client.submit(1, &read_16(0, 1), incoming(BLOCK));
     let ready = client.submit(1, &[0; 6], TaskData::None);
     client.wait(ready).unwrap().result.unwrap();
+    let later = client.submit(1, &read_16(0, 1), incoming(BLOCK));
     array.order(&json!({"kind": "withdraw", "lun": 7}));
     array.order(&create(7, "b"));
     let replies = array.replies(2);
