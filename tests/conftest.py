@@ -22,6 +22,7 @@ settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 LONGEST = (
     "run/test_in_lab_tune.py",
     "run/test_on_site.py",
+    "run/test_load_hosts.py",
     "conformance/test_conformance.py",
     "run/test_in_lab.py",
     "web/test_browser.py",

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from hakaru import kind
 from hakaru.engine import contract
 from hakaru.engine.offset import ClockOffset, ClockRecord
 from hakaru.errors import UsageError
@@ -208,3 +209,15 @@ def test_clock_that_may_be_off_by_more_than_a_sample_interval_is_marked(end: Clo
     (caveat,) = _clock_caveats(clocks, error_ms * 1_000_000 - 1)
     assert caveat.name == "clock_uncertain" and caveat.severity == "warning"
     assert (caveat.values["host"], caveat.values["error_ms"]) == ("kvm-1", error_ms)
+
+
+def test_load_hosts_share_the_jobs_of_a_copy(tmp_path: Path) -> None:
+    lus = "  - {portal: '192.0.2.11:3260', target_name: iqn.example:b, lun: 0, role: ROLE, expendable: true}\n"
+    path = tmp_path / "site.yaml"
+    both = lus.replace("ROLE", "source") + lus.replace("ROLE", "destination").replace("lun: 0", "lun: 1")
+    path.write_text(f"format: 1\nname: backup\nlus:\n{both}{HOSTS}")
+    study = load(str(kind.named("copy").template("en"))).study
+    expanded = expand(study, only={"jobs": {"2"}})
+    loads = SitePlace(load_site(path), {}, allow_writes=True).loads(expanded, expanded.repetitions[0])
+    jobs = {host: len(config.jobs) for host, config in loads.items()}  # type: ignore[union-attr]
+    assert jobs == {"kvm-1": 1, "local": 1}
