@@ -1,4 +1,4 @@
-"""Which runs may be continued."""
+"""Runs that may be continued, and those that may not."""
 
 from __future__ import annotations
 
