@@ -170,7 +170,7 @@ async def _unless_full(plan: ChainPlan, array: EngineSession, work: Coroutine[An
 
 
 async def _check_space(plan: ChainPlan, array: EngineSession) -> None:
-    """Raise GuestError if the pool has no space for a write, ArrayLostError if the array is lost."""
+    """Raise GuestError if the pool has no space for a write, ArrayLostError without an array."""
     try:
         status = await array.manage(contract.StatusAction())
     except HakaruError as error:
