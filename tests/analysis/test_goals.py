@@ -77,7 +77,7 @@ def test_answer_is_a_range_where_intervals_reach_across_the_limit(tmp_path: Path
         "that surely meets the goal is 6 VMs. The lowest level that surely misses the goal is 9 VMs." in found["text"]
     )
     assert goal["confidence"] == pytest.approx(1 - 0.05 / 3), "levels are judged after 2, 3 and 4 repetitions"
-    assert "を満たすのは VM 7 台（6 から 8）までである。" in found["text_ja"]
+    assert "を満たすのは VM 7 台（6〜8）までである。" in found["text_ja"]
     assert goal["point"] == "p05"
 
 
@@ -93,8 +93,8 @@ def test_report_has_the_answer_in_headline_tile_figure_and_method(tmp_path: Path
     assert "goal: 20 ms" in english and "answer: 7 VMs (6 to 8)" in english
     assert "assumes that levels beyond one that misses the goal miss it too" in english
     head = japanese.split('id="question"')[0]
-    assert "VM 7 台（6 から 8）までである。" in head
-    assert "目標：20 ms" in japanese and "答え：VM 7 台（6 から 8）" in japanese
+    assert "VM 7 台（6〜8）までである。" in head
+    assert "目標：20 ms" in japanese and "答え：VM 7 台（6〜8）" in japanese
 
 
 def test_terminal_prints_the_answer_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

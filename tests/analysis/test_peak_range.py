@@ -52,7 +52,7 @@ def test_levels_whose_intervals_overlap_with_that_of_the_peak_are_its_range(
     assert peak["evidence"]["like_peak"] == [4, 7, 10]
     assert "The peak is at 7 VMs (4 to 10):" in peak["text"]
     assert "The levels from 4 VMs to 10 VMs cannot be distinguished by this rate" in peak["text"]
-    assert "VM 7 台（4 から 10）" in peak["text_ja"]
+    assert "VM 7 台（4〜10）" in peak["text_ja"]
     assert "VM 4 台から VM 10 台までの水準は" in peak["text_ja"]
     print_summary(summary, [])
     assert "The peak is at 7 VMs (4 to 10):" in capsys.readouterr().out
@@ -61,7 +61,7 @@ def test_levels_whose_intervals_overlap_with_that_of_the_peak_are_its_range(
         for path in sorted(render(run, ["html"], ["en", "ja"], tmp_path), key=lambda p: p.name)
     )
     assert '<dd class="big">7 VMs (4 to 10)</dd>' in english and "at 7 VMs (4 to 10):" in english
-    assert "VM 7 台（4 から 10）" in japanese
+    assert "VM 7 台（4〜10）" in japanese
 
 
 def test_peak_whose_interval_overlaps_with_no_other_has_no_range(tmp_path: Path) -> None:

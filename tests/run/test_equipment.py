@@ -91,4 +91,4 @@ def test_equipment_needs_a_site_and_a_site_needs_ports_and_equipment(hakaru: Hak
     assert other.returncode == 2 and "has no `ports`" in other.stderr
     lus.write_text(json.dumps({"format": 1, "name": "nothing"}))
     empty = hakaru.run("run", str(study(tmp_path)), "--site", str(lus))
-    assert empty.returncode == 2 and "neither `lus` nor `ports`" in empty.stderr
+    assert empty.returncode == 2 and "none of `lus`, `ports` and `share`" in empty.stderr

@@ -243,8 +243,9 @@ def load_site(path: Path) -> Site:
     site = validate(read_document(path), Site)
     folder, chap, share = path.parent, site.chap, site.share
     if chap is not None:
+        own = _secret(chap, folder, "CHAP user")
         target = chap.target and chap.target.model_copy(update=_secret(chap.target, folder, "CHAP user"))
-        chap = chap.model_copy(update={**_secret(chap, folder, "CHAP user"), "target": target})
+        chap = chap.model_copy(update={**own, "target": target})
     if share is not None and share.user is not None:
         user = share.user.model_copy(update=_secret(share.user, folder, "user"))
         share = share.model_copy(update={"user": user})
