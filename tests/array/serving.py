@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,11 @@ def served(file: Path, *arguments: str, **environment: str) -> Iterator[ServedAr
     finally:
         stderr = running.end(signal.SIGKILL)
         print(stderr)
+
+
+def until(predicate: Callable[[], bool], condition: str, timeout_s: float = 60) -> None:
+    """Wait for a condition."""
+    deadline = time.monotonic() + timeout_s
+    while not predicate():
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.02)

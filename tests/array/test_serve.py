@@ -7,23 +7,13 @@ import os
 import signal
 import socket
 import stat
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hakaru.array.state import LOCK, RECORD, SOCKET
 
-from tests.array.serving import MEMORY, ServedArray, array_file, error_of, hakaru, json_of, served, stdout_of
+from tests.array.serving import MEMORY, ServedArray, array_file, error_of, hakaru, json_of, served, stdout_of, until
 from tests.peers.array import need, run
-
-
-def until(predicate: Callable[[], bool], condition: str, timeout_s: float = 60) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + timeout_s
-    while not predicate():
-        assert time.monotonic() < deadline, condition
-        time.sleep(0.02)
 
 
 def ended(pid: int) -> bool:

@@ -85,13 +85,14 @@ def test_trace_and_readings_agree_on_the_congestion_window_at_every_common_insta
     common = (after == np.searchsorted(probe_at, at, side="left")) & (after > 0) & (after < len(probe_at))
     before = after[common] - 1
     unchanged = probe_window[before] == probe_window[before + 1]
-    assert (window[common][unchanged] == probe_window[before][unchanged]).all()
     # A probe has the window before its segment, including changes since the probe before it.
     # Between both probes only timers of the kernel (retransmission, reordering) can change the
     # window, and they have events of their own.
     timers = column(lossy.rows_of("state", "retransmit"), "at_ns")
     first, last = np.searchsorted(timers, probe_at[before]), np.searchsorted(timers, probe_at[before + 1])
     undisturbed = first == last
+    assert (window[common] == probe_window[before])[unchanged & undisturbed].all()
+    assert (unchanged & undisturbed).sum() > 200
     as_later = window[common] == probe_window[before + 1]
     settled = at[common] - probe_at[before] > SETTLED_NS
     assert as_later[undisturbed & settled].all()
