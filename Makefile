@@ -152,7 +152,7 @@ compare-pairs: setup
 	$(BIN)/python bench/compare_pairs.py
 
 # Measures what a view (`hakaru attach`, `hakaru web`) costs the run that it shows, and kills views
-# in the middle of a run. Needs an idle machine. Takes 20 minutes.
+# in the middle of a run. Needs an idle machine. Takes 25 minutes.
 views: setup
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/views.py --kill

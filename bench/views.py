@@ -10,7 +10,7 @@ load is closed and uses all processors, so a view takes time from it. A ratio is
 view, divided by the rate of the round's first run without one; the second such run shows how much
 two equal runs differ. Prints the median ratio with its 95 % interval (from the order of the ratios)
 and the CPU time of the view with its processes. Exit code 1: a view costs 2 % or more. Needs an
-idle machine, and about 80 seconds per round.
+idle machine, and about 105 seconds per round.
 
 `--kill` kills each view in the middle of a run. Exit code 1: the run noticed.
 """
