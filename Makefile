@@ -147,7 +147,7 @@ limits: setup
 	$(BIN)/python bench/limits.py
 
 # Compares pairs of identical runs, and pairs with a planted difference; prints how many are
-# reported as different. Needs an idle machine. Takes 25 minutes.
+# reported as different. Needs an idle machine. Takes 40 minutes.
 compare-pairs: setup
 	$(BIN)/python bench/compare_pairs.py
 

@@ -7,7 +7,7 @@ planted one (`make compare-pairs`).
 Runs one lab again and again; a link of 100 Mbit/s is its limit. Each pair is two runs of its own.
 In a planted pair, the link of the second run is slower by `--percent`. Prints a table. A pair
 counts as different if any metric that has a better direction is `better` or `worse`, and as found
-if `iops` is `worse`. Needs an idle machine, and about 25 seconds per pair.
+if `iops` is `worse`. Needs an idle machine, and about 40 seconds per pair.
 """
 
 from __future__ import annotations
