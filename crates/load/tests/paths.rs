@@ -641,3 +641,24 @@ fn path_that_returns_in_time_keeps_its_commands() {
     assert_eq!(again, [0; 2]);
     assert_eq!(set.counters(s(3.0)).failback_ns_sum, 1_000_000_000);
 }
+
+#[test]
+fn path_that_has_returned_stays_usable_for_data_that_arrived_before() {
+    let s = Time::from_secs_f64;
+    for failback_s in [0.0, 1.0] {
+        let config = Multipath {
+            failback_s,
+            ..Multipath::default()
+        };
+        let mut set = set_of(2, PathPolicy::Failover, config);
+        set.handle_lost(s(2.0), 0);
+        set.handle_login(0, Some(1));
+        set.handle_up(s(3.0), 0, Some(1), AccessState::ActiveOptimized);
+        set.handle_timeout(s(3.0 + failback_s));
+        // The kernel received this data of the other path first, although it is handled last.
+        set.handle_timeout(s(2.9));
+        assert!(set.is_usable(s(2.9), 0));
+        let counters = set.counters(s(4.0));
+        assert_eq!((counters.path_switches, counters.path_returns), (1, 1));
+    }
+}

@@ -97,7 +97,8 @@ struct Path {
     /// Target portal group of the portal (iSCSI), known after the first login.
     portal_group: Option<u16>,
     access: AccessState,
-    /// Instant from which commands may use the path.
+    /// Instant from which commands may use the path; zero once it was reached, because the times at
+    /// which data arrived over different connections need not increase.
     usable_from: Time,
     /// State at the last change that was reported.
     usability: Usability,
@@ -527,6 +528,9 @@ impl<C> PathSet<C> {
     fn note_changes(&mut self, now: Time) {
         let mut usable = 0;
         for (path, entry) in self.paths.iter_mut().enumerate() {
+            if entry.usable_from <= now {
+                entry.usable_from = Time::ZERO;
+            }
             let usability = entry.usability(now);
             usable += u64::from(usability == Usability::Usable);
             let before = std::mem::replace(&mut entry.usability, usability);
