@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 from babel.messages.pofile import read_po
-from hakaru.cli import main
+from hakaru.cli import app, main
+from hakaru.cli.help import CATALOGUE as HELP
+from hakaru.cli.help import texts
 from hakaru.translation import CATALOGUE, FOREIGN, japanese, templates
+from rich.cells import cell_len
 
 from tests.shown_texts import all_texts, has_words, shown_texts
 
@@ -173,3 +176,22 @@ def test_has_words_separates_prose_from_code() -> None:
     assert not has_words("{0}: {1}")
     assert not has_words("`hakaru runs`")
     assert not has_words("sudo mkdir {0}")
+
+
+def test_help_is_in_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["array", "create", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "使い方：hakaru array create [OPTIONS] ARRAY VOLUME SIZE"
+    assert "プールにボリュームを作り、シン LU として提供する。" in lines
+    assert not [line for line in lines if cell_len(line) > 80]
+    words = {word for line in lines for word in re.findall(r"[a-z]{4,}", line)}
+    assert words <= {"hakaru", "array", "create", "block", "quota", "json", "yaml", "fast"}
+
+
+def test_every_text_of_help_has_a_translation() -> None:
+    """The catalogue has the texts of all commands and options, and no others."""
+    translated = messages(HELP)
+    assert set(translated) == set(texts(app))
+    assert not [text for text, form in translated.items() if not JAPANESE.search(form)]

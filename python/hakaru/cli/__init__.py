@@ -12,6 +12,7 @@ of hakaru, and prints. Each command imports the heavy parts that it needs, so th
     live         attach, web
     tools        doctor, analyse, schema
     shells       completion, man
+    help         `--help` in Japanese
     tune, array, files, scorecard, compare, runs, docs  the commands of the same names
     finish       analysis, report and verdict of an ended run
 """
@@ -33,6 +34,7 @@ from hakaru.cli.compare import compare
 from hakaru.cli.docs import EXAMPLES as DOCS_EXAMPLES
 from hakaru.cli.docs import docs
 from hakaru.cli.files import app as files_app
+from hakaru.cli.help import localised
 from hakaru.cli.live import ATTACH_EXAMPLES, WEB_EXAMPLES, attach, web
 from hakaru.cli.options import DEFAULTS
 from hakaru.cli.runs import app as runs_app
@@ -83,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     default: those of `sys.argv`.
     """
     try:
-        code = app(argv, exit_on_error=False, print_error=False)
+        with localised(app):
+            code = app(argv, exit_on_error=False, print_error=False)
         sys.stdout.flush()
         return int(code or 0)
     except HakaruError as error:
