@@ -68,6 +68,10 @@ COMPOSED = (
     "Linux {0} detects losses only by RACK on connections with SACK",
     "this machine carries {0} Mbit/s of the {1} needed on the path {2} (link {3}; {4} backend, best of {5})",
     "{0} of {1} repetitions are kept: {2}",
+    # array/render.py
+    *("read-only", "write-through"),
+    *("size", "mapped", "store", "reads/s", "writes/s", "MB/s rd", "MB/s wr", "pool", "capacity", "used", "free"),
+    *("filled", "promised", "groups", "volume", "own", "quota", "part", "busy", "queue"),
     # run/plan.py
     *(f"{{0}} ({form} form), {{1}} warm-up + {{2}} measured each" for form in ("quick", "full")),
     "{0} (quick form)",
@@ -120,6 +124,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 EVERY = ("*",)
 WHOLE: dict[str, tuple[str, ...]] = {
     "array/check.py": EVERY,
+    "array/render.py": EVERY,
     "doctor/checks.py": EVERY,
     "doctor/guests.py": EVERY,
     "guest/accelerator.py": EVERY,

@@ -15,6 +15,7 @@ from hakaru.array.render import printable
 from hakaru.array.state import locked, owner
 from hakaru.engine.binary import find_engine
 from hakaru.errors import EnvironmentError_
+from hakaru.output import print_text
 
 # Time limit: a check of a full pool of 256 TiB reads some GiB of metadata.
 CHECK_S = 3600.0
@@ -59,9 +60,9 @@ def _check(name: str, directory: Path) -> dict[str, Any]:
 def print_findings(checked: list[dict[str, Any]]) -> None:
     """Print a line for each pool, and one for each of its faults."""
     if not checked:
-        print("this array has no pools")
+        print_text("this array has no pools")
     for checked_pool in checked:
-        print(
+        print_text(
             f"{checked_pool['pool']}: {'clean' if checked_pool['clean'] else 'damaged'} ({checked_pool['directory']})"
         )
         for finding in checked_pool.get("findings", []):

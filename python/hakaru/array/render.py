@@ -11,7 +11,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from hakaru.output import print_text
 from hakaru.terminal import WIDTH_WITHOUT_TERMINAL
+from hakaru.translation import shown
 from hakaru.units import format_size
 from hakaru.wording import number
 
@@ -33,13 +35,14 @@ def printable(text: str) -> str:
 
 def serving(about: Json) -> list[str]:
     """Lines for the operator who starts an array."""
-    lines = [f"{about['target_name']} on {', '.join(about['portals'])}, process {about['pid']}"]
-    lines += [f"  LU {lu['lun']}: {lu_summary(lu)}" for lu in about["lus"]]
-    lines.append(f"  state in {about['state']}")
+    lines = [f"target {about['target_name']} on {', '.join(about['portals'])}, process {about['pid']}"]
+    lines += [f"LU {lu['lun']}: {lu_summary(lu)}" for lu in about["lus"]]
+    lines.append(f"state in {about['state']}")
     if about["metrics"]:
-        lines.append(f"  metrics at {about['metrics']}")
+        lines.append(f"metrics at {about['metrics']}")
     lines.append("Ctrl-C stops it")
-    return [printable(line) for line in lines]
+    first, *inner, last = (printable(shown(line)) for line in lines)
+    return [first, *(f"  {line}" for line in inner), last]
 
 
 def lu_summary(lu: Json) -> str:
@@ -58,20 +61,20 @@ def print_status(status: Json) -> None:
         file=sys.stdout, width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL, highlight=False, markup=False
     )
     sessions = status["counters"].get("sessions", {})
-    print(f"{status['target_name']} on {', '.join(_portal(port) for port in status['ports'])}")
+    print_text(f"target {status['target_name']} on {', '.join(_portal(port) for port in status['ports'])}")
     counts = f"{sessions.get('sessions_now', 0):.0f} sessions on {sessions.get('connections_now', 0):.0f} connections"
-    print(f"up {span(status['uptime_s'])}, {counts}, process {status['pid']}")
+    print_text(f"up {span(status['uptime_s'])}, {counts}, process {status['pid']}")
     if status["metrics"]:
-        print(f"metrics at {status['metrics']}")
+        print_text(f"metrics at {status['metrics']}")
     console.print(_lus(status))
     if status["pools"]:
         console.print(_pools(status["pools"]))
         console.print(_volumes(status["pools"]))
         for pool in status["pools"]:
             for sentence in complaints(pool):
-                print(printable(sentence))
+                print(printable(shown(sentence)))
     if "cache" in status["rates"]:
-        print(cache_summary(status["rates"]["cache"], status["counters"]["cache"]))
+        print_text(cache_summary(status["rates"]["cache"], status["counters"]["cache"]))
     busy = [entity for entity in status["rates"] if entity.partition("/")[0] in STATIONS]
     busy = [entity for entity in busy if "busy_percent" in status["rates"][entity]]
     if busy:
@@ -135,7 +138,7 @@ def _pools(pools: Sequence[Json]) -> Table:
         sizes = [rounded(pool[f"{name}_bytes"]) for name in ("capacity", "used", "free")]
         promised = f"{number(pool['overcommit'])} x"
         rows.append((pool["name"], *sizes, f"{share:.0%}", promised, str(len(pool["groups"]))))
-    return table(("pool", "capacity", "used", "free", "full", "promised", "groups"), rows, left=(0,))
+    return table(("pool", "capacity", "used", "free", "filled", "promised", "groups"), rows, left=(0,))
 
 
 def _volumes(pools: Sequence[Json]) -> Table:
@@ -187,7 +190,7 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[i
     """
     new_table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for i, title in enumerate(titles):
-        new_table.add_column(title, justify="left" if i in left else "right", overflow="fold")
+        new_table.add_column(shown(title), justify="left" if i in left else "right", overflow="fold")
     for row in rows:
         new_table.add_row(*(printable(cell) for cell in row))
     return new_table

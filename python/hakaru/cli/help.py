@@ -103,7 +103,7 @@ class JapaneseHelp(DefaultFormatter):
 
 
 def _description(entry: HelpEntry) -> Any:
-    """What an option means, with its choices, its default and whether it must be given."""
+    """The meaning of an option, with its choices, its default and whether it is required."""
     facts = [
         f"［選択肢：{'、'.join(entry.choices)}］" if entry.choices else "",
         f"［既定値：{entry.default}］" if entry.default is not None else "",
