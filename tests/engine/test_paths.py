@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.capture.namespace import namespace
 from tests.engine.cables import Cables, cables
 from tests.peers.array import MIB, TARGET_NAME, Engine, array, lu
 
@@ -169,6 +170,14 @@ def test_load_whose_paths_are_all_lost_fails_and_names_the_reason() -> None:
                 wires.cut(cable)
             with pytest.raises(AssertionError, match=r"a ping was not answered within 0\.3 s"):
                 running.until(path_losses=-1)
+
+
+@pytest.mark.parametrize("paths", [1, 2])
+def test_portal_without_a_route_fails_the_load_and_is_named(paths: int) -> None:
+    with namespace() as hosts:
+        portals = [f"10.9.{path}.1:3260" for path in range(paths)]
+        with pytest.raises(AssertionError, match=r"10\.9\.0\.1:3260.*Network is unreachable"):
+            Load(config(portals, **TIMERS, **RETURN), hosts.inside)
 
 
 def test_both_cables_may_fail_in_turn_under_one_load() -> None:

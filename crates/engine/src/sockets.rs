@@ -73,6 +73,9 @@ enum Link {
     Waiting,
     /// Socket and deadline of the connection attempt.
     Connecting(Socket, Time),
+    /// The connection attempt failed at once, for example for want of a route. The machine is told
+    /// when its timer expires, as of an attempt that fails later.
+    Failed(io::Error),
     Up {
         socket: Socket,
         /// Whether the socket's buffer is full, so that sending waits until it is writable.
@@ -159,9 +162,14 @@ impl<'r> Sockets<'r> {
             if entry.armed == at {
                 entry.armed = Time::MAX;
             }
-            match entry.link {
-                Link::Connecting(_, limit) if now >= limit => {
+            match &mut entry.link {
+                Link::Connecting(_, limit) if now >= *limit => {
                     let error = io::Error::new(io::ErrorKind::TimedOut, "no answer");
+                    self.lose_connection(index, &error, machines);
+                    self.flush(index, machines);
+                }
+                Link::Failed(error) => {
+                    let error = std::mem::replace(error, io::ErrorKind::Other.into());
                     self.lose_connection(index, &error, machines);
                     self.flush(index, machines);
                 }
@@ -210,7 +218,8 @@ impl<'r> Sockets<'r> {
         let entry = &mut self.entries[index];
         entry.discarded = false;
         let begun = Socket::connect_with(entry.address, &self.options).and_then(|socket| {
-            socket.enable_stamps()?;
+            // Without stamps of received data, data arrives when it is read.
+            let _ = socket.enable_stamps();
             self.reactor
                 .register(&socket, Token(index as u64), Interest::Edge)?;
             Ok(socket)
@@ -221,7 +230,10 @@ impl<'r> Sockets<'r> {
                 entry.link = Link::Connecting(socket, limit);
                 self.arm(index, limit);
             }
-            Err(error) => self.lose_connection(index, &error, machines),
+            Err(error) => {
+                entry.link = Link::Failed(error);
+                self.arm(index, clock::now());
+            }
         }
     }
 
@@ -241,7 +253,8 @@ impl<'r> Sockets<'r> {
             self.entries[index].address = address;
             self.connect(index, machines);
         }
-        let is_connecting = matches!(self.entries[index].link, Link::Connecting(..));
+        let link = &self.entries[index].link;
+        let is_connecting = matches!(link, Link::Connecting(..) | Link::Failed(_));
         if machines.session(index).is_ended() && !is_connecting {
             self.disconnect(index, machines);
         }
