@@ -73,8 +73,8 @@ enum Link {
     Waiting,
     /// Socket and deadline of the connection attempt.
     Connecting(Socket, Time),
-    /// The connection attempt failed at once, for example for want of a route. The machine is told
-    /// when its timer expires, as of an attempt that fails later.
+    /// The connection attempt failed at once, for example without a route. Its timer has expired,
+    /// so that the machine learns of it in the next turn, as of an attempt that fails later.
     Failed(io::Error),
     Up {
         socket: Socket,

@@ -196,7 +196,7 @@ def _height(point: LinePoint) -> float:
 
 
 def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], size: Size) -> list[alt.Chart]:
-    """Names to the right of the drawing, moved apart so that they do not overlap. A thin leader
+    """Names to the right of the drawing, moved apart so that they do not overlap. A dotted leader
     connects a name to a line that ends earlier.
     """
     right = max((line.points[-1][0] for line in series), default=0.0)
@@ -220,7 +220,7 @@ def _labels(series: Sequence[Line], axes: Axes, domain: tuple[float, float], siz
         layers.append(named(name, classes[id(line)]))
         if line.points[-1][0] < right:
             end = chart_of([{"x": line.points[-1][0], "y": line.points[-1][1]}])
-            leader = end.mark_rule(color=line.colour, strokeWidth=0.7, opacity=0.6)
+            leader = end.mark_rule(color=line.colour, strokeWidth=0.9, strokeDash=[1, 3])
             leader = leader.encode(x="x:Q", y="y:Q", x2=alt.value(size.width + 5), y2=alt.value(place))
             layers.append(named(leader, classes[id(line)]))
     return layers
