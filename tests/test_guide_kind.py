@@ -31,6 +31,10 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_japanese_page_has_the_same_files() -> None:
+    assert FILE.findall(PAGE.with_suffix(".ja.md").read_text()) == FILE.findall(PAGE.read_text())
+
+
 def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(folder), "HAKARU_RUNS": str(folder / "runs")}
     command = [sys.executable, "-m", "hakaru.cli", *arguments]
