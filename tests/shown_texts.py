@@ -72,6 +72,9 @@ COMPOSED = (
     *("read-only", "write-through"),
     *("size", "mapped", "store", "reads/s", "writes/s", "MB/s rd", "MB/s wr", "pool", "capacity", "used", "free"),
     *("filled", "promised", "groups", "volume", "own", "quota", "part", "busy", "queue"),
+    # run/plan_place.py, cli/study.py
+    *("topology:", "expectations:"),
+    *(f"{{0}} % {what}" for what in ("duplicated", "corrupted", "reordered")),
     # run/plan.py
     *(f"{{0}} ({form} form), {{1}} warm-up + {{2}} measured each" for form in ("quick", "full")),
     "{0} (quick form)",
@@ -137,6 +140,7 @@ WHOLE: dict[str, tuple[str, ...]] = {
     "report/scorecard_page.py": ("columns", "cells", "_run", "_warnings", "_change", "_figures", "_duration"),
     "run/runner.py": ("drive", "_how_to_resume"),
     "run/publisher.py": ("open",),
+    "run/plan_place.py": EVERY,
     "run/plan.py": ("lines", "_search_line", "link_rates", "lab_parts"),
     "run/progress.py": ("phase", "turn", "now", "result", "opened"),
     "suggest.py": ("did_you_mean", "listed"),

@@ -165,7 +165,8 @@ def test_plan_of_every_study_is_japanese(monkeypatch: pytest.MonkeyPatch, capsys
     for study in studies:
         assert main(["plan", study]) == 0
         _, *lines = capsys.readouterr().out.splitlines()
-        english = [line for line in lines if not line.startswith("  p") and not JAPANESE.search(line)]
+        names = re.compile(r"  p|  .* - \S+: ")
+        english = [line for line in lines if not names.match(line) and not JAPANESE.search(line)]
         assert not english, study
         assert not re.search(r"\b(about|at most|points|repetitions|engines|order)\b", "\n".join(lines[:3])), study
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from hakaru.lab.plan import plan_lab
 from hakaru.run.plan import estimate, lines, link_rates
+from hakaru.run.plan_place import topology
+from hakaru.run.site_file import load_site
 from hakaru.study import expand, load
 
 from tests.run.conftest import STUDY
@@ -33,6 +35,30 @@ def test_plan_counts_memory_and_time_of_guests() -> None:
     extra_bytes = estimates["open-iscsi"].memory_bytes - estimates["hakaru"].memory_bytes
     assert extra_bytes == 2 * 768 * MIB, "one guest per host"
     assert estimates["open-iscsi"].seconds > estimates["hakaru"].seconds
+
+
+def test_plan_shows_the_topology_with_impairments() -> None:
+    study = load("long-distance").study
+    expanded = expand(study, only={"rtt": {"20 ms"}, "settings": {"parameters"}})
+    lab = plan_lab(expanded.at(expanded.points[0]).lab)
+    assert topology(lab) == ["  initiator - simulator: 1 Gbit/s", "  target - simulator: 1 Gbit/s, delay 10 ms"]
+    lab = plan_lab(load("backup-mismatch").study.lab)
+    assert "  core - edge: 10 Gbit/s" in topology(lab)
+    assert "  vtl - edge: 1 Gbit/s" in topology(lab)
+
+
+def test_plan_of_a_site_names_its_equipment(tmp_path: Path) -> None:
+    path = tmp_path / "site.yaml"
+    path.write_text(
+        "format: 1\nname: our array\n"
+        "lus: [{portal: '192.0.2.10:3260', target_name: iqn.2011-10.example:a, lun: 0}]\n"
+        "load_hosts: [{name: kvm-1, ssh: kvm-1.example}, {name: local}]\n"
+    )
+    shown = lines(expand(load("vm-sweep").study), None, {}, site=load_site(path))
+    place = shown.index("site: 'our array'")
+    lu = "  LU 0 of iqn.2011-10.example:a at 192.0.2.10:3260, read only"
+    assert shown[place : place + 3] == ["site: 'our array'", lu, "load from: kvm-1, local"]
+    assert not [line for line in shown if line.startswith(("lab:", "topology:"))]
 
 
 def test_plan_prints_rates_in_bits_so_that_a_mistaken_unit_is_seen(tmp_path: Path) -> None:

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import scorecard
-from hakaru.analysis.expectations import Outcome
+from hakaru.analysis.expectations import Outcome, Results, evaluate
+from hakaru.analysis.reference import compare_points
 from hakaru.analysis.sentences import in_series, level, metric, series, signed, unit
+from hakaru.study.load import Loaded
+from hakaru.units import unit_in
 from hakaru.wording import say
 
 
@@ -36,6 +39,15 @@ def expectation(language: str, outcome: Outcome, several: bool, units: Mapping[s
         values["published"] = scorecard.published(language, row) if row else ""
     text = say(language, outcome.message, values)
     return in_series(language, outcome.expect.get("where") or {}, text, several)
+
+
+def expected(language: str, loaded: Loaded) -> list[str]:
+    """The expectations of a study as sentences, before a run."""
+    study = loaded.study
+    units = {name: unit_in(name) for expect in study.expect if (name := getattr(expect, "metric", None))}
+    nothing = Results([], [], compare_points(study, loaded.reference_rows, []))
+    outcomes = evaluate([expect.model_dump(mode="json") for expect in study.expect], nothing)
+    return [expectation(language, outcome, True, units) for outcome in outcomes]
 
 
 def expectation_found(language: str, outcome: Outcome, units: Mapping[str, str]) -> str:

@@ -14,12 +14,15 @@ from hakaru.cli.live import check_terminal, full_screen
 from hakaru.cli.options import Json, JsonLines, Only, Quick, Quiet, Repetitions, ReportsOrDefault, RunsFolder, Seed
 from hakaru.output import print_json, print_text
 
-PLAN_EXAMPLES = "Example: hakaru plan vm-sweep --quick --only vms=1,7"
+PLAN_EXAMPLES = "Examples: hakaru plan vm-sweep --quick --only vms=1,7; hakaru plan ./my-study --site site.yaml"
 RUN_EXAMPLES = """\
 Examples: hakaru run vm-sweep --quick;
 hakaru run ./my-study --only vms=1,7 --only pattern=random-32k --report html;
 hakaru run vm-sweep --resume latest"""
 
+SiteFile = Annotated[
+    Path | None, Parameter(metavar="FILE", help="Load the equipment in this site file instead of a lab.")
+]
 Study = Annotated[str, Parameter(name="STUDY", help="The study's ID, its folder or its file.")]
 
 
@@ -45,23 +48,40 @@ def plan(
     seed: Seed = None,
     repetitions: Repetitions = None,
     only: Only = (),
+    site: SiteFile = None,
     json_: Json = False,
 ) -> int:
-    """Show the plan of a run: points, order, minutes, disk, memory. Changes nothing."""
+    """Show the plan of a run: points, order, minutes, disk, memory, topology, expectations. Changes
+    nothing, and does not contact the equipment of a site.
+    """
     from hakaru.lab.plan import plan_lab
     from hakaru.run import plan as planned
     from hakaru.run.devices import refusals
     from hakaru.run.options import Options, expand_options
+    from hakaru.run.site import check_writes
+    from hakaru.run.site_file import load_site
     from hakaru.study import load
     from hakaru.wording import language_of_locale
 
-    expanded = expand_options(load(study), Options(quick, seed, repetitions, only))
-    lab = plan_lab(expanded.study.lab)
+    loaded = load(study)
+    expanded = expand_options(loaded, Options(quick, seed, repetitions, only))
+    equipment = load_site(site) if site else None
+    if equipment is not None:
+        check_writes(equipment, expanded)
+    lab = None if equipment else plan_lab(expanded.study.lab)
+    refused = {} if equipment else refusals(expanded)
     if json_:
-        print_json(planned.describe(expanded, lab, refusals(expanded)))
-    else:
-        for line in planned.lines(expanded, lab, refusals(expanded), language_of_locale()):
-            print_text(line)
+        print_json(planned.describe(expanded, lab, refused, equipment))
+        return 0
+    language = language_of_locale()
+    for line in planned.lines(expanded, lab, refused, language, equipment):
+        print_text(line)
+    if expanded.study.expect:
+        from hakaru.analysis.expectation_words import expected
+
+        print_text("expectations:")
+        for sentence in expected(language, loaded):
+            print(f"  {sentence}")
     return 0
 
 
@@ -77,9 +97,7 @@ def run(
     resume: Annotated[
         str | None, Parameter(metavar="RUN", help="Continue an interrupted run: its name, its path, or `latest`.")
     ] = None,
-    site: Annotated[
-        Path | None, Parameter(metavar="FILE", help="Load the equipment in this site file instead of a lab.")
-    ] = None,
+    site: SiteFile = None,
     strict: Annotated[
         bool, Parameter(help="End with exit code 8 if an expectation of the study cannot be judged.")
     ] = False,

@@ -15,7 +15,9 @@ from hakaru.lab.check import pairs_of, rounds_of
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.run import kind
 from hakaru.run.kind import Cost
+from hakaru.run.plan_place import equipment, topology
 from hakaru.run.schedule import Searches, schedule_of
+from hakaru.run.site_file import Site
 from hakaru.study import Expanded, Point
 from hakaru.study.model import Study
 from hakaru.study.part import level_text
@@ -127,9 +129,11 @@ def lab_of(study: Study, lab: LabPlan | None) -> LabPlan | None:
     return plan_lab(study.lab) if lab else None
 
 
-def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal]) -> dict[str, Any]:
+def describe(
+    expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal], site: Site | None = None
+) -> dict[str, Any]:
     """The plan as `hakaru plan --json` prints it. `refused`: point → the reason why this machine
-    cannot measure it.
+    cannot measure it. `site`: equipment instead of a lab.
     """
     needed = estimate(expanded, lab)
     return {
@@ -143,6 +147,8 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
         "searches": _searches(expanded),
         "repetitions_most": schedule_of(expanded).most,
         "lab": lab.describe() if lab else None,
+        "site": site.model_dump(mode="json") if site else None,
+        "expectations": [expectation.model_dump(mode="json") for expectation in expanded.study.expect],
         "portals": [p for name in lab.array_names for p in lab.portals(name)] if lab else None,
         "estimate": {
             "seconds": round(needed.seconds),
@@ -154,8 +160,16 @@ def describe(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refu
     }
 
 
-def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal], language: str = "en") -> list[str]:
-    """The plan as lines of text. `refused`: as in `describe`. `language`: that of the title."""
+def lines(
+    expanded: Expanded,
+    lab: LabPlan | None,
+    refused: Mapping[str, Refusal],
+    language: str = "en",
+    site: Site | None = None,
+) -> list[str]:
+    """The plan as lines of text. `refused`, `site`: as in `describe`. `language`: that of the
+    title.
+    """
     needed, measure = estimate(expanded, lab), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
@@ -183,6 +197,10 @@ def lines(expanded: Expanded, lab: LabPlan | None, refused: Mapping[str, Refusal
         text.append(f"lab: {lab_parts(lab)}{at}; {lab.backend} backend; {needed.engines} engines")
         for rates in all_link_rates(expanded):
             text.append(f"links: {rates}")
+        if lab.device is None:
+            text += ["topology:", *topology(lab)]
+    if site:
+        text += equipment(site)
     if searches:
         text.append(f"seed {expanded.seed}; order: follows from the results")
         text += [_search_line(search) for search in searches]
