@@ -180,6 +180,16 @@ def test_portal_without_a_route_fails_the_load_and_is_named(paths: int) -> None:
             Load(config(portals, **TIMERS, **RETURN), hosts.inside)
 
 
+def test_path_without_an_interface_is_lost_and_tried_again() -> None:
+    """Each further attempt fails at once, because there is no route."""
+    with joined(2) as (wires, _), load(config(wires.portals, **TIMERS, **RETURN), wires.load.inside) as running:
+        running.progress(300)
+        wires.load.run("ip", "link", "delete", "a1")
+        running.until(path_losses=1, paths_usable_now=1)
+        running.progress(300)
+        assert running.stop()["vms"]["errors"] == 0
+
+
 def test_both_cables_may_fail_in_turn_under_one_load() -> None:
     with joined(2) as (wires, _), load(config(wires.portals, **TIMERS, **RETURN), wires.load.inside) as running:
         for cut in range(4):
