@@ -66,6 +66,21 @@ def test_seeds_differ_by_vm_and_repetition_and_are_reproducible() -> None:
     assert seed_of(1, "p01-1") != seed_of(11, "p0-1")
 
 
+def test_array_has_the_studys_pools_and_their_thin_lus() -> None:
+    expanded = expand(load("noisy-neighbour").study)
+    turn = next(r for r in expanded.repetitions if r.point.factors == {"resource": "pool", "neighbour": "alone"})
+    (config,) = array_configs(expanded, turn, plan_lab(expanded.study.lab)).values()
+    assert [(pool.name, pool.page_bytes, len(pool.groups)) for pool in config.pools] == [
+        ("shared", 4 << 20, 2),
+        ("own", 4 << 20, 1),
+    ]
+    assert len({pool.directory for pool in config.pools}) == 2
+    assert config.pools[1].groups[0].placement == contract.Placement(group=2, offset_bytes=0)
+    thin = [lu.store for lu in config.lus if isinstance(lu.store, contract.ThinStore)]
+    assert [(store.pool, store.volume) for store in thin] == [("shared", "lu-0"), ("shared", "lu-1"), ("own", "lu-2")]
+    assert all(lu.placement is None for lu in config.lus)
+
+
 def test_array_has_the_studys_lus_and_model() -> None:
     (config,) = array_configs(EXPANDED, EXPANDED.repetitions[0], LAB).values()
     assert config.model == contract.PresetModel(kind="preset", name="jdsf-2011")

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.lab.plan import LabPlan
+from hakaru.run import pool_folder
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import ArraySpec, Lu
-from hakaru.study.storage import Cap, SharesSpec
+from hakaru.study.storage import Cap, Placement, Pool, SharesSpec
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
@@ -57,6 +58,7 @@ def _array_config(
         target_name=array.target_name,
         portals=list(portals),
         isolated_network=True,
+        pools=[_pool(pool, name) for pool in array.pools],
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
         model=array.model,
         caps=[cap_config(cap) for cap in array.caps],
@@ -86,19 +88,29 @@ def shares_config(shares: SharesSpec | None) -> contract.SharesConfig | None:
     return contract.SharesConfig(in_flight=shares.in_flight, classes=classes, others=shares.others)
 
 
+def _pool(pool: Pool, array: str) -> contract.PoolConfig:
+    """A pool in the format of the engine, in a directory that no other array uses."""
+    groups = [
+        contract.GroupConfig(name=f"group-{i}", size_bytes=group.size, placement=_placement(group.placement))
+        for i, group in enumerate(pool.groups)
+    ]
+    directory = f"{pool_folder.FOLDER}/{array}-{pool.name}"
+    return contract.PoolConfig(name=pool.name, directory=directory, page_bytes=pool.page, groups=groups)
+
+
 def _lu(lu: Lu, fill_seed: int) -> contract.LuConfig:
-    place = None
-    if lu.placement is not None:
-        place = contract.Placement(group=lu.placement.group, offset_bytes=lu.placement.offset)
+    store: contract.MemoryStore | contract.ThinStore = contract.MemoryStore()
+    if lu.pool is not None:
+        store = contract.ThinStore(pool=lu.pool, volume=f"lu-{lu.lun}")
+    elif lu.fill is not None:
+        store = contract.MemoryStore(fill_seed=fill_seed, fill_compressible_percent=lu.fill.compressible_percent)
     return contract.LuConfig(
-        lun=lu.lun,
-        size_bytes=lu.size,
-        block_bytes=lu.block,
-        store=contract.MemoryStore(fill_seed=fill_seed, fill_compressible_percent=lu.fill.compressible_percent)
-        if lu.fill
-        else contract.MemoryStore(),
-        placement=place,
+        lun=lu.lun, size_bytes=lu.size, block_bytes=lu.block, store=store, placement=_placement(lu.placement)
     )
+
+
+def _placement(place: Placement | None) -> contract.Placement | None:
+    return None if place is None else contract.Placement(group=place.group, offset_bytes=place.offset)
 
 
 def watch_config(

@@ -1,4 +1,4 @@
-"""Directory of the pool that a chain is on: a file system in memory, in the mount namespace of the
+"""Directory of the pools of a study: a file system in memory, in the mount namespace of the
 sandbox. Nothing of it remains after the sandbox, however that ends, and the disk of this machine is
 not measured with it.
 """
@@ -10,6 +10,9 @@ from collections.abc import Iterator
 
 from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
+
+FOLDER = "/dev/shm"
+"""Directory in the sandbox. It exists on every machine and keeps no file of hakaru."""
 
 # By default a tmpfs takes half of the memory, and a pool may be larger. The size of the pool is the
 # limit, and the plan has checked it against the memory.

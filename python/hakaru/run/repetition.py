@@ -192,8 +192,8 @@ async def _gang(
         serving = file_servers.running(place, place.file_servers(expanded, turn))
         gang.file_servers = await stack.enter_async_context(serving)
         chain = place.chain(expanded, turn)
-        if chain is not None:
-            stack.enter_context(pool_folder.mounted(chain.pool_folder))
+        if any(isinstance(server, contract.ArrayConfig) and server.pools for server in servers.values()):
+            stack.enter_context(pool_folder.mounted(pool_folder.FOLDER))
         for node, server in servers.items():
             gang.servers.append(await place.start(node, server))
         ports = sorted(set().union(*(kind.of(expanded.study).ports(load) for load in loads.values())))

@@ -8,7 +8,8 @@ shapes. Storage and lab are checked as written, and as they are at every point
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from hakaru.engine.contract import ArrayModel, NoModel
 from hakaru.lab.plan import ImpossibleLabError, LabPlan, check_adjustable, plan_lab
@@ -19,6 +20,7 @@ from hakaru.study.consistency_goal import goal_problems, range_problems
 from hakaru.study.consistency_points import blocks_of, forms_of, measures_of, point_problems
 from hakaru.study.model import POINTS_MAX, ArraySpec, Study
 from hakaru.study.part import level_text
+from hakaru.study.storage import Placement
 from hakaru.study.variables import Problem, Sets, value_at
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_duration, format_size
@@ -114,28 +116,54 @@ def _lus(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
     for i, lu in enumerate(array.lus):
         if lu.size % lu.block:
             yield (*place, "lus", i, "size"), f"not a multiple of the block length {lu.block}", ""
-        if lu.placement is None and not isinstance(array.model, NoModel):
-            yield (*place, "lus", i), "placement is missing", "name the RAID group of the LU: `placement: {group: 0}`"
-    yield from _overlaps(place, array)
+    placed = [*_placed(array)]
+    for part in placed:
+        if part.placement is None and not isinstance(array.model, NoModel):
+            yield (*place, *part.path), "placement is missing", part.hint
+    yield from _overlaps(place, placed)
     model = array.model
     groups = len(model.groups) if isinstance(model, ArrayModel) else None
+    for part in placed:
+        if groups is not None and part.placement and part.placement.group >= groups:
+            message = f"the model has {groups} groups, counted from 0"
+            yield (*place, *part.path, "placement", "group"), message, ""
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """An LU, or a group of a pool, on the modelled drives. `hint`: remedy if it has no place."""
+
+    path: tuple[str | int, ...]
+    name: str
+    size: int
+    placement: Placement | None
+    hint: str
+
+
+def _placed(array: ArraySpec) -> Iterator[_Placed]:
+    """LUs outside pools, and the groups of pools."""
     for i, lu in enumerate(array.lus):
-        if groups is not None and lu.placement and lu.placement.group >= groups:
-            yield (*place, "lus", i, "placement", "group"), f"the model has {groups} groups, counted from 0", ""
+        if lu.pool is None:
+            hint = "name the RAID group of the LU: `placement: {group: 0}`"
+            yield _Placed(("lus", i), f"LU {lu.lun}", lu.size, lu.placement, hint)
+    for i, pool in enumerate(array.pools):
+        for j, group in enumerate(pool.groups):
+            hint = "name the RAID group of the model: `placement: {group: 0}`"
+            yield _Placed(("pools", i, "groups", j), f"pool {pool.name}", group.size, group.placement, hint)
 
 
-def _overlaps(place: tuple[str | int, ...], array: ArraySpec) -> Iterator[Problem]:
-    """Problems of two LUs on the same bytes of a RAID group, which the model would treat as one
-    place.
+def _overlaps(place: tuple[str | int, ...], placed: Sequence[_Placed]) -> Iterator[Problem]:
+    """Problems of two LUs or pools on the same bytes of a RAID group, which the model would treat
+    as one place.
     """
-    ends: dict[int, tuple[int, int]] = {}
-    placed = [(lu.placement.group, lu.placement.offset, i) for i, lu in enumerate(array.lus) if lu.placement]
-    for group, offset, i in sorted(placed):
-        end, lun = ends.get(group, (0, -1))
+    ends: dict[int, tuple[int, str]] = {}
+    ordered = [(part.placement.group, part.placement.offset, i) for i, part in enumerate(placed) if part.placement]
+    for group, offset, i in sorted(ordered):
+        end, name = ends.get(group, (0, ""))
         if offset < end:
-            message = f"overlaps with LU {lun} on group {group}"
-            yield (*place, "lus", i, "placement"), message, f"place it from {format_size(end)} on"
-        ends[group] = max(ends.get(group, (0, -1)), (offset + array.lus[i].size, array.lus[i].lun))
+            message = f"overlaps with {name} on group {group}"
+            yield (*place, *placed[i].path, "placement"), message, f"place it from {format_size(end)} on"
+        ends[group] = max(ends.get(group, (0, "")), (offset + placed[i].size, placed[i].name))
 
 
 def _variables(study: Study) -> Iterator[Problem]:

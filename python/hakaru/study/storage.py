@@ -16,6 +16,7 @@ from hakaru.units import Duration, Rate, Size
 
 MS_NS = 1_000_000
 CAPS_MAX = 256
+POOL_PAGE_MIN = 64 << 10
 SHARE_MAX = 1_000_000
 
 
@@ -39,8 +40,36 @@ class Lu(Part):
     size: Size = Field(description="capacity; blocks that were never written take no memory")
     block: Literal[512, 4096] = Field(default=512, description="logical block length in bytes")
     store: Literal["memory"] = Field(default="memory", description="kind of store for the data")
-    placement: Placement | None = Field(default=None, description="needed when the model has drives")
+    pool: Id | None = Field(
+        default=None, description="a name under `pools`, of which the LU is a thin volume; default: no pool"
+    )
+    placement: Placement | None = Field(
+        default=None, description="needed when the model has drives, except for an LU of a pool"
+    )
     fill: Fill | None = Field(default=None, description="contents from the start; default: zeros")
+
+
+class PoolGroup(Part):
+    """A RAID group of a pool."""
+
+    size: Size = Field(ge=2 * POOL_PAGE_MIN, description="space of the pool in the group, in memory of this machine")
+    placement: Placement | None = Field(default=None, description="needed when the model has drives")
+
+
+class Pool(Part):
+    """A thin-provisioned pool. Its LUs get pages at the first write, in turn from each group."""
+
+    name: Id = Field(description="name of the pool; its counters are those of pool/NAME")
+    page: Size = Field(default=256 << 10, ge=POOL_PAGE_MIN, le=16 << 20, description="allocation unit, a power of two")
+    groups: list[PoolGroup] = Field(min_length=1, max_length=16)
+
+    @model_validator(mode="after")
+    def _has_pages(self) -> Pool:
+        if self.page & (self.page - 1):
+            raise ValueError(f"the page of pool {self.name!r} has to be a power of two, such as 256 KiB")
+        if any(group.size < 2 * self.page for group in self.groups):
+            raise ValueError(f"each group of pool {self.name!r} needs space for at least two pages")
+        return self
 
 
 class Cap(Part):
@@ -120,6 +149,9 @@ class ArraySpec(Part):
         str, StringConstraints(pattern=r"^(iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)[a-z0-9.:-]+$", max_length=223)
     ]
     model: Model
+    pools: list[Pool] = Field(
+        default=[], max_length=16, description="thin-provisioned pools, empty at the start of every repetition"
+    )
     lus: list[Lu] = Field(min_length=1, max_length=256)
     caps: list[Cap] = Field(
         default=[], max_length=CAPS_MAX, description="caps on rates; an access passes every one that applies to it"
@@ -144,6 +176,20 @@ class ArraySpec(Part):
         luns = [lu.lun for lu in self.lus]
         if len(set(luns)) < len(luns):
             raise ValueError(f"each LU needs a number of its own; the numbers are {sorted(luns)}")
+        return self
+
+    @model_validator(mode="after")
+    def _pools_exist(self) -> ArraySpec:
+        names = [pool.name for pool in self.pools]
+        if len(set(names)) < len(names):
+            raise ValueError(f"each pool needs a name of its own; the names are {sorted(names)}")
+        for lu in self.lus:
+            if lu.pool is None:
+                continue
+            if lu.pool not in names:
+                raise ValueError(f"LU {lu.lun} is in pool {lu.pool!r}; the names of the pools are {names}")
+            if lu.placement is not None or lu.fill is not None:
+                raise ValueError(f"LU {lu.lun} of pool {lu.pool!r} has no `placement` and no `fill`; remove them")
         return self
 
     @property

@@ -68,7 +68,7 @@ def test_groups_run_on_their_hosts_with_their_own_patterns_and_lus() -> None:
     assert places(loads["victims"]) == [("victim-1", 0, 0)]
     assert places(loads["aggressors"]) == [(f"aggressor-{i + 1}", 1, i) for i in range(4)]
     victim, aggressor = loads["victims"].vms[0], loads["aggressors"].vms[0]
-    assert (victim.pattern.sizes[0].bytes, aggressor.pattern.sizes[0].bytes) == (8192, 16384)
+    assert (victim.pattern.sizes[0].bytes, aggressor.pattern.sizes[0].bytes) == (8192, 32768)
     assert [config.groups for config in loads.values()] == [["victim", "aggressor"]] * 2
     assert (victim.group, aggressor.group) == (0, 1)
     assert isinstance(aggressor.destination, contract.IscsiDestination)
@@ -100,7 +100,7 @@ REFUSALS = [
     ({"load.groups.victim.role": "aggressor"}, ("load", "groups"), "no group is a victim", "role: victim"),
     ({"load.groups.victim.pattern": "datbase"}, ("load", "groups", "victim", "pattern"), "no pattern", "'database'"),
     ({"load.groups.victim.hosts": ["victim"]}, ("load", "groups", "victim", "hosts", 0), "no host", "'victims'"),
-    ({"load.groups.victim.columns": [[9]]}, ("load", "groups", "victim", "columns", 0, 0), "no LU 9", "[0, 1]"),
+    ({"load.groups.victim.columns": [[9]]}, ("load", "groups", "victim", "columns", 0, 0), "no LU 9", "[0, 1, 2]"),
     (
         {"load.groups.victim.columns": [[0], [1]]},
         ("load", "groups", "aggressor", "columns"),

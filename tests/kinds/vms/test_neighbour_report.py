@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from hakaru.analysis.estimate import Estimate
-from hakaru.kinds.vms import neighbour_tables
+from hakaru.kinds.vms import neighbour_matrix, neighbour_tables
 from hakaru.kinds.vms.analysis import neighbours
 from hakaru.kinds.vms.report import REPORT
+from hakaru.report.blocks import Cell, Row, Table
 from hakaru.report.charts import NARROW, WIDE, numbers_of
 from hakaru.study.model import Study
 from hakaru.wording import LANGUAGES
 
-from tests.kinds.vms.test_neighbours import WRITTEN, P99s, points
+from tests.kinds.vms.test_neighbours import WRITTEN, P99s, points, resources
 
 NOTHING = Estimate.over([], "ms").to_json()
 STUDY = Study.model_validate(dict(WRITTEN))
@@ -75,13 +76,65 @@ def test_figures_contain_intervals() -> None:
     assert numbers_of(figure.draw(WIDE)) == ["alone: 30 ms", "beside: 480 (450–510) ms"]
 
 
-def test_comparisons_of_a_run_are_named() -> None:
-    every = [("shared", "none"), ("shared", "four"), ("slow", "none"), ("slow", "four")]
-    rows = [({"drives": d, "aggressors": a}, 500.0, 30.0 if a == "none" else 90.0) for d, a in every]
-    summary = summary_of(*rows)
-    assert REPORT.tiles_about(summary, "en") == "shared"
-    assert [group.name for group in REPORT.groups(summary, STUDY, "en")] == ["shared", "slow"]
-    assert REPORT.tiles_about(helped(), "en") == ""
+def of_resources() -> dict[str, Any]:
+    """Two resources, of which the remedy `cap` restores both, and `move` the second one."""
+    measured = resources()
+    described = [point.to_json() for point in measured]
+    for point in described:
+        for name in (*neighbour_tables.SERVICE, *neighbour_tables.ARRAY):
+            point["metrics"].setdefault(name, NOTHING)
+    findings = [finding.to_json() for finding in neighbours.of_run(measured)]
+    return {"points": described, "findings": findings, "sweeps": [], "curves": []}
+
+
+def test_tiles_of_several_resources_have_the_cost_for_each_and_what_helps_for_all() -> None:
+    tiles = [(tile["title"], tile["value"], tile["small"]) for tile in REPORT.tiles(of_resources(), "en")]
+    assert tiles == [
+        (
+            "99th percentile beside the aggressors: shared",
+            "4 times",
+            "rate 20 % of that alone; bottleneck: undetermined",
+        ),
+        ("99th percentile beside the aggressors: slow", "9 times", "rate 10 % of that alone; bottleneck: undetermined"),
+        ("Restores the service in every case", "cap", "leaves the aggressors 1 to 2.50 % of their rate"),
+    ]
+    assert REPORT.tiles_about(of_resources(), "en") == ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_figure_of_several_resources_precedes_those_of_each(language: str) -> None:
+    groups = REPORT.groups(of_resources(), STUDY, language)
+    assert [group.name for group in groups] == ["", "shared", "slow"]
+    (figure,) = groups[0].figures
+    for size in (WIDE, NARROW):
+        assert numbers_of(figure.draw(size)) == [
+            "drives shared, neighbour beside: 4",
+            "drives shared, neighbour cap: 1.10",
+            "drives shared, neighbour move: 3.67",
+            "drives slow, neighbour beside: 9",
+            "drives slow, neighbour cap: 1.05",
+            "drives slow, neighbour move: 1.10",
+        ]
+
+
+def test_table_has_a_row_for_each_remedy_and_a_column_for_each_resource() -> None:
+    p99, rates = neighbour_matrix.tables(of_resources(), "en")
+    assert [column.title for column in p99.columns] == ["point", "shared", "slow"]
+
+    def cells(table: Table) -> list[list[str]]:
+        rows = [row.cells for row in table.rows if isinstance(row, Row)]
+        return [[cell if isinstance(cell, str) else cell.text for cell in row] for row in rows]
+
+    assert cells(p99) == [["beside", "4", "9"], ["cap", "1.10", "1.05"], ["move", "3.67", "1.10"]]
+    assert cells(rates) == [["beside", "100", "100"], ["cap", "2.50", "1"], ["move", "97.5", "75"]]
+    bold = [[isinstance(c, Cell) and c.bold for c in row.cells[1:]] for row in p99.rows if isinstance(row, Row)]
+    assert bold == [[False, False], [True, True], [False, True]]
+    assert neighbour_matrix.tables(helped(), "en") == []
+
+
+def test_chief_finding_of_several_resources_is_that_about_all_of_them() -> None:
+    assert [f["kind"] for f in REPORT.chief_findings(of_resources())] == ["neighbour_cases"]
+    assert [f["kind"] for f in REPORT.chief_findings(helped())] == ["neighbours"]
 
 
 def test_caps_and_parts_of_the_array_have_a_table_of_their_own() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hakaru.analysis.estimate import Estimate
-from hakaru.kinds.vms.analysis import neighbours
+from hakaru.kinds.vms.analysis import neighbour_comparisons, neighbours
 from hakaru.kinds.vms.analysis.points import VmsPoint
 from hakaru.kinds.vms.analysis.setup import setup_at
 from hakaru.study import load
@@ -117,7 +117,7 @@ def test_point_alone_without_caps_is_the_reference_if_two_factors_vary() -> None
         ({"aggressors": "four", "caps": "none"}, 100, 130),
         ({"aggressors": "four", "caps": "forty"}, 460, 35),
     )
-    (comparison,) = neighbours.comparisons(measured)
+    (comparison,) = neighbour_comparisons.comparisons(measured)
     assert (comparison.alone.id, comparison.beside.id) == ("p01", "p03")
     assert [remedy.id for remedy in comparison.remedies] == ["p04"]
 
@@ -125,13 +125,81 @@ def test_point_alone_without_caps_is_the_reference_if_two_factors_vary() -> None
 def test_points_of_another_lab_are_compared_with_their_own_point_alone() -> None:
     levels = [(drives, neighbour) for drives in ("shared", "slow") for neighbour in ("alone", "beside", "cap")]
     measured = points(*(({"drives": d, "neighbour": n}, 100.0, 10.0 + i) for i, (d, n) in enumerate(levels)))
-    found = neighbours.comparisons(measured)
+    found = neighbour_comparisons.comparisons(measured)
     assert [(c.alone.id, c.beside.id, [r.id for r in c.remedies]) for c in found] == [
         ("p01", "p02", ["p03"]),
         ("p04", "p05", ["p06"]),
     ]
-    findings = neighbours.of_run(measured)
+    about_all, *findings = neighbours.of_run(measured)
     assert [finding.where for finding in findings] == [{"drives": "shared"}, {"drives": "slow"}]
+    assert about_all.kind == "neighbour_cases" and about_all.where == {}
+
+
+def resources() -> list[VmsPoint]:
+    """Two resources. Of the remedies, `cap` restores the service for both, `move` for one."""
+    rows = {
+        ("shared", "alone"): (500, 30.0, None),
+        ("shared", "beside"): (100, 120.0, 800.0),
+        ("shared", "cap"): (470, 33.0, 20.0),
+        ("shared", "move"): (110, 110.0, 780.0),
+        ("slow", "alone"): (500, 10.0, None),
+        ("slow", "beside"): (50, 90.0, 2000.0),
+        ("slow", "cap"): (490, 10.5, 20.0),
+        ("slow", "move"): (480, 11.0, 1500.0),
+    }
+    measured = points(*(({"drives": d, "neighbour": n}, iops, p99) for (d, n), (iops, p99, _) in rows.items()))
+    for point, (_, _, aggressors) in zip(measured, rows.values(), strict=True):
+        if aggressors is not None:
+            point.metrics["aggressor_iops"] = Estimate.over([aggressors], "1/s")
+            point.per_repetition["aggressor_iops"] = [aggressors]
+    return measured
+
+
+def test_cost_and_remedies_of_every_resource_are_in_one_finding() -> None:
+    about_all, shared, _ = neighbours.of_run(resources())
+    first, second = about_all.evidence["cases"]
+    assert (first["where"], first["alone"], first["beside"]) == ({"drives": "shared"}, "p01", "p02")
+    assert first["p99_ratio"]["mean"] == pytest.approx(4) and second["p99_ratio"]["mean"] == pytest.approx(9)
+    assert first["rate_ratio"]["mean"] == pytest.approx(0.2)
+    assert [(r["label"], r["restores"]) for r in first["remedies"]] == [("cap", True), ("move", False)]
+    assert [r["aggressor_ratio"]["mean"] for r in second["remedies"]] == pytest.approx([0.01, 0.75])
+    assert about_all.evidence["everywhere"] == ["cap"]
+    english, japanese = about_all.text["en"], about_all.text["ja"]
+    assert "shared: beside the aggressors, the victims' 99th percentile is 4 times the value alone" in english
+    assert "restored by cap (2.50 % left to the aggressors); not restored by move." in english
+    assert "restored by cap (1 % left to the aggressors), move (75 % left to the aggressors)." in english
+    assert english.endswith("In every case, the service is restored by cap.")
+    assert "どの場合にも元の水準に戻る対策は cap である" in japanese
+    assert "leaves the aggressors 2.50 % of their rate" in shared.text["en"]
+    assert shared.evidence["points"]["p03"]["restores"] is True and shared.evidence["points"]["p02"]["restores"] is None
+
+
+def test_resource_without_an_increase_does_not_decide_on_the_remedies() -> None:
+    measured = resources()
+    # Beside the aggressors as alone.
+    measured[1].per_repetition["victim_latency_ms_p99"] = [30.0]
+    about_all = neighbours.of_run(measured)[0]
+    assert about_all.evidence["cases"][0]["increased"] is False
+    assert about_all.evidence["everywhere"] == ["cap", "move"]
+    assert "shared: these values do not show that the aggressors increase" in about_all.text["en"]
+
+
+def test_time_outside_the_array_is_a_part_of_its_own() -> None:
+    measured = points(({"neighbour": "alone"}, 500, 30), ({"neighbour": "beside"}, 100, 60))
+    for point, latency_ms in zip(measured, (11.1, 51.1), strict=True):
+        point.metrics["latency_ms_mean"] = Estimate.over([latency_ms], "ms")
+    finding = only(neighbours.of_run(measured))
+    # Of 40 ms more, 10 are in the drives.
+    added = finding.evidence["added_ms"]
+    assert added == {"controller": 0.0, "drives": pytest.approx(10), "outside": pytest.approx(30)}
+    assert "The time grows most in the network and the hosts: 30 ms more" in finding.text["en"]
+
+
+def test_drives_behind_a_cache_are_part_of_its_time() -> None:
+    measured = points(({"neighbour": "alone"}, 500, 30), ({"neighbour": "beside"}, 100, 60))
+    for point, cache_ms in zip(measured, (1.0, 40.0), strict=True):
+        point.metrics["cache_ms_mean"] = Estimate.over([cache_ms], "ms")
+    assert only(neighbours.of_run(measured)).evidence["added_ms"] == {"controller": 0.0, "cache": pytest.approx(39)}
 
 
 def test_aggressors_that_cost_nothing_are_reported_without_an_increase() -> None:
@@ -202,7 +270,7 @@ def test_cost_is_the_point_without_caps_and_shares_in_any_order(order: tuple[str
     figures = {"cap": 35.0, "shares": 60.0, "move": 50.0, "beside": 130.0}
     levels = [*order, "alone"]
     measured = points(*(({"neighbour": level}, 100, figures.get(level, 30.0)) for level in levels))
-    (comparison,) = neighbours.comparisons(measured)
+    (comparison,) = neighbour_comparisons.comparisons(measured)
     assert comparison.beside.factors == {"neighbour": "beside"}
     assert [p.factors["neighbour"] for p in comparison.remedies] == [level for level in order if level != "beside"]
     evidence = only(neighbours.of_run(measured)).evidence["points"][f"p{levels.index('shares') + 1:02}"]
@@ -213,7 +281,7 @@ def test_first_point_is_the_cost_if_every_one_has_a_limit() -> None:
     measured = points(
         ({"neighbour": "shares"}, 100, 60), ({"neighbour": "cap"}, 100, 35), ({"neighbour": "alone"}, 500, 30)
     )
-    (comparison,) = neighbours.comparisons(measured)
+    (comparison,) = neighbour_comparisons.comparisons(measured)
     assert (comparison.beside.id, [p.id for p in comparison.remedies]) == ("p01", ["p02"])
 
 

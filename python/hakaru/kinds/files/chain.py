@@ -25,6 +25,7 @@ from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan, ChainSpec, FileS
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.lab.plan import LabPlan
+from hakaru.run import pool_folder
 from hakaru.study.model import Study
 from hakaru.study.part import Part
 from hakaru.study.variables import Problem
@@ -38,8 +39,6 @@ FOLDER = f"{SHARE_PATH}/trees"
 TARGET_NAME = "iqn.2011-10.example.hakaru:chain"
 PORT = 3260
 POOL, VOLUME, GROUP = "pool", "disk", "group"
-POOL_FOLDER = "/dev/shm"
-"""Directory of the pool in the sandbox. It exists on every machine and keeps no file of hakaru."""
 METADATA_PERCENT = 12
 """Share of a file system or pool for its own metadata, as far as plans are concerned: XFS has a log
 of 64 MiB at least, ext4 a journal of up to 1/16.
@@ -118,7 +117,7 @@ def plan(chain: ChainPart, lab: LabPlan, server: FileServer | None) -> ChainPlan
     node = lab.loading_names[-1]
     reachable = lab.reachable_addresses(node)
     portal = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
-    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, POOL_FOLDER, server)
+    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, pool_folder.FOLDER, server)
 
 
 def array(chain: ChainPart, lab: LabPlan, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
@@ -127,7 +126,7 @@ def array(chain: ChainPart, lab: LabPlan, *, seed: int, sample_interval_ms: int)
     placement = None if lu.model.kind == "none" else contract.Placement(group=0, offset_bytes=0)
     pool = contract.PoolConfig(
         name=POOL,
-        directory=POOL_FOLDER,
+        directory=pool_folder.FOLDER,
         page_bytes=lu.page,
         groups=[contract.GroupConfig(name=GROUP, size_bytes=lu.pool, placement=placement)],
     )

@@ -1,19 +1,23 @@
-"""The first page about noisy neighbours, from the findings about them: tiles, and for each
-comparison two figures.
+"""The first page about noisy neighbours, from the findings about them: tiles, a figure of all
+comparisons if there are several, and for each comparison two figures.
 
+neighbour_cases   99th percentile of the victims at each point of each comparison
 neighbours_p99    99th percentile of the victims alone, beside the aggressors, and with each remedy
 neighbours_rate   their rate at the same points
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.kinds.vms import neighbour_matrix
+from hakaru.report import charts
 from hakaru.report.blocks import Group
-from hakaru.report.charts import Bar, Chart, Size
+from hakaru.report.charts import Bar, Cell, Chart, Size
 from hakaru.report.figures import Figure, note, value_bars, with_interval
-from hakaru.wording import say
+from hakaru.wording import number, say
 
 Json = dict[str, Any]
 SHOWN = (("neighbours_p99", "victim_latency_ms_p99", "ms"), ("neighbours_rate", "victim_iops", "IOPS"))
@@ -27,11 +31,14 @@ def findings(summary: Json) -> list[Json]:
 
 def tiles(summary: Json, language: str) -> list[Json]:
     """The victims' service alone, beside the aggressors and with the remedy that helps most, and
-    the bottleneck beside the aggressors; of the first comparison.
+    the bottleneck beside the aggressors. Of several comparisons, the cost and the bottleneck in
+    each, and the remedies that help in all of them.
     """
     found = findings(summary)
     if not found:
         return []
+    if (cases := neighbour_matrix.cases(summary)) is not None:
+        return _tiles_of_cases(cases, language)
     evidence = found[0]["evidence"]
     points = evidence["points"]
     alone, beside = points[evidence["alone"]], points[evidence["beside"]]
@@ -40,7 +47,7 @@ def tiles(summary: Json, language: str) -> list[Json]:
         _tile(language, "beside", beside, _compared(beside, language)),
     ]
     if (best := points.get(evidence["best"])) is not None:
-        remedy = label(evidence, evidence["best"], language)
+        remedy = neighbour_matrix.label(evidence, evidence["best"], language)
         shown.append(_tile(language, "best", best, _compared(best, language), remedy))
     elif len(points) > 2 and evidence["increased"]:
         title = say(language, "tile.neighbours.best.none")
@@ -49,26 +56,65 @@ def tiles(summary: Json, language: str) -> list[Json]:
     return [*shown, {"title": say(language, "tile.neighbours.limiter"), "value": limiter, "small": ""}]
 
 
-def tiles_about(summary: Json, language: str) -> str:
-    """The comparison of the tiles, if the run has several."""
-    found = findings(summary)
-    return sentences.series(found[0]["where"], language) if len(found) > 1 else ""
-
-
 def groups(summary: Json, language: str) -> list[Group]:
-    """The figures of each comparison."""
-    return [
+    """The figure of all comparisons, and the figures of each."""
+    about_all = neighbour_matrix.cases(summary)
+    first = [] if about_all is None else [Group([_matrix(summary, language)])]
+    each = [
         Group(_figures(summary, finding["evidence"], language), sentences.series(finding["where"], language))
         for finding in findings(summary)
     ]
+    return first + each
 
 
-def label(evidence: Json, point: str, language: str) -> str:
-    """The levels of a point that vary in its comparison."""
-    every = [each["factors"] for each in evidence["points"].values()]
-    levels = evidence["points"][point]["factors"]
-    varied = {f: level for f, level in levels.items() if len({str(other.get(f)) for other in every}) > 1}
-    return sentences.series(varied, language) or point
+def _tiles_of_cases(cases: Json, language: str) -> list[Json]:
+    shown = []
+    for case in cases["cases"]:
+        name, rate = sentences.series(case["where"], language), case["rate_ratio"]["mean"]
+        limiter = say(language, f"limiter.{case['limiter']}")
+        values = {"percent": None if rate is None else 100 * rate, "limiter": limiter}
+        shown.append(
+            {
+                "title": say(language, "tile.neighbours.case", {"case": name}),
+                "value": say(language, "tile.neighbours.case.value", {"times": case["p99_ratio"]["mean"]}),
+                "small": say(language, "tile.neighbours.case.small", values),
+            }
+        )
+    title = say(language, "tile.neighbours.everywhere")
+    if not cases["everywhere"]:
+        return [*shown, {"title": title, "value": say(language, "tile.neighbours.none"), "small": ""}]
+    remedies = [remedy for case in cases["cases"] for remedy in case["remedies"]]
+    kept = [r["aggressor_ratio"]["mean"] for r in remedies if r["label"] in cases["everywhere"]]
+    shares = [100 * share for share in kept if share is not None]
+    ends = {"low": min(shares, default=None), "high": max(shares, default=None)}
+    small = say(language, "tile.neighbours.everywhere.small", ends) if shares else ""
+    value = say(language, "list.separator").join(cases["everywhere"])
+    return [*shown, {"title": title, "value": value, "small": small}]
+
+
+def _matrix(summary: Json, language: str) -> Figure:
+    """The heat map of all comparisons: the darker, the longer."""
+    matrix = neighbour_matrix.matrix(summary, "p99_ratio", language)
+    known = [each["mean"] for each in matrix.values.values() if each["mean"] is not None]
+    most = max(known, default=1.0)
+
+    def shade(ratio: float | None) -> float | None:
+        """Logarithm of the ratio, in percent of that of the largest one."""
+        if ratio is None:
+            return None
+        return 100 * math.log(max(ratio, 1.0)) / math.log(most) if most > 1 else 0.0
+
+    cells = [
+        Cell(column, len(matrix.rows) - 1 - row, shade(each["mean"]), number(each["mean"], language), False)
+        for (row, column), each in matrix.values.items()
+    ]
+    points = [point for point in summary["points"] if "victim_iops" in point["metrics"]]
+
+    def draw(size: Size) -> Chart:
+        return charts.heat(cells, matrix.columns, matrix.rows[::-1], matrix.axes, size)
+
+    title = say(language, "figure.neighbour_cases")
+    return Figure("neighbour_cases", title, note(points, language, "victim_latency_ms_p99"), draw)
 
 
 def _tile(language: str, name: str, point: Json, small: str, remedy: str = "") -> Json:
@@ -95,7 +141,8 @@ def _figure(points: list[Json], evidence: Json, name: str, metric: str, unit: st
     for point in points:
         value = point["metrics"][metric]
         text = f"{with_interval(value, language)} {unit}"
-        bars.append(Bar(label(evidence, point["point"], language), value["mean"], value["low"], value["high"], text))
+        label = neighbour_matrix.label(evidence, point["point"], language)
+        bars.append(Bar(label, value["mean"], value["low"], value["high"], text))
 
     def draw(size: Size) -> Chart:
         return value_bars(bars, unit, language, size)

@@ -31,6 +31,7 @@ ARRAY = (
     "controller_ms_mean",
     "cache_ms_mean",
     "drives_ms_mean",
+    "pool_mb_per_s",
 )
 """Metrics of each table, in order. Those without any value are left out."""
 WITH_INTERVAL = ("victim_iops", "victim_latency_ms_p99")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.kinds.vms import figures, neighbour_figures, neighbour_tables, path, path_figures, tables
+from hakaru.kinds.vms import figures, neighbour_figures, neighbour_matrix, neighbour_tables, path, path_figures, tables
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
@@ -24,7 +24,7 @@ LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "l
 ROLE_COLUMNS = ("victim IOPS", "p50 ms", "p99 ms", "aggressor IOPS", "MB/s", "capped IOPS", "wait ms", "limited by")
 HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
-CHIEF = ("neighbours", "peak", "limiter", "decline", "paths")
+CHIEF = ("neighbour_cases", "neighbours", "peak", "limiter", "decline", "paths")
 
 
 class VmsReport(ReportKind):
@@ -46,7 +46,9 @@ class VmsReport(ReportKind):
         """
         if path.is_distance(summary):
             return path.chief_findings(summary)
-        return [f for f in summary["findings"] if f["kind"] in CHIEF]
+        # That about all comparisons replaces those about each.
+        left_out = () if neighbour_matrix.cases(summary) is None else ("neighbours",)
+        return [f for f in summary["findings"] if f["kind"] in CHIEF and f["kind"] not in left_out]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
         """The service of victims, or the rates at the chief distance, or the four numbers of the
@@ -57,10 +59,8 @@ class VmsReport(ReportKind):
         return neighbour_figures.tiles(summary, language) or _tiles(summary, language)
 
     def tiles_about(self, summary: Json, language: str) -> str:
-        """The comparison or the sweep of the tiles, if the run has several."""
-        if neighbour_figures.findings(summary):
-            return neighbour_figures.tiles_about(summary, language)
-        if path.is_distance(summary) or len(summary["sweeps"]) < 2:
+        """The sweep of the tiles, if the run has several."""
+        if neighbour_figures.findings(summary) or path.is_distance(summary) or len(summary["sweeps"]) < 2:
             return ""
         curve = next((s for s in summary["sweeps"] if s["peak"] and len(s["points"]) > 1), None)
         return sentences.series(curve["where"], language) if curve else ""
@@ -104,6 +104,7 @@ class VmsReport(ReportKind):
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
         """Points of each sweep; in studies of distance, also points with their bounds."""
         all_tables = path.tables(summary, letters, language) if path.is_distance(summary) else []
+        all_tables += neighbour_matrix.tables(summary, language)
         all_tables += neighbour_tables.of_run(summary, letters, self.point_name, language)
         for i in range(len(summary["sweeps"])):
             all_tables += tables.of_sweep(Sweep(summary, i), letters, language)

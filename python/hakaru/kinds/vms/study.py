@@ -38,7 +38,7 @@ ROLE_METRICS = frozenset(
     {f"{role}_{x}" for role in ROLES for x in ("iops", "mb_per_s")}
     | {f"{role}_latency_ms_{x}" for role in ROLES for x in ("mean", "p50", "p90", "p99", "p999", "max")}
     | {f"{part}_ms_mean" for part in ("port", "controller", "cache", "drives")}
-    | {"cap_iops", "cap_mb_per_s", "cap_delayed_percent", "cap_wait_ms_mean"}
+    | {"cap_iops", "cap_mb_per_s", "cap_delayed_percent", "cap_wait_ms_mean", "pool_mb_per_s"}
 )
 """Additional metrics of a load whose VMs have roles."""
 PATH_METRICS = frozenset(

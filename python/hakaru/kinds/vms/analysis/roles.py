@@ -1,5 +1,5 @@
 """Results of one repetition of a load whose VMs have roles: the service of victims and aggressors,
-the time that requests spend in each part of the array, and the caps.
+the time that requests spend in each part of the array, the caps, and the pools.
 
 The time in a part, waiting included, is the integral of the requests present over the requests
 served (Little's law). It covers the requests of all VMs.
@@ -34,6 +34,7 @@ UNITS: dict[str, str] = {
     "cap_mb_per_s": "MB/s",
     "cap_delayed_percent": "percent",
     "cap_wait_ms_mean": "ms",
+    "pool_mb_per_s": "MB/s",
 }
 """Metrics of loads with groups, and their units, in the order of the report."""
 
@@ -46,7 +47,7 @@ def of_repetition(repetition: Repetition, groups: Mapping[str, VmGroup]) -> dict
     for role in ROLES:
         entities = [f"{TOTAL}/{name}" for name, group in groups.items() if group.role == role and group.vms]
         values |= {f"{role}_{name}": value for name, value in _of_entities(repetition, entities).items()}
-    return values | _parts(repetition) | _caps(repetition)
+    return values | _parts(repetition) | _caps(repetition) | {"pool_mb_per_s": _allocated(repetition)}
 
 
 def _of_entities(repetition: Repetition, entities: Sequence[str]) -> dict[str, float]:
@@ -83,6 +84,12 @@ def _parts(repetition: Repetition) -> dict[str, float]:
         served = rate(entity, "reads") + rate(entity, "writes") if part == "cache" else rate(entity, "ops")
         times[f"{part}_ms_mean"] = quotient(rate(entity, "queue_ns"), served) / 1e6
     return times
+
+
+def _allocated(repetition: Repetition) -> float:
+    """Growth of the pages that volumes map, MB/s; NaN without a pool."""
+    found = repetition.counters.total_rate(repetition.window, engine="array", entity="pool/", name="used_bytes_now")
+    return found / 1e6
 
 
 def _caps(repetition: Repetition) -> dict[str, float]:

@@ -1,0 +1,66 @@
+"""Shares of the array with real sessions: rates in proportion to the shares, and no limit of a
+class while the other one is idle.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.test_caps import measured, vm
+from tests.peers.array import MIB, array, lu
+
+pytestmark = pytest.mark.alone
+
+COMMAND_US = 2000
+"""Time of the controller for a command, which is the narrowest part of the array."""
+SHARES = {
+    "in_flight": 4,
+    "classes": [{"name": "large", "lun": 0, "share": 300}, {"name": "small", "lun": 1, "share": 100}],
+}
+MODEL = {
+    "kind": "array",
+    "controller": {"command_us": COMMAND_US, "data_us_per_mib": 0},
+    "groups": [
+        {
+            "raid": "raid0",
+            "drives": 1,
+            "stripe_unit_bytes": 65536,
+            "drive": {"kind": "preset", "name": "nvme-ssd-2000"},
+        }
+    ],
+}
+
+
+def placed(lun: int) -> dict[str, Any]:
+    return lu(lun, 64 * MIB, placement={"group": 0, "offset_bytes": lun * 64 * MIB})
+
+
+def test_rates_are_in_proportion_to_the_shares() -> None:
+    with array(placed(0), placed(1), model=MODEL, shares=SHARES) as a:
+        vms = [vm(a.portal, "large", 0) | {"group": 0}, vm(a.portal, "small", 1) | {"group": 1}]
+        rates = {name: each["iops"] for name, each in measured(vms, ["large", "small"]).items()}
+        counters = a.engine.counters()
+    assert rates["large"] / rates["small"] == pytest.approx(3, rel=0.03)
+    # Every access that waits is dispatched as soon as another one has ended.
+    assert sum(rates.values()) == pytest.approx(1e6 / COMMAND_US, rel=0.02)
+    for lun, name in enumerate(("large", "small")):
+        share = counters[f"share/{name}"]
+        assert share["accesses"] == counters[f"lu/{lun}"]["reads"] + counters[f"lu/{lun}"]["writes"]
+        assert share["waiting_now"] == 0
+
+
+def test_costs_and_not_accesses_are_in_proportion_to_the_shares() -> None:
+    shares = {"in_flight": 4, "classes": [{"name": c, "lun": lun, "share": 100} for lun, c in enumerate("ab")]}
+    with array(placed(0), placed(1), model=MODEL, shares=shares) as a:
+        # An access costs its bytes and 16 KiB, so one of 48 KiB costs as much as 3.2 of 4 KiB.
+        long, short = vm(a.portal, "long", 0, size_bytes=48 << 10), vm(a.portal, "short", 1)
+        rates = measured([long | {"group": 0}, short | {"group": 1}], ["long", "short"])
+    assert rates["short"]["iops"] / rates["long"]["iops"] == pytest.approx(64 / 20, rel=0.03)
+
+
+def test_class_has_the_whole_rate_while_the_other_one_is_idle() -> None:
+    with array(placed(0), placed(1), model=MODEL, shares=SHARES) as a:
+        rates = measured([vm(a.portal, "small", 1) | {"group": 0}], ["small"])
+    assert rates["small"]["iops"] == pytest.approx(1e6 / COMMAND_US, rel=0.02)
