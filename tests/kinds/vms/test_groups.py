@@ -68,7 +68,7 @@ def test_groups_run_on_their_hosts_with_their_own_patterns_and_lus() -> None:
     assert places(loads["victims"]) == [("victim-1", 0, 0)]
     assert places(loads["aggressors"]) == [(f"aggressor-{i + 1}", 1, i) for i in range(4)]
     victim, aggressor = loads["victims"].vms[0], loads["aggressors"].vms[0]
-    assert (victim.pattern.sizes[0].bytes, aggressor.pattern.sizes[0].bytes) == (8192, 32768)
+    assert (victim.pattern.sizes[0].bytes, aggressor.pattern.sizes[0].bytes) == (8192, 16384)
     assert [config.groups for config in loads.values()] == [["victim", "aggressor"]] * 2
     assert (victim.group, aggressor.group) == (0, 1)
     assert isinstance(aggressor.destination, contract.IscsiDestination)

@@ -165,11 +165,11 @@ def test_cost_and_remedies_of_every_resource_are_in_one_finding() -> None:
     assert [r["aggressor_ratio"]["mean"] for r in second["remedies"]] == pytest.approx([0.01, 0.75])
     assert about_all.evidence["everywhere"] == ["cap"]
     english, japanese = about_all.text["en"], about_all.text["ja"]
-    assert "shared: beside the aggressors, the victims' 99th percentile is 4 times the value alone" in english
-    assert "restored by cap (2.50 % left to the aggressors); not restored by move." in english
-    assert "restored by cap (1 % left to the aggressors), move (75 % left to the aggressors)." in english
-    assert english.endswith("In every case, the service is restored by cap.")
-    assert "どの場合にも元の水準に戻る対策は cap である" in japanese
+    assert "shared 4 times with 20 % of the rate (bottleneck: undetermined), slow 9 times" in english
+    assert "cap: it restores the service in every case and leaves the aggressors 1 to 2.50 % of their rate." in english
+    restored = "it restores the service for slow and leaves the aggressors 75 % of their rate"
+    assert f"move: {restored}; it does not restore the service for shared." in english
+    assert "cap：どの場合にも元の水準に戻る" in japanese and "shared で元の水準に戻らない。" in japanese
     assert "leaves the aggressors 2.50 % of their rate" in shared.text["en"]
     assert shared.evidence["points"]["p03"]["restores"] is True and shared.evidence["points"]["p02"]["restores"] is None
 
@@ -181,7 +181,8 @@ def test_resource_without_an_increase_does_not_decide_on_the_remedies() -> None:
     about_all = neighbours.of_run(measured)[0]
     assert about_all.evidence["cases"][0]["increased"] is False
     assert about_all.evidence["everywhere"] == ["cap", "move"]
-    assert "shared: these values do not show that the aggressors increase" in about_all.text["en"]
+    assert "shared no increase shown" in about_all.text["en"]
+    assert "move: it restores the service in every case" in about_all.text["en"]
 
 
 def test_time_outside_the_array_is_a_part_of_its_own() -> None:

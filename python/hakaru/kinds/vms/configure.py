@@ -126,7 +126,7 @@ def _place(load: VmsLoad, columns: Sequence[Sequence[Unit]], member: Member) -> 
     assigned_seat = seat([[unit.images for unit in column] for column in columns], member.place)
     if assigned_seat is None:
         raise ValueError(f"no image is left for {member.name}")
-    region = contract.Region(offset_bytes=assigned_seat.image * load.image, length_bytes=load.region_bytes)
+    region = contract.Region(offset_bytes=assigned_seat.image * load.image, length_bytes=member.region_bytes)
     return columns[assigned_seat.column][assigned_seat.lu], region
 
 

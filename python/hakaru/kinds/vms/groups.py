@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms.load import VmsLoad
+from hakaru.kinds.vms.load import VmGroup, VmsLoad
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan
 from hakaru.study.model import ArraySpec
@@ -30,6 +30,7 @@ def problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Problem]
         if group.pattern not in load.patterns:
             hint = did_you_mean(group.pattern, load.patterns)
             yield (*place, "pattern"), f"no pattern {group.pattern!r}", hint
+        yield from _region_problems(load, array, group, (*place, "region"))
         for i, host in enumerate(group.hosts or []):
             if host not in lab.host_names:
                 yield (*place, "hosts", i), f"no host {host!r}", did_you_mean(host, lab.host_names)
@@ -39,6 +40,20 @@ def problems(load: VmsLoad, array: ArraySpec, lab: LabPlan) -> Iterator[Problem]
                     message, hint = f"the array has no LU {lun}", f"its LUs are {array.luns}"
                     yield (*place, "columns", c, i), message, hint
     yield from _overlaps(load)
+
+
+def _region_problems(load: VmsLoad, array: ArraySpec, group: VmGroup, place: tuple[str, ...]) -> Iterator[Problem]:
+    """Check the region of a group, if it has one of its own."""
+    region, block = group.region, max(lu.block for lu in array.lus)
+    if region is None:
+        return
+    if not 0 < region <= load.image:
+        yield place, "must be larger than 0 and at most the image", "a region is a part of a VM's image"
+    elif region % block:
+        yield place, f"not a multiple of the block length {block}", ""
+    pattern = load.patterns.get(group.pattern)
+    if pattern is not None and any(entry.size > region for entry in pattern.sizes):
+        yield place, f"smaller than a request of pattern {group.pattern!r}", "make it larger, or leave it out"
 
 
 def point_problems(load: VmsLoad, array: ArraySpec) -> Iterator[Problem]:

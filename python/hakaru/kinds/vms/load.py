@@ -92,6 +92,10 @@ class VmGroup(Part):
     hosts: list[str] | None = Field(
         default=None, min_length=1, max_length=256, description="hosts of the lab that it runs on; default: all"
     )
+    region: Size | None = Field(
+        default=None,
+        description="part of its image, from the start, that a VM of the group uses; default: `region` of the load",
+    )
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,8 @@ class Member:
     """Its position, from 0, in its group, which determines its host and its path."""
     hosts: tuple[str, ...] | None
     """Hosts that its group runs on; None for all hosts of the lab."""
+    region_bytes: int
+    """Bytes of its image that it uses, from the start."""
 
     def host(self, lab_hosts: Sequence[str]) -> str:
         """The host that it runs on."""
@@ -226,7 +232,8 @@ class VmsLoad(Load):
         columns = tuple(map(tuple, self.columns))
         if not self.groups:
             width, pattern = max(2, len(str(self.count))), self.point_pattern
-            return [Member(f"vm{i + 1:0{width}}", None, pattern, columns, i, i, None) for i in range(self.count)]
+            size = self.region_bytes
+            return [Member(f"vm{i + 1:0{width}}", None, pattern, columns, i, i, None, size) for i in range(self.count)]
         members: list[Member] = []
         dealt: dict[tuple[tuple[int, ...], ...], int] = {}
         for name, group in self.groups.items():
@@ -235,8 +242,8 @@ class VmsLoad(Load):
             for turn in range(group.vms):
                 place = dealt.get(own, 0)
                 dealt[own] = place + 1
-                pattern = self.patterns[group.pattern]
-                members.append(Member(f"{name}-{turn + 1}", name, pattern, own, place, turn, hosts))
+                pattern, size = self.patterns[group.pattern], group.region or self.region_bytes
+                members.append(Member(f"{name}-{turn + 1}", name, pattern, own, place, turn, hosts, size))
         return members
 
     def used_hosts(self, hosts: Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.kinds.vms import neighbour_matrix
+from hakaru.kinds.vms.analysis import neighbour_cases
 from hakaru.report import charts
 from hakaru.report.blocks import Group
 from hakaru.report.charts import Bar, Cell, Chart, Size
@@ -82,12 +83,12 @@ def _tiles_of_cases(cases: Json, language: str) -> list[Json]:
         )
     title = say(language, "tile.neighbours.everywhere")
     if not cases["everywhere"]:
-        return [*shown, {"title": title, "value": say(language, "tile.neighbours.none"), "small": ""}]
+        return [*shown, {"title": title, "value": say(language, "tile.neighbours.everywhere.none"), "small": ""}]
     remedies = [remedy for case in cases["cases"] for remedy in case["remedies"]]
     kept = [r["aggressor_ratio"]["mean"] for r in remedies if r["label"] in cases["everywhere"]]
     shares = [100 * share for share in kept if share is not None]
-    ends = {"low": min(shares, default=None), "high": max(shares, default=None)}
-    small = say(language, "tile.neighbours.everywhere.small", ends) if shares else ""
+    left = {"left": neighbour_cases.span(language, shares)}
+    small = say(language, "tile.neighbours.everywhere.small", left) if shares else ""
     value = say(language, "list.separator").join(cases["everywhere"])
     return [*shown, {"title": title, "value": value, "small": small}]
 

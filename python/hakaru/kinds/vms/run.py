@@ -185,7 +185,7 @@ def _held_bytes(load: VmsLoad, seconds: float, lab: LabPlan | None) -> int:
     path = sum(r / 8 for r in rates if r) if rates and all(rates) else LOOPBACK_BYTES_PER_S
     # Reads and writes use opposite directions, so the larger part limits the rate of the mix.
     rate = path * write / max(read, write)
-    return int(min(rate * seconds, load.count * load.region_bytes))
+    return int(min(rate * seconds, sum(member.region_bytes for member in load.members())))
 
 
 def answers_gathered(end: InitiatorEnd, loads: Sequence[Mapping[str, float]]) -> Iterator[Caveat]:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.findings import Finding
 from hakaru.kinds.vms.analysis.neighbour_comparisons import P99, RATE, Comparison
 from hakaru.kinds.vms.analysis.points import VmsPoint
-from hakaru.wording import LANGUAGES, say
+from hakaru.wording import LANGUAGES, number, say
 
 Json = dict[str, Any]
 
@@ -22,13 +23,11 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> Finding:
     evidence = {"cases": [_case(each) for each in comparisons], "everywhere": _everywhere(comparisons, "en")}
 
     def write(language: str) -> str:
-        parts = [_case_words(each, language) for each in comparisons]
-        if everywhere := _everywhere(comparisons, language):
-            remedies = say(language, "list.separator").join(everywhere)
-            parts.append(say(language, "neighbours.everywhere", {"remedies": remedies}))
-        elif any(each.is_increased and each.remedies for each in comparisons):
-            parts.append(say(language, "neighbours.everywhere.none"))
-        return sentences.sentences(language, *parts)
+        labels = dict.fromkeys(each.label(point, language) for each in comparisons for point in each.remedies)
+        costs = say(language, "list.separator").join(_cost(each, language) for each in comparisons)
+        parts = [say(language, "neighbours.cases", {"cases": costs})]
+        parts += [_remedy(comparisons, label, language) for label in labels]
+        return sentences.sentences(language, *(part for part in parts if part))
 
     return Finding("neighbour_cases", {}, {language: write(language) for language in LANGUAGES}, None, evidence)
 
@@ -85,32 +84,45 @@ def _case(comparison: Comparison) -> Json:
     }
 
 
-def _case_words(comparison: Comparison, language: str) -> str:
-    """One sentence about a case. It is the only one, because a report shows the same sentence about
-    several cases only once.
-    """
-    beside = comparison.beside
-    values = words(comparison, beside, language) | {
+def _cost(comparison: Comparison, language: str) -> str:
+    """What the aggressors cost in one case, and the bottleneck."""
+    values = words(comparison, comparison.beside, language) | {
         "case": sentences.series(comparison.fixed, language),
-        "limiter": say(language, f"limiter.{beside.verdict.limiter}"),
+        "times": _with_interval(comparison.times(comparison.beside), language),
+        "limiter": say(language, f"limiter.{comparison.beside.verdict.limiter}"),
     }
-    if not comparison.is_increased:
-        return say(language, "neighbours.case.none", values)
-    separator, clauses = say(language, "list.separator"), []
+    return say(language, "neighbours.cases.cost" if comparison.is_increased else "neighbours.cases.no_cost", values)
+
+
+def _with_interval(ratio: Estimate, language: str) -> str:
+    """A ratio and its interval, such as `9.5 (7.2–11.8)`."""
+    mean, low, high = (number(value, language) for value in (ratio.mean, ratio.low, ratio.high))
+    return mean if ratio.low is None or low == high else f"{mean} ({low}–{high})"
+
+
+def span(language: str, values: Sequence[float]) -> str:
+    """The lowest and the highest value, as one number if they look the same; empty without any."""
+    ends = list(dict.fromkeys(number(end, language) for end in (min(values), max(values)))) if values else []
+    return say(language, "neighbours.span", {"low": ends[0], "high": ends[1]}) if len(ends) > 1 else "".join(ends)
+
+
+def _remedy(comparisons: Sequence[Comparison], label: str, language: str) -> str:
+    """One sentence about a remedy in the cases with an increase; empty without such a case."""
+    impaired = [each for each in comparisons if each.is_increased]
+    tried = [(each, point) for each in impaired for point in each.remedies if each.label(point, language) == label]
+    clauses = []
     for name, verdict in (("restored", True), ("open", None), ("not", False)):
-        labels = [
-            _label_with_cost(comparison, point, language) if verdict else comparison.label(point, language)
-            for point in comparison.remedies
-            if comparison.restores(point) is verdict
-        ]
-        if labels:
-            clauses.append(say(language, f"neighbours.case.{name}", {"remedies": separator.join(labels)}))
-    return say(language, "neighbours.case", values | {"remedies": "".join(clauses)})
-
-
-def _label_with_cost(comparison: Comparison, point: VmsPoint, language: str) -> str:
-    """A remedy, with the rate that it leaves to the aggressors if it is known."""
-    label, kept = comparison.label(point, language), comparison.kept(point).mean
-    if kept is None:
-        return label
-    return say(language, "neighbours.case.kept", {"label": label, "percent": 100 * kept})
+        found = [(each, point) for each, point in tried if each.restores(point) is verdict]
+        if not found:
+            continue
+        separator = say(language, "list.separator")
+        names = separator.join(sentences.series(each.fixed, language) for each, _ in found)
+        is_all = len(found) == len(impaired)
+        where = say(language, "neighbours.cases.all" if is_all else "neighbours.cases.some", {"cases": names})
+        kept = [100 * mean for each, point in found if (mean := each.kept(point).mean) is not None]
+        message = f"neighbours.cases.{name}" + (".kept" if verdict and kept else "")
+        clauses.append(say(language, message, {"where": where, "left": span(language, kept)}))
+    if not clauses:
+        return ""
+    joined = say(language, "neighbours.cases.joint").join(clauses)
+    return say(language, "neighbours.cases.remedy", {"label": label, "clauses": joined})
