@@ -71,8 +71,8 @@ def test_array_has_the_studys_pools_and_their_thin_lus() -> None:
     turn = next(r for r in expanded.repetitions if r.point.factors == {"resource": "pool", "neighbour": "alone"})
     (config,) = array_configs(expanded, turn, plan_lab(expanded.study.lab)).values()
     assert [(pool.name, pool.page_bytes, len(pool.groups)) for pool in config.pools] == [
-        ("shared", 4 << 20, 2),
-        ("own", 4 << 20, 1),
+        ("shared", 1 << 20, 2),
+        ("own", 1 << 20, 1),
     ]
     assert len({pool.directory for pool in config.pools}) == 2
     assert config.pools[1].groups[0].placement == contract.Placement(group=2, offset_bytes=0)

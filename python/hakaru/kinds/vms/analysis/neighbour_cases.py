@@ -85,7 +85,7 @@ def _case(comparison: Comparison) -> Json:
 
 
 def _cost(comparison: Comparison, language: str) -> str:
-    """What the aggressors cost in one case, and the bottleneck."""
+    """Returns the cost of the aggressors in one case, and the bottleneck."""
     values = words(comparison, comparison.beside, language) | {
         "case": sentences.series(comparison.fixed, language),
         "times": _with_interval(comparison.times(comparison.beside), language),
