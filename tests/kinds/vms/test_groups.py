@@ -82,6 +82,14 @@ def test_groups_with_the_same_columns_share_their_images_without_overlap() -> No
     assert [(lun, image) for _, lun, image in of_all] == [(0, image) for image in range(4)]
 
 
+def test_group_may_use_a_part_of_its_images_of_its_own() -> None:
+    loads = configured({"load.region": "8 GiB", "load.groups.aggressor.region": "4 GiB"})
+    lengths = {vm.name: vm.region.length_bytes for config in loads.values() for vm in config.vms}
+    assert lengths == {"victim-1": 8 << 30} | {f"aggressor-{i}": 4 << 30 for i in (1, 2, 3, 4)}
+    # Each image keeps its place.
+    assert [image for _, _, image in places(loads["aggressors"])] == [0, 1, 2, 3]
+
+
 def test_victims_keep_their_place_and_seed_without_aggressors() -> None:
     alone, beside = configured({"load.groups.aggressor.vms": 0}), configured()
     assert list(alone) == ["victims"]
@@ -100,6 +108,14 @@ REFUSALS = [
     ({"load.groups.victim.role": "aggressor"}, ("load", "groups"), "no group is a victim", "role: victim"),
     ({"load.groups.victim.pattern": "datbase"}, ("load", "groups", "victim", "pattern"), "no pattern", "'database'"),
     ({"load.groups.victim.hosts": ["victim"]}, ("load", "groups", "victim", "hosts", 0), "no host", "'victims'"),
+    ({"load.groups.victim.region": "32 GiB"}, ("load", "groups", "victim", "region"), "at most the image", "a part"),
+    ({"load.groups.victim.region": "8292 B"}, ("load", "groups", "victim", "region"), "not a multiple", ""),
+    (
+        {"load.groups.victim.region": "4 KiB"},
+        ("load", "groups", "victim", "region"),
+        "smaller than a request",
+        "larger",
+    ),
     ({"load.groups.victim.columns": [[9]]}, ("load", "groups", "victim", "columns", 0, 0), "no LU 9", "[0, 1, 2]"),
     (
         {"load.groups.victim.columns": [[0], [1]]},
