@@ -110,6 +110,15 @@ def test_remedy_that_does_not_help_is_not_called_one() -> None:
     assert "Nothing that the study tried" in finding.text["en"]
 
 
+def test_remedy_that_makes_it_worse_takes_back_no_share() -> None:
+    measured = points(
+        ({"neighbour": "alone"}, 500, 30), ({"neighbour": "beside"}, 100, 130), ({"neighbour": "move"}, 90, 200)
+    )
+    text = only(neighbours.of_run(measured)).text
+    assert "move does not restore the service: 200 ms" in text["en"] and "higher than without a remedy" in text["en"]
+    assert "takes back" not in text["en"] and "対策なしの場合より高い" in text["ja"]
+
+
 def test_point_alone_without_caps_is_the_reference_if_two_factors_vary() -> None:
     measured = points(
         ({"aggressors": "none", "caps": "none"}, 500, 30),

@@ -38,7 +38,8 @@ def heat(
         for c in cells
     ]
     x = alt.X("x:Q", axis=_axis(columns, axes[0]), scale=_scale(columns))
-    y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX), scale=_scale(rows))
+    # Vega leaves out every second name of more than a few rows, although none overlaps with others.
+    y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX, labelOverlap=False), scale=_scale(rows))
     chart = chart_of(values)
     shade = alt.Color("percent:Q", scale=alt.Scale(domain=[0, 100], range=[PALEST, OURS]), legend=None)
     places = chart.encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
@@ -61,7 +62,7 @@ def heat(
     return layered(layers, width, CELL_PX * len(rows), [str(value["says"]) for value in values])
 
 
-def _axis(names: Sequence[str], title: str, extent: float = 0) -> alt.Axis:
+def _axis(names: Sequence[str], title: str, extent: float = 0, **more: bool) -> alt.Axis:
     """An axis in units of cells, with each name at the middle of its cells."""
     cases = "".join(f"datum.value == {i + 0.5} ? {json.dumps(name)} : " for i, name in enumerate(names))
     return alt.Axis(
@@ -73,6 +74,7 @@ def _axis(names: Sequence[str], title: str, extent: float = 0) -> alt.Axis:
         domain=False,
         labelPadding=6,
         minExtent=extent,
+        **more,
     )
 
 

@@ -71,7 +71,10 @@ def _remedy_words(comparison: Comparison, remedy: VmsPoint, label: str, language
     share = comparison.taken_back_percent(remedy)
     values = neighbour_cases.words(comparison, remedy, language) | {"label": label, "share": share}
     name = {True: "restored", None: "open", False: "remedy"}[comparison.restores(remedy)]
-    text = say(language, f"neighbours.{name}" if share is not None else "neighbours.remedy.no_increase", values)
+    # A share below 0 says nothing: the percentile is higher than without the remedy.
+    worse = share is not None and share < 0
+    message = f"neighbours.{name}" if share is not None else "neighbours.remedy.no_increase"
+    text = say(language, "neighbours.remedy.worse" if worse else message, values)
     kept = comparison.kept(remedy).mean
     if kept is not None:
         text = sentences.sentences(language, text, say(language, "neighbours.kept", {"percent": 100 * kept}))
