@@ -255,6 +255,28 @@ def test_full_disk_ends_the_build_with_the_path(tmp_path: Path, options: str, re
     assert str(tmp_path / "trees") in ended.failure
 
 
+@pytest.mark.parametrize(("order", "files"), [("start", 600), ("stop", 0)])
+def test_load_with_a_second_start_builds_and_then_waits_for_it(tmp_path: Path, order: str, files: int) -> None:
+    engine = Engine(load(tmp_path / "trees", build=True, remove=True, second_start=True))
+    try:
+        engine.send({"type": "start", "at_ns": 0})
+        assert engine.wait_for("phase")["phase"] == "build"
+        assert engine.wait_for("phase")["phase"] == "built"
+        assert len(list((tmp_path / "trees").glob("t0*/**/f*"))) == 600
+        second_ns = time.monotonic_ns()
+        engine.send({"type": order, "at_ns": second_ns} if order == "start" else {"type": order})
+        events = list(engine.events())
+        values = events[-1]["values"]
+        assert values["files_read"] + values["files_written"] == files
+        phases = {event["phase"]: event["at_ns"] for event in events if event["type"] == "phase"}
+        assert list(phases) == (["measure", "drain"] if files else [])
+        assert all(at_ns >= second_ns for at_ns in phases.values())
+        assert engine.process.wait(60) == 0
+    finally:
+        engine.close()
+    assert not (tmp_path / "trees").exists()
+
+
 def test_load_uses_every_target_once_and_reports_each_operation(built: Path) -> None:
     ended = Ended(load(built, verify=True, flush=True, cold=True))
     assert ended.code == 0, ended.events

@@ -86,6 +86,8 @@ def test_damaged_and_missing_files_are_named(server: SmbServer) -> None:
         {},
         {"compound": False},
         {"signing": "required"},
+        {"encryption": "required"},
+        {"encryption": "required", "ciphers": ["aes_128_ccm"], "compound": False},
         {"dialects": ["2.1"], "credits": 1, "compound": False},
         {"credits": 8192},
     ],
@@ -104,6 +106,8 @@ def test_load_uses_every_target_once_and_reports_each_operation(server: SmbServe
     facts = ready["found"]["smb"]
     assert facts["dialect"] == (settings["dialects"][0] if "dialects" in settings else "3.1.1")
     assert (facts["signing"] is not None) == ("signing" in settings)
+    cipher = settings.get("ciphers", ["aes_128_gcm"])[0]
+    assert facts["encryption"] == (cipher if "encryption" in settings else None)
     names = {histogram["name"] for histogram in ended.of("result")[0]["histograms"]}
     assert names == {
         f"{name}_latency_ns"

@@ -84,6 +84,11 @@ pub struct FilesLoad {
     /// file servers, which have caches of their own. Default false.
     #[serde(default)]
     pub cold: bool,
+    /// Whether to wait for a second `start` once the trees are built and the sessions of all tools
+    /// have begun, which the phase `built` reports. Engines whose builds take different times then
+    /// begin together. Default false.
+    #[serde(default)]
+    pub second_start: bool,
     /// Seed of the choices between reading and writing, and of the order of files.
     pub seed: u64,
     /// Load before the measuring phase, seconds, 0 to 86 400. Default 0.

@@ -101,7 +101,7 @@ pub enum Event {
         /// `io_backend`, ….
         found: BTreeMap<String, serde_json::Value>,
     },
-    /// A phase began: `warmup`, `measure`, `drain`, `verify`.
+    /// A phase began: `warmup`, `measure`, `drain`, `verify`, `built`.
     Phase {
         /// Name of the phase.
         phase: String,

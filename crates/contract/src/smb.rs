@@ -29,6 +29,13 @@ pub struct SmbDestination {
     /// CMAC.
     #[serde(default = "default_signing_algorithms")]
     pub signing_algorithms: Vec<SmbSigningAlgorithm>,
+    /// Use of encryption, which needs dialect 3.1.1. Encrypted messages are not signed. Default
+    /// `if_required`.
+    #[serde(default)]
+    pub encryption: SmbEncryption,
+    /// Ciphers to offer with dialect 3.1.1, in order of preference. Default: GCM, then CCM.
+    #[serde(default = "default_ciphers")]
+    pub ciphers: Vec<SmbCipher>,
     /// Whether the requests of a step, such as open and close of a folder, are one compound.
     /// Default true.
     #[serde(default = "default_true")]
@@ -105,12 +112,37 @@ pub enum SmbSigningAlgorithm {
     AesCmac,
 }
 
+/// Use of encryption.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SmbEncryption {
+    /// Messages are encrypted if the server or the share requires it.
+    #[default]
+    IfRequired,
+    /// All messages after the login are encrypted. Sessions of guests are refused.
+    Required,
+}
+
+/// Cipher of dialect 3.1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SmbCipher {
+    /// AES-128-GCM.
+    #[serde(rename = "aes_128_gcm")]
+    Aes128Gcm,
+    /// AES-128-CCM.
+    #[serde(rename = "aes_128_ccm")]
+    Aes128Ccm,
+}
+
 fn default_dialects() -> Vec<SmbDialect> {
     use SmbDialect::{V2_1, V3_0, V3_0_2, V3_1_1};
     vec![V2_1, V3_0, V3_0_2, V3_1_1]
 }
 fn default_signing_algorithms() -> Vec<SmbSigningAlgorithm> {
     vec![SmbSigningAlgorithm::AesGmac, SmbSigningAlgorithm::AesCmac]
+}
+fn default_ciphers() -> Vec<SmbCipher> {
+    vec![SmbCipher::Aes128Gcm, SmbCipher::Aes128Ccm]
 }
 fn default_true() -> bool {
     true

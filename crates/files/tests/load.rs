@@ -52,6 +52,7 @@ fn load() -> FilesLoad {
         flush: false,
         verify: true,
         cold: false,
+        second_start: false,
         seed: 5,
         warmup_s: 0.0,
         measure_s: None,

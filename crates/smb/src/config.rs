@@ -2,7 +2,7 @@
 use std::time::Duration;
 
 use crate::ntlm::Password;
-use crate::wire::{Dialect, SigningAlgorithm};
+use crate::wire::{Dialect, EncryptionCipher, SigningAlgorithm};
 
 /// Identity of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +24,16 @@ pub enum Signing {
     Required,
 }
 
+/// Use of encryption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Frames are encrypted if the server or the share requires it.
+    IfRequired,
+    /// All frames after the login are encrypted. The connection fails for guests, and with servers
+    /// that support none of the ciphers.
+    Required,
+}
+
 /// Configuration of a connection to one share.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -40,6 +50,10 @@ pub struct Config {
     /// Signing algorithms to offer with dialect 3.1.1, in order of preference. Without one, and
     /// with servers that do not negotiate it, AES-CMAC is used.
     pub signing_algorithms: Vec<SigningAlgorithm>,
+    /// Use of encryption, with dialect 3.1.1. Encrypted frames are not signed.
+    pub encryption: Encryption,
+    /// Ciphers to offer with dialect 3.1.1, in order of preference.
+    pub ciphers: Vec<EncryptionCipher>,
     /// Number of credits to request, 1 to 8192. Each covers 64 KiB of a request in flight.
     pub credits: u16,
     /// Limit of a READ, a WRITE or a listing, bytes, 4 KiB to 8 MiB. The server's limit applies,
@@ -61,6 +75,8 @@ impl Config {
             dialects: Dialect::ALL.to_vec(),
             signing: Signing::IfRequired,
             signing_algorithms: vec![SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac],
+            encryption: Encryption::IfRequired,
+            ciphers: EncryptionCipher::ALL.to_vec(),
             credits: 512,
             io_bytes_max: 1 << 20,
             timeout: Duration::from_secs(60),

@@ -27,9 +27,9 @@ pub enum ConnectionError {
     /// Signatures are required, but sessions of guests have no key.
     #[error("signing is required, but sessions of guests are never signed")]
     GuestSigning,
-    /// The session or the share requires encryption, which this client does not support.
-    #[error("the server requires encryption, which this client does not support")]
-    Encryption,
+    /// Encryption is required and impossible, or missing or wrong in a response.
+    #[error("encryption {0}")]
+    Encryption(&'static str),
     /// The signature of a response is wrong or missing.
     #[error("the signature of a response is {0}")]
     Signature(&'static str),
@@ -60,8 +60,7 @@ pub enum ConnectionError {
 fn share_hint(status: Status) -> &'static str {
     match status {
         Status::ACCESS_DENIED => {
-            " (the user has no access, or the share requires encryption, which this client does \
-             not support)"
+            " (the user has no access, or the share requires encryption, which needs dialect 3.1.1)"
         }
         _ => "",
     }

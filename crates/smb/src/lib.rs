@@ -38,12 +38,13 @@
 //! | `receive`, `transmit` | frames of the stream; bytes to send |
 //! | `steps` | requests of a step by path |
 //! | `signing` | preauthentication hash, keys, HMAC-SHA256, AES-CMAC, AES-GMAC |
+//! | `encryption` | AES-128-GCM and AES-128-CCM |
 //! | `ntlm`, `spnego` | NTLMv2 and its wrapping |
 //!
 //! # Parts of the standards that are left out
 //! | part | effect |
 //! |---|---|
-//! | encryption (3.x) | sessions and shares that require it are refused with a clear error |
+//! | encryption with 3.0 and 3.0.2, and with keys of 256 bits | AES-128 of 3.1.1 only; other sessions that require encryption are refused with a clear error |
 //! | dialect 2.0.2, SMB 1 | servers without 2.1 are refused |
 //! | Kerberos | NTLMv2, guests and anonymous sessions only |
 //! | NTLM key exchange, sealing | the session key is the session base key |
@@ -58,6 +59,7 @@
 
 mod config;
 mod connection;
+mod encryption;
 mod error;
 mod ntlm;
 mod op;
@@ -68,7 +70,7 @@ mod steps;
 mod transmit;
 pub mod wire;
 
-pub use config::{Config, Credentials, Entropy, Signing};
+pub use config::{Config, Credentials, Encryption, Entropy, Signing};
 pub use connection::{Connection, Event, SessionFacts};
 pub use error::{ConnectionError, OpError};
 pub use ntlm::Password;

@@ -2,6 +2,7 @@
 //! compound.
 use std::ops::Range;
 
+use crate::encryption::{Sealer, TRANSFORM_LENGTH};
 use crate::op::ReadData;
 use crate::wire::{READ_HEAD_LENGTH, WireError};
 
@@ -36,6 +37,18 @@ impl Frame<'_> {
             Frame::Head { length, .. } => *length,
             _ => self.bytes().len(),
         }
+    }
+
+    /// Decrypts an encrypted frame. Returns `None` if it is not one of the sealer's session.
+    pub(crate) fn open(self, sealer: &Sealer) -> Option<Frame<'static>> {
+        let mut bytes = match self {
+            Frame::Received(bytes) => bytes.to_vec(),
+            Frame::Collected(bytes) => bytes,
+            Frame::Head { .. } => return None,
+        };
+        let opened = sealer.open(&mut bytes);
+        bytes.drain(..TRANSFORM_LENGTH.min(bytes.len()));
+        opened.then_some(Frame::Collected(bytes))
     }
 
     /// Returns part of the frame. Copies it only if it must outlive the received bytes. With

@@ -24,6 +24,11 @@ impl PreauthHash {
         let hash = Sha512::new().chain_update(self.0).chain_update(message);
         self.0.copy_from_slice(&hash.finalize());
     }
+
+    /// Derives a key of dialect 3.1.1. `label` includes its terminating zero.
+    pub(crate) fn derive(&self, session_key: &[u8; 16], label: &[u8]) -> [u8; 16] {
+        derive(session_key, label, &self.0)
+    }
 }
 
 /// Derives a key in counter mode with HMAC-SHA256 (NIST SP 800-108). `label` and `context` include
@@ -87,7 +92,7 @@ impl Signer {
             ),
             Dialect::Smb311 => (
                 algorithm.unwrap_or(SigningAlgorithm::AesCmac),
-                derive(session_key, b"SMBSigningKey\0", &preauth.0),
+                preauth.derive(session_key, b"SMBSigningKey\0"),
             ),
         };
         Signer::with_key(algorithm, &key)

@@ -24,7 +24,7 @@ use crate::sampling::Schedule;
 
 /// Threads that build and delete the trees of a load.
 const BUILDERS: u32 = 4;
-/// Runs a load: ready, start, build, load, result, removal.
+/// Runs a load: ready, start, build, second start if configured, load, result, removal.
 ///
 /// # Errors
 /// As [`super::run`].
@@ -171,10 +171,9 @@ impl Load<'_> {
     }
 
     fn run_phases(&mut self, threads: &mut Crew) -> Result<Finished, Failure> {
-        let ordered = self.watch(threads, None, false)?;
-        let mut stopped = !matches!(ordered, Watched::Started(_));
-        if let Watched::Started(at) = ordered {
-            stopped = self.watch(threads, Some(at), false)? == Watched::Stopped;
+        let started = self.await_start(threads)?;
+        let mut stopped = started.is_none();
+        if let Some(at) = started {
             self.samples.start(at);
         }
         for (phase, work, wanted) in [
@@ -190,6 +189,16 @@ impl Load<'_> {
             return Ok(self.unmeasured());
         }
         self.load(threads)
+    }
+
+    /// Waits for the order to start and for its instant, which is returned; `None` if the load is
+    /// stopped meanwhile.
+    fn await_start(&mut self, threads: &mut Crew) -> Result<Option<Time>, Failure> {
+        let Watched::Started(at) = self.watch(threads, None, false)? else {
+            return Ok(None);
+        };
+        let stopped = self.watch(threads, Some(at), false)? == Watched::Stopped;
+        Ok((!stopped).then_some(at))
     }
 
     /// Returns the results of a load that was stopped before it began.
@@ -279,6 +288,12 @@ impl Load<'_> {
         let Some(transports) = self.connect()? else {
             return Ok(self.unmeasured());
         };
+        if self.config.second_start {
+            self.control.phase("built", clock::now());
+            if self.await_start(threads)?.is_none() {
+                return Ok(self.unmeasured());
+            }
+        }
         let begin = clock::now();
         self.spawn_tools(threads, transports)?;
         let mut watched = None;

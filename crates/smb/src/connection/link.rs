@@ -1,4 +1,7 @@
-//! The sending side of a connection: the send queue, message ids, credits and signatures.
+//! The sending side of a connection: the send queue, message ids, credits, signatures and encryption.
+use std::sync::Arc;
+
+use crate::encryption::{Sealer, TRANSFORM_LENGTH};
 use crate::op::WriteData;
 use crate::signing::Signer;
 use crate::transmit::Transmit;
@@ -18,6 +21,9 @@ pub(super) struct Link {
     pub signer: Option<Signer>,
     /// Whether all messages are signed.
     pub sign_all: bool,
+    pub sealer: Option<Sealer>,
+    /// Whether all frames are encrypted, which replaces signatures.
+    pub seal_all: bool,
     next_message_id: u64,
     credits: u32,
     /// Charges of the requests in flight.
@@ -55,6 +61,8 @@ impl Link {
             tree_id: 0,
             signer: None,
             sign_all: false,
+            sealer: None,
+            seal_all: false,
             next_message_id: 0,
             // A new connection has one credit (MS-SMB2 section 3.2.4.1.2).
             credits: 1,
@@ -103,7 +111,7 @@ impl Link {
         debug_assert!(charge >= 1 && u32::from(charge) <= self.credits);
         let message_id = self.next_message_id;
         let signer = self.signer.as_ref();
-        let signer = signer.filter(|_| self.sign_all || properties.sign);
+        let signer = signer.filter(|_| !self.seal_all && (self.sign_all || properties.sign));
         let mut flags = 0;
         if signer.is_some() {
             flags |= FLAG_SIGNED;
@@ -162,18 +170,42 @@ impl Link {
         let data: usize = self.data.iter().map(|(_, data)| data.range.len()).sum();
         let length = self.heads.len() + data;
         debug_assert!(length < 1 << 24 && self.heads.len() >= HEADER_LENGTH);
-        // A zero byte and the length in 24 bits.
-        self.transmit.push(&(length as u32).to_be_bytes());
-        let mut begin = 0;
-        for (end, data) in self.data.drain(..) {
-            self.transmit.push(&self.heads[begin..end]);
-            self.transmit.push_data(data);
-            begin = end;
+        match &mut self.sealer {
+            Some(sealer) if self.seal_all => {
+                let mut frame = Vec::with_capacity(TRANSFORM_LENGTH + length);
+                frame.resize(TRANSFORM_LENGTH, 0);
+                let mut begin = 0;
+                for (end, data) in self.data.drain(..) {
+                    frame.extend_from_slice(&self.heads[begin..end]);
+                    frame.extend_from_slice(data.bytes());
+                    begin = end;
+                }
+                frame.extend_from_slice(&self.heads[begin..]);
+                sealer.seal(&mut frame);
+                self.transmit.push(&prefix(frame.len()));
+                let range = 0..frame.len();
+                let buffer = Arc::new(frame);
+                self.transmit.push_data(WriteData { buffer, range });
+            }
+            _ => {
+                self.transmit.push(&prefix(length));
+                let mut begin = 0;
+                for (end, data) in self.data.drain(..) {
+                    self.transmit.push(&self.heads[begin..end]);
+                    self.transmit.push_data(data);
+                    begin = end;
+                }
+                self.transmit.push(&self.heads[begin..]);
+            }
         }
-        self.transmit.push(&self.heads[begin..]);
         self.heads.clear();
         self.message_ids
             .drain(..)
             .for_each(|id| self.transmit.mark(id));
     }
+}
+
+/// Returns the prefix of a frame: a zero byte and the length in 24 bits.
+fn prefix(length: usize) -> [u8; 4] {
+    (length as u32).to_be_bytes()
 }

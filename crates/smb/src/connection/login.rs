@@ -1,15 +1,16 @@
 //! Login: NEGOTIATE, two rounds of SESSION_SETUP, TREE_CONNECT.
 use super::link::Link;
-use crate::config::{Config, Credentials, Entropy, Signing};
+use crate::config::{Config, Credentials, Encryption, Entropy, Signing};
+use crate::encryption::Sealer;
 use crate::error::ConnectionError;
 use crate::ntlm::{self, Challenge, Nonces, Password, Side};
 use crate::signing::{PreauthHash, Signer};
 use crate::spnego;
 use crate::wire::{
-    CAPABILITY_LARGE_MTU, Command, Dialect, FLAG_SIGNED, Header, NegotiateRequest,
-    NegotiateResponse, SESSION_ANONYMOUS, SESSION_ENCRYPT, SESSION_GUEST, SHARE_ENCRYPT,
-    SHARE_TYPE_DISK, SIGNING_ENABLED, SIGNING_REQUIRED, SessionSetupRequest, SessionSetupResponse,
-    SigningAlgorithm, Status, TreeConnectRequest, TreeConnectResponse,
+    CAPABILITY_ENCRYPTION, CAPABILITY_LARGE_MTU, Command, Dialect, EncryptionCipher, FLAG_SIGNED,
+    Header, NegotiateRequest, NegotiateResponse, SESSION_ANONYMOUS, SESSION_ENCRYPT, SESSION_GUEST,
+    SHARE_ENCRYPT, SHARE_TYPE_DISK, SIGNING_ENABLED, SIGNING_REQUIRED, SessionSetupRequest,
+    SessionSetupResponse, SigningAlgorithm, Status, TreeConnectRequest, TreeConnectResponse,
 };
 
 /// Limit of a request of a server without large requests, bytes.
@@ -22,6 +23,8 @@ pub struct SessionFacts {
     pub dialect: Dialect,
     /// Algorithm with which all messages are signed, if they are.
     pub signing: Option<SigningAlgorithm>,
+    /// Cipher with which all frames are encrypted, if they are. They are not signed then.
+    pub encryption: Option<EncryptionCipher>,
     /// Whether the session is a guest's or anonymous.
     pub guest: bool,
     /// Limit of a READ, bytes.
@@ -80,13 +83,19 @@ impl Login {
     }
 
     pub(super) fn begin(&self) -> LoginRequest {
+        let encrypts =
+            self.config.dialects.contains(&Dialect::Smb311) && !self.config.ciphers.is_empty();
         let request = NegotiateRequest {
             dialects: self.config.dialects.clone(),
             security_mode: self.security_mode(),
-            capabilities: CAPABILITY_LARGE_MTU,
+            capabilities: match encrypts {
+                true => CAPABILITY_LARGE_MTU | CAPABILITY_ENCRYPTION,
+                false => CAPABILITY_LARGE_MTU,
+            },
             client_guid: self.entropy.client_guid,
             salt: self.entropy.salt,
             signing: self.config.signing_algorithms.clone(),
+            ciphers: self.config.ciphers.clone(),
         };
         request_of(Command::Negotiate, |out| request.emit(out))
     }
@@ -137,6 +146,13 @@ impl Login {
         {
             return Err(ConnectionError::Protocol(
                 "the server chose a signing algorithm that was not offered",
+            ));
+        }
+        if let Some(cipher) = server.cipher
+            && !self.config.ciphers.contains(&cipher)
+        {
+            return Err(ConnectionError::Protocol(
+                "the server chose a cipher that was not offered",
             ));
         }
         let sizes = [
@@ -223,9 +239,7 @@ impl Login {
         {
             return Err(ConnectionError::Signature("of the mechanisms wrong"));
         }
-        if flags & SESSION_ENCRYPT != 0 {
-            return Err(ConnectionError::Encryption);
-        }
+        let seal = flags & SESSION_ENCRYPT != 0 || self.config.encryption == Encryption::Required;
         // Samba 4.17 does not set the flag of anonymous sessions.
         self.guest = flags & (SESSION_GUEST | SESSION_ANONYMOUS) != 0
             || self.config.credentials == Credentials::Anonymous;
@@ -236,6 +250,11 @@ impl Login {
         if self.guest {
             if self.config.signing == Signing::Required {
                 return Err(ConnectionError::GuestSigning);
+            }
+            if seal {
+                return Err(ConnectionError::Encryption(
+                    "is required, but sessions of guests have no key",
+                ));
             }
         } else {
             let signer = Signer::new(server.dialect, server.signing, session_key, &self.preauth);
@@ -251,6 +270,13 @@ impl Login {
             link.signer = Some(signer);
             link.sign_all = self.config.signing == Signing::Required
                 || server.security_mode & SIGNING_REQUIRED != 0;
+            link.sealer = server
+                .cipher
+                .map(|cipher| Sealer::new(cipher, link.session_id, session_key, &self.preauth));
+            link.seal_all = seal;
+            if seal && link.sealer.is_none() {
+                return Err(NO_CIPHER);
+            }
         }
         self.stage = Stage::Tree;
         let request = TreeConnectRequest {
@@ -273,7 +299,10 @@ impl Login {
         }
         let tree = TreeConnectResponse::parse(message)?;
         if tree.share_flags & SHARE_ENCRYPT != 0 {
-            return Err(ConnectionError::Encryption);
+            if link.sealer.is_none() {
+                return Err(NO_CIPHER);
+            }
+            link.seal_all = true;
         }
         if tree.share_type != SHARE_TYPE_DISK {
             return Err(ConnectionError::NotADisk);
@@ -284,10 +313,13 @@ impl Login {
             0 => self.config.io_bytes_max.min(SMALL_MTU_BYTES),
             _ => self.config.io_bytes_max,
         };
-        let signer = link.signer.as_ref().filter(|_| link.sign_all);
+        let signer = link.signer.as_ref();
+        let signer = signer.filter(|_| link.sign_all && !link.seal_all);
+        let sealer = link.sealer.as_ref().filter(|_| link.seal_all);
         Ok(Step::Ready(SessionFacts {
             dialect: server.dialect,
             signing: signer.map(Signer::algorithm),
+            encryption: sealer.map(Sealer::cipher),
             guest: self.guest,
             read_bytes_max: own.min(server.read_bytes_max),
             write_bytes_max: own.min(server.write_bytes_max),
@@ -296,6 +328,9 @@ impl Login {
         }))
     }
 }
+
+const NO_CIPHER: ConnectionError =
+    ConnectionError::Encryption("is required, and client and server have no cipher in common");
 
 /// Unreachable: the negotiated values are stored before the stages that need them.
 const OUT_OF_ORDER: ConnectionError = ConnectionError::Protocol("a login is out of order");

@@ -11,6 +11,7 @@ use std::time::Duration;
 use hakaru_units::Time;
 
 use crate::config::{Config, Entropy};
+use crate::encryption::{TRANSFORM_LENGTH, is_sealed};
 use crate::error::{ConnectionError, OpError};
 use crate::op::{Done, Op, OpId, Output, WriteData};
 use crate::receive::{Assembler, Frame};
@@ -28,7 +29,7 @@ use requests::{charge, emit_op};
 /// padding.
 const FRAME_BYTES: usize = 64 << 10;
 /// Length of the longest compound, bytes. The prefix of a frame has 24 bits.
-const COMPOUND_BYTES_MAX: usize = (1 << 24) - 1;
+const COMPOUND_BYTES_MAX: usize = (1 << 24) - 1 - TRANSFORM_LENGTH;
 
 /// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,7 +294,14 @@ impl Connection {
         !matches!(self.state, State::Ended | State::Idle(_))
     }
 
-    fn handle_frame(&mut self, now: Time, mut frame: Frame<'_>) -> Result<(), ConnectionError> {
+    fn handle_frame(&mut self, now: Time, frame: Frame<'_>) -> Result<(), ConnectionError> {
+        let sealed = is_sealed(frame.bytes());
+        let mut frame = match &self.link.sealer {
+            Some(sealer) if sealed => frame.open(sealer).ok_or(ConnectionError::Encryption(
+                "of a response is wrong: it does not match its key",
+            ))?,
+            _ => frame,
+        };
         let length = frame.bytes().len();
         let mut begin = 0;
         while begin < length {
@@ -302,6 +310,7 @@ impl Connection {
                 .next()
                 .ok_or(ConnectionError::Protocol("an empty message"))??;
             let end = begin + message.len();
+            self.check_protection(&header, message, sealed)?;
             self.handle_message(now, &header, &mut frame, begin..end)?;
             if matches!(self.state, State::Ended) {
                 break;
@@ -325,7 +334,6 @@ impl Connection {
         if !header.has(FLAG_RESPONSE) {
             return Err(ConnectionError::Protocol("the server sent a request"));
         }
-        self.verify(header, message)?;
         if header.message_id == UNSOLICITED {
             // No oplock is ever requested, so a break of one concerns nothing.
             return Ok(());
@@ -388,8 +396,25 @@ impl Connection {
         }
     }
 
-    /// Checks the signature of a response. Interim responses are not signed (MS-SMB2 section
-    /// 3.2.5.1.3).
+    /// Checks that a response is protected as it must be. One that was decrypted needs no signature
+    /// (MS-SMB2 section 3.2.5.1.3).
+    fn check_protection(
+        &self,
+        header: &Header,
+        message: &[u8],
+        sealed: bool,
+    ) -> Result<(), ConnectionError> {
+        if sealed {
+            return Ok(());
+        }
+        self.verify(header, message)?;
+        match self.link.seal_all && !is_exempt(header) {
+            true => Err(ConnectionError::Encryption("of a response is missing")),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks the signature of a response.
     fn verify(&self, header: &Header, message: &[u8]) -> Result<(), ConnectionError> {
         let Some(signer) = &self.link.signer else {
             return Ok(());
@@ -401,11 +426,7 @@ impl Connection {
                 false => Err(ConnectionError::Signature("wrong")),
             };
         }
-        let exempt = header.message_id == UNSOLICITED
-            || header.status == Status::PENDING
-            || header.status == Status::USER_SESSION_DELETED
-            || header.status == Status::NETWORK_SESSION_EXPIRED;
-        match self.link.sign_all && !exempt {
+        match self.link.sign_all && !is_exempt(header) {
             true => Err(ConnectionError::Signature("missing")),
             false => Ok(()),
         }
@@ -654,6 +675,15 @@ impl Connection {
         self.assembler = Assembler::default();
         self.link.transmit = Default::default();
     }
+}
+
+/// Returns whether a response is never signed: an interim one, or one of a session that has ended
+/// (MS-SMB2 section 3.2.5.1.3).
+fn is_exempt(header: &Header) -> bool {
+    header.message_id == UNSOLICITED
+        || header.status == Status::PENDING
+        || header.status == Status::USER_SESSION_DELETED
+        || header.status == Status::NETWORK_SESSION_EXPIRED
 }
 
 /// Returns whether a frame is the data of a read that is not to be kept. A signed one is needed to

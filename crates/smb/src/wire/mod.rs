@@ -40,8 +40,8 @@ pub(crate) use name::from_utf16;
 pub(crate) use name::utf16;
 pub use name::{Path, PathError};
 pub use negotiate::{
-    CAPABILITY_LARGE_MTU, Dialect, NegotiateRequest, NegotiateResponse, SIGNING_ENABLED,
-    SIGNING_REQUIRED, SigningAlgorithm,
+    CAPABILITY_ENCRYPTION, CAPABILITY_LARGE_MTU, Dialect, EncryptionCipher, NegotiateRequest,
+    NegotiateResponse, SIGNING_ENABLED, SIGNING_REQUIRED, SigningAlgorithm,
 };
 pub use session::{
     SESSION_ANONYMOUS, SESSION_ENCRYPT, SESSION_GUEST, SHARE_ENCRYPT, SHARE_TYPE_DISK,

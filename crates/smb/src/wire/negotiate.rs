@@ -8,12 +8,15 @@ pub const SIGNING_ENABLED: u16 = 1;
 pub const SIGNING_REQUIRED: u16 = 2;
 /// Requests of more than 64 KiB are supported.
 pub const CAPABILITY_LARGE_MTU: u32 = 0x4;
+/// Encryption is supported. Samba chooses a cipher of 3.1.1 only for clients that set it.
+pub const CAPABILITY_ENCRYPTION: u32 = 0x40;
 
 /// Offset of the dialects of a request, bytes.
 const DIALECTS_AT: usize = HEADER_LENGTH + 36;
 /// Offset of the security buffer of a response, bytes.
 const TOKEN_AT: usize = HEADER_LENGTH + 64;
 const CONTEXT_PREAUTH: u16 = 1;
+const CONTEXT_ENCRYPTION: u16 = 2;
 const CONTEXT_SIGNING: u16 = 8;
 const SHA512: u16 = 1;
 
@@ -71,6 +74,28 @@ impl SigningAlgorithm {
     }
 }
 
+/// Cipher of encrypted frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u16)]
+pub enum EncryptionCipher {
+    /// AES-128-CCM.
+    Aes128Ccm = 1,
+    /// AES-128-GCM.
+    Aes128Gcm = 2,
+}
+
+impl EncryptionCipher {
+    /// All ciphers, the faster one first.
+    pub const ALL: [EncryptionCipher; 2] =
+        [EncryptionCipher::Aes128Gcm, EncryptionCipher::Aes128Ccm];
+
+    fn find(code: u16) -> Option<EncryptionCipher> {
+        EncryptionCipher::ALL
+            .into_iter()
+            .find(|&cipher| cipher as u16 == code)
+    }
+}
+
 /// A NEGOTIATE request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NegotiateRequest {
@@ -86,6 +111,8 @@ pub struct NegotiateRequest {
     pub salt: [u8; 32],
     /// Signing algorithms offered, in order of preference. Sent with dialect 3.1.1 only.
     pub signing: Vec<SigningAlgorithm>,
+    /// Ciphers offered, in order of preference. Sent with dialect 3.1.1 only.
+    pub ciphers: Vec<EncryptionCipher>,
 }
 
 impl NegotiateRequest {
@@ -94,7 +121,10 @@ impl NegotiateRequest {
         let contexts = self.dialects.contains(&Dialect::Smb311);
         let end = DIALECTS_AT + 2 * self.dialects.len();
         let (offset, count) = match contexts {
-            true => (end.next_multiple_of(8) as u32, 2),
+            true => (
+                end.next_multiple_of(8) as u32,
+                contexts_count(&self.ciphers, &self.signing),
+            ),
             false => (0, 0),
         };
         let mut emit = Emit(out);
@@ -112,7 +142,7 @@ impl NegotiateRequest {
         }
         if contexts {
             emit.zeros(end.next_multiple_of(8) - end);
-            emit_contexts(&mut emit, &self.salt, &self.signing);
+            emit_contexts(&mut emit, &self.salt, &self.ciphers, &self.signing);
         }
     }
 
@@ -132,6 +162,7 @@ impl NegotiateRequest {
             client_guid: fields.array(76)?,
             salt: [0; 32],
             signing: Vec::new(),
+            ciphers: Vec::new(),
         };
         if request.dialects.contains(&Dialect::Smb311) {
             visit_contexts(
@@ -141,6 +172,10 @@ impl NegotiateRequest {
                 |kind, data| {
                     match kind {
                         CONTEXT_PREAUTH => request.salt = data.array(6)?,
+                        CONTEXT_ENCRYPTION => {
+                            let codes = parse_codes(data)?.into_iter();
+                            request.ciphers = codes.filter_map(EncryptionCipher::find).collect();
+                        }
                         CONTEXT_SIGNING => request.signing = parse_signing(data)?,
                         _ => {}
                     }
@@ -171,6 +206,8 @@ pub struct NegotiateResponse {
     pub write_bytes_max: u32,
     /// Signing algorithm chosen, if the server has chosen one (3.1.1).
     pub signing: Option<SigningAlgorithm>,
+    /// Cipher chosen, if the server has chosen one (3.1.1).
+    pub cipher: Option<EncryptionCipher>,
     /// SPNEGO token that lists the server's mechanisms.
     pub token: Vec<u8>,
 }
@@ -181,7 +218,7 @@ impl NegotiateResponse {
         let end = TOKEN_AT + self.token.len();
         let contexts = self.dialect == Dialect::Smb311;
         let count = if contexts {
-            1 + u16::from(self.signing.is_some())
+            contexts_count(self.cipher.as_slice(), self.signing.as_slice())
         } else {
             0
         };
@@ -206,7 +243,12 @@ impl NegotiateResponse {
             .bytes(&self.token);
         if contexts {
             emit.zeros(end.next_multiple_of(8) - end);
-            emit_contexts(&mut emit, &[0; 32], self.signing.as_slice());
+            emit_contexts(
+                &mut emit,
+                &[0; 32],
+                self.cipher.as_slice(),
+                self.signing.as_slice(),
+            );
         }
     }
 
@@ -228,6 +270,7 @@ impl NegotiateResponse {
             read_bytes_max: fields.u32(96)?,
             write_bytes_max: fields.u32(100)?,
             signing: None,
+            cipher: None,
             token: fields.buffer(at.into(), length.into())?.to_vec(),
         };
         if dialect == Dialect::Smb311 {
@@ -246,6 +289,16 @@ impl NegotiateResponse {
                                 ));
                             }
                         }
+                        CONTEXT_ENCRYPTION => match parse_codes(data)?[..] {
+                            // The server has none of the ciphers offered.
+                            [0] => {}
+                            [code] => {
+                                let cipher = EncryptionCipher::find(code);
+                                let unknown = WireError::Invalid("unsupported cipher");
+                                response.cipher = Some(cipher.ok_or(unknown)?);
+                            }
+                            _ => return Err(WireError::Invalid("not one cipher")),
+                        },
                         CONTEXT_SIGNING => match parse_signing(data)?[..] {
                             [algorithm] => response.signing = Some(algorithm),
                             _ => return Err(WireError::Invalid("not one signing algorithm")),
@@ -263,27 +316,47 @@ impl NegotiateResponse {
     }
 }
 
-fn emit_contexts(emit: &mut Emit<'_>, salt: &[u8; 32], signing: &[SigningAlgorithm]) {
+fn contexts_count(ciphers: &[EncryptionCipher], signing: &[SigningAlgorithm]) -> u16 {
+    1 + u16::from(!ciphers.is_empty()) + u16::from(!signing.is_empty())
+}
+
+fn emit_contexts(
+    emit: &mut Emit<'_>,
+    salt: &[u8; 32],
+    ciphers: &[EncryptionCipher],
+    signing: &[SigningAlgorithm],
+) {
     emit.u16(CONTEXT_PREAUTH).u16(38).u32(0);
     emit.u16(1).u16(32).u16(SHA512).bytes(salt);
-    if !signing.is_empty() {
-        emit.zeros(2);
-        let count = signing.len() as u16;
-        emit.u16(CONTEXT_SIGNING)
-            .u16(2 + 2 * count)
-            .u32(0)
-            .u16(count);
-        for &algorithm in signing {
-            emit.u16(algorithm as u16);
+    let ciphers: Vec<u16> = ciphers.iter().map(|&cipher| cipher as u16).collect();
+    let signing: Vec<u16> = signing.iter().map(|&algorithm| algorithm as u16).collect();
+    // Each context begins at a multiple of 8; the first one has 46 bytes.
+    let mut end: usize = 46;
+    for (kind, codes) in [(CONTEXT_ENCRYPTION, ciphers), (CONTEXT_SIGNING, signing)] {
+        if codes.is_empty() {
+            continue;
         }
+        emit.zeros(end.next_multiple_of(8) - end);
+        let length = 2 + 2 * codes.len();
+        emit.u16(kind)
+            .u16(length as u16)
+            .u32(0)
+            .u16(codes.len() as u16);
+        for code in codes {
+            emit.u16(code);
+        }
+        end = 8 + length;
     }
 }
 
-fn parse_signing(data: Fields<'_>) -> Result<Vec<SigningAlgorithm>, WireError> {
+fn parse_codes(data: Fields<'_>) -> Result<Vec<u16>, WireError> {
     let count = usize::from(data.u16(0)?);
-    (0..count)
-        .map(|n| SigningAlgorithm::parse(data.u16(2 + 2 * n)?))
-        .collect()
+    (0..count).map(|n| data.u16(2 + 2 * n)).collect()
+}
+
+fn parse_signing(data: Fields<'_>) -> Result<Vec<SigningAlgorithm>, WireError> {
+    let codes = parse_codes(data)?.into_iter();
+    codes.map(SigningAlgorithm::parse).collect()
 }
 
 /// Calls `visit` with the type and the data of each negotiate context.

@@ -42,6 +42,7 @@ proptest! {
         client_guid in any::<[u8; 16]>(),
         salt in any::<[u8; 32]>(),
         signing in vec(signing(), 1..4),
+        ciphers in proptest::sample::subsequence(EncryptionCipher::ALL.to_vec(), 0..=2),
         sizes in any::<[u32; 3]>(),
         token in vec(any::<u8>(), 0..300),
     ) {
@@ -51,12 +52,14 @@ proptest! {
             dialects: dialects.clone(), security_mode, capabilities, client_guid,
             salt: if contexts { salt } else { [0; 32] },
             signing: if contexts { signing.clone() } else { Vec::new() },
+            ciphers: if contexts { ciphers.clone() } else { Vec::new() },
         };
         prop_assert_eq!(NegotiateRequest::parse(&message(|out| request.emit(out))), Ok(request));
         let response = NegotiateResponse {
             security_mode, dialect: dialects[0], server_guid: client_guid, capabilities,
             transact_bytes_max: sizes[0], read_bytes_max: sizes[1], write_bytes_max: sizes[2],
             signing: contexts.then_some(signing[0]),
+            cipher: ciphers.first().copied().filter(|_| contexts),
             token,
         };
         prop_assert_eq!(NegotiateResponse::parse(&message(|out| response.emit(out))), Ok(response));

@@ -80,6 +80,7 @@ pub fn negotiated() -> NegotiateResponse {
         read_bytes_max: IO_BYTES_MAX,
         write_bytes_max: IO_BYTES_MAX,
         signing: None,
+        cipher: None,
         token: Vec::new(),
     }
 }

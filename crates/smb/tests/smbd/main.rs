@@ -8,12 +8,12 @@ use std::os::unix::fs::PermissionsExt;
 
 use client::Client;
 use hakaru_smb::wire::{
-    Access, Change, CreateRequest, Dialect, DirectoryEntry, Disposition, FileId, OPTION_DIRECTORY,
-    OPTION_FILE, Path, Query, Sharing, SigningAlgorithm, Status,
+    Access, Change, CreateRequest, Dialect, DirectoryEntry, Disposition, EncryptionCipher, FileId,
+    OPTION_DIRECTORY, OPTION_FILE, Path, Query, Sharing, SigningAlgorithm, Status,
 };
 use hakaru_smb::{
-    Config, ConnectionError, Credentials, Event, Op, OpError, Output, Password, ReadData, Signing,
-    WriteData,
+    Config, ConnectionError, Credentials, Encryption, Event, Op, OpError, Output, Password,
+    ReadData, Signing, WriteData,
 };
 use server::{PASSWORD, Smbd, USER};
 
@@ -326,6 +326,57 @@ fn a_server_that_requires_signing_gets_signed_messages() {
 }
 
 #[test]
+fn encrypted_files_are_the_same_at_both_ends() {
+    // Required by the client, by the share, and by the server for all sessions.
+    for (global, share, encryption) in [
+        ("", "data", Encryption::Required),
+        ("", "sealed", Encryption::IfRequired),
+        (
+            "server smb encrypt = required",
+            "data",
+            Encryption::IfRequired,
+        ),
+    ] {
+        let Some(server) = Smbd::start(global) else {
+            return;
+        };
+        for cipher in EncryptionCipher::ALL {
+            for compound in [false, true] {
+                let mut sealed = config(Dialect::Smb311);
+                sealed.share = share.into();
+                sealed.encryption = encryption;
+                sealed.ciphers = vec![cipher];
+                let (mut client, facts) = Client::connect(server.address, sealed).unwrap();
+                assert_eq!((facts.encryption, facts.signing), (Some(cipher), None));
+                let folder = format!("{cipher:?} {compound}");
+                exercise(&server, &mut client, compound, &folder);
+                client.log_off();
+            }
+        }
+    }
+}
+
+#[test]
+fn an_encrypted_response_that_was_changed_on_the_way_ends_the_connection() {
+    let Some(server) = Smbd::start("") else {
+        return;
+    };
+    for cipher in EncryptionCipher::ALL {
+        let mut sealed = config(Dialect::Smb311);
+        sealed.encryption = Encryption::Required;
+        sealed.ciphers = vec![cipher];
+        let (mut client, _) = Client::connect(server.address, sealed).unwrap();
+        client.damage = true;
+        match client.run(Op::Echo) {
+            Err(OpError::Lost(error @ ConnectionError::Encryption(_))) => {
+                assert_eq!(client.next_event(), Event::Lost(error));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_response_that_was_changed_on_the_way_ends_a_signed_connection() {
     let Some(server) = Smbd::start("") else {
         return;
@@ -456,11 +507,26 @@ fn encryption_and_unsigned_guests_are_named() {
     for dialect in Dialect::ALL {
         let mut sealed = config(dialect);
         sealed.share = "sealed".into();
+        if dialect == Dialect::Smb311 {
+            sealed.ciphers.clear();
+        }
         let error = Client::connect(server.address, sealed)
             .map(|_| ())
             .unwrap_err();
         assert_eq!(error, ConnectionError::ShareRefused(Status::ACCESS_DENIED));
         assert!(error.to_string().contains("requires encryption"));
+        let mut required = config(dialect);
+        required.encryption = Encryption::Required;
+        required.ciphers.clear();
+        let error = Client::connect(server.address, required.clone())
+            .map(|_| ())
+            .unwrap_err();
+        assert!(matches!(error, ConnectionError::Encryption(_)), "{error}");
+        required.credentials = Credentials::Guest;
+        let error = Client::connect(server.address, required)
+            .map(|_| ())
+            .unwrap_err();
+        assert!(error.to_string().contains("guests have no key"), "{error}");
         let mut unknown = config(dialect);
         unknown.credentials = Credentials::Password(Password {
             domain: String::new(),

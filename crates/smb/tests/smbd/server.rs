@@ -167,6 +167,8 @@ valid users = root
 
 [sealed]
 path = {dir}/share
+read only = no
+force user = {USER}
 server smb encrypt = required
 "
     )

@@ -121,6 +121,7 @@ class SmbPassword(Message):
 
 SmbDialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
 SmbSigningAlgorithm = Literal["aes_gmac", "aes_cmac"]
+SmbCipher = Literal["aes_128_gcm", "aes_128_ccm"]
 
 
 class FilesSmb(Message):
@@ -134,6 +135,8 @@ class FilesSmb(Message):
     dialects: list[SmbDialect] = ["2.1", "3.0", "3.0.2", "3.1.1"]
     signing: Literal["if_required", "required"] = "if_required"
     signing_algorithms: list[SmbSigningAlgorithm] = ["aes_gmac", "aes_cmac"]
+    encryption: Literal["if_required", "required"] = "if_required"
+    ciphers: list[SmbCipher] = ["aes_128_gcm", "aes_128_ccm"]
     compound: bool = True
     credits: int = 512
     connect_timeout_s: float = 10.0
@@ -190,6 +193,7 @@ class FilesLoad(Message):
     flush: bool = False
     verify: bool = False
     cold: bool = False
+    second_start: bool = False
     seed: int
     warmup_s: float = 0.0
     measure_s: float | None = None

@@ -46,7 +46,9 @@ pub fn of_session(place: &str, error: &ConnectionError) -> Failure {
             "offer the dialects that the server supports"
         }
         ConnectionError::GuestSigning => "log in as a user with a password, or do not sign",
-        ConnectionError::Encryption => "do not require encryption for this share",
+        ConnectionError::Encryption(_) => {
+            "use dialect 3.1.1 and a user with a password, or do not require encryption"
+        }
         ConnectionError::Signature(_) | ConnectionError::Protocol(_) | ConnectionError::Wire(_) => {
             "check that an SMB server listens there; its answer violates the protocol"
         }

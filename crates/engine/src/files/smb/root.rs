@@ -183,7 +183,7 @@ impl Root for Share {
 
 /// Returns what the server and this client agreed on.
 fn describe(facts: &SessionFacts) -> BTreeMap<String, Value> {
-    use hakaru_smb::wire::Dialect;
+    use hakaru_smb::wire::{Dialect, EncryptionCipher};
     let dialect = match facts.dialect {
         Dialect::Smb21 => "2.1",
         Dialect::Smb30 => "3.0",
@@ -195,11 +195,16 @@ fn describe(facts: &SessionFacts) -> BTreeMap<String, Value> {
         SigningAlgorithm::AesCmac => "aes_cmac",
         SigningAlgorithm::AesGmac => "aes_gmac",
     });
+    let encryption = facts.encryption.map(|cipher| match cipher {
+        EncryptionCipher::Aes128Gcm => "aes_128_gcm",
+        EncryptionCipher::Aes128Ccm => "aes_128_ccm",
+    });
     BTreeMap::from([(
         "smb".to_owned(),
         json!({
             "dialect": dialect,
             "signing": signing,
+            "encryption": encryption,
             "guest": facts.guest,
             "read_bytes_max": facts.read_bytes_max,
             "write_bytes_max": facts.write_bytes_max,

@@ -2,10 +2,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hakaru_contract::smb::{SmbDestination, SmbDialect, SmbSigning, SmbSigningAlgorithm, SmbUser};
+use hakaru_contract::smb::{
+    SmbCipher, SmbDestination, SmbDialect, SmbEncryption, SmbSigning, SmbSigningAlgorithm, SmbUser,
+};
 use hakaru_runtime::process::entropy;
-use hakaru_smb::wire::{Dialect, Path, SigningAlgorithm};
-use hakaru_smb::{Config, Credentials, Entropy, Password, Signing};
+use hakaru_smb::wire::{Dialect, EncryptionCipher, Path, SigningAlgorithm};
+use hakaru_smb::{Config, Credentials, Encryption, Entropy, Password, Signing};
 
 use crate::address::parse_address;
 use crate::failure::Failure;
@@ -77,6 +79,11 @@ impl Settings {
         };
         let algorithms = smb.signing_algorithms.iter();
         config.signing_algorithms = algorithms.copied().map(algorithm).collect();
+        config.encryption = match smb.encryption {
+            SmbEncryption::IfRequired => Encryption::IfRequired,
+            SmbEncryption::Required => Encryption::Required,
+        };
+        config.ciphers = smb.ciphers.iter().copied().map(cipher).collect();
         config.credits = smb.credits;
         config.io_bytes_max = block_bytes
             .min(u32::from(smb.credits) * CREDIT_BYTES)
@@ -132,6 +139,13 @@ impl Settings {
             }
         }
         place
+    }
+}
+
+fn cipher(cipher: SmbCipher) -> EncryptionCipher {
+    match cipher {
+        SmbCipher::Aes128Gcm => EncryptionCipher::Aes128Gcm,
+        SmbCipher::Aes128Ccm => EncryptionCipher::Aes128Ccm,
     }
 }
 
