@@ -10,6 +10,7 @@ import pytest
 from hakaru.analysis import scorecard, summarise
 from hakaru.analysis.estimate import SampleMean, ratio
 from hakaru.units import unit_in
+from scipy import stats
 
 from tests.analysis import small_distance
 from tests.analysis.small_backup import PUBLICATIONS as BACKUP_PUBLICATIONS
@@ -135,6 +136,10 @@ def test_mean_of_points_uses_every_repetition_of_each(tmp_path: Path) -> None:
         (single("value", where={"vms": 4}, published=0), 3000, 100.0),
         (single("ratio", of={"vms": 4}, to={"vms": 1}, published=4), 3, -25.0),
         (single("ratio", of={"vms": 4}, to={"vms": 9}, published=4), None, None),
+        (single("difference", of={"vms": 1}, to={"vms": 4}, published=-1600), -2000, -25.0),
+        (single("difference", of={"vms": 4}, to={"vms": 1}, published=1600), 2000, 25.0),
+        (single("difference", of={"vms": 1}, to={"vms": 4}, published=15), -2000, 100 * -2015 / 15),
+        (single("difference", of={"vms": 4}, to={"vms": 9}, published=1), None, None),
         (single("peak", over="vms", published=7), 7, 0.0),
         (single("peak", over="vms", published=8), 7, -12.5),
         (single("peak", over="vms", published=9), None, None),
@@ -153,15 +158,29 @@ def test_single_number_is_compared_by_its_kind(tmp_path: Path, reference: Json, 
     assert row["error_percent"] == (None if error is None else pytest.approx(error))
 
 
+def row_of_spread(folder: Path, kind: str, published: float) -> Json:
+    """Row of the points 4 and 1, whose repetitions differ."""
+    points = [Pt({"pattern": "any", "vms": n}, [constant(r) for r in each]) for n, each in SPREAD.items()]
+    reference = single(kind, of={"vms": 4}, to={"vms": 1}, published=published)
+    summary = summarise(write_run(folder, points, reference=[reference], publications=PUBLICATIONS))
+    (row,) = summary["scorecard"]["rows"]
+    return dict(row)
+
+
+SPREAD = {1: (900, 1000, 1100), 4: (2900, 3000, 3100)}
+
+
 def test_ratio_has_the_interval_of_two_independent_means(tmp_path: Path) -> None:
-    rates = {1: (900, 1000, 1100), 4: (2900, 3000, 3100)}
-    points = [Pt({"pattern": "any", "vms": n}, [constant(r) for r in each]) for n, each in rates.items()]
-    reference = single("ratio", of={"vms": 4}, to={"vms": 1}, published=4)
-    (row,) = summarise(write_run(tmp_path, points, reference=[reference], publications=PUBLICATIONS))["scorecard"][
-        "rows"
-    ]
-    expected = ratio(SampleMean.over(rates[4]), SampleMean.over(rates[1]))
+    row = row_of_spread(tmp_path, "ratio", 4)
+    expected = ratio(SampleMean.over(SPREAD[4]), SampleMean.over(SPREAD[1]))
     assert (row["mean"], row["low"], row["high"]) == pytest.approx((3.0, expected.low, expected.high))
+
+
+def test_difference_has_the_interval_of_welch(tmp_path: Path) -> None:
+    row = row_of_spread(tmp_path, "difference", 1000)
+    interval = stats.ttest_ind(SPREAD[4], SPREAD[1], equal_var=False).confidence_interval(0.95)
+    assert (row["mean"], row["low"], row["high"]) == pytest.approx((2000, interval.low, interval.high))
+    assert (row["unit"], row["error_percent"]) == ("1/s", pytest.approx(100))
 
 
 @pytest.mark.parametrize(

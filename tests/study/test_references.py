@@ -89,6 +89,12 @@ def test_inconsistent_table_is_refused(tmp_path: Path, old: str, new: str, messa
         ("value", "published: many", "published: should be a number (found 'many')", ""),
         ("ratio", "of: {case: plain}\nto: {case: fast}\npublished: 1", "reference[0].to: 5 points match", "`null`"),
         ("ratio", "of: {case: plain}\nto: {case: checked}\npublished: 0", "should be more than 0", ""),
+        (
+            "difference",
+            "of: {case: plain}\nto: {case: fast}\npublished: -1",
+            "reference[0].to: 5 points match",
+            "`null`",
+        ),
         ("peak", "over: streams\npublished: 1", "points with streams 1 match", "`null` selects"),
         ("peak", "over: stream\npublished: 1", "reference[0].over: no factor 'stream'", "'streams'"),
         ("extreme", "which: best\npublished: 1", "which: input should be 'highest' or 'lowest'", ""),
@@ -131,6 +137,7 @@ def test_every_kind_of_single_number_is_accepted(tmp_path: Path) -> None:
     rows = {
         "value": "where: {case: plain}\npublished: 1",
         "ratio": "of: {case: plain}\nto: {case: checked}\npublished: 2\ncalibrated: true",
+        "difference": "of: {case: plain}\nto: {case: checked}\npublished: -2",
         "peak": "over: buffer\nwhere: {streams: 1}\npublished: 64 KiB",
         "extreme": "which: lowest\npublished: 0\nby_definition: true",
         "reaches": "over: streams\nwhere: {buffer: 64 KiB}\nat_least: 3\npublished: 2",

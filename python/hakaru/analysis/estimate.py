@@ -145,6 +145,23 @@ def ratio(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, "ratio")
 
 
+def difference(of: SampleMean | None, to: SampleMean | None) -> Estimate:
+    """Difference of two means from independent repetitions, with Welch's interval, which needs at
+    least two repetitions of each. `n` is the smaller number of repetitions.
+    """
+    if of is None or to is None:
+        return Estimate(None, None, None, 0, "")
+    value, n = of.value - to.value, min(of.n, to.n)
+    if n == 1:
+        return Estimate(value, None, None, 1, "")
+    total = of.variance + to.variance
+    if total == 0.0:
+        return Estimate(value, value, value, n, "")
+    parts = [(of.variance, of.freedom), (to.variance, to.freedom)]
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom(parts))) * math.sqrt(total)
+    return Estimate(value, value - half, value + half, n, "")
+
+
 def freedom(parts: Sequence[tuple[float, float]]) -> float:
     """Degrees of freedom of a sum of independent variances (Welch and Satterthwaite). `parts`:
     variances, not all 0, each with its degrees of freedom.

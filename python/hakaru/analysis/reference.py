@@ -11,12 +11,12 @@ missing. A row that they cannot decide has no error.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any
 
-from hakaru.analysis.estimate import SampleMean, ratio
+from hakaru.analysis.estimate import Estimate, SampleMean, difference, ratio
 from hakaru.analysis.points import Point
 from hakaru.analysis.rows import DIFFERS_PERCENT, Mark, Measured, Row, relative_error
 from hakaru.analysis.run_data import RunData
@@ -24,6 +24,7 @@ from hakaru.analysis.sweep import like_peak
 from hakaru.study import Study
 from hakaru.study.part import Level
 from hakaru.study.references import (
+    DifferenceReference,
     ExtremeReference,
     Needs,
     PeakReference,
@@ -216,7 +217,7 @@ def _level_id(level: Level) -> str:
 
 def _single(study: Study, reference: SingleReference, points: Sequence[Point]) -> Row:
     measured, error, unit, needed = _judge(study, reference, points)
-    where = {} if isinstance(reference, RatioReference) else dict(reference.where)
+    where = {} if isinstance(reference, RatioReference | DifferenceReference) else dict(reference.where)
     return Row(
         id=reference.id,
         kind=reference.kind,
@@ -245,8 +246,12 @@ def _judge(
         return measured, relative_error(_number(measured.value), reference.published), unit, 1
     if isinstance(reference, RatioReference):
         of, to = (_alike(points, where, metric, reference.mean_over) for where in (reference.of, reference.to))
-        measured = _ratio(of, to, metric)
+        measured = _of_two(of, to, metric, ratio)
         return measured, relative_error(_number(measured.value), reference.published), "times", 2
+    if isinstance(reference, DifferenceReference):
+        of, to = (_alike(points, where, metric, None) for where in (reference.of, reference.to))
+        measured = _of_two(of, to, metric, difference)
+        return measured, relative_error(_number(measured.value), reference.published), unit, 2
     if isinstance(reference, ExtremeReference):
         measured = _extreme(reference, points)
         needed = sum(selects(reference.where, p) for p in _full_form(study))
@@ -272,9 +277,13 @@ def _extreme(reference: ExtremeReference, points: Sequence[Point]) -> Measured:
     return replace(measured, points=len(matching), valid=valid, is_limited_by_setup=limited)
 
 
-def _ratio(of: Sequence[Point], to: Sequence[Point], metric: str) -> Measured:
+Combine = Callable[[SampleMean | None, SampleMean | None], Estimate]
+
+
+def _of_two(of: Sequence[Point], to: Sequence[Point], metric: str, combine: Combine) -> Measured:
+    """Two means combined to one value: their ratio or difference."""
     means = [SampleMean.average([m for p in side if (m := p.sample_mean(metric))]) for side in (of, to)]
-    value = ratio(*means)
+    value = combine(*means)
     if value.mean is None:
         return Measured()
     both = [*of, *to]

@@ -267,7 +267,7 @@ class ScorecardRow(Reported):
     """
 
     row: str
-    kind: Literal["table", "value", "ratio", "peak", "extreme", "reaches", "ranking"]
+    kind: Literal["table", "value", "ratio", "difference", "peak", "extreme", "reaches", "ranking"]
     publication: str
     name: Text
     metric: str

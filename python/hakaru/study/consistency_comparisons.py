@@ -16,6 +16,7 @@ from hakaru.study.expectations import ExpectBelowPeak, ExpectPeak, ExpectReferen
 from hakaru.study.model import Study
 from hakaru.study.part import level_text
 from hakaru.study.references import (
+    DifferenceReference,
     PeakReference,
     RankingReference,
     RatioReference,
@@ -200,7 +201,7 @@ def _single_points(study: Study, place: Place, reference: Reference) -> Iterator
     if mean_over is not None and mean_over not in _levels(study):
         yield (*place, "mean_over"), f"no factor {mean_over!r}", did_you_mean(mean_over, _levels(study))
         return
-    if isinstance(reference, RatioReference):
+    if isinstance(reference, RatioReference | DifferenceReference):
         yield from _one_point(study, place, {"of": reference.of, "to": reference.to}, mean_over)
     elif isinstance(reference, ValueReference):
         yield from _one_point(study, place, {"where": reference.where})

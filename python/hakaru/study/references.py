@@ -107,6 +107,15 @@ class RatioReference(_Single):
     published: float = Field(gt=0)
 
 
+class DifferenceReference(_Single):
+    """The mean of `metric` at the only point of `of`, minus that at the only point of `to`."""
+
+    kind: Literal["difference"]
+    of: Where = Field(min_length=1)
+    to: Where = Field(min_length=1)
+    published: float
+
+
 class PeakReference(_Single):
     """The level of `over` with the highest mean of `metric`."""
 
@@ -159,7 +168,13 @@ class RankingReference(_Single):
 
 
 SingleReference = (
-    ValueReference | RatioReference | PeakReference | ExtremeReference | ReachesReference | RankingReference
+    ValueReference
+    | RatioReference
+    | DifferenceReference
+    | PeakReference
+    | ExtremeReference
+    | ReachesReference
+    | RankingReference
 )
 """References that are a single row, with an id."""
 
