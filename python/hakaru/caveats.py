@@ -136,6 +136,8 @@ CAVEATS: dict[str, Kind] = {
     "bytes_not_conserved": Kind("invalid", apart("initiator", "array")),
     # bytes on the wire do not match the payload
     "wire_bytes": Kind("warning", apart("wire_mb_per_s", "payload_mb_per_s")),
+    # {percent} % of the bytes read came from the layer below the caches, not {asked} %
+    "cache_not_cold": Kind("warning", least("percent")),
     # the total differs from the sum over VMs
     "total_not_sum": Kind("invalid", apart("total", "sum")),
     # the load generator itself was the limit

@@ -100,6 +100,11 @@ def punch_hole(descriptor: int, offset: int, length: int) -> None:
     _check(_libc.fallocate(ctypes.c_int(descriptor), mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
 
 
+def syncfs(descriptor: int) -> None:
+    """Write all data of the file system of an open file to its storage (syncfs(2))."""
+    _check(_libc.syncfs(ctypes.c_int(descriptor)))
+
+
 def io_uring_setup(entries: int) -> int:
     """Create an io_uring with default parameters and return its descriptor (io_uring_setup(2))."""
     parameters = ctypes.create_string_buffer(_IO_URING_PARAMS_BYTES)

@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ from hakaru.guest.image import Image, find_image
 from hakaru.store import RunReader
 
 from tests.guests.test_device import guests_below, needs_taps
+from tests.lab.conftest import MARK
+from tests.lab.test_leftovers import HeldNamespaces, Host, wait_until_gone
 
 ROOT = Path(__file__).parents[2]
 STUDY: dict[str, Any] = {
@@ -26,7 +31,7 @@ STUDY: dict[str, Any] = {
     "expectation": "It does.",
     "origin": "emulated",
     "lab": {
-        "hosts": ["client", "server"],
+        "hosts": ["client", "other", "server"],
         "host_link": {"rate": "1 Gbit/s"},
         "array_link": {"rate": "1 Gbit/s"},
         "load_guest": {"image": "file-server", "memory": "1 GiB"},
@@ -49,6 +54,7 @@ STUDY: dict[str, Any] = {
     "variables": {
         "case": {
             "smb": {"load.to.smb": {}, "load.verify": True},
+            "cold": {"load.to.smb": {}, "load.clients": 2, "load.cold": True, "load.verify": True},
             # More than the pool has, and less than disk and LU.
             "full": {
                 "load.to.chain.disk.size": "96 MiB",
@@ -69,20 +75,23 @@ STUDY: dict[str, Any] = {
         }
     },
     # The second one continues in the guest of the first one.
-    "factors": [{"case": ["smb", "full", "full-xfs", "damaged", "killed"]}],
+    "factors": [{"case": ["smb", "cold", "full", "full-xfs", "damaged", "killed"]}],
     "measure": {"repetitions": 1, "sample_interval": "100 ms"},
     "seed": 1,
 }
 Records = dict[str, dict[str, Any]]
 
 
-def start(folder: Path, study: dict[str, Any]) -> subprocess.Popen[str]:
+def start(
+    folder: Path, study: dict[str, Any], variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[str]:
     """Start a run of a study (`file_chain.py`) in a folder."""
     (folder / "study.yaml").write_text(json.dumps(study))
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)]),
         "HAKARU_RUNS": str(folder / "runs"),
+        **variables,
     }
     command = [sys.executable, "-m", "tests.guests.file_chain", "run", str(folder / "study.yaml"), "--json"]
     command += ["--report", "html,json"]
@@ -144,6 +153,43 @@ def test_files_reach_the_pool_from_a_client_of_samba_and_leave_it_layer_by_layer
     if record["guests"]["server"]["accelerator"] == "tcg":
         page = (directory / "report" / "report.en.html").read_text()
         assert "belong to an emulated processor" in page and "Bytes by layer" in page
+
+
+def test_cold_files_of_two_clients_come_from_the_lu(run: tuple[Path, Records]) -> None:
+    directory, records = run
+    assert records["cold"]["status"] == "done", records["cold"]["error"]
+    loads = [engine for engine in records["cold"]["engines"] if engine["engine"] == "files"]
+    assert {engine["node"] for engine in loads} == {"client", "other"}
+    assert all(engine["values"]["verified_bytes"] == engine["values"]["read_bytes"] > 0 for engine in loads)
+    points = {p["factors"]["case"]: p for p in json.loads((directory / "report" / "report.json").read_text())["points"]}
+    assert points["cold"]["metrics"]["read_below_percent"]["mean"] >= 90
+    assert points["smb"]["metrics"]["read_below_percent"]["mean"] < 50
+    assert "cache_not_cold" not in {caveat["caveat"] for caveat in points["cold"]["caveats"]}
+
+
+def test_nothing_is_left_after_a_run_is_killed_while_its_chain_is_loaded(chain_image: None, tmp_path: Path) -> None:
+    before, mark = Host.now(), uuid.uuid4().hex
+    with start(tmp_path, {**STUDY, "factors": [{"case": ["smb"]}]}, {MARK: mark}) as process:
+        assert process.stdout is not None
+        # The first sample of the tools: they build their trees on the disk.
+        assert any(json.loads(line)["event"] == "sample" for line in process.stdout)
+        held = HeldNamespaces(mark)
+        programs = {command(pid) for pid in held.processes}
+        assert any("qemu-system" in name for name in programs) and any("hakaru-engine" in name for name in programs)
+        process.kill()
+    wait_until_gone(held, before)
+    check_nothing_is_left(process)
+    # The run has no result, and its directory can be deleted.
+    (directory,) = (tmp_path / "runs").iterdir()
+    assert directory.name.endswith(".partial")
+
+
+def command(pid: int) -> str:
+    """Program of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+    except OSError:
+        return ""
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,17 @@ class TreeSpec(Part):
                 raise ValueError("`placement` needs 1 to `depth` weights of at least 0, one of which is above 0")
         return self
 
+    def part(self, number: int, parts: int, seed: int) -> TreeSpec:
+        """One of several equal parts of the trees, which divide `trees`. `seed`: its own, so that
+        no two parts have the same contents.
+        """
+        changes: dict[str, int] = {"seed": seed, "trees": self.trees // parts}
+        if self.total_bytes is not None:
+            # The parts add up to the byte.
+            share, rest = divmod(self.total_bytes, parts)
+            changes["total"] = share + (number < rest)
+        return self.model_copy(update=changes)
+
     def config(self) -> contract.TreesConfig:
         """The description for the engine."""
         placement: contract.EvenPlacement | contract.RandomPlacement | contract.LevelPlacement

@@ -147,6 +147,13 @@ class Chain:
         # written back before.
         await self._run("sync", "sync")
 
+    async def empty_caches(self) -> None:
+        """Write the data of all layers back, and empty the caches of the guest's kernel: pages,
+        folders and inodes of both file systems, and those of the image. Reads then reach the LU.
+        """
+        await self.write_back()
+        await self._run("echo 3 >/proc/sys/vm/drop_caches")
+
     async def map(self) -> ImageMap | None:
         """Return the map of the image (`qemu-img map`); None if QEMU has none for its format."""
         traits = virtual_disk.FORMATS[self.spec.disk.format]

@@ -1,11 +1,16 @@
-"""File servers of a repetition: their directories, and the error if one of them is lost."""
+"""File servers of a repetition: their directories, their caches, and the error if one of them is
+lost.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
+from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
 from hakaru.fileserver.samba import Samba
 from hakaru.fileserver.samba_settings import FileServer
@@ -32,6 +37,45 @@ async def running(place: Place, servers: Mapping[str, FileServer]) -> AsyncItera
 async def watch(samba: Samba) -> None:
     """Wait until a server ends, and raise the reason. To be cancelled by others."""
     raise await samba.wait()
+
+
+async def empty_caches(servers: Iterable[Samba]) -> None:
+    """Write the files of all shares back, and drop them from this machine's page cache. Samba has
+    no cache of its own. Raises EnvironmentError_ if a file cannot be opened.
+    """
+    for samba in servers:
+        for share in samba.server.shares:
+            try:
+                await asyncio.to_thread(drop_from_cache, Path(share.path))
+            except OSError as error:
+                raise EnvironmentError_(
+                    f"file server {samba.server.name}: cannot drop {error.filename or share.path} from the page cache: "
+                    f"{error.strerror}",
+                    "leave out `cold`, or use a directory on a local file system",
+                ) from None
+
+
+def drop_from_cache(folder: Path) -> None:
+    """Write the file system of a folder back, and drop the files below it from the page cache.
+    Raises OSError.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Pages that are not written back yet stay in the cache.
+        system_calls.syncfs(descriptor)
+    finally:
+        os.close(descriptor)
+    for path, _, names in os.walk(folder, onerror=_raise):
+        for name in names:
+            file = os.open(Path(path) / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(file)
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def _create(server: FileServer, folder: Path) -> None:

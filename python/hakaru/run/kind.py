@@ -145,6 +145,12 @@ class RunKind(ABC):
         """
         return None
 
+    def empties_caches(self, study: Study) -> bool:
+        """Whether the caches of file servers and guests are emptied before the second start of the
+        loads of a point. Default: no.
+        """
+        return False
+
     def ports(self, load: contract.EngineConfig) -> set[int]:
         """TCP ports that a load connects to, for watch engines. Default: none."""
         return set()

@@ -78,6 +78,12 @@ class Place(Protocol):
         """
         ...
 
+    async def empty_caches(self) -> None:
+        """Write back and empty the caches of the guests with chains, so that reads reach the array.
+        Raises DeviceError.
+        """
+        ...
+
     async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """Take chains down after the load, and return node → the record of its chain.
 
@@ -232,6 +238,11 @@ class LabPlace:
     async def watch_chains(self) -> None:
         """Wait for a full pool below a guest."""
         await self.lab.load_guests.watch_chains()
+
+    async def empty_caches(self) -> None:
+        """Empty the caches of the guests with chains."""
+        if self.lab.has_load_guests:
+            await self.lab.load_guests.empty_caches()
 
     async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """The records of the chains in guests."""

@@ -3,7 +3,9 @@ stop.
 
     the place is adjusted to the point; fabric → ready; file servers; arrays (not those of a site)
     and watches → ready; the chain of a file server in a guest; initiators or backups → logged in,
-    ready; all start at one instant of CLOCK_MONOTONIC; warm-up, measuring, drain;
+    ready; all start at one instant of CLOCK_MONOTONIC; loads that had to build something wait for
+    a second start, before which caches are emptied if the load is to be cold; warm-up, measuring,
+    drain;
     the chain is examined; arrays and watches stop, then the fabric, which by then has delivered
     every frame, then the file servers
 
@@ -34,6 +36,7 @@ from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
 from hakaru.run.plan import cost_of
+from hakaru.run.second_start import SecondStart
 from hakaru.run.warm_up import SteadyWarmUp, end_when_steady, uneven_begin
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Repetition
@@ -143,6 +146,13 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
         except EnvironmentError_ as e:
             raise LateStartError(e.message, e.hint) from e
         study = expanded.at(turn.point)
+
+        async def prepare() -> None:
+            if kind.of(study).empties_caches(study):
+                await place.empty_caches()
+                await file_servers.empty_caches(gang.file_servers.values())
+
+        second = SecondStart(gang.loads, prepare)
         warm_up = _warm_up(expanded, gang, start_ns)
 
         async def take(engine: EngineSession, sample: contract.Sample) -> None:
@@ -152,7 +162,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
         listeners = [
-            asyncio.create_task(_listen(e, messages, take, warm_up, loads=e in gang.loads)) for e in gang.all()
+            asyncio.create_task(_listen(e, messages, take, warm_up, second if e in gang.loads else None))
+            for e in gang.all()
         ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
@@ -249,11 +260,19 @@ def _warm_up(expanded: Expanded, gang: _Gang, start_ns: int) -> SteadyWarmUp | N
 
 
 async def _listen(
-    engine: EngineSession, messages: _Messages, take: Take, warm_up: SteadyWarmUp | None, *, loads: bool
+    engine: EngineSession, messages: _Messages, take: Take, warm_up: SteadyWarmUp | None, second: SecondStart | None
 ) -> None:
-    """Store the messages of one engine until its result. Raises if the engine is lost."""
+    """Store the messages of one engine until its result. Raises if the engine is lost. `second`:
+    that of the loads; None for other engines.
+    """
+    loads = second is not None
     async for event in engine.events():
         match event:
+            case contract.Phase(phase="built") if second is not None:
+                try:
+                    await second.add(engine)
+                except EnvironmentError_ as e:
+                    raise LateStartError(e.message, e.hint) from e
             case contract.Phase(phase="measure") if loads:
                 messages.measure_ns.append(event.at_ns)
                 if warm_up is not None:

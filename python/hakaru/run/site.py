@@ -122,6 +122,9 @@ class SitePlace:
     async def watch_chains(self) -> None:
         """Return, because a site has no guests."""
 
+    async def empty_caches(self) -> None:
+        """Do nothing, because a site has no guests."""
+
     async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """Return nothing, because a site has no guests."""
         return {}

@@ -43,7 +43,6 @@ LARGE = TREE | {"targets": 2000, "scale": "1/50"}
         ({"lab": LAB | {"load_guest": {"image": "file-server"}}}, "too large for 768 MiB of memory"),
         ({"lab": LAB | {"hosts": 3}}, "hosts that neither the file server nor the tools use"),
         ({"load": to(smb={})}, "tools outside the guest need a host of their own"),
-        ({"load": to() | {"cold": True}}, "the disk is new in each repetition"),
         ({"load": to() | {"keep": True}}, "the disk is new in each repetition"),
         ({"load": to() | {"tree": LARGE}}, "do not fit on a disk of 64 MiB"),
         ({"load": to(disk={"size": "480 MiB"})}, "does not fit on an LU of 512 MiB"),
@@ -130,5 +129,7 @@ def test_shipped_study_compares_growing_with_fixed_disks() -> None:
     assert [point.factors["disk"] for point in quick.points] == ["vhd-fixed", "vhd-dynamic"]
     assert quick.measure.repetitions >= 4
     for expanded in (full, quick):
-        specs = [RUN.chain(expanded.at(point), plan_lab(expanded.study.lab)) for point in expanded.points]
+        # With `array`, the same chains are on modelled drives.
+        plain = [point for point in expanded.points if "array" not in point.factors]
+        specs = [RUN.chain(expanded.at(point), plan_lab(expanded.study.lab)) for point in plain]
         assert all(spec is not None for spec in specs) and len(set(specs)) == len(specs)

@@ -126,6 +126,20 @@ def test_points_that_differ_in_more_than_the_chain_are_not_compared(tmp_path: Pa
     assert differences(summary_of(tmp_path, levels, *points)) == []
 
 
+def test_levels_that_also_change_the_guest_are_not_compared(tmp_path: Path) -> None:
+    """The rest of the load is the same, and the lab is not."""
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    cache = {"load.to.chain.disk.cache": "none"}
+    for other, count in ((cache, 1), (cache | {"lab.load_guest.memory": "2 GiB"}, 0)):
+        study = fields(lab=LAB, load=to(), factors=[{"disk": ["plain", "other"]}])
+        study["variables"] = {"disk": {"plain": {}, "other": other}}
+        points = [Pt({"disk": name}, [Rep(100.0)] * 3) for name in ("plain", "other")]
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        summary = summarise(write(folder, {"study": study, "lab": described}, points, build))
+        assert len(differences(summary)) == count
+
+
 def test_space_of_the_layers_and_of_trim_is_reported(tmp_path: Path) -> None:
     levels = [{"disk_format": ["vhd", "qcow2"]}]
     points = [

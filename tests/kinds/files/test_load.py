@@ -49,8 +49,11 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ({"load": {"tools": 9}, "factors": [{"tools": [9]}]}, "9 tools for 4 trees"),
         ({"factors": [{"tools": [1, 5]}]}, "5 tools for 4 trees"),
         ({"lab": {"hosts": 2, "array": "server"}}, "a directory belongs to one host"),
-        ({"lab": {"hosts": 2}, "load": {"to": {"smb": {}}}}, "a share belongs to one host"),
-        ({"lab": TWO_SERVERS, "load": {"to": {"smb": {}}}}, "the load uses one file server"),
+        (
+            {"lab": {"hosts": 2}, "load": {"to": {"smb": {}}}},
+            "the file server has one client; hosts of the lab without tools: 1",
+        ),
+        ({"lab": TWO_SERVERS, "load": {"to": {"smb": {}}}}, "one file server in a lab of 2 arrays"),
         ({"measure": {"repetitions": 1, "verify": True}}, "blocks of files have no stamps"),
         ({"load": {"to": {"directory": "../etc"}}}, "load.to.directory"),
         ({"load": {"to": {"directory": "/etc"}}}, "load.to.directory"),
@@ -60,7 +63,12 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ({"load": {"to": {"smb": {"credits": 2}}}}, "compounds need at least 3 credits"),
         ({"load": {"to": {"smb": {"dialect": "2.0"}}}}, "load.to.smb.dialect"),
         ({"load": {"to": {"smb": {"server": {"protocol_max": "SMB3_00"}}}}}, "does not support dialect 3.1.1"),
-        ({"load": {"to": {"smb": {"server": {"encryption": "required"}}}}}, "this client does not encrypt"),
+        ({"load": {"to": {"smb": {"server": {"encryption": "required"}}}}}, "the server requires encryption"),
+        ({"load": {"to": {"smb": {"encryption": "aes_128_gcm", "dialect": "3.0"}}}}, "dialect 3.0 has no encryption"),
+        (
+            {"load": {"to": {"smb": {"encryption": "aes_128_ccm", "server": {"encryption": "off"}}}}},
+            "the server does not encrypt",
+        ),
         ({"load": {"to": {"smb": {"server": {"signing": "required"}}}}}, "the server requires signatures"),
         (
             {
@@ -70,7 +78,6 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
             "the server requires signatures",
         ),
         ({"load": {"to": {"smb": {"directory": "../etc"}}}}, "load.to.smb.directory"),
-        ({"load": {"to": {"smb": {}}, "cold": True}}, "only this machine's own page cache can be dropped"),
         ({"load": {"tree": TREE | {"folders": 2}}}, "every level needs one"),
         ({"load": {"tree": TREE | {"depth": 1}}}, "a tree of one level has one folder"),
         ({"load": {"tree": TREE | {"scale": "2"}}}, "load.tree.scale"),

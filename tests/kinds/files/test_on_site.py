@@ -82,6 +82,7 @@ def test_wrong_password_is_named(tmp_path: Path) -> None:
     ("load", "share", "message"),
     [
         (SMB, {"expendable": False}, "does not declare folder 'below/trees' of share 'data' on 127.0.0.1 expendable"),
+        (SMB | {"cold": True}, {}, "hakaru cannot empty the caches of the file server of a site"),
         ({"to": {"directory": "small"}}, {}, "the trees are in a directory of this machine, not on a share"),
         ({"to": {"smb": {"server": {"read_max": "1 MiB"}}}}, {}, "hakaru cannot configure the file server of a site"),
     ],

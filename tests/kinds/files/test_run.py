@@ -17,14 +17,15 @@ from tests.fileserver.conftest import need_samba
 from tests.kinds.files.study import LAB, TREE, written
 
 
-def options(folder: Path, *arguments: str) -> dict[str, Any]:
-    environment = os.environ | {"HAKARU_FILES": str(folder / "scratch"), "HAKARU_RUNS": str(folder / "runs")}
+def options(folder: Path, *arguments: str, **variables: str) -> dict[str, Any]:
+    folders = {"HAKARU_FILES": str(folder / "scratch"), "HAKARU_RUNS": str(folder / "runs")}
+    environment = os.environ | folders | variables
     return {"args": [sys.executable, "-m", "hakaru.cli", *arguments], "text": True, "cwd": folder, "env": environment}
 
 
-def hakaru(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def hakaru(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     completed: subprocess.CompletedProcess[str] = subprocess.run(
-        **options(folder, *arguments), capture_output=True, timeout=800
+        **options(folder, *arguments, **variables), capture_output=True, timeout=800
     )
     return completed
 

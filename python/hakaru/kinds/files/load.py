@@ -14,6 +14,12 @@ array, which each tool reaches by a session of its own over the lab's network.
 
 Or they are on the disk of a file server in a guest (`hakaru.kinds.files.chain`).
 
+With several file servers, each has a share and trees of its own, in the node of an array of its
+own. Each may have several clients, which divide its tools and its trees among them:
+
+      servers: 4
+      clients: 2
+
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
 from the root of the tree to the file, copies the file, and continues without thinking. Each file is
 used once.
@@ -35,6 +41,7 @@ from hakaru.study.part import SECOND_NS, Part
 from hakaru.units import Duration, Size
 
 TOOLS_MAX = 1024
+SERVERS_MAX = CLIENTS_MAX = 64
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 
 
@@ -46,6 +53,7 @@ class MixSpec(Part):
 
 Dialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
 _PROTOCOLS = {"2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
+Cipher = Literal["aes_128_gcm", "aes_128_ccm"]
 COMPOUND_CREDITS_MIN = 3
 """Requests of the longest compound: open, rename, close."""
 CREDIT_BYTES = 64 << 10
@@ -58,6 +66,9 @@ class SmbSpec(Part):
     """A file server in the lab, and the sessions of the tools."""
 
     signing: bool = Field(default=False, description="sign every message")
+    encryption: Cipher | None = Field(
+        default=None, description="cipher of all messages after the login, with dialect 3.1.1; not signed then"
+    )
     compound: bool = Field(
         default=True, description="send the requests of one operation, such as open and close of a folder, together"
     )
@@ -89,10 +100,14 @@ class SmbSpec(Part):
         first, last = names.index(self.server.protocol_min), names.index(self.server.protocol_max)
         if not first <= names.index(_PROTOCOLS[self.dialect]) <= last:
             raise ValueError(f"the server does not support dialect {self.dialect}; change its protocol_min or _max")
-        if self.server.signing == "required" and not self.signing:
+        if self.encryption is not None and self.dialect != "3.1.1":
+            raise ValueError(f"dialect {self.dialect} has no encryption here; use 3.1.1, or remove `encryption`")
+        if self.encryption is not None and self.server.encryption == "off":
+            raise ValueError("the server does not encrypt; remove `encryption: off` of the server, or `encryption`")
+        if self.server.signing == "required" and not self.signing and self.encryption is None:
             raise ValueError("the server requires signatures; set `signing: true`, or remove `signing: required`")
-        if self.server.encryption == "required":
-            raise ValueError("this client does not encrypt; remove `encryption: required`")
+        if self.server.encryption == "required" and self.encryption is None:
+            raise ValueError("the server requires encryption; set `encryption: aes_128_gcm`, or remove `required`")
         return self
 
 
@@ -127,7 +142,21 @@ class FilesLoad(Load):
 
     kind: Literal["files"]
     tree: TreeSpec = Field(default_factory=TreeSpec)
-    tools: int = Field(default=16, ge=1, le=TOOLS_MAX, description="tools that work at once, each on one tree")
+    tools: int = Field(
+        default=16,
+        ge=1,
+        le=TOOLS_MAX,
+        description="tools of each file server that work at once, each on one tree; its clients have equal parts",
+    )
+    servers: int = Field(
+        default=1,
+        ge=1,
+        le=SERVERS_MAX,
+        description="file servers, in the nodes of the lab's first arrays; each has trees of its own",
+    )
+    clients: int = Field(
+        default=1, ge=1, le=CLIENTS_MAX, description="hosts that use each file server; no host uses two"
+    )
     profile: Literal["whole_files", "metadata"] = Field(
         default="whole_files",
         description="`metadata`: create, stat, rename and delete an empty file instead of copying one",
@@ -139,7 +168,9 @@ class FilesLoad(Load):
         default=False, description="compare what is read with the description; wrong data ends the run with exit code 6"
     )
     cold: bool = Field(
-        default=False, description="drop the files from this machine's page cache before each repetition"
+        default=False,
+        description="drop the files from the page caches of tools, file servers and guests before each load, and check "
+        "that the layer below delivers them",
     )
     keep: bool = Field(
         default=False, description="keep the trees for the next repetition, instead of deleting and building them"
@@ -159,7 +190,9 @@ def load_at(study: Study) -> FilesLoad:
 
 
 def approximate_bytes(load: FilesLoad) -> int:
-    """Bytes of the trees, to a whole KiB; sizes as drawn count with the published mean."""
+    """Bytes of the trees of one file server, to a whole KiB; sizes as drawn count with the
+    published mean.
+    """
     tree = load.tree
     total = tree.total_bytes
     mean = PUBLISHED_BYTES // PUBLISHED_FILES

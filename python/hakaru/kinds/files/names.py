@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hakaru.kinds.files.load import FilesLoad
 
 ENTITY = "files"
@@ -29,7 +31,31 @@ RATES = {
     "operations_per_s": "1/s",
     "load_s": "s",
     "machine_percent": "percent",
+    "read_below_percent": "percent",
 }
+FAIRNESS = {"server_fastest_to_slowest": "", "server_jain_index": ""}
+"""Metrics of points with several file servers."""
+PART_RATES = (RATE, "mb_per_s")
+"""Metrics that each file server and each client has too: `files_per_s/fs-1`."""
+LU = {
+    "lu_reads_per_s": "1/s",
+    "lu_writes_per_s": "1/s",
+    "lu_read_mb_per_s": "MB/s",
+    "lu_write_mb_per_s": "MB/s",
+}
+"""Metrics of the LU below a chain."""
+GAUGES = {
+    "drive_busy_percent": "percent",
+    "commands_per_drive": "",
+    "write_pending_percent": "percent",
+    "write_waits_percent": "percent",
+    "controller_busy_percent": "percent",
+}
+"""Metrics of its array, if that has a timing model: gauges of the rule book."""
+HEADROOM = {"headroom_low": "", "headroom_high": ""}
+"""Factors by which the load could grow until the drives are as busy as the rule book allows, by its
+lower and its upper limit.
+"""
 COUNTERS = {
     "files_read_per_s": ("files_read",),
     "files_written_per_s": ("files_written",),
@@ -64,4 +90,10 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     """Metrics of a study's points → unit."""
     timed = (*operations(load), *wholes(load))
     latencies = {latency(name, percentile): "ms" for name in timed for percentile in PERCENTILES}
-    return RATES | latencies | {share(name): "percent" for name in operations(load)}
+    below = LU | GAUGES | HEADROOM if load.to.chain is not None else {}
+    return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
+
+
+def metrics_of_parts(parts: Iterable[str]) -> dict[str, str]:
+    """Metrics of file servers and clients, by their nodes → unit."""
+    return {f"{metric}/{part}": RATES[metric] for part in parts for metric in PART_RATES}

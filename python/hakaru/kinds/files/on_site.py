@@ -26,12 +26,25 @@ def check(expanded: Expanded, site: Site) -> None:
             "if all data in that folder may be lost, add `expendable: true` to the share",
         )
     for point in expanded.points:
-        to = load_at(expanded.at(point)).to
+        load = load_at(expanded.at(point))
+        to = load.to
         if to.smb is None or to.chain is not None:
             where = "in a directory of this machine" if to.chain is None else "on a disk in a guest"
             raise UsageError(
                 f"nothing was written: at the point {shown(point)}, the trees are {where}, not on a share",
                 "use `load.to: {smb: {}}`, or choose other points with --only",
+            )
+        if load.servers * load.clients > 1:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} has {load.servers} file servers and {load.clients} "
+                "clients, and a site has one of each",
+                "leave out `load.servers` and `load.clients`, or choose other points with --only",
+            )
+        if load.cold:
+            raise UsageError(
+                f"nothing was written: the point {shown(point)} sets `load.cold`, and hakaru cannot empty the caches "
+                "of the file server of a site",
+                "leave it out, or choose other points with --only",
             )
         if to.smb.server != SambaSettings():
             raise UsageError(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan
-from hakaru.fileserver.samba import PORT
 from hakaru.fileserver.samba_settings import FileServer, Share, User
 from hakaru.kinds.files import chain
 from hakaru.kinds.files.load import FilesLoad, SmbSpec
+from hakaru.kinds.files.seats import Seat, server_nodes
 from hakaru.lab.plan import LabPlan
 
 VARIABLE = "HAKARU_FILES"
@@ -32,13 +32,15 @@ def scratch_folder() -> Path:
 
 
 def file_servers(load: FilesLoad, lab: LabPlan) -> Mapping[str, FileServer]:
-    """Node → the file server, with one share; empty for a directory and for a server in a guest."""
+    """Node → its file server, with one share; empty for a directory and for a server in a guest."""
     smb = load.to.smb
     if smb is None or load.to.chain is not None:
         return {}
     folder = scratch_folder() / smb.directory
-    node = lab.array_name
-    return {node: FileServer(node, (Share(name=SHARE, path=str(folder / node)),), (USER,), smb.server)}
+    return {
+        node: FileServer(node, (Share(name=SHARE, path=str(folder / node)),), (USER,), smb.server)
+        for node in server_nodes(load, lab)
+    }
 
 
 def chain_plan(load: FilesLoad, lab: LabPlan) -> ChainPlan | None:
@@ -52,25 +54,22 @@ def chain_plan(load: FilesLoad, lab: LabPlan) -> ChainPlan | None:
     return chain.plan(load.to.chain, lab, server)
 
 
-def destination(load: FilesLoad, lab: LabPlan) -> contract.FilesDestination:
-    """The place of the trees, for the engine."""
-    if load.to.smb is not None:
-        return _share(load.to.smb, lab, in_guest=load.to.chain is not None)
+def directory(load: FilesLoad) -> contract.FilesDirectory:
+    """The place of trees that the tools reach without a file server: in the guest of a chain, or a
+    directory of this machine.
+    """
     if load.to.chain is not None:
         return contract.FilesDirectory(path=chain.FOLDER)
     assert load.to.directory is not None
     return contract.FilesDirectory(path=str(scratch_folder() / load.to.directory))
 
 
-def _share(smb: SmbSpec, lab: LabPlan, *, in_guest: bool) -> contract.FilesSmb:
-    client = lab.loading_names[0]
-    if in_guest:
-        address = f"{lab.addresses(lab.loading_names[-1])[0]}:{PORT}"
-    else:
-        reachable = lab.reachable_addresses(client)
-        address = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
+def share(load: FilesLoad, seat: Seat) -> contract.FilesSmb:
+    """The place of a client's trees: a folder of its own in the share of its server."""
+    assert load.to.smb is not None
     user = contract.SmbPassword(name=USER.name, password=contract.SecretText(text=USER.password))
-    return smb_session(smb, address=address, share=SHARE, folder="trees", user=user)
+    folder = "trees" if load.clients == 1 else f"trees-{seat.number + 1}-of-{load.clients}"
+    return smb_session(load.to.smb, address=seat.address, share=SHARE, folder=folder, user=user)
 
 
 def smb_session(
@@ -84,6 +83,8 @@ def smb_session(
         user=user,
         dialects=[smb.dialect],
         signing="required" if smb.signing else "if_required",
+        encryption="if_required" if smb.encryption is None else "required",
+        ciphers=["aes_128_gcm", "aes_128_ccm"] if smb.encryption is None else [smb.encryption],
         compound=smb.compound,
         credits=smb.credits,
     )

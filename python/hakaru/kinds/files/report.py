@@ -26,13 +26,13 @@ class FilesReport(ReportKind):
         return TerminalTable(COLUMNS, [_cells(point) for point in summary["points"]])
 
     def chief_findings(self, summary: Json) -> list[Json]:
-        """Differences between chains, the peaks, and the bottleneck there; all findings without a
-        sweep.
+        """Differences between chains and between file servers, the peaks, and the bottleneck there;
+        all findings without a sweep.
         """
         peaks = [finding for finding in summary["findings"] if finding["kind"] == "peak"]
         at_peak = _peaks(summary)
         limits = [f for f in summary["findings"] if f["kind"] == "limiter" and f["where"] in at_peak]
-        differences = [finding for finding in summary["findings"] if finding["kind"] == "difference"]
+        differences = [finding for finding in summary["findings"] if finding["kind"] in ("difference", "servers")]
         return [*differences, *peaks, *limits] if peaks else list(summary["findings"])
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
@@ -83,7 +83,13 @@ class FilesReport(ReportKind):
                 say(language, f"method.files.{state}")
                 for state in dict.fromkeys("cold" if load.cold else "warm" for load in directories)
             ]
-        return [*texts, *_sessions([load for load in loads if load.to.smb is not None], language)]
+        texts += _sessions([load for load in loads if load.to.smb is not None], language)
+        shared = [load for load in loads if load.servers * load.clients > 1]
+        for count in dict.fromkeys((load.servers, load.clients) for load in shared):
+            texts.append(say(language, "method.files.servers", {"servers": count[0], "clients": count[1]}))
+        if any(load.cold and load.to.directory is None for load in loads):
+            texts.append(say(language, "method.files.cold.server"))
+        return texts
 
     def groups(self, summary: Json, study: Study, language: str) -> list[Group]:
         """Rates against the number of tools, and the shares of the operations."""
@@ -112,8 +118,11 @@ def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
         "credits": listed(str(smb.credits) for smb in sessions),
     }
     texts = [say(language, "method.files.smb", values)]
-    signing = {smb.signing for smb in sessions}
-    if len(signing) == 1:  # else it is a factor, which each point names
+    signing, ciphers = {smb.signing for smb in sessions}, {smb.encryption for smb in sessions}
+    # Otherwise they are factors, which each point names.
+    if len(ciphers) == 1 and (cipher := sessions[0].encryption) is not None:
+        texts.append(say(language, "method.files.smb.encrypted", {"cipher": cipher.replace("_", "-").upper()}))
+    elif len(signing) == len(ciphers) == 1:
         texts.append(say(language, "method.files.smb.signed" if True in signing else "method.files.smb.unsigned"))
     requests = [smb.request_bytes(load.block) for load in loads if (smb := load.to.smb) is not None]
     is_cut = any(min(sizes) < load.block for load, sizes in zip(loads, requests, strict=True))

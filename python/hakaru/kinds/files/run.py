@@ -10,6 +10,7 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
+from hakaru.kinds.files.seats import Seat, seats
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import port_of, seed_of
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
@@ -56,15 +57,25 @@ class FilesRun(RunKind):
         return place.chain_plan(load_at(study), lab)
 
     def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
-        """Samba in the node of the array, unless the trees are in a directory."""
+        """Samba in the nodes of arrays, unless the trees are in a directory or in a guest."""
         return place.file_servers(load_at(expanded.at(turn.point)), lab)
 
     def loads(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The tools, on the first host, or in the guest in the place of the last one."""
+        """The tools, on the clients of the file servers; without one, on the first host, or in the
+        guest in the place of the last one.
+        """
         load = load_at(expanded.at(turn.point))
-        in_guest = load.to.chain is not None and load.to.smb is None
-        host = lab.loading_names[-1 if in_guest else 0]
-        return {host: _tools(expanded, turn, host, place.destination(load, lab))}
+        if load.to.smb is None:
+            host = lab.loading_names[-1 if load.to.chain is not None else 0]
+            return {host: _tools(expanded, turn, host, place.directory(load))}
+        return {
+            seat.host: _tools(expanded, turn, seat.host, place.share(load, seat), seat) for seat in seats(load, lab)
+        }
+
+    def empties_caches(self, study: Study) -> bool:
+        """Whether the load is to be cold. The engine itself drops a directory from the cache."""
+        load = load_at(study)
+        return load.cold and load.to.directory is None
 
     site_part = "share"
 
@@ -91,7 +102,8 @@ class FilesRun(RunKind):
             files_per_s, bytes_per_s = CHAIN_FILES_PER_S, CHAIN_BYTES_PER_S
         elif load.to.smb is not None:
             files_per_s = SMB_FILES_PER_S
-        build_s = load.tree.files / files_per_s + approximate_bytes(load) / bytes_per_s
+        # All file servers of a lab share this machine.
+        build_s = load.servers * (load.tree.files / files_per_s + approximate_bytes(load) / bytes_per_s)
         chain_s, held_bytes = 0.0, 0
         if load.to.chain is not None:
             chain_s, held_bytes = CHAIN_S, chain.held_bytes(load.to.chain)
@@ -100,8 +112,8 @@ class FilesRun(RunKind):
             seconds=build_s + min(build_s, limit_s) + chain_s,
             seconds_max=SLOW * build_s + 60.0 + limit_s,
             held_bytes=held_bytes,
-            actors=1,
-            sockets=8 + DESCRIPTORS_PER_TOOL * load.tools,
+            actors=load.servers * load.clients,
+            sockets=8 + DESCRIPTORS_PER_TOOL * load.tools // load.clients,
         )
 
     def each(self, expanded: Expanded) -> str:
@@ -109,7 +121,10 @@ class FilesRun(RunKind):
         load, measure = load_at(expanded.study), expanded.measure
         where = "on disk" if load.to.smb is None else "on a file server"
         where = where if load.to.chain is None else "on a virtual disk"
-        trees = f"{load.tree.trees * load.tree.targets} files, {format_size(approximate_bytes(load))} {where}"
+        files = load.servers * load.tree.trees * load.tree.targets
+        if load.servers > 1:
+            where = f"on {load.servers} file servers"
+        trees = f"{files} files, {format_size(load.servers * approximate_bytes(load))} {where}"
         if measure.time is None:
             return f"{trees}, each used once"
         return f"{trees}, {format_duration(measure.time)} measured each"
@@ -124,24 +139,32 @@ class FilesRun(RunKind):
 
 
 def _tools(
-    expanded: Expanded, turn: Repetition, host: str, destination: contract.FilesDestination
+    expanded: Expanded, turn: Repetition, host: str, destination: contract.FilesDestination, seat: Seat | None = None
 ) -> contract.FilesLoad:
-    """The engine of a host."""
+    """The engine of a host. `seat`: its place among the clients of a lab's file servers."""
     load, measure = load_at(expanded.at(turn.point)), expanded.measure
     time_ns = measure.time or load.time_limit
+    tree = load.tree
+    if seat is not None and load.servers * load.clients > 1:
+        # The first client has the seed of the study, the others have seeds derived from it.
+        seed = tree.seed if seat.place == 0 else seed_of(tree.seed, "client", seat.place)
+        tree = tree.part(seat.number, load.clients, seed)
     return contract.FilesLoad(
         destination=destination,
-        trees=load.tree.config(),
+        trees=tree.config(),
         build=True,
         # The disk is new each time, and its files are deleted once they were counted.
         remove=not load.keep and load.to.chain is None,
         profile=load.profile,
-        tools=load.tools,
+        tools=load.tools // (load.clients if seat is not None else 1),
         read_percent=load.mix.read,
         block_bytes=load.block,
         flush=load.flush,
         verify=load.verify,
-        cold=load.cold,
+        cold=load.cold and load.to.directory is not None,
+        # Trees that are built at once are complete at different times, and the caches of servers
+        # are emptied only after that.
+        second_start=load.servers * load.clients > 1 or (load.cold and load.to.directory is None),
         seed=seed_of(expanded.seed, turn.name, host),
         warmup_s=measure.warmup_ns / 1e9,
         measure_s=time_ns / 1e9,

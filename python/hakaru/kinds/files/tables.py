@@ -1,4 +1,6 @@
-"""Tables of a study of files: rates, times of operations, bytes of the layers below the trees."""
+"""Tables of a study of files: rates, times of operations, rates of file servers and clients, bytes
+of the layers below the trees.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
 Cells = Callable[[Json], list[Cell | str]]
-RATE_COLUMNS = ("n", "files", "mb", "read_mb", "write_mb", "seconds", "cpu")
+RATE_COLUMNS = ("n", "files", "mb", "read_mb", "write_mb", "seconds", "below", "cpu")
 
 
 def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -23,6 +25,8 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
     if not points:
         return []
     tables = [_rates(points, letters, language), _times(points, letters, language)]
+    if shared := [point for point in points if point.get("servers")]:
+        tables.append(_servers(shared, language))
     chained = [point for point in points if point.get("space")]
     return [*tables, _space(chained, language), _growth(chained, language)] if chained else tables
 
@@ -45,7 +49,7 @@ def _rates(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
             common.with_interval(metrics[names.RATE], language),
             common.with_interval(metrics["mb_per_s"], language),
             *(number(metrics[name]["mean"], language) for name in means),
-            tenths(metrics["machine_percent"]["mean"], language),
+            *(tenths(metrics[name]["mean"], language) for name in ("read_below_percent", "machine_percent")),
             say(language, f"limiter.{point['limiter']}"),
         ]
 
@@ -65,6 +69,38 @@ def _times(points: list[Json], letters: Mapping[str, str], language: str) -> Tab
         return [Cell(first, second, bold=True) for first, second in zip(median, tail, strict=True)]
 
     return _table(points, letters, language, "table.files.times", columns, cells)
+
+
+def _servers(points: list[Json], language: str) -> Table:
+    """Rates of each file server, and of each client if they are more."""
+    columns = [Column(say(language, "table.files.servers.node"), "level", header=True)]
+    columns.append(Column(say(language, "table.files.servers.role"), "words"))
+    columns += [Column(say(language, f"table.files.{name}")) for name in ("files", "mb", "servers.share")]
+    rows: list[Row | Across] = []
+    for point in points:
+        rows.append(Across(label(point, language), heading=True))
+        metrics = point["metrics"]
+        for each in point["servers"]:
+            server = each["server"]
+            rows.append(_of_node(metrics, server, say(language, "table.files.servers.server"), language))
+            role = say(language, "table.files.servers.client", {"server": server})
+            clients = [host for host in each["clients"] if f"{names.RATE}/{host}" in metrics]
+            rows += [_of_node(metrics, host, role, language) for host in clients]
+    return Table(say(language, "table.files.servers"), columns, rows)
+
+
+def _of_node(metrics: Json, node: str, role: str, language: str) -> Row:
+    rate, total = metrics[f"{names.RATE}/{node}"], metrics[names.RATE]["mean"]
+    share = None if rate["mean"] is None or not total else 100 * rate["mean"] / total
+    return Row(
+        [
+            node,
+            role,
+            common.with_interval(rate, language),
+            common.with_interval(metrics[f"mb_per_s/{node}"], language),
+            tenths(share, language),
+        ]
+    )
 
 
 def _space(points: list[Json], language: str) -> Table:

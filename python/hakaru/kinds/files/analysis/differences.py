@@ -36,7 +36,7 @@ class Pair:
 
 def pairs_of(points: Sequence[FilesPoint]) -> list[Pair]:
     """Return each point with a chain, compared with the first one that differs in a single factor
-    which changes only the chain.
+    which changes only the chain: neither the rest of the load nor the lab.
     """
     found: dict[tuple[str, str], Pair] = {}
     for place, after in enumerate(points):
@@ -59,8 +59,9 @@ def _differ_in_chain(before: FilesPoint, after: FilesPoint) -> bool:
     one, other = before.load, after.load
     if one.to.chain is None or other.to.chain is None or one.to.chain == other.to.chain:
         return False
-    same = one.to.model_copy(update={"chain": other.to.chain})
-    return one.model_copy(update={"to": same}) == other
+    same = one.model_copy(update={"to": one.to.model_copy(update={"chain": other.to.chain})})
+    # A level may also change the guest, the network or the array.
+    return same == other and before.study.model_copy(update={"load": other}) == after.study
 
 
 def findings(points: Sequence[FilesPoint], several: bool) -> list[Finding]:

@@ -1,5 +1,6 @@
 """Findings about loads on files.
 
+servers   the rates of several file servers or clients, and fairness
 space     the bytes of the layers below the trees, and what TRIM gave back
 peak      the number of tools with the highest rate, of each sweep
 limiter   the rate of each point, and its bottleneck
@@ -29,6 +30,32 @@ def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
     several = len(points) > 1
     peaks = [_peak(sweep, len(sweeps) > 1) for sweep in sweeps if len(sweep.measured(names.RATE)) > 1]
     return [*(peak for peak in peaks if peak is not None), *(_limiter(point, several) for point in points)]
+
+
+def of_servers(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
+    """A finding about each point with several file servers, or several clients of one."""
+    return [_servers(point, several) for point in points if point.servers and point.mean(names.RATE) is not None]
+
+
+def _servers(point: FilesPoint, several: bool) -> Finding:
+    rates = {server: point.mean(f"{names.RATE}/{server}") or 0.0 for server in point.servers}
+    fast, slow = (choose(rates, key=lambda server: rates[server]) for choose in (max, min))
+    fairness = {name: point.mean(name) for name in names.FAIRNESS}
+    text = {}
+    for language in LANGUAGES:
+        values: dict[str, Any] = {
+            "servers": len(rates),
+            "clients": point.load.clients,
+            "files": point.mean(names.RATE),
+            "fast": fast,
+            "slow": slow,
+            "ratio": fairness["server_fastest_to_slowest"],
+            "jain": fairness["server_jain_index"],
+        }
+        own = say(language, "files.servers" if len(rates) > 1 else "files.servers.one", values)
+        text[language] = sentences.in_series(language, point.factors if several else {}, own, several)
+    evidence = {"files_per_s": rates, **fairness}
+    return Finding("servers", dict(point.factors) if several else {}, text, None, evidence)
 
 
 def of_spaces(points: Sequence[FilesPoint], several: bool) -> list[Finding]:

@@ -17,9 +17,11 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import space
+from hakaru.kinds.files.analysis import below, cold, parts, space
+from hakaru.kinds.files.analysis.parts import Servers
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
+from hakaru.study.model import Study
 
 MACHINE = "cpu/machine"
 
@@ -32,24 +34,32 @@ class FilesPoint(Point):
     """The load with these levels."""
     space: dict[str, Any] | None = field(default=None, kw_only=True)
     """Bytes of the layers below the trees (`space.of_repetitions`); None without a chain."""
+    servers: Servers = field(default_factory=dict, kw_only=True)
+    """File server → its clients; empty if there is one of each."""
+    study: Study = field(kw_only=True)
+    """The study with these levels, whose load is `load`."""
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
         described = super().to_json()
         described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
+        if self.servers:
+            described["servers"] = [{"server": server, "clients": hosts} for server, hosts in self.servers.items()]
         return described if self.space is None else described | {"space": self.space}
 
 
 def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     """Analyse one point of the run."""
-    load = load_at(run.study_at(raw["point"], raw["factors"]))
-    units = names.metrics_of(load)
+    study = run.study_at(raw["point"], raw["factors"])
+    load = load_at(study)
+    shared = parts.servers_of(run, load)
+    units = names.metrics_of(load) | names.metrics_of_parts(parts.names_of(shared))
     nics = nics_of_lab(run.lab)
     gathered = Gathered(str(run.run.get("origin")), units)
     chains: list[Mapping[str, Any]] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
-            _add(gathered, repetition, load, nics)
+            _add(gathered, repetition, load, nics, shared)
             chains += repetition.chains.values()
     gathered.caveats += [caveat for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
@@ -60,15 +70,21 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
         verdict=rules.judge(STAGES, evidence),
         load=load,
         space=space.of_repetitions(chains),
+        servers=shared,
+        study=study,
     )
 
 
-def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic]) -> None:
+def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic], shared: Servers) -> None:
     """Add one repetition that gave a result."""
     use = of_repetition(repetition.counters, repetition.window, nics)
     histograms = _histograms(repetition)
     values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
+    values["read_below_percent"] = delivered = cold.read_below_percent(repetition, load)
+    values |= parts.values(repetition, shared)
+    values |= below.of_repetition(repetition) if load.to.chain is not None else {}
+    gathered.caveats += cold.caveats(load, delivered)
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
     gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
@@ -121,7 +137,7 @@ def _latencies(histograms: dict[str, HdrHistogram], load: FilesLoad) -> dict[str
 def _shares(histograms: dict[str, HdrHistogram], repetition: Repetition, load: FilesLoad) -> dict[str, float]:
     """Share of the tools' time that each operation takes, in percent."""
     start, end = repetition.window
-    tools_ns = (end - start) * load.tools
+    tools_ns = (end - start) * load.tools * load.servers
     shares = {}
     for operation in names.operations(load):
         histogram = histograms.get(operation)

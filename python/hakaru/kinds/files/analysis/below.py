@@ -1,0 +1,44 @@
+"""Metrics of the layer below a chain: its LU, and the drives and cache of the array. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from hakaru.analysis import rule_book
+from hakaru.analysis.run_data import Repetition
+from hakaru.kinds.files import names
+
+DISK = "disk/"
+"""Devices of gauges that a host sees, and not the array."""
+
+
+def of_repetition(repetition: Repetition) -> dict[str, float]:
+    """Return the rates of the LU, the gauges of the array's devices and the headroom of its drives;
+    NaN without counters.
+    """
+    rates = {
+        name: repetition.counters.total_rate(repetition.window, engine="array", entity="lu/", name=name)
+        for name in ("reads", "writes", "read_bytes", "write_bytes")
+    }
+    found = {
+        "lu_reads_per_s": rates["reads"],
+        "lu_writes_per_s": rates["writes"],
+        "lu_read_mb_per_s": rates["read_bytes"] / 1e6,
+        "lu_write_mb_per_s": rates["write_bytes"] / 1e6,
+    }
+    found |= dict.fromkeys(names.GAUGES, math.nan)
+    for gauge, by_device in rule_book.of_repetition(repetition.counters, repetition.window).items():
+        of_array = [value for device, value in by_device.items() if not device.startswith(DISK)]
+        if gauge in names.GAUGES and of_array:
+            found[gauge] = max(of_array)
+    return found | headroom(found["drive_busy_percent"])
+
+
+def headroom(busy_percent: float) -> dict[str, float]:
+    """Return how often the load would fit by each limit of the rule of busy drives."""
+    rule = next(rule for rule in rule_book.BOOK if rule.rule == "drive_busy")
+    assert rule.limit is not None
+    return {
+        name: limit / busy_percent if busy_percent > 0 else math.nan
+        for name, limit in zip(names.HEADROOM, rule.limit, strict=True)
+    }

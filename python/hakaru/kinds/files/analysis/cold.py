@@ -1,0 +1,55 @@
+"""Check that a cold load read its files from the layer below the caches: the bytes that this layer
+delivered against those that the tools read. Pure.
+
+    chain               reads of the LU, as the array counts them
+    directory, Samba    reads of this machine's disk, as its kernel counts them
+
+Each file is used once, so every byte that a tool reads must come from there. The layer below also
+reads folders and metadata, and whole blocks of small files, so it may deliver more than tools read,
+never less. The machine's disk also counts the reads of other programs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from hakaru.analysis.run_data import Repetition
+from hakaru.caveats import Caveat
+from hakaru.kinds.files import names
+from hakaru.kinds.files.load import FilesLoad
+
+REACHED_MIN_PERCENT = 90.0
+"""Share of the bytes read that the layer below must deliver. Sampling moves up to the reads of an
+interval over an end of the window.
+"""
+
+
+def read_below_percent(repetition: Repetition, load: FilesLoad) -> float:
+    """Return the bytes that the layer below delivered, in percent of those that tools read; NaN for
+    a load that reads nothing, or without counters of that layer.
+    """
+    read = _increase(repetition, "files", names.ENTITY)
+    below = _increase(repetition, "array", "lu/") if load.to.chain is not None else _disk(repetition)
+    return 100.0 * below / read if read > 0 else math.nan
+
+
+def caveats(load: FilesLoad, percent: float) -> Iterator[Caveat]:
+    """Yield a caveat if a load that had to be cold was not. `percent`: `read_below_percent`."""
+    if load.cold and load.profile == "whole_files" and load.mix.read > 0 and not percent >= REACHED_MIN_PERCENT:
+        layer = "lu" if load.to.chain is not None else "disk"
+        found = 0.0 if math.isnan(percent) else percent
+        yield Caveat("cache_not_cold", {"layer": layer, "percent": found, "asked": REACHED_MIN_PERCENT})
+
+
+def _increase(repetition: Repetition, engine: str, entity: str) -> float:
+    selected = [s for _, s in repetition.counters.select(engine=engine, entity=entity, name="read_bytes")]
+    return sum(series.increase(*repetition.window) for series in selected) if selected else math.nan
+
+
+def _disk(repetition: Repetition) -> float:
+    """Reads of the disk that was read most: a file system has one block device, and devices below
+    it count the same reads again.
+    """
+    selected = repetition.counters.select(engine="watch", entity="disk/", name="read_bytes")
+    return max((series.increase(*repetition.window) for _, series in selected), default=math.nan)
