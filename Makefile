@@ -98,9 +98,9 @@ PROPERTIES := fabric iscsi-session iscsi-target load send-queue wire
 bench: setup
 	$(BIN)/python bench/bench.py $(if $(BASELINE),--baseline $(BASELINE))
 
-# Kills the array two hundred times under load; prints the figures.
+# Kills the array two hundred times under load, on a pool and on tapes; prints the figures.
 crash: setup
-	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test crash -- --nocapture
+	HAKARU_LONG=1 cargo test -p hakaru-engine --release --test crash --test tape -- --nocapture
 
 # Runs storms, races and flipped bits in the lengths and sizes that docs/reference/faults.md
 # specifies; prints the tables.

@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "array.md").read_text()
 
 
-TAPE = (model.TapeDrive, model.Cartridge)
+TAPE = (model.TapeDrive, model.Cartridge, model.TapeTimes)
 
 
 def rows(after: str) -> dict[str, str]:

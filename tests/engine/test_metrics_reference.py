@@ -35,7 +35,7 @@ def _documented() -> dict[str, Names]:
 def _pattern(entity: str) -> str:
     """Return an entity's pattern as the page writes it: `lu/7` → `lu/N`."""
     for kind, pattern in {
-        r"(lu|port|cpu)/\d+": r"\1/N",
+        r"(lu|port|cpu|tape)/\d+": r"\1/N",
         r"group/\d+": "group/G",
         r"drive/\d+\.\d+": "drive/G.D",
         r"(vm|vms|paths|nic|irq|softirq|disk|pool|cap|share|backup)/.+": r"\1/NAME",
@@ -106,8 +106,8 @@ def test_metrics_page_lists_the_metrics_of_array_and_initiator(tmp_path: Path) -
         finally:
             load.close()
         result = a.engine.stop()
-    modelled_port = {pair for pair in page["array"] if pair[0] == "port/0"}
-    assert _lacks_only_tcp(sample, (page["array"] - modelled_port) | page["Every engine"])
+    others = {pair for pair in page["array"] if pair[0] in ("port/0", "tape/N")}
+    assert _lacks_only_tcp(sample, (page["array"] - others) | page["Every engine"])
     assert set(result) == {n for e, n in sample if e in ("lu/N", "sessions") and not n.endswith("_now")}
     of_vms = {pair for pair in page["initiator"] if pair[0] not in ("result", "paths/NAME")}
     assert _lacks_only_tcp(load_sample, of_vms | page["Every engine"])
@@ -117,6 +117,23 @@ def test_metrics_page_lists_the_metrics_of_array_and_initiator(tmp_path: Path) -
     assert {(h["entity"], h["name"]) for h in load_result["histograms"]} == {
         (entity, f"{op}_latency_ns") for entity in ("vms", "vms/g") for op in ("read", "write")
     }
+
+
+def test_metrics_page_lists_the_metrics_of_tape_drives() -> None:
+    library = {
+        "lun": 0,
+        "drives": [{"lun": 1, "generation": "lto5"}],
+        "slots": 1,
+        "cartridges": [],
+        "capacity_bytes": MIB,
+        "early_warning_bytes": 0,
+    }
+    with array(tape_library=library | {"times": {}}) as timed:
+        sample = _present_names(_started(timed.engine))
+    tapes = {pair for pair in sample if pair[0] == "tape/N"}
+    assert tapes == {pair for pair in _documented()["array"] if pair[0] == "tape/N"}
+    with array(tape_library=library) as untimed:
+        assert not any(entity == "tape/N" for entity, _ in _present_names(_started(untimed.engine)))
 
 
 def test_metrics_page_lists_the_metrics_of_paths() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,7 +31,6 @@ LIBRARY: dict[str, Any] = {
     "cartridges": [{"barcode": f"HAK00{slot}L5", "slot": slot} for slot in (1, 2)],
     "capacity_bytes": CAPACITY,
     "early_warning_bytes": 4 * MIB,
-    "store": {"kind": "memory"},
 }
 
 # Prints the name of the changer's sg device once the kernel has found all LUs.
@@ -88,7 +88,10 @@ def image() -> Image:
 async def library_in(image: Image) -> AsyncIterator[Library]:
     """Boot a guest that is logged in to an array with a library and nothing else."""
     accelerator = await find_accelerator(image)
-    with array(lus=[], tape_library=LIBRARY) as storage:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        array(lus=[], tape_library=LIBRARY | {"folder": folder}) as storage,
+    ):
         async with await Guest.boot(GuestSpec("tape", image), accelerator) as guest:
             await guest.run("modprobe st && modprobe sg && modprobe ch")
             async with open_iscsi(guest) as initiator:

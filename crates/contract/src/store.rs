@@ -1,4 +1,4 @@
-//! Storage of the data of an LU, or of the cartridges of a tape library.
+//! Storage of the data of an LU.
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

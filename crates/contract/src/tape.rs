@@ -2,8 +2,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::store::StoreConfig;
-
 /// A tape library: a medium changer and its drives, each a logical unit of the array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -17,15 +15,35 @@ pub struct TapeLibraryConfig {
     /// Number of import and export slots, at most 255. Default 0.
     #[serde(default)]
     pub import_export: u16,
-    /// Cartridges, at most one for each slot. All are empty when the array starts.
+    /// Folder of the cartridges, created if absent: one file `BARCODE.tape` for each. Those that do
+    /// not exist are created. Others that are found there are put into the first free slots, in the
+    /// order of their barcodes. Default: cartridges are in memory, and all are empty when the array
+    /// starts.
+    #[serde(default)]
+    pub folder: Option<String>,
+    /// Cartridges, at most one for each slot.
     pub cartridges: Vec<CartridgeConfig>,
-    /// Capacity of each cartridge, bytes: a multiple of 512 from 1 MiB to 16 TiB. A block occupies
-    /// a multiple of 512 bytes.
+    /// Capacity of each cartridge that is created, bytes: a multiple of 512 from 1 MiB to 16 TiB. A
+    /// block occupies a multiple of 512 bytes.
     pub capacity_bytes: u64,
     /// Space left on a cartridge at which early warning begins, bytes, at most the capacity.
     pub early_warning_bytes: u64,
-    /// Storage of the cartridges; it must be `memory` without `fill_seed`.
-    pub store: StoreConfig,
+    /// Times of the drives. Default: their motions take no time.
+    #[serde(default)]
+    pub times: Option<TapeTimesConfig>,
+}
+
+/// Times of the drives of a library, each as its generation has them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TapeTimesConfig {
+    /// Bytes of initiators for each byte on the tape, 1 to 100. Default 1.
+    #[serde(default = "one")]
+    pub compression: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// A tape drive.
@@ -60,7 +78,8 @@ pub struct CartridgeConfig {
     pub barcode: String,
     /// Slot in which it is when the array starts, from 1.
     pub slot: u16,
-    /// Whether its write-protect tab is set. Default false.
+    /// Whether its write-protect tab is set. Default: as it is on a cartridge in a folder, false on
+    /// a new one.
     #[serde(default)]
-    pub write_protected: bool,
+    pub write_protected: Option<bool>,
 }

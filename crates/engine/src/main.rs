@@ -63,6 +63,25 @@ enum Verb {
         /// Directory of the pool.
         directory: PathBuf,
     },
+    /// Write the contents of a tape cartridge that is not in use to a new file in the format of
+    /// SIMH. Prints figures as JSON.
+    ExportTape {
+        /// File of the cartridge.
+        cartridge: PathBuf,
+        /// The new file.
+        tap: PathBuf,
+    },
+    /// Create a tape cartridge with the contents of a file in the format of SIMH. Prints figures as
+    /// JSON.
+    ImportTape {
+        /// The file.
+        tap: PathBuf,
+        /// File of the new cartridge, BARCODE.tape.
+        cartridge: PathBuf,
+        /// Capacity of the cartridge, bytes; default: the space that the contents need.
+        #[arg(long, value_name = "BYTES")]
+        capacity: Option<u64>,
+    },
     /// Analyse the iSCSI traffic in a capture and print a report as JSON. Several files are read as
     /// the parts of one capture.
     Analyse {
@@ -106,6 +125,18 @@ fn main() -> ExitCode {
         },
         Verb::Check { directory } => match array::check_pool(&directory) {
             Ok((report, sound)) => print(&report.to_string(), ExitCode::from(u8::from(!sound))),
+            Err(failure) => print_failure(&failure),
+        },
+        Verb::ExportTape { cartridge, tap } => match array::export_tape(&cartridge, &tap) {
+            Ok(report) => print(&report.to_string(), ExitCode::SUCCESS),
+            Err(failure) => print_failure(&failure),
+        },
+        Verb::ImportTape {
+            tap,
+            cartridge,
+            capacity,
+        } => match array::import_tape(&tap, &cartridge, capacity) {
+            Ok(report) => print(&report.to_string(), ExitCode::SUCCESS),
             Err(failure) => print_failure(&failure),
         },
         Verb::Survey {

@@ -48,7 +48,7 @@ pub fn work_bytes(op: &IoOp) -> u64 {
         IoOp::WriteSame { unmap: true, .. } | IoOp::Unmap { .. } | IoOp::Status { .. } => {
             UNMAP_BYTES
         }
-        IoOp::Flush | IoOp::Keep { .. } => 0,
+        IoOp::Flush | IoOp::FlushPart { .. } | IoOp::Tape { .. } | IoOp::Keep { .. } => 0,
     };
     bytes.max(ACCESS_BYTES)
 }

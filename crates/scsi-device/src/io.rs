@@ -4,12 +4,19 @@
 //! at any later time and returns an [`IoResult`] with the same [`IoId`].
 
 use hakaru_send_queue::Key;
+use hakaru_tape::timing::Motion;
 
 /// Identifies one [`Io`] until it is answered. An answer with an unknown id is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub Key);
 
 impl IoId {
+    /// An id that no access of a target has, for accesses of the shell itself.
+    pub const SHELL: IoId = IoId(Key {
+        index: u32::MAX,
+        generation: u32::MAX,
+    });
+
     /// Returns a small number that is unique among unanswered accesses, for use as a table index.
     /// It is bounded by the largest number of commands that were ever in flight at once.
     #[must_use]
@@ -61,6 +68,19 @@ pub enum IoOp {
     },
     /// Put all written data on stable storage. Answer [`IoResult::Flushed`].
     Flush,
+    /// As `Flush`, but only data in one part of the LU, if its store has parts: the cartridges of a
+    /// tape library.
+    FlushPart {
+        /// Any byte of the part.
+        offset_bytes: u64,
+    },
+    /// Let a motion of a tape drive take its time. Answer [`IoResult::Done`].
+    Tape {
+        /// Number of the drive, from 0.
+        drive: u8,
+        /// The motion.
+        motion: Motion,
+    },
     /// Deallocate these ranges of whole blocks, in any order. They read as zeros afterwards. Answer
     /// [`IoResult::Done`].
     Unmap {

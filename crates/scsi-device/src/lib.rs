@@ -45,6 +45,7 @@ pub use background::{Background, SHORT_BYTES, work_bytes};
 pub use buffers::Buffers;
 pub use commands::{DeviceServer, Directions};
 pub use config::{DeviceKind, LuDescription, Space, TapeLibrary, Thin};
+pub use hakaru_tape::Record as TapeRecord;
 pub use io::{Extent, Io, IoFailure, IoId, IoOp, IoResult, Lent, Returned};
 pub use nexus::{Copies, CopyResult, Nexus, NexusState};
 pub use outcome::{Notice, Outcome, WRONG_DIRECTION};

@@ -33,15 +33,19 @@ impl Tape {
         }
     }
 
+    /// Returns the number of the drive behind an LU, from 0.
+    pub fn number(&self, lun: u8) -> Option<usize> {
+        self.drive_luns.iter().position(|drive| *drive == lun)
+    }
+
     /// Returns the drive behind an LU.
     pub fn drive(&self, lun: u8) -> Option<&Drive> {
-        let index = self.drive_luns.iter().position(|drive| *drive == lun)?;
-        self.library.drive(index)
+        self.library.drive(self.number(lun)?)
     }
 
     /// Returns the drive behind an LU.
     pub fn drive_mut(&mut self, lun: u8) -> Option<&mut Drive> {
-        let index = self.drive_luns.iter().position(|drive| *drive == lun)?;
-        self.library.drive_mut(index)
+        let number = self.number(lun)?;
+        self.library.drive_mut(number)
     }
 }

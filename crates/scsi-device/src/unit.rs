@@ -9,6 +9,7 @@ use crate::reservations::Reservations;
 use crate::tape::Tape;
 use crate::verdict::SenseFormat;
 use hakaru_send_queue::Key;
+use hakaru_tape::Record;
 
 /// A logical unit.
 #[derive(Debug)]
@@ -230,9 +231,14 @@ impl LogicalUnits {
         );
         check_size(&description);
         assert!(self.get(lun).is_none(), "LU {lun} already exists");
-        if let DeviceKind::Changer(library) = &description.kind {
+        let mut description = description;
+        if let DeviceKind::Changer(library) = &mut description.kind {
             assert!(self.tape.is_none(), "an array has one tape library");
             self.tape = Some(Tape::new(lun, library));
+            // The contents of the cartridges are now in the library, and need memory only once.
+            for placed in &mut library.library.cartridges {
+                placed.recovered = None;
+            }
         }
         self.units
             .push(LogicalUnit::new(&self.target_name, description));
@@ -295,6 +301,13 @@ impl LogicalUnits {
     pub fn get_mut(&mut self, lun: u8) -> Option<&mut LogicalUnit> {
         self.units
             .get_mut(usize::from(self.index_by_lun[usize::from(lun)]))
+    }
+
+    /// Returns the records that make everything that tape drives have written durable, and the LU
+    /// on which they are to be written.
+    pub fn synchronise_tapes(&mut self) -> Option<(u8, Vec<Record>)> {
+        let tape = self.tape.as_mut()?;
+        Some((tape.changer_lun, tape.library.synchronise()))
     }
 
     /// Returns the tape library.

@@ -239,6 +239,7 @@ fn any_cdb_of_any_direction_ends_without_a_panic_and_within_the_unit() {
 #[test]
 fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
     let library = LibraryConfig {
+        timed: false,
         drives: vec![Generation::Lto5],
         slots: 1,
         import_export: 0,
@@ -246,6 +247,7 @@ fn nexus_that_may_not_see_a_drive_gets_no_attention_from_it() {
             barcode: "HAK001L5".to_owned(),
             slot: 1,
             write_protected: false,
+            recovered: None,
         }],
         capacity_bytes: 1 << 20,
         early_warning_bytes: 0,

@@ -67,6 +67,8 @@ pub enum Notice {
 pub(crate) enum Purpose {
     /// An access to an LU in a file.
     File { lun: u8, io: IoId },
+    /// An access to a part of an LU whose parts are files.
+    Part { lun: u8, part: usize, io: IoId },
     /// A step of a sweep over an LU in a file.
     Sweep { lun: u8, sweep: usize },
     /// A piece of an access to a pool.

@@ -78,7 +78,40 @@ impl FileStore {
         if self.failed && writes {
             return Some(IoResult::Failed(IoFailure::Protected));
         }
-        let purpose = Purpose::File { lun, io };
+        let op = self.request(Purpose::File { lun, io }, op, context, take_buffer)?;
+        match op {
+            IoOp::Unmap { ranges } => {
+                let sweep = FileSweep::new(lun, io, ranges, SweepMethod::Punch);
+                self.begin_sweep(sweep, context, sweeps)
+            }
+            IoOp::WriteSame {
+                range,
+                block,
+                unmap,
+                fua,
+            } => {
+                let method = SweepMethod::of_write_same(&block, range.length_bytes, unmap);
+                let mut sweep = FileSweep::new(lun, io, vec![range], method);
+                sweep.fua = fua;
+                self.begin_sweep(sweep, context, sweeps)
+            }
+            _ => Some(IoResult::Failed(IoFailure::Internal)),
+        }
+    }
+
+    /// Whether writes are refused, because one was lost.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Requests an access that is a single request. Returns any other one.
+    pub(crate) fn request(
+        &self,
+        purpose: Purpose,
+        op: IoOp,
+        context: &mut StoreContext,
+        take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
+    ) -> Option<IoOp> {
         match op {
             IoOp::Read {
                 offset_bytes,
@@ -98,7 +131,9 @@ impl FileStore {
                 let transfer = self.transfer(FileOp::Write { durable: fua }, offset_bytes, data);
                 context.transfer(transfer, purpose);
             }
-            IoOp::Flush => context.command(self.file, FileOp::Sync, 0, purpose),
+            IoOp::Flush | IoOp::FlushPart { .. } => {
+                context.command(self.file, FileOp::Sync, 0, purpose);
+            }
             IoOp::Status { range, extents_max } => {
                 let op = FileOp::Extents {
                     length_bytes: range.length_bytes,
@@ -106,22 +141,7 @@ impl FileStore {
                 };
                 context.command(self.file, op, range.offset_bytes, purpose);
             }
-            IoOp::Unmap { ranges } => {
-                let sweep = FileSweep::new(lun, io, ranges, SweepMethod::Punch);
-                return self.begin_sweep(sweep, context, sweeps);
-            }
-            IoOp::WriteSame {
-                range,
-                block,
-                unmap,
-                fua,
-            } => {
-                let method = SweepMethod::of_write_same(&block, range.length_bytes, unmap);
-                let mut sweep = FileSweep::new(lun, io, vec![range], method);
-                sweep.fua = fua;
-                return self.begin_sweep(sweep, context, sweeps);
-            }
-            IoOp::Keep { .. } => return Some(IoResult::Failed(IoFailure::Internal)),
+            other => return Some(other),
         }
         None
     }

@@ -1,6 +1,7 @@
 //! The LUs and pools of the storage, and their counters.
 use hakaru_drive::Array;
 use hakaru_pool::VolumeId;
+use hakaru_tape::timing::TimedDrive;
 use hakaru_units::Time;
 
 use crate::gate::Gate;
@@ -86,6 +87,12 @@ impl<M: LuMemory> Storage<M> {
         }
     }
 
+    /// Lets the motions of tape drives take time; by default they take none. Drives are numbered
+    /// from 0.
+    pub fn set_tape_drives(&mut self, drives: Vec<TimedDrive>) {
+        self.tapes.drives = drives;
+    }
+
     /// Returns the timing model.
     #[must_use]
     pub fn model(&self) -> Option<&Array> {
@@ -130,7 +137,7 @@ impl<M: LuMemory> Storage<M> {
             let mapped_bytes = match &lu.store {
                 Store::Memory(memory) => Some(memory.mapped_bytes()),
                 // The file system accounts for the space.
-                Store::File(_) => None,
+                Store::File(_) | Store::Parts(_) => None,
                 Store::Thin { pool, volume } => {
                     let volume = self.pools[*pool].core().volume(*volume);
                     volume.map(|volume| volume.mapped_bytes)
@@ -140,6 +147,7 @@ impl<M: LuMemory> Storage<M> {
                 visit(&entity, "mapped_bytes_now", bytes as f64);
             }
         }
+        self.tapes.visit_counters(now, visit);
         for pool in &self.pools {
             pool.visit_counters(visit);
         }

@@ -30,9 +30,9 @@
 //! | `memory` `written` | an LU in RAM, and the bitmap of its written granules |
 //! | `contents` | contents of an LU in RAM that are drawn from a seed |
 //! | `chunked` | memory without system calls |
-//! | `file` | an LU in a file or on a block device |
+//! | `file` `parts` | an LU in a file or on a block device; an LU whose parts are files |
 //! | `pool/` | LUs that are volumes of a pool: accesses, and the pool's own work |
-//! | `gate` | the timing model |
+//! | `gate` `tapes` | the timing model; the times of tape drives |
 //! | `context` `request` | state shared by the stores; requests to the shell |
 #![forbid(unsafe_code)]
 
@@ -44,9 +44,11 @@ mod gate;
 mod inventory;
 mod lu;
 mod memory;
+mod parts;
 mod pool;
 mod request;
 mod storage;
+mod tapes;
 mod written;
 
 pub use chunked::ChunkedMemory;
@@ -55,6 +57,7 @@ pub use context::Notice;
 pub use file::FileStore;
 pub use lu::{Lu, Place, Store};
 pub use memory::{GRANULE_BYTES, LuMemory, MemoryStore};
+pub use parts::PartStore;
 pub use pool::{GroupFile, PoolStore};
 pub use request::{
     CommitRequest, Committed, FileDone, FileId, FileOp, FileRequest, FileRequestId, Request,

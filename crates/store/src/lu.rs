@@ -6,6 +6,7 @@ use hakaru_scsi_device::{Extent, IoOp};
 use crate::file::FileStore;
 use crate::gate::{DriveWork, Stretch};
 use crate::memory::MemoryStore;
+use crate::parts::PartStore;
 
 /// A logical unit.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub enum Store<M> {
     Memory(MemoryStore<M>),
     /// In a file.
     File(FileStore),
+    /// In several files.
+    Parts(PartStore),
     /// In a pool.
     Thin {
         /// Number of the pool.

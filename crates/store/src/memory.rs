@@ -152,7 +152,7 @@ impl<M: LuMemory> MemoryStore<M> {
                 self.write(offset_bytes, &data);
                 IoResult::Written(data)
             }
-            IoOp::Flush => IoResult::Flushed,
+            IoOp::Flush | IoOp::FlushPart { .. } => IoResult::Flushed,
             IoOp::Unmap { ranges } => {
                 return self.begin(Sweep {
                     ranges,
@@ -171,7 +171,7 @@ impl<M: LuMemory> MemoryStore<M> {
                 IoResult::Provisioned(self.allocated.extents(range, extents_max))
             }
             // Data in RAM ends with the process, and so must its reservations.
-            IoOp::Keep { .. } => IoResult::Failed(IoFailure::Internal),
+            IoOp::Keep { .. } | IoOp::Tape { .. } => IoResult::Failed(IoFailure::Internal),
         })
     }
 

@@ -12,8 +12,10 @@ use crate::file::{FileStore, FileSweep};
 use crate::gate::{DriveWork, Gate, Stretch};
 use crate::lu::{Lu, Store};
 use crate::memory::{Accessed, LuMemory, MemoryStore, STEP_BYTES, Sweep};
+use crate::parts::PartStore;
 use crate::pool::PoolStore;
 use crate::request::{Committed, FileDone, Request};
+use crate::tapes::Tapes;
 
 /// Maximum bytes of modelled accesses that are carried out within one call: a millisecond of work.
 /// Any number of accesses may complete at the same instant.
@@ -32,6 +34,7 @@ pub struct Storage<M> {
     pub(crate) lus: Vec<Option<Lu<M>>>,
     pub(crate) pools: Vec<PoolStore>,
     pub(crate) context: StoreContext,
+    pub(crate) tapes: Tapes,
     file_sweeps: Slab<FileSweep>,
     /// Accesses to memory carried out in steps, round-robin, each with its LU.
     sweeps: VecDeque<(u8, IoId, Sweep)>,
@@ -48,6 +51,7 @@ impl<M: LuMemory> Storage<M> {
             lus: (0..256).map(|_| None).collect(),
             pools: Vec::new(),
             context: StoreContext::new(model.map(Gate::new)),
+            tapes: Tapes::default(),
             file_sweeps: Slab::new(),
             sweeps: VecDeque::new(),
             passing: false,
@@ -106,10 +110,15 @@ impl<M: LuMemory> Storage<M> {
         self.lus[usize::from(lun)].as_ref().and_then(Lu::volume)
     }
 
-    /// Cancels an access that waits in a pool for space or for a copy. Returns false if there is
+    /// Cancels an access that waits in a pool for space or for a copy, or for the motion of a tape. Returns false if there is
     /// none.
     pub fn cancel(&mut self, now: Time, io: IoId) -> bool {
         self.context.now = now;
+        if self.tapes.cancel(io) {
+            let aborted = IoResult::Failed(IoFailure::Internal);
+            self.context.done.push_back((io, aborted));
+            return true;
+        }
         let context = &mut self.context;
         self.pools.iter_mut().any(|pool| pool.cancel(io, context))
     }
@@ -158,6 +167,9 @@ impl<M: LuMemory> Storage<M> {
                 break;
             }
         }
+        while let Some(io) = self.tapes.poll_ended(now) {
+            self.context.done.push_back((io, IoResult::Done));
+        }
         for pool in &mut self.pools {
             pool.handle_timeout(&mut self.context);
         }
@@ -193,7 +205,8 @@ impl<M: LuMemory> Storage<M> {
         }
         let gate = self.context.gate.as_ref().and_then(Gate::poll_timeout);
         let pools = self.pools.iter().filter_map(PoolStore::poll_timeout);
-        gate.into_iter().chain(pools).min()
+        let tapes = self.tapes.poll_timeout();
+        gate.into_iter().chain(pools).chain(tapes).min()
     }
 
     /// Returns the next request to the shell.
@@ -218,6 +231,10 @@ impl<M: LuMemory> Storage<M> {
         match context.take_purpose(done.id) {
             Purpose::File { lun, io } => {
                 let result = file_store(&mut self.lus, lun).result(done);
+                context.done.push_back((io, result));
+            }
+            Purpose::Part { lun, part, io } => {
+                let result = part_store(&mut self.lus, lun).result(part, done);
                 context.done.push_back((io, result));
             }
             Purpose::Sweep { lun, sweep } => {
@@ -284,6 +301,9 @@ impl<M: LuMemory> Storage<M> {
             return context.done.push_back((io.id, withdrawn));
         };
         lu.unmaps += u64::from(matches!(io.op, IoOp::Unmap { .. }));
+        if let IoOp::Tape { drive, motion } = io.op {
+            return self.tapes.begin(context.now, io.id, drive, motion);
+        }
         if let IoOp::Keep { record } = io.op {
             let (io, lun) = (io.id, io.lun);
             return context
@@ -302,6 +322,7 @@ impl<M: LuMemory> Storage<M> {
                 let sweeps = &mut self.file_sweeps;
                 file.access(io.lun, io.id, io.op, context, sweeps, take_buffer)
             }
+            Store::Parts(parts) => parts.access(io.lun, io.id, io.op, context, take_buffer),
             Store::Thin { pool, volume } => {
                 self.pools[*pool].access(*volume, io.id, io.op, context, take_buffer);
                 None
@@ -318,5 +339,15 @@ fn file_store<M>(lus: &mut [Option<Lu<M>>], lun: u8) -> &mut FileStore {
             ..
         }) => file,
         _ => unreachable!("only LUs in files have file requests, and they are never detached"),
+    }
+}
+
+fn part_store<M>(lus: &mut [Option<Lu<M>>], lun: u8) -> &mut PartStore {
+    match &mut lus[usize::from(lun)] {
+        Some(Lu {
+            store: Store::Parts(parts),
+            ..
+        }) => parts,
+        _ => unreachable!("only LUs in parts have their requests, and they are never detached"),
     }
 }

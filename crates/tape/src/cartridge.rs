@@ -1,6 +1,7 @@
 //! Cartridges.
 
-use crate::medium::{Medium, RUNS_MAX};
+use crate::journal::{Journal, Record};
+use crate::medium::Medium;
 
 /// Entries of the index left at which early warning begins: enough for the filemarks and labels
 /// with which a program ends its volume.
@@ -18,7 +19,7 @@ pub struct Region {
 }
 
 /// A cartridge.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Cartridge {
     /// Text on its label, 1 to 32 ASCII characters.
     pub barcode: String,
@@ -28,6 +29,8 @@ pub struct Cartridge {
     pub region: Region,
     /// Its contents.
     pub medium: Medium,
+    /// Its index on the store. `None`: the contents end with the process.
+    pub journal: Option<Journal>,
     /// Address of the element from which it was moved into a drive.
     pub source: Option<u16>,
     /// How often it was loaded.
@@ -45,6 +48,45 @@ impl Cartridge {
     #[must_use]
     pub fn is_past_early_warning(&self) -> bool {
         self.left_bytes() <= self.region.early_warning_bytes
-            || self.medium.runs() >= RUNS_MAX - EARLY_WARNING_RUNS
+            || self.medium.runs_left() <= EARLY_WARNING_RUNS
+    }
+
+    /// Removes every object from a position on.
+    pub fn truncate(&mut self, position: u64) {
+        self.medium.truncate(position);
+        if let Some(journal) = &mut self.journal {
+            journal.truncate(position);
+        }
+    }
+
+    /// Whether a record of the index is being written.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.journal.as_ref().is_some_and(Journal::is_busy)
+    }
+
+    /// Ends the records that were written. If one was lost, removes the objects that it would have
+    /// made durable, and returns the new end of data.
+    pub fn settle(&mut self) -> Option<u64> {
+        let end = self.journal.as_mut()?.settle()?;
+        self.medium.truncate(end);
+        Some(end)
+    }
+
+    /// Returns the record that makes everything durable. `None` if everything is, or if the
+    /// contents end with the process.
+    #[must_use]
+    pub fn synchronise(&mut self) -> Option<Record> {
+        if self.write_protected {
+            return None;
+        }
+        self.journal.as_mut()?.synchronise(&self.medium, self.loads)
+    }
+
+    /// Returns the record that must be durable before a block is written at the end of data: it
+    /// removes the objects whose place the block takes.
+    #[must_use]
+    pub fn give_up(&mut self) -> Option<Record> {
+        self.journal.as_mut()?.give_up(&self.medium, self.loads)
     }
 }

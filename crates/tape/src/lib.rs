@@ -8,8 +8,10 @@
 //! A caller executes a command in this order:
 //!
 //! 1. [`Drive::settle`] ends the transfer before: a write that was not stored is taken back.
-//! 2. [`Drive::read`], [`Drive::write`], [`Drive::space`], … return pieces and condition.
+//! 2. [`Drive::read`], [`Drive::write`], [`Drive::space_blocks`], … return pieces and condition.
 //! 3. After it has moved the bytes of a [`Transfer`], the caller calls [`Ticket::done`].
+//! 4. [`Drive::synchronise`] returns the [`Record`] that makes the index durable, for commands that
+//!    synchronise. The caller writes it as the record says.
 //!
 //! | file | contents |
 //! |---|---|
@@ -18,7 +20,12 @@
 //! | `generation` | properties of LTO generations |
 //! | `ticket` | whether a transfer is in progress, done or lost |
 //! | `cartridge` | a cartridge: barcode, region, medium |
-//! | `drive` | requests of SSC-3 |
+//! | `drive` `read_write` `motion` | requests of SSC-3 |
+//! | `recorded` | format of a cartridge on a store: header, records of the index, reading |
+//! | `journal` | the records that a cartridge writes |
+//! | `timing/` | times of a real drive |
+//! | `simh` | the format `.tap`, for export and import |
+//! | `config` | description of a library |
 //! | `library` | elements and moves of SMC-3 |
 //!
 //! **Not supported**: partitions, WORM, encryption, setmarks, logical block protection.
@@ -26,18 +33,29 @@
 
 mod cartridge;
 mod condition;
+mod config;
 mod drive;
 mod generation;
+mod journal;
 mod library;
 mod medium;
+mod motion;
+mod read_write;
+mod recorded;
+pub mod simh;
 mod ticket;
+pub mod timing;
 
 pub use cartridge::{Cartridge, Region};
 pub use condition::Condition;
-pub use drive::{BLOCK_BYTES_MAX, Counters, Drive, Transfer};
+pub use config::{LibraryConfig, Placed};
+pub use drive::{Counters, Drive};
 pub use generation::{Density, Generation};
-pub use library::{
-    Element, ElementKind, Library, LibraryConfig, MoveError, Moved, Placed, TRANSPORT,
+pub use journal::{Journal, Record, index_of};
+pub use library::{Element, ElementKind, Library, MoveError, Moved, TRANSPORT};
+pub use medium::{BLOCK_BYTES_MAX, GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
+pub use read_write::Transfer;
+pub use recorded::{
+    Damage, FRAME_BYTES, HEADER_BYTES, Header, ReadAt, ReadError, Recovered, Tail, recover,
 };
-pub use medium::{GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
 pub use ticket::Ticket;

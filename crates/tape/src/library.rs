@@ -2,10 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use crate::cartridge::{Cartridge, Region};
+use crate::cartridge::Cartridge;
+use crate::config::LibraryConfig;
 use crate::drive::Drive;
-use crate::generation::Generation;
-use crate::medium::Medium;
+use crate::journal::Record;
 
 /// Address of the transport.
 pub const TRANSPORT: u16 = 0x0001;
@@ -37,42 +37,6 @@ impl ElementKind {
     ];
 }
 
-/// A cartridge of a new library.
-#[derive(Clone, Debug)]
-pub struct Placed {
-    /// Text on its label, 1 to 32 ASCII characters.
-    pub barcode: String,
-    /// Slot, from 1.
-    pub slot: u16,
-    /// Whether its write-protect tab is set.
-    pub write_protected: bool,
-}
-
-/// Description of a library.
-#[derive(Clone, Debug)]
-pub struct LibraryConfig {
-    /// Drives, at most 255.
-    pub drives: Vec<Generation>,
-    /// Number of storage slots, at most 60 000.
-    pub slots: u16,
-    /// Number of import and export slots, at most 255.
-    pub import_export: u16,
-    /// Cartridges, each in a slot of its own.
-    pub cartridges: Vec<Placed>,
-    /// Capacity of each cartridge, bytes, a multiple of [`crate::GRANULE_BYTES`].
-    pub capacity_bytes: u64,
-    /// Space left at which early warning begins, bytes, at most the capacity.
-    pub early_warning_bytes: u64,
-}
-
-impl LibraryConfig {
-    /// Returns the bytes that the cartridges need on the store.
-    #[must_use]
-    pub fn store_bytes(&self) -> u64 {
-        self.cartridges.len() as u64 * self.capacity_bytes
-    }
-}
-
 /// An element, as READ ELEMENT STATUS reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
@@ -95,15 +59,19 @@ pub enum MoveError {
     SourceEmpty,
     /// The destination has a cartridge.
     DestinationFull,
+    /// The cartridge is being written.
+    Busy,
 }
 
 /// A move that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Moved {
     /// Drive from which the cartridge was taken, from 0.
     pub from_drive: Option<usize>,
     /// Drive into which the cartridge was put.
     pub to_drive: Option<usize>,
+    /// Record that makes what a drive has written durable, to be written before the command ends.
+    pub record: Option<Record>,
 }
 
 /// Where an element keeps its cartridge.
@@ -125,34 +93,32 @@ pub struct Library {
 }
 
 impl Library {
-    /// Creates a library with empty cartridges.
+    /// Creates a library.
     ///
     /// # Panics
     /// A bound of [`LibraryConfig`] is exceeded, or two cartridges are in one slot.
     #[must_use]
     pub fn new(config: &LibraryConfig) -> Library {
         assert!(config.drives.len() < 256 && config.import_export < 256 && config.slots <= 60_000);
-        let mut slots: Vec<Option<Cartridge>> = vec![None; config.slots.into()];
-        for (index, placed) in config.cartridges.iter().enumerate() {
+        let empty = |count: u16| std::iter::repeat_with(|| None).take(count.into());
+        let mut slots: Vec<Option<Cartridge>> = empty(config.slots).collect();
+        for (number, placed) in config.cartridges.iter().enumerate() {
             let slot = &mut slots[usize::from(placed.slot) - 1];
             assert!(slot.is_none(), "slot {} is given twice", placed.slot);
-            *slot = Some(Cartridge {
-                barcode: placed.barcode.clone(),
-                write_protected: placed.write_protected,
-                region: Region {
-                    offset_bytes: index as u64 * config.capacity_bytes,
-                    length_bytes: config.capacity_bytes,
-                    early_warning_bytes: config.early_warning_bytes,
-                },
-                medium: Medium::default(),
-                source: None,
-                loads: 0,
-            });
+            *slot = Some(config.cartridge(number, placed));
         }
         Library {
-            drives: config.drives.iter().copied().map(Drive::new).collect(),
+            drives: config
+                .drives
+                .iter()
+                .map(|generation| {
+                    let mut drive = Drive::new(*generation);
+                    drive.timed = config.timed;
+                    drive
+                })
+                .collect(),
             slots,
-            import_export: vec![None; config.import_export.into()],
+            import_export: empty(config.import_export).collect(),
             moves: 0,
         }
     }
@@ -241,6 +207,16 @@ impl Library {
         }
     }
 
+    /// Returns the records that make everything that drives have written durable.
+    pub fn synchronise(&mut self) -> Vec<Record> {
+        let idle = self.drives.iter_mut().filter(|drive| !drive.is_busy());
+        idle.filter_map(|drive| {
+            drive.settle();
+            drive.synchronise()
+        })
+        .collect()
+    }
+
     /// Moves a cartridge. A drive ejects it first, or loads it. A move to its own element changes
     /// nothing.
     ///
@@ -251,37 +227,48 @@ impl Library {
         let find = |address| self.holder(address).filter(usable);
         let from = find(source).ok_or(MoveError::InvalidAddress)?;
         let to = find(destination).ok_or(MoveError::InvalidAddress)?;
-        if self.cartridge_in(from).is_none() {
+        let drive_of = |holder| match holder {
+            Holder::Drive(index) => Some(index),
+            _ => None,
+        };
+        let Some(moving) = self.cartridge_in(from) else {
             return Err(MoveError::SourceEmpty);
+        };
+        let drive = drive_of(from).map(|index| &self.drives[index]);
+        if moving.is_busy() || drive.is_some_and(Drive::is_busy) {
+            return Err(MoveError::Busy);
         }
         if from == to {
             return Ok(Moved {
                 from_drive: None,
                 to_drive: None,
+                record: None,
             });
         }
         if self.cartridge_in(to).is_some() {
             return Err(MoveError::DestinationFull);
         }
-        let Some(cartridge) = self.take(from) else {
+        let Some(mut cartridge) = self.take(from) else {
             return Err(MoveError::SourceEmpty);
         };
+        cartridge.settle();
+        let record = cartridge.synchronise();
         self.put(to, cartridge, source);
         self.moves += 1;
-        let drive_of = |holder| match holder {
-            Holder::Drive(index) => Some(index),
-            _ => None,
-        };
         Ok(Moved {
             from_drive: drive_of(from),
             to_drive: drive_of(to),
+            record,
         })
     }
 
     fn take(&mut self, holder: Holder) -> Option<Cartridge> {
         match holder {
             Holder::Transport => None,
-            Holder::Drive(index) => self.drives[index].remove(),
+            Holder::Drive(index) => {
+                self.drives[index].settle();
+                self.drives[index].remove()
+            }
             Holder::Slot(index) => self.slots[index].take(),
             Holder::ImportExport(index) => self.import_export[index].take(),
         }
@@ -306,10 +293,13 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Placed;
+    use crate::generation::Generation;
 
     fn library() -> Library {
         Library::new(&LibraryConfig {
             drives: vec![Generation::Lto5; 2],
+            timed: false,
             slots: 3,
             import_export: 1,
             cartridges: (1..=2)
@@ -317,6 +307,7 @@ mod tests {
                     barcode: format!("HAK00{slot}L5"),
                     slot,
                     write_protected: false,
+                    recovered: None,
                 })
                 .collect(),
             capacity_bytes: 1 << 20,
@@ -364,7 +355,7 @@ mod tests {
             (SLOTS, TRANSPORT, MoveError::InvalidAddress),
             (0, SLOTS + 2, MoveError::InvalidAddress),
         ] {
-            assert_eq!(library.move_medium(source, destination), Err(error));
+            assert_eq!(library.move_medium(source, destination).unwrap_err(), error);
         }
         assert!(library.move_medium(SLOTS, SLOTS).is_ok());
         assert_eq!(barcodes(&library), before);

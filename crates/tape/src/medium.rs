@@ -7,6 +7,10 @@
 /// Length to which every block is padded in the region, bytes: the block length of the store.
 pub const GRANULE_BYTES: u64 = 512;
 
+/// Longest block and longest transfer, bytes: the largest TRANSFER LENGTH of READ(6) with variable
+/// blocks.
+pub const BLOCK_BYTES_MAX: u32 = (1 << 24) - 1;
+
 /// Most runs of a cartridge. They bound the memory of its index, which would otherwise grow with
 /// the capacity: to 40 MiB.
 pub const RUNS_MAX: usize = 1 << 20;
@@ -97,12 +101,28 @@ pub enum Object {
 }
 
 /// The blocks and filemarks of a cartridge.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Medium {
     runs: Vec<Run>,
+    runs_max: usize,
+}
+
+impl Default for Medium {
+    fn default() -> Self {
+        Medium::new(RUNS_MAX)
+    }
 }
 
 impl Medium {
+    /// Creates an empty medium whose index has at most `runs_max` runs.
+    #[must_use]
+    pub fn new(runs_max: usize) -> Medium {
+        Medium {
+            runs: Vec::new(),
+            runs_max,
+        }
+    }
+
     /// Returns the number of objects: the position of the end of data.
     #[must_use]
     pub fn end(&self) -> u64 {
@@ -171,6 +191,15 @@ impl Medium {
         Some(run.first + (mark - run.marks_before))
     }
 
+    /// Returns the offset in the region at which a block would be that follows a position, bytes.
+    #[must_use]
+    pub fn offset_bytes(&self, position: u64) -> u64 {
+        match self.run_of(position) {
+            Some(run) => run.offset_bytes + (position - run.first) * stride(run.block_bytes),
+            None => self.used_bytes(),
+        }
+    }
+
     /// Removes every object from a position on.
     pub fn truncate(&mut self, position: u64) {
         let kept = self.runs.partition_point(|run| run.first < position);
@@ -202,7 +231,7 @@ impl Medium {
     #[must_use]
     pub fn takes_blocks(&self, block_bytes: u32) -> bool {
         let last = self.runs.last();
-        self.runs.len() < RUNS_MAX || last.is_some_and(|run| run.block_bytes == block_bytes)
+        self.runs.len() < self.runs_max || last.is_some_and(|run| run.block_bytes == block_bytes)
     }
 
     /// Whether the index has room for filemarks at the end.
@@ -229,6 +258,41 @@ impl Medium {
     #[must_use]
     pub fn runs(&self) -> usize {
         self.runs.len()
+    }
+
+    /// Returns the number of runs that the index can still take.
+    #[must_use]
+    pub fn runs_left(&self) -> usize {
+        self.runs_max - self.runs.len()
+    }
+
+    /// Returns the objects from one position to another as runs: length of each block in bytes, 0
+    /// for filemarks, and number.
+    pub fn lengths(&self, from: u64, to: u64) -> impl Iterator<Item = (u32, u64)> {
+        let first = self.runs.partition_point(|run| run.end() <= from);
+        self.runs[first..]
+            .iter()
+            .map(move |run| {
+                let count = run.end().min(to).saturating_sub(run.first.max(from));
+                (run.block_bytes, count)
+            })
+            .take_while(|(_, count)| *count > 0)
+    }
+
+    /// Appends a run that was read from a store. Returns `None` if the medium has no room for it:
+    /// the run has no objects, a block is too long, the blocks occupy more than `capacity_bytes`
+    /// together with those before, or the index is full.
+    #[must_use]
+    pub fn extend(&mut self, block_bytes: u32, count: u64, capacity_bytes: u64) -> Option<()> {
+        let length = stride(block_bytes).checked_mul(count)?;
+        let used = self.used_bytes().checked_add(length)?;
+        self.end().checked_add(count)?;
+        let fits = count > 0 && block_bytes <= BLOCK_BYTES_MAX && used <= capacity_bytes;
+        if !fits || !self.takes_blocks(block_bytes) {
+            return None;
+        }
+        self.append(block_bytes, count);
+        Some(())
     }
 }
 
@@ -264,6 +328,7 @@ mod tests {
         for position in 0..=end {
             let at = position as u64;
             assert_eq!(medium.marks_before(at), listed.marks(position));
+            assert_eq!(medium.offset_bytes(at), listed.bytes(position));
             let expected = match listed.0.get(position) {
                 None => Object::EndOfData,
                 Some(0) => Object::Filemarks {
@@ -287,6 +352,14 @@ mod tests {
             assert_eq!(medium.mark(mark as u64), Some(*position));
         }
         assert_eq!(medium.mark(marks.len() as u64), None);
+        for from in 0..=end {
+            let mut copy = Medium::default();
+            let before = medium.lengths(0, from as u64);
+            for (length, count) in before.chain(medium.lengths(from as u64, end as u64)) {
+                copy.extend(length, count, u64::MAX).unwrap();
+            }
+            assert_eq!(&copy, medium);
+        }
     }
 
     proptest! {

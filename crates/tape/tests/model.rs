@@ -18,12 +18,14 @@ impl Scene {
     fn new(capacity_bytes: u64, early_warning_bytes: u64) -> Scene {
         let mut library = Library::new(&LibraryConfig {
             drives: vec![Generation::Lto5],
+            timed: false,
             slots: 1,
             import_export: 0,
             cartridges: vec![Placed {
                 barcode: "HAK001L5".to_owned(),
                 slot: 1,
                 write_protected: false,
+                recovered: None,
             }],
             capacity_bytes,
             early_warning_bytes,
@@ -356,6 +358,7 @@ fn requests_without_a_loaded_cartridge_or_on_a_protected_one_are_refused() {
             early_warning_bytes: 0,
         },
         medium: hakaru_tape::Medium::default(),
+        journal: None,
         source: None,
         loads: 0,
     });

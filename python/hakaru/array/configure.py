@@ -40,7 +40,7 @@ def array_config(loaded: Loaded, online: Online) -> contract.ArrayConfig:
         portals=list(file.portals),
         pools=[_pool(loaded, pool, online) for pool in file.pools],
         lus=[lu.config for lu in served_lus(loaded, online)],
-        tape_library=None if file.tape_library is None else _tape_library(file.tape_library),
+        tape_library=None if file.tape_library is None else _tape_library(loaded, file.tape_library),
         access=_access(loaded),
         allow_external=file.allow_external,
         state_directory=str(loaded.state / RESERVATIONS),
@@ -84,19 +84,20 @@ def served_lus(loaded: Loaded, online: Online) -> list[ServedLu]:
     return served
 
 
-def _tape_library(library: TapeLibrary) -> contract.TapeLibraryConfig:
+def _tape_library(loaded: Loaded, library: TapeLibrary) -> contract.TapeLibraryConfig:
     return contract.TapeLibraryConfig(
         lun=library.lun,
         drives=[contract.TapeDriveConfig(lun=drive.lun, generation=drive.generation) for drive in library.drives],
         slots=library.slots,
         import_export=library.import_export,
+        folder=None if library.folder is None else str(loaded.resolve(library.folder)),
         cartridges=[
             contract.CartridgeConfig(barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected)
             for cartridge, slot in zip(library.cartridges, slots_of(library), strict=True)
         ],
         capacity_bytes=library.capacity,
         early_warning_bytes=library.early_warning,
-        store=contract.MemoryStore(),
+        times=None if library.times is None else contract.TapeTimesConfig(compression=library.times.compression),
     )
 
 

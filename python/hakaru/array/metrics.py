@@ -40,7 +40,16 @@ PREFIX = "hakaru_array_"
 # A scraper that sends no request within this time is cut off.
 SCRAPE_S = 10.0
 
-_LABELS = {"lu": "lun", "port": "port", "group": "group", "pool": "pool", "cap": "cap", "share": "share", "cpu": "cpu"}
+_LABELS = {
+    "lu": "lun",
+    "port": "port",
+    "group": "group",
+    "pool": "pool",
+    "cap": "cap",
+    "share": "share",
+    "cpu": "cpu",
+    "tape": "drive",
+}
 _NAMELESS = ("sessions",)
 
 

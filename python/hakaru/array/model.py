@@ -160,7 +160,7 @@ class TapeDrive(Part):
 
 
 class Cartridge(Part):
-    """A cartridge. It is empty when the array starts."""
+    """A cartridge. Without a `folder`, it is empty when the array starts."""
 
     barcode: Annotated[str, Form(r"[A-Z0-9]{1,32}", "a barcode of up to 32 capital letters and digits")] = Field(
         description="text on its label"
@@ -168,7 +168,16 @@ class Cartridge(Part):
     slot: int | None = Field(
         default=None, ge=1, le=10_000, description="slot in which it starts; default: the first free one"
     )
-    write_protected: bool = Field(default=False, description="writes are refused with WRITE PROTECTED")
+    write_protected: bool | None = Field(
+        default=None,
+        description="writes are refused with WRITE PROTECTED; default: as a cartridge in a folder has it, else no",
+    )
+
+
+class TapeTimes(Part):
+    """Times of tape drives, each as its generation has them."""
+
+    compression: float = Field(default=1.0, ge=1, le=100, description="bytes of initiators for each byte on the tape")
 
 
 class TapeLibrary(Part):
@@ -178,12 +187,18 @@ class TapeLibrary(Part):
     drives: list[TapeDrive] = Field(min_length=1, max_length=64)
     slots: int = Field(ge=1, le=10_000, description="number of storage slots")
     import_export: int = Field(default=0, ge=0, le=255, description="number of import and export slots")
+    folder: PathText | None = Field(
+        default=None, description="folder of the cartridges' files, created if absent; default: they are in memory"
+    )
     cartridges: list[Cartridge] = Field(default=[], max_length=10_000, description="at most one for each slot")
     capacity: Size = Field(
-        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each cartridge, a multiple of 512 bytes"
+        ge=MIB, le=16 * TIB, multiple_of=512, description="capacity of each new cartridge, a multiple of 512 bytes"
     )
     early_warning: Size = Field(
         default=32 * MIB, ge=0, le=TIB, description="space left at which writes report early warning"
+    )
+    times: TapeTimes | None = Field(
+        default=None, description="motions of the drives take time; default: as fast as the machine"
     )
 
 

@@ -99,7 +99,10 @@ pub fn counted_bytes(op: &IoOp) -> Option<u64> {
             range,
             ..
         } => Some(range.length_bytes),
-        IoOp::WriteSame { unmap: true, .. } | IoOp::Unmap { .. } | IoOp::Flush => Some(0),
-        IoOp::Status { .. } | IoOp::Keep { .. } => None,
+        IoOp::WriteSame { unmap: true, .. }
+        | IoOp::Unmap { .. }
+        | IoOp::Flush
+        | IoOp::FlushPart { .. } => Some(0),
+        IoOp::Status { .. } | IoOp::Tape { .. } | IoOp::Keep { .. } => None,
     }
 }

@@ -82,7 +82,7 @@ pub fn lus_figures(storage: &Storage) -> Vec<Value> {
 fn lu_figures(storage: &Storage, lun: u8, lu: &Lu) -> Value {
     let (kind, pool, volume) = match &lu.store {
         Store::Memory(_) => ("memory", None, None),
-        Store::File(_) => ("file", None, None),
+        Store::File(_) | Store::Parts(_) => ("file", None, None),
         Store::Thin { pool, volume } => {
             let pool = &storage.core.pools()[*pool];
             let volume = pool.core().volume(*volume).map(|volume| volume.name);

@@ -8,8 +8,9 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `validate.rs` `rates_config.rs` `tape_config.rs` `bound.rs` | checks of the configuration |
-//! | `setup.rs` `tape.rs` | construction of the array's parts from the configuration |
+//! | `validate.rs` `rates_config.rs` `bound.rs` | checks of the configuration |
+//! | `setup.rs` | construction of the array's parts from the configuration |
+//! | `tape/` | the tape library, and its cartridges in memory or in a folder |
 //! | `access.rs` | access list and permitted addresses |
 //! | `caps.rs` | caps on the rates of accesses, between target and storage |
 //! | `shares.rs` | shares of the accesses in flight, between caps and storage |
@@ -56,7 +57,6 @@ mod shares;
 mod status;
 mod storage;
 mod tape;
-mod tape_config;
 mod tcp;
 mod tokens;
 mod turns;
@@ -76,6 +76,7 @@ use hakaru_units::Time;
 use serde_json::{Value, json};
 
 pub use self::check::check_pool;
+pub use self::tape::{export as export_tape, import as import_tape};
 
 use self::caps::Caps;
 use self::connections::Connections;
@@ -433,8 +434,9 @@ impl<'r> Shell<'r> {
         counters
     }
 
-    /// Flushes the pools and sends the totals of all LUs and sessions.
+    /// Flushes tapes and pools and sends the totals of all LUs and sessions.
     fn finish(&mut self, control: &Control) -> Result<(), Failure> {
+        tape::finish(&mut self.target, &mut self.storage, self.reactor)?;
         pools::flush(&mut self.storage, self.reactor)?;
         let now = clock::now();
         let totals = reports::totals(self.counters(now));

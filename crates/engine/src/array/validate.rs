@@ -7,7 +7,7 @@ use hakaru_pool::{Failure as Refusal, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 
 use super::bound::bound;
 use super::pools::POOLS_MAX;
-use super::{rates_config, tape_config};
+use super::{rates_config, tape};
 use crate::failure::Failure;
 
 /// Largest physical block of an LU, bytes.
@@ -36,7 +36,7 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
     check_pools(config, model)?;
     check_lus(config, model)?;
     match &config.tape_library {
-        Some(library) => tape_config::check(library, &config.lus, &config.model),
+        Some(library) => tape::check(library, &config.lus, &config.model),
         None => Ok(()),
     }
 }

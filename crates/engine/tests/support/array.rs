@@ -9,7 +9,7 @@ pub const TARGET: &str = "iqn.2026-01.org.hakaru:tested";
 pub const MIB: u64 = 1 << 20;
 
 /// Returns the path of the engine under test: `$HAKARU_ENGINE`, or the engine built with this test.
-fn engine() -> PathBuf {
+pub fn engine() -> PathBuf {
     let path = std::env::var_os("HAKARU_ENGINE");
     path.map_or_else(
         || PathBuf::from(env!("CARGO_BIN_EXE_hakaru-engine")),

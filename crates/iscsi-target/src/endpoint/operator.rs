@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use hakaru_scsi_device::{LuDescription, PortChange, Space};
+use hakaru_scsi_device::{LuDescription, PortChange, Space, TapeRecord};
 use hakaru_send_queue::Key;
 use hakaru_units::Time;
 use hakaru_wire::scsi::{AccessState, Sense};
@@ -132,6 +132,13 @@ impl Target {
     pub fn add_lu(&mut self, description: LuDescription) {
         self.core.device.units.add(description);
         self.attend_all(None, Sense::REPORTED_LUNS_DATA_CHANGED, None);
+    }
+
+    /// Returns the records that make everything that tape drives have written durable, and the LU
+    /// on which they are to be written, when the array ends. Drives that still move data are left
+    /// out.
+    pub fn synchronise_tapes(&mut self) -> Option<(u8, Vec<TapeRecord>)> {
+        self.core.device.units.synchronise_tapes()
     }
 
     /// Removes a logical unit; every initiator gets UNIT ATTENTION, REPORTED LUNS DATA HAS CHANGED.

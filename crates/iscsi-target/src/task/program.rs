@@ -95,8 +95,10 @@ pub(crate) fn handle_step_done(
         IoResult::Flushed | IoResult::Done => Answer::Done,
         IoResult::Provisioned(extents) => Answer::Provisioned(extents),
         IoResult::Failed(failure) => {
-            let verdict = Verdict::Check(failure_sense(failure));
-            return end_program(conn, core, key, verdict);
+            let sense = failure_sense(failure);
+            let job = core.tasks.get(key).and_then(|task| task.job.as_ref());
+            let sense = job.map_or(sense, |job| job.program.failure(sense));
+            return end_program(conn, core, key, Verdict::Check(sense));
         }
         // A program never requests data in place or of another length.
         IoResult::ReadInPlace | IoResult::ReadData(_) => {

@@ -120,6 +120,7 @@ fn every_row_is_executed_by_its_family_and_moves_data_only_in_its_direction() {
 fn every_row_of_a_tape_library_is_executed_by_its_family() {
     let library = TapeLibrary {
         library: LibraryConfig {
+            timed: false,
             drives: vec![Generation::Lto5],
             slots: 1,
             import_export: 1,

@@ -16,7 +16,7 @@ use hakaru_wire::scsi::{LbaStatus, ProvisioningStatus, Sense, Status};
 pub use compare::{Compare, CompareAndWrite, OrWrite};
 pub use copy::{Copy, Segment};
 pub use fill::Fill;
-pub use tape::{TapeRead, TapeWrite};
+pub use tape::{Moving, TapeRead, TapeWrite};
 pub use unmap::Unmap;
 
 use crate::background::SHORT_BYTES;
@@ -117,7 +117,7 @@ pub enum Program {
     Copy(Copy),
     /// READ of a tape drive.
     TapeRead(TapeRead),
-    /// WRITE of a tape drive.
+    /// WRITE of a tape drive, and commands that synchronise.
     TapeWrite(TapeWrite),
 }
 
@@ -194,6 +194,16 @@ impl Program {
             Program::Copy(program) => program.step(context, answer),
             Program::TapeRead(program) => program.step(context, answer),
             Program::TapeWrite(program) => program.step(context, answer),
+        }
+    }
+
+    /// Returns the sense data with which the program ends if the access in flight has failed with
+    /// `sense`.
+    #[must_use]
+    pub fn failure(&self, sense: Sense) -> Sense {
+        match self {
+            Program::TapeWrite(program) => program.failure(sense),
+            _ => sense,
         }
     }
 

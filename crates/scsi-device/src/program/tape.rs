@@ -1,9 +1,34 @@
-//! Bytes of tape blocks on the store of the cartridges: READ and WRITE of tape drives.
+//! Bytes of tape blocks on the store of the cartridges: READ and WRITE of tape drives, and records of
+//! the index.
 
-use hakaru_tape::{Condition, Piece, Ticket, Transfer};
+use std::collections::VecDeque;
+
+use hakaru_tape::timing::Motion;
+use hakaru_tape::{Condition, Piece, Record, Ticket, Transfer};
+use hakaru_wire::scsi::Sense;
 
 use super::{Answer, Step, StepContext};
 use crate::io::IoOp;
+
+/// A motion that takes time.
+#[derive(Debug)]
+pub struct Moving {
+    /// Number of the drive, from 0.
+    pub drive: u8,
+    /// The motion.
+    pub motion: Motion,
+    /// Keeps the drive busy until the motion ends.
+    pub ticket: Option<Ticket>,
+}
+
+impl Moving {
+    fn op(&self) -> IoOp {
+        IoOp::Tape {
+            drive: self.drive,
+            motion: self.motion,
+        }
+    }
+}
 
 /// Reads blocks.
 #[derive(Debug)]
@@ -16,17 +41,24 @@ pub struct TapeRead {
     /// Number of pieces requested.
     requested: usize,
     data: Vec<u8>,
+    moving: Option<Moving>,
 }
 
 impl TapeRead {
     /// Reads the blocks of a transfer, at least one.
-    pub fn new(store_lun: u8, region_bytes: u64, transfer: Transfer) -> Self {
+    pub fn new(
+        store_lun: u8,
+        region_bytes: u64,
+        transfer: Transfer,
+        moving: Option<Moving>,
+    ) -> Self {
         Self {
             store_lun,
             region_bytes,
             transfer,
             requested: 0,
             data: Vec::new(),
+            moving,
         }
     }
 
@@ -49,6 +81,9 @@ impl TapeRead {
                 in_place: false,
             };
             return Step::Access(self.store_lun, op);
+        }
+        if let Some(moving) = self.moving.take() {
+            return Step::Access(self.store_lun, moving.op());
         }
         self.transfer.ticket.done();
         let mut data = core::mem::take(&mut self.data);
@@ -74,39 +109,124 @@ impl TapeRead {
     }
 }
 
-/// Writes blocks.
+/// Writes blocks, and records of the index of their cartridge.
 #[derive(Debug)]
 pub struct TapeWrite {
     store_lun: u8,
-    op: Option<IoOp>,
+    steps: VecDeque<Part>,
     end: Option<Condition>,
-    ticket: Ticket,
+    /// Whether an error of the access in flight belongs to an earlier command: it makes data
+    /// durable that was acknowledged.
+    deferred: bool,
+}
+
+#[derive(Debug)]
+enum Part {
+    Access { op: IoOp, deferred: bool },
+    Done(Ticket),
 }
 
 impl TapeWrite {
     /// Writes the blocks of a transfer, at least one. `data` begins with their bytes.
-    pub fn new(store_lun: u8, region_bytes: u64, transfer: Transfer, data: &[u8]) -> Self {
-        let op = transfer.pieces.first().map(|piece| IoOp::Write {
-            offset_bytes: region_bytes + piece.offset_bytes,
-            data: padded(*piece, data),
-            fua: false,
-        });
+    pub fn new(
+        store_lun: u8,
+        region_bytes: u64,
+        transfer: Transfer,
+        data: &[u8],
+        moving: Option<Moving>,
+    ) -> Self {
+        let mut write = Self::with_end(store_lun, transfer.end);
+        if let Some(record) = transfer.before {
+            write.push(record, false);
+        }
+        for piece in &transfer.pieces {
+            let op = IoOp::Write {
+                offset_bytes: region_bytes + piece.offset_bytes,
+                data: padded(*piece, data),
+                fua: false,
+            };
+            let deferred = false;
+            write.steps.push_back(Part::Access { op, deferred });
+        }
+        write.extend(moving);
+        write.steps.push_back(Part::Done(transfer.ticket));
+        if let Some(record) = transfer.after {
+            write.push(record, false);
+        }
+        write
+    }
+
+    /// Writes a record that makes durable what earlier commands have written, and lets motions take
+    /// their time. `end` is the condition with which the command ends.
+    pub fn synchronising(
+        store_lun: u8,
+        record: Option<Record>,
+        moving: Vec<Moving>,
+        end: Option<Condition>,
+    ) -> Self {
+        let mut write = Self::with_end(store_lun, end);
+        if let Some(record) = record {
+            write.push(record, true);
+        }
+        write.extend(moving);
+        write
+    }
+
+    fn extend(&mut self, moving: impl IntoIterator<Item = Moving>) {
+        for moving in moving {
+            let op = moving.op();
+            let deferred = false;
+            self.steps.push_back(Part::Access { op, deferred });
+            self.steps.extend(moving.ticket.map(Part::Done));
+        }
+    }
+
+    fn with_end(store_lun: u8, end: Option<Condition>) -> Self {
         Self {
             store_lun,
-            op,
-            end: transfer.end,
-            ticket: transfer.ticket,
+            steps: VecDeque::new(),
+            end,
+            deferred: false,
+        }
+    }
+
+    fn push(&mut self, record: Record, deferred: bool) {
+        let offset_bytes = record.offset_bytes;
+        if record.flush {
+            let op = IoOp::FlushPart { offset_bytes };
+            self.steps.push_back(Part::Access { op, deferred });
+        }
+        let op = IoOp::Write {
+            offset_bytes,
+            data: record.bytes,
+            fua: true,
+        };
+        self.steps.push_back(Part::Access { op, deferred });
+        self.steps.push_back(Part::Done(record.ticket));
+    }
+
+    /// Returns the sense data of an access in flight that has failed with `sense`.
+    pub(super) fn failure(&self, sense: Sense) -> Sense {
+        if self.deferred {
+            sense.as_deferred()
+        } else {
+            sense
         }
     }
 
     pub(super) fn step(&mut self, context: &mut StepContext<'_>, answer: Answer) -> Step {
-        if let Some(op) = self.op.take() {
-            return Step::Access(self.store_lun, op);
-        }
         if let Answer::Written(buffer) = answer {
             context.buffers.give(buffer);
         }
-        self.ticket.done();
+        while let Some(part) = self.steps.pop_front() {
+            match part {
+                Part::Done(ticket) => ticket.done(),
+                Part::Access { op, deferred } => {
+                    self.deferred = deferred;
+                    return Step::Access(self.store_lun, op);
+                }
+            }
+        }
         match self.end {
             Some(condition) => Step::check(condition.sense()),
             None => Step::GOOD,

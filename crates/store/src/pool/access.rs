@@ -52,7 +52,7 @@ impl PoolStore {
                 };
                 self.send_request(Requester::Write { io, fua }, data, request, context);
             }
-            IoOp::Flush => {
+            IoOp::Flush | IoOp::FlushPart { .. } => {
                 let requester = Requester::Plain(io, IoResult::Flushed);
                 self.send_request(requester, Vec::new(), Request::Flush, context);
             }
@@ -80,7 +80,7 @@ impl PoolStore {
                 let result = self.provisioning(volume, range, extents_max);
                 context.done.push_back((io, result));
             }
-            IoOp::Keep { .. } => {
+            IoOp::Keep { .. } | IoOp::Tape { .. } => {
                 let result = IoResult::Failed(IoFailure::Internal);
                 context.done.push_back((io, result));
             }

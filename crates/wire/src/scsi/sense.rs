@@ -157,6 +157,9 @@ pub struct Sense {
     pub progress: Option<u16>,
     /// Conditions of a sequential-access device.
     pub stream: StreamConditions,
+    /// Whether the error belongs to an earlier command, which ended with GOOD (response codes 71h
+    /// and 73h).
+    pub deferred: bool,
 }
 
 macro_rules! senses {
@@ -294,6 +297,7 @@ impl Sense {
                 end_of_medium: false,
                 incorrect_length: false,
             },
+            deferred: false,
         }
     }
 
@@ -301,6 +305,13 @@ impl Sense {
     #[must_use]
     pub const fn with_stream(mut self, stream: StreamConditions) -> Sense {
         self.stream = stream;
+        self
+    }
+
+    /// Returns the sense data as those of an earlier command, which ended with GOOD.
+    #[must_use]
+    pub const fn as_deferred(mut self) -> Sense {
+        self.deferred = true;
         self
     }
 
@@ -332,11 +343,11 @@ impl Sense {
         self
     }
 
-    /// Emits fixed format (response code 70h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit
+    /// Emits fixed format (response code 70h or 71h), 18 bytes. An INFORMATION above 2^32 - 1 does not fit
     /// and is left out (VALID 0), unless it is the negative difference of an incorrect length.
     pub fn emit_fixed(&self) -> [u8; 18] {
         let mut out = [0; 18];
-        out[0] = 0x70;
+        out[0] = if self.deferred { 0x71 } else { 0x70 };
         out[2] = self.key as u8 | self.stream.bits();
         if let Some(information) = self.information_32() {
             out[0] |= 0x80;
@@ -362,11 +373,11 @@ impl Sense {
         u32::try_from(information).ok()
     }
 
-    /// Appends descriptor format (response code 72h), 8 to 32 bytes, to `out`.
+    /// Appends descriptor format (response code 72h or 73h), 8 to 32 bytes, to `out`.
     pub fn emit_descriptor(&self, out: &mut Vec<u8>) {
         let begin = out.len();
         out.extend_from_slice(&[
-            0x72,
+            if self.deferred { 0x73 } else { 0x72 },
             self.key as u8,
             self.additional.code,
             self.additional.qualifier,
@@ -411,8 +422,10 @@ impl Sense {
     /// key. Truncated fields count as absent.
     pub fn parse(bytes: &[u8]) -> Option<Sense> {
         match bytes.first()? & 0x7f {
-            0x70 | 0x71 => parse_fixed(bytes),
-            0x72 | 0x73 => parse_descriptor(bytes),
+            0x70 => parse_fixed(bytes),
+            0x71 => parse_fixed(bytes).map(Sense::as_deferred),
+            0x72 => parse_descriptor(bytes),
+            0x73 => parse_descriptor(bytes).map(Sense::as_deferred),
             _ => None,
         }
     }
@@ -500,6 +513,7 @@ fn parse_fixed(bytes: &[u8]) -> Option<Sense> {
         field,
         progress,
         stream,
+        deferred: false,
     })
 }
 
@@ -591,9 +605,10 @@ mod tests {
             proptest::option::of(field),
             any::<Option<u16>>(),
             any::<u8>().prop_map(StreamConditions::from_bits),
+            any::<bool>(),
         )
             .prop_map(
-                |(key, (code, qualifier), information, field, progress, stream)| {
+                |(key, (code, qualifier), information, field, progress, stream, deferred)| {
                     let extended = |value: u32| match stream.incorrect_length {
                         true => i64::from(value as i32) as u64,
                         false => value.into(),
@@ -609,6 +624,7 @@ mod tests {
                         field,
                         progress: progress.filter(|_| key == SenseKey::NotReady),
                         stream,
+                        deferred,
                     }
                 },
             )

@@ -155,7 +155,13 @@ from hakaru.engine.contract.packets import (
 from hakaru.engine.contract.part import Message
 from hakaru.engine.contract.probe import ProbeClient, ProbeServer, ProbeStream
 from hakaru.engine.contract.stores import FileStore, MemoryStore, Store, ThinStore
-from hakaru.engine.contract.tape import CartridgeConfig, TapeDriveConfig, TapeGeneration, TapeLibraryConfig
+from hakaru.engine.contract.tape import (
+    CartridgeConfig,
+    TapeDriveConfig,
+    TapeGeneration,
+    TapeLibraryConfig,
+    TapeTimesConfig,
+)
 from hakaru.engine.contract.watch import Capture, TcpTrace, TcpWatch, WatchConfig
 
 __all__ = [
@@ -289,6 +295,7 @@ __all__ = [
     "TapeDriveConfig",
     "TapeGeneration",
     "TapeLibraryConfig",
+    "TapeTimesConfig",
     "TcpTrace",
     "TcpWatch",
     "TesterFault",

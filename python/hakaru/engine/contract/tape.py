@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from hakaru.engine.contract.part import Message
-from hakaru.engine.contract.stores import Store
 
 TapeGeneration = Literal["lto3", "lto4", "lto5", "lto6"]
 
@@ -22,7 +21,13 @@ class CartridgeConfig(Message):
 
     barcode: str
     slot: int
-    write_protected: bool = False
+    write_protected: bool | None = None
+
+
+class TapeTimesConfig(Message):
+    """Times of the drives of a library, each as its generation has them."""
+
+    compression: float = 1.0
 
 
 class TapeLibraryConfig(Message):
@@ -32,7 +37,8 @@ class TapeLibraryConfig(Message):
     drives: list[TapeDriveConfig]
     slots: int
     import_export: int = 0
+    folder: str | None = None
     cartridges: list[CartridgeConfig]
     capacity_bytes: int
     early_warning_bytes: int
-    store: Store
+    times: TapeTimesConfig | None = None

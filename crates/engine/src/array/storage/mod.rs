@@ -292,9 +292,15 @@ impl Storage {
     pub fn visit_counters(&mut self, now: Time, visit: &mut dyn FnMut(&str, &str, f64)) {
         self.core.visit_counters(now, visit);
         for (lun, lu) in self.core.lus() {
-            if let Store::File(file) = &lu.store
-                && let Some(bytes) = self.files.allocated_bytes(file.file())
-            {
+            let bytes = match &lu.store {
+                Store::File(file) => self.files.allocated_bytes(file.file()),
+                Store::Parts(parts) => parts
+                    .files()
+                    .map(|file| self.files.allocated_bytes(file))
+                    .sum(),
+                Store::Memory(_) | Store::Thin { .. } => None,
+            };
+            if let Some(bytes) = bytes {
                 visit(&format!("lu/{lun}"), "mapped_bytes_now", bytes as f64);
             }
         }

@@ -226,7 +226,8 @@ impl Pair {
                 lu[span(range)].copy_from_slice(&data);
                 IoResult::Written(data)
             }
-            IoOp::Flush => IoResult::Flushed,
+            IoOp::Flush | IoOp::FlushPart { .. } => IoResult::Flushed,
+            IoOp::Tape { .. } => IoResult::Done,
             IoOp::Unmap { ranges } => {
                 for range in ranges {
                     self.unmapped.set(io.lun, range, true);

@@ -1,11 +1,13 @@
 //! Moves of cartridges: MOVE MEDIUM, POSITION TO ELEMENT, INITIALIZE ELEMENT STATUS; and the state
 //! of the changer: TEST UNIT READY, REQUEST SENSE (SMC-3 sections 6.2 to 6.5).
 
+use hakaru_tape::timing::Motion;
 use hakaru_tape::{MoveError, TRANSPORT};
 use hakaru_wire::scsi::{Cdb, ChangerCommand, Sense, Status};
 
 use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::super::readiness::answer_sense;
+use super::super::stream::drive::{ended, moving};
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
 use crate::reservations::Need;
@@ -80,12 +82,6 @@ fn move_medium(
     };
     let drive_lun = |address| Some(tape.drive_luns[tape.library.drive_at(address)?]);
     let from = drive_lun(source);
-    if from
-        .and_then(|lun| tape.drive(lun))
-        .is_some_and(|drive| drive.is_busy())
-    {
-        return Outcome::End(Verdict::Status(Status::BUSY));
-    }
     let prevents = |lun| {
         device
             .units
@@ -98,11 +94,20 @@ fn move_medium(
     let Some(tape) = device.units.tape_mut() else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
-    if let Some(drive) = from.and_then(|lun| tape.drive_mut(lun)) {
-        drive.settle();
-    }
+    let threaded = from
+        .and_then(|lun| tape.drive(lun)?.loaded().ok())
+        .is_some();
     match tape.library.move_medium(source, destination) {
         Ok(moved) => {
+            let motions = [
+                (moved.from_drive.filter(|_| threaded), Motion::Unload),
+                (moved.to_drive, Motion::Load),
+            ];
+            let moving = motions.into_iter().filter_map(|(drive, motion)| {
+                let number = drive?;
+                moving(tape.library.drive_mut(number)?, number as u8, motion)
+            });
+            let moving = moving.collect();
             if let Some(drive) = moved.to_drive {
                 let lu = tape.drive_luns[drive];
                 let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
@@ -111,8 +116,9 @@ fn move_medium(
                 }
                 device.notices.push(Notice::Others { lu, sense });
             }
-            Outcome::GOOD
+            ended(device, lu, Ok(None), moved.record, moving)
         }
+        Err(MoveError::Busy) => Outcome::End(Verdict::Status(Status::BUSY)),
         Err(MoveError::InvalidAddress) => Outcome::check(Sense::INVALID_ELEMENT_ADDRESS),
         Err(MoveError::SourceEmpty) => Outcome::check(Sense::MEDIUM_SOURCE_ELEMENT_EMPTY),
         Err(MoveError::DestinationFull) => Outcome::check(Sense::MEDIUM_DESTINATION_ELEMENT_FULL),

@@ -1,10 +1,12 @@
 //! Access of a command to its drive.
 
-use hakaru_tape::{Condition, Drive};
+use hakaru_tape::timing::Motion;
+use hakaru_tape::{Condition, Drive, Record};
 use hakaru_wire::scsi::{Sense, Status};
 
 use crate::context::Device;
 use crate::outcome::Outcome;
+use crate::program::{Job, Moving, Program, TapeWrite};
 use crate::verdict::Verdict;
 
 /// Returns the drive of an LU after the end of its last transfer, or the outcome of a command that
@@ -31,6 +33,68 @@ pub(super) fn request(
         Ok(result) => outcome(result),
         Err(outcome) => outcome,
     }
+}
+
+/// Executes a request that moves no data, and makes durable what the drive has written.
+pub(super) fn synchronising(
+    device: &mut Device<'_>,
+    lu: u8,
+    execute: impl FnOnce(&mut Drive) -> Result<Option<Condition>, Condition>,
+) -> Outcome {
+    let number = number(device, lu);
+    let executed = idle_drive(device, lu).map(|drive| {
+        let before = drive.place_bytes();
+        let result = execute(drive);
+        let to = drive.place_bytes();
+        let motion = match (drive.loaded(), to == before) {
+            (Err(_), _) => None,
+            (Ok(_), true) => Some(Motion::Flush),
+            (Ok(_), false) => Some(Motion::Locate { to }),
+        };
+        let record = drive.synchronise();
+        let moving = motion.and_then(|motion| moving(drive, number, motion));
+        (result, record, moving)
+    });
+    match executed {
+        Ok((result, record, moving)) => {
+            ended(device, lu, result, record, moving.into_iter().collect())
+        }
+        Err(outcome) => outcome,
+    }
+}
+
+/// Returns the number of the drive behind an LU, from 0.
+pub(super) fn number(device: &Device<'_>, lu: u8) -> u8 {
+    let number = device.units.tape().and_then(|tape| tape.number(lu));
+    number.map_or(0, |number| number as u8)
+}
+
+/// Returns a motion of a drive that moves no data, if its motions take time.
+pub(crate) fn moving(drive: &mut Drive, number: u8, motion: Motion) -> Option<Moving> {
+    drive.timed.then(|| Moving {
+        drive: number,
+        motion,
+        ticket: Some(drive.hold()),
+    })
+}
+
+/// Returns the outcome of a request after which a record is to be written, and motions take time.
+pub(crate) fn ended(
+    device: &Device<'_>,
+    lu: u8,
+    result: Result<Option<Condition>, Condition>,
+    record: Option<Record>,
+    moving: Vec<Moving>,
+) -> Outcome {
+    let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
+        return outcome(result);
+    };
+    if record.is_none() && moving.is_empty() {
+        return outcome(result);
+    }
+    let end = result.unwrap_or_else(Some);
+    let program = TapeWrite::synchronising(store_lun, record, moving, end);
+    Outcome::program(Job::new(lu, Program::TapeWrite(program)))
 }
 
 /// Returns the outcome of a request. A condition may also end a request that was done.

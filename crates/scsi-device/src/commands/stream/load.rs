@@ -1,10 +1,11 @@
 //! The cartridge in the drive: TEST UNIT READY, REQUEST SENSE, LOAD UNLOAD (SSC-3 section 7.2).
 
+use hakaru_tape::timing::Motion;
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Ports, Request, X};
 use super::super::readiness::answer_sense;
-use super::drive::{idle_drive, request};
+use super::drive::{ended, idle_drive, moving, number, request};
 use crate::context::Device;
 use crate::outcome::{Notice, Outcome};
 use crate::reservations::Need;
@@ -71,14 +72,28 @@ fn load_unload(device: &mut Device<'_>, lu: u8, load: bool, end_of_tape: bool) -
     if !load && prevented {
         return Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED);
     }
-    let loaded = match idle_drive(device, lu).map(|drive| drive.load_or_unload(load)) {
-        Ok(Ok(loaded)) => loaded,
-        Ok(Err(condition)) => return Outcome::check(condition.sense()),
+    let number = number(device, lu);
+    let executed = idle_drive(device, lu).map(|drive| {
+        let before = drive.loaded().is_ok();
+        let executed = drive.load_or_unload(load);
+        let record = drive.synchronise();
+        let motion = match (executed, before) {
+            (Ok(_), true) if load => Some(Motion::Locate { to: 0 }),
+            (Ok(_), true) => Some(Motion::Unload),
+            (Ok(true), false) => Some(Motion::Load),
+            _ => None,
+        };
+        let moving = motion.and_then(|motion| moving(drive, number, motion));
+        (executed, record, moving)
+    });
+    let (loaded, record, moving) = match executed {
+        Ok((Ok(loaded), record, moving)) => (loaded, record, moving),
+        Ok((Err(condition), ..)) => return Outcome::check(condition.sense()),
         Err(outcome) => return outcome,
     };
     if loaded {
         let sense = Sense::MEDIUM_MAY_HAVE_CHANGED;
         device.notices.push(Notice::Others { lu, sense });
     }
-    Outcome::GOOD
+    ended(device, lu, Ok(None), record, moving.into_iter().collect())
 }

@@ -2,11 +2,13 @@
 //!
 //! The drive itself is in `hakaru-tape`. The families here translate commands into its requests,
 //! and its conditions into sense data. READ and WRITE are programs that access the store of the
-//! cartridges; every other command ends at once. A command that arrives while another one still
-//! moves bytes gets BUSY, so that blocks keep their order.
+//! cartridges. So are commands that make durable what was written: WRITE FILEMARKS without IMMED,
+//! ERASE, REWIND, SPACE, LOCATE, LOAD UNLOAD, MOVE MEDIUM. Every other command ends at once. A
+//! command that arrives while another one still moves bytes gets BUSY, so that blocks keep their
+//! order.
 
 pub(super) mod attributes;
-mod drive;
+pub(super) mod drive;
 pub(super) mod load;
 pub(super) mod log;
 pub(super) mod mode;

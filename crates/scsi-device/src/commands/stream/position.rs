@@ -4,7 +4,7 @@ use hakaru_tape::Drive;
 use hakaru_wire::scsi::{Cdb, CdbError, PositionForm, SpaceCode, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Request, X};
-use super::drive::{idle_drive, request};
+use super::drive::{idle_drive, synchronising};
 use crate::context::Device;
 use crate::outcome::Outcome;
 use crate::reservations::Need;
@@ -26,8 +26,10 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
         command.of_another_family();
     };
     match stream {
-        StreamCommand::Rewind { .. } => request(device, lu, |drive| drive.rewind().map(|()| None)),
-        StreamCommand::Space { code, count } => request(device, lu, |drive| {
+        StreamCommand::Rewind { .. } => {
+            synchronising(device, lu, |drive| drive.rewind().map(|()| None))
+        }
+        StreamCommand::Space { code, count } => synchronising(device, lu, |drive| {
             let result = match code {
                 SpaceCode::Blocks => drive.space_blocks(count),
                 SpaceCode::Filemarks => drive.space_filemarks(count),
@@ -60,7 +62,7 @@ fn locate(
         let bit = Some(1);
         return Outcome::check(CdbError::InvalidField { byte: 1, bit }.sense());
     }
-    request(device, lu, |drive| execute(drive).map(|()| None))
+    synchronising(device, lu, |drive| execute(drive).map(|()| None))
 }
 
 /// BOP and EOP of READ POSITION.
@@ -70,7 +72,7 @@ const END: u8 = 0x40;
 const OVERFLOW: u8 = 0x02;
 
 /// Executes READ POSITION. Written data is in the store when its command ends, so the buffer of
-/// the drive is always empty: the first and the last object are the same.
+/// the drive counts as empty: the first and the last object are the same.
 fn read_position(
     device: &mut Device<'_>,
     lu: u8,

@@ -4,14 +4,15 @@
 //! A write is executed once all of its data has arrived: the index and the position change, and
 //! the bytes go to the store. If they do not arrive there, the next command takes the write back.
 
-use hakaru_tape::BLOCK_BYTES_MAX;
+use hakaru_tape::timing::Motion;
+use hakaru_tape::{BLOCK_BYTES_MAX, Drive, Piece, Transfer};
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, StreamCommand};
 
 use super::super::info::{C, CommandInfo, Direction, Request, X};
-use super::drive::{idle_drive, outcome, request};
+use super::drive::{idle_drive, number, outcome, request, synchronising};
 use crate::context::Device;
 use crate::outcome::Outcome;
-use crate::program::{Job, Program, TapeRead, TapeWrite};
+use crate::program::{Job, Moving, Program, TapeRead, TapeWrite};
 use crate::reservations::Need;
 
 /// The commands of this family.
@@ -37,10 +38,16 @@ fn execute(device: &mut Device<'_>, command: &Request) -> Outcome {
             length,
         } => read(device, lu, fixed, suppress_incorrect_length, length),
         StreamCommand::Write { fixed, length } => write(device, lu, fixed, length),
+        StreamCommand::WriteFilemarks {
+            immediate: true,
+            count,
+        } => request(device, lu, |drive| drive.write_filemarks(count)),
         StreamCommand::WriteFilemarks { count, .. } => {
-            request(device, lu, |drive| drive.write_filemarks(count))
+            synchronising(device, lu, |drive| drive.write_filemarks(count))
         }
-        StreamCommand::Erase { .. } => request(device, lu, |drive| drive.erase().map(|()| None)),
+        StreamCommand::Erase { .. } => {
+            synchronising(device, lu, |drive| drive.erase().map(|()| None))
+        }
         _ => command.of_another_family(),
     }
 }
@@ -72,11 +79,27 @@ fn too_long() -> Outcome {
     Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense())
 }
 
+/// Returns the motion in which the bytes of a transfer pass the head, if it takes time.
+fn passing(
+    drive: &Drive,
+    number: u8,
+    transfer: &Transfer,
+    motion: fn(u64) -> Motion,
+) -> Option<Moving> {
+    let bytes = transfer.pieces.iter().map(Piece::region_bytes).sum();
+    drive.timed.then(|| Moving {
+        drive: number,
+        motion: motion(bytes),
+        ticket: None,
+    })
+}
+
 fn read(device: &mut Device<'_>, lu: u8, fixed: bool, suppress: bool, length: u32) -> Outcome {
     let bytes_max = transfer_bytes_max(device);
     let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
+    let number = number(device, lu);
     let drive = match idle_drive(device, lu) {
         Ok(drive) => drive,
         Err(outcome) => return outcome,
@@ -99,7 +122,8 @@ fn read(device: &mut Device<'_>, lu: u8, fixed: bool, suppress: bool, length: u3
     if transfer.pieces.is_empty() {
         return outcome(Ok(transfer.end));
     }
-    let program = TapeRead::new(store_lun, region.offset_bytes, transfer);
+    let moving = passing(drive, number, &transfer, |bytes| Motion::Read { bytes });
+    let program = TapeRead::new(store_lun, region.offset_bytes, transfer, moving);
     let reads_bytes = program.reads_bytes();
     Outcome::program(Job {
         reads_bytes,
@@ -128,6 +152,7 @@ fn write_data(device: &mut Device<'_>, lu: u8, fixed: bool, length: u32, data: &
     let Some(store_lun) = device.units.tape().map(|tape| tape.changer_lun) else {
         return Outcome::check(Sense::LOGICAL_UNIT_NOT_SUPPORTED);
     };
+    let number = number(device, lu);
     let drive = match idle_drive(device, lu) {
         Ok(drive) => drive,
         Err(outcome) => return outcome,
@@ -147,6 +172,7 @@ fn write_data(device: &mut Device<'_>, lu: u8, fixed: bool, length: u32, data: &
         transfer.ticket.done();
         return outcome(Ok(transfer.end));
     }
-    let program = TapeWrite::new(store_lun, region.offset_bytes, transfer, data);
+    let moving = passing(drive, number, &transfer, |bytes| Motion::Write { bytes });
+    let program = TapeWrite::new(store_lun, region.offset_bytes, transfer, data, moving);
     Outcome::program(Job::new(lu, Program::TapeWrite(program)))
 }

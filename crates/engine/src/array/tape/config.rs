@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use hakaru_contract::drive::Model;
-use hakaru_contract::{LuConfig, StoreConfig, TapeLibraryConfig};
+use hakaru_contract::{LuConfig, TapeLibraryConfig};
 
 use crate::failure::Failure;
 
@@ -12,9 +12,10 @@ const DRIVES_MAX: usize = 64;
 const SLOTS_MAX: u16 = 10_000;
 /// Largest number of import and export slots.
 const IMPORT_EXPORT_MAX: u16 = 255;
-/// Bounds of the capacity of a cartridge, bytes.
-const CAPACITY_MIN: u64 = 1 << 20;
-const CAPACITY_MAX: u64 = 16 << 40;
+/// Smallest capacity of a cartridge, bytes.
+pub const CAPACITY_MIN: u64 = 1 << 20;
+/// Largest capacity of a cartridge, bytes.
+pub const CAPACITY_MAX: u64 = 16 << 40;
 /// Largest store of all cartridges, bytes.
 const STORE_MAX: u64 = 64 << 40;
 const BARCODE_MAX: usize = 32;
@@ -67,18 +68,6 @@ fn check_store(library: &TapeLibraryConfig, model: &Model) -> Result<(), Failure
         let hint = format!("all cartridges together may have at most {STORE_MAX} bytes");
         return usage(format!("the cartridges have {all} bytes"), hint);
     }
-    if !matches!(
-        library.store,
-        StoreConfig::Memory {
-            fill_seed: None,
-            ..
-        }
-    ) {
-        return usage(
-            "store keeps no cartridges".to_owned(),
-            "set store.kind to memory, without fill_seed",
-        );
-    }
     if !matches!(model, Model::None) {
         return usage(
             "the array has a timing model, whose drives are disks".to_owned(),
@@ -88,12 +77,17 @@ fn check_store(library: &TapeLibraryConfig, model: &Model) -> Result<(), Failure
     Ok(())
 }
 
+/// Whether a text is a barcode: 1 to 32 capital letters and digits.
+pub fn is_barcode(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
+    (1..=BARCODE_MAX).contains(&text.len()) && text.bytes().all(is_plain)
+}
+
 fn check_cartridges(library: &TapeLibraryConfig) -> Result<(), Failure> {
     let (mut slots, mut barcodes) = (BTreeSet::new(), BTreeSet::new());
     for cartridge in &library.cartridges {
         let barcode = &cartridge.barcode;
-        let is_plain = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit();
-        if !(1..=BARCODE_MAX).contains(&barcode.len()) || !barcode.bytes().all(is_plain) {
+        if !is_barcode(barcode) {
             let hint = format!("use 1 to {BARCODE_MAX} capital letters and digits");
             return usage(format!("the barcode {barcode:?} is not valid"), hint);
         }
@@ -133,14 +127,12 @@ mod tests {
             cartridges: vec![CartridgeConfig {
                 barcode: "HAK001L5".to_owned(),
                 slot: 1,
-                write_protected: false,
+                write_protected: None,
             }],
             capacity_bytes: 1 << 30,
             early_warning_bytes: 1 << 20,
-            store: StoreConfig::Memory {
-                fill_seed: None,
-                fill_compressible_percent: 0,
-            },
+            folder: None,
+            times: None,
         }
     }
 
@@ -148,7 +140,7 @@ mod tests {
     fn each_bound_is_refused_with_its_name() {
         assert!(check(&library(), &[], &Model::None).is_ok());
         type Change = fn(&mut TapeLibraryConfig);
-        let changes: [(Change, &str); 13] = [
+        let changes: [(Change, &str); 12] = [
             (|library| library.drives.clear(), "drives has 0 entries"),
             (|library| library.slots = 0, "slots is 0"),
             (
@@ -167,16 +159,6 @@ mod tests {
             (
                 |library| library.early_warning_bytes = 1 << 31,
                 "early_warning_bytes",
-            ),
-            (
-                |library| {
-                    library.store = StoreConfig::File {
-                        path: "tapes".to_owned(),
-                        adopt: false,
-                        direct: false,
-                    }
-                },
-                "store keeps no cartridges",
             ),
             (
                 |library| library.cartridges[0].barcode = "a".to_owned(),

@@ -1,0 +1,172 @@
+//! The file of a cartridge.
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hakaru_pool::disk::Disk;
+use hakaru_runtime::file::FileHandle;
+use hakaru_runtime::file::disk::{FileDisk, sync_entry};
+use hakaru_tape::{
+    Damage, FRAME_BYTES, HEADER_BYTES, Header, Medium, ReadError, Recovered, index_of, recover,
+};
+
+use crate::array::path_hint::path_hint;
+use crate::array::storage::OpenFile;
+use crate::failure::Failure;
+
+/// Advice for a cartridge that cannot be read.
+const DAMAGE_HINT: &str =
+    "nothing was changed; restore the file from a copy, or move it out of the folder";
+
+/// How long to wait for the lock of a cartridge, and how often to try.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A cartridge that was opened and locked.
+pub struct CartridgeFile {
+    /// The file, locked while it is open.
+    pub file: OpenFile,
+    /// The file, for blocking access.
+    pub disk: FileDisk,
+    /// Its contents.
+    pub recovered: Recovered,
+}
+
+/// Opens the file of a cartridge, and locks it. Creates it as `new` describes if it does not exist,
+/// or if its creation was interrupted. `write_protected` sets the tab of an existing cartridge.
+///
+/// # Errors
+/// The file cannot be created, opened or read, another process uses it, or it is damaged.
+pub fn open_or_create(
+    path: &Path,
+    new: &Header,
+    write_protected: Option<bool>,
+) -> Result<CartridgeFile, Failure> {
+    let (file, disk) = lock(path)?;
+    let fail = |error| failure(path, &error);
+    if is_blank(&disk, new).map_err(fail)? {
+        disk.set_len(new.data_bytes()).map_err(fail)?;
+        complete(path, &disk, new, &Medium::default()).map_err(fail)?;
+    }
+    let mut recovered = read(path, &disk)?;
+    if write_protected.is_some_and(|tab| tab != recovered.header.write_protected) {
+        recovered.header.write_protected = !recovered.header.write_protected;
+        disk.write_at(0, &recovered.header.emit())
+            .and_then(|()| disk.flush())
+            .map_err(fail)?;
+    }
+    Ok(CartridgeFile {
+        file,
+        disk,
+        recovered,
+    })
+}
+
+/// Opens the file of a cartridge that exists, and locks it.
+///
+/// # Errors
+/// As [`open_or_create`].
+pub fn open(path: &Path) -> Result<CartridgeFile, Failure> {
+    // Opening for the lock would create the file.
+    if let Err(error) = path.metadata() {
+        return Err(failure(path, &error));
+    }
+    let (file, disk) = lock(path)?;
+    let recovered = read(path, &disk)?;
+    Ok(CartridgeFile {
+        file,
+        disk,
+        recovered,
+    })
+}
+
+/// Opens a file and locks it.
+///
+/// # Errors
+/// The file cannot be created or opened, or another process uses it.
+pub fn lock(path: &Path) -> Result<(OpenFile, FileDisk), Failure> {
+    let fail = |error| failure(path, &error);
+    let begun = Instant::now();
+    let handle = loop {
+        match FileHandle::open_exclusive(path, false) {
+            // The kernel may still be ending the writes of an array that was killed.
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy
+                    && begun.elapsed() < LOCK_PATIENCE =>
+            {
+                std::thread::sleep(LOCK_INTERVAL);
+            }
+            other => break other.map_err(fail)?,
+        }
+    };
+    let disk = FileDisk::open(path, true).map_err(fail)?;
+    let direct = false;
+    Ok((OpenFile { handle, direct }, disk))
+}
+
+/// Writes index and header of a new cartridge, whose blocks are written. The header comes last:
+/// without it, the file is not a cartridge.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn complete(path: &Path, disk: &FileDisk, new: &Header, medium: &Medium) -> io::Result<()> {
+    let (offset, index) = index_of(new, medium);
+    disk.write_at(offset, &index)?;
+    disk.flush()?;
+    disk.write_at(0, &new.emit())?;
+    disk.flush()?;
+    sync_entry(path)
+}
+
+/// Returns the failure of an operation on a cartridge.
+pub fn failure(path: &Path, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        io::ErrorKind::ResourceBusy => "stop the array that uses it, or choose another folder",
+        _ => path_hint(error),
+    };
+    let message = format!("cannot use the cartridge {}: {error}", path.display());
+    Failure::environment(message, hint)
+}
+
+/// Reads header and index of a cartridge, and checks that the file has all of its data.
+fn read(path: &Path, disk: &FileDisk) -> Result<Recovered, Failure> {
+    // Bytes that were written just before a crash can be read, and the next one must not lose them.
+    disk.flush().map_err(|error| failure(path, &error))?;
+    let complete = |recovered: Recovered| {
+        let needed = recovered.header.data_bytes() + recovered.medium.used_bytes();
+        if disk.len().map_err(ReadError::Io)? < needed {
+            return Err(ReadError::Damaged(Damage {
+                fault: "its end is missing",
+                offset_bytes: needed,
+            }));
+        }
+        Ok(recovered)
+    };
+    let recovered = recover(&mut |offset, bytes| disk.read_at(offset, bytes)).and_then(complete);
+    recovered.map_err(|e| match e {
+        ReadError::Io(error) => failure(path, &error),
+        ReadError::Damaged(damage) => {
+            let message = format!("cannot use the cartridge {}: {damage}", path.display());
+            Failure::environment(message, DAMAGE_HINT)
+        }
+    })
+}
+
+/// Whether the file is new, or its creation was interrupted: it has no header, no data, and no
+/// record after the first.
+fn is_blank(disk: &FileDisk, new: &Header) -> io::Result<bool> {
+    let length = disk.len()?;
+    if length > new.data_bytes() {
+        return Ok(false);
+    }
+    let second = HEADER_BYTES + FRAME_BYTES as u64;
+    for at in [0, second, HEADER_BYTES + new.area_bytes] {
+        let mut bytes = [0; FRAME_BYTES];
+        let part = length.saturating_sub(at).min(FRAME_BYTES as u64) as usize;
+        disk.read_at(at, &mut bytes[..part])?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

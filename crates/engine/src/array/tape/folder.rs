@@ -1,0 +1,106 @@
+//! The cartridges in a folder, and the slots that they are in.
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use hakaru_contract::TapeLibraryConfig;
+use hakaru_tape::{Header, Recovered};
+
+use super::config::is_barcode;
+use super::file::{self, CartridgeFile};
+use crate::array::path_hint::path_hint;
+use crate::array::storage::OpenFile;
+use crate::failure::Failure;
+
+/// End of the names of cartridges.
+const SUFFIX: &str = "tape";
+
+/// A cartridge of the library.
+pub struct Placed {
+    /// Slot, from 1.
+    pub slot: u16,
+    /// Its file.
+    pub file: OpenFile,
+    /// Its contents.
+    pub recovered: Recovered,
+}
+
+/// Opens the cartridges that the configuration names, and creates those that do not exist. Opens
+/// every other one in the folder, for the first free slots.
+///
+/// # Errors
+/// The folder cannot be created or read, it has more cartridges than the library has slots, or one
+/// cannot be opened ([`file::open_or_create`]).
+pub fn open(folder: &Path, config: &TapeLibraryConfig) -> Result<Vec<Placed>, Failure> {
+    let found = fs::create_dir_all(folder)
+        .and_then(|()| list(folder))
+        .map_err(|error| {
+            let message = format!("cannot use the folder {}: {error}", folder.display());
+            Failure::environment(message, path_hint(&error))
+        })?;
+    let mut wanted: Vec<(&str, u16, Option<bool>)> = Vec::new();
+    for cartridge in &config.cartridges {
+        let protected = cartridge.write_protected;
+        wanted.push((&cartridge.barcode, cartridge.slot, protected));
+    }
+    let named: BTreeSet<&str> = wanted.iter().map(|(barcode, ..)| *barcode).collect();
+    let taken: BTreeSet<u16> = wanted.iter().map(|(_, slot, _)| *slot).collect();
+    let mut free = (1..=config.slots).filter(|slot| !taken.contains(slot));
+    for barcode in found
+        .iter()
+        .filter(|barcode| !named.contains(barcode.as_str()))
+    {
+        let Some(slot) = free.next() else {
+            let message = format!(
+                "tape_library: there is no slot for {barcode}, which is in {}",
+                folder.display()
+            );
+            let hint = format!(
+                "raise `slots` ({}), or move cartridges out of the folder",
+                config.slots
+            );
+            return Err(Failure::usage(message, hint));
+        };
+        wanted.push((barcode, slot, None));
+    }
+    let opened = wanted.into_iter().map(|(barcode, slot, protected)| {
+        let path = folder.join(barcode).with_extension(SUFFIX);
+        let protected_now = protected.unwrap_or(false);
+        let new = Header::new(barcode.to_owned(), protected_now, config.capacity_bytes);
+        let CartridgeFile {
+            file, recovered, ..
+        } = file::open_or_create(&path, &new, protected)?;
+        if recovered.header.barcode != barcode {
+            let message = format!(
+                "{} has the barcode {}",
+                path.display(),
+                recovered.header.barcode
+            );
+            let hint = "rename the file, so that two cartridges cannot have one barcode";
+            return Err(Failure::usage(message, hint));
+        }
+        Ok(Placed {
+            slot,
+            file,
+            recovered,
+        })
+    });
+    opened.collect()
+}
+
+/// Returns the barcodes of the cartridges in a folder, ascending.
+fn list(folder: &Path) -> io::Result<BTreeSet<String>> {
+    let mut barcodes = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(OsStr::to_str);
+        if path.extension() == Some(OsStr::new(SUFFIX))
+            && let Some(name) = name.filter(|name| is_barcode(name))
+        {
+            barcodes.insert(name.to_owned());
+        }
+    }
+    Ok(barcodes)
+}

@@ -1,0 +1,211 @@
+//! The tape library of an array: the LUs of its changer and drives, and the store of its
+//! cartridges, which is that of the changer's LU.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `config.rs` | checks of the configuration |
+//! | `folder.rs` | the cartridges in a folder, and the slots that they are in |
+//! | `file.rs` | the file of a cartridge: created or opened |
+//! | `tap.rs` | export and import |
+mod config;
+mod file;
+mod folder;
+mod tap;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hakaru_contract::{TapeGeneration, TapeLibraryConfig};
+use hakaru_iscsi_target::{Io, IoId, IoOp, IoResult, LuDescription, TapeLibrary, Target};
+use hakaru_runtime::memory::SparseMemory;
+use hakaru_runtime::{Events, Reactor, clock};
+use hakaru_store::{MemoryStore, PartStore, Place, Store};
+use hakaru_tape::timing::{Parameters, TimedDrive};
+use hakaru_tape::{Generation, LibraryConfig, Placed};
+
+pub use self::config::check;
+pub use self::tap::{export, import};
+
+use super::storage::{Lu, LuMemory, Storage};
+use super::tokens::FILES;
+use crate::failure::{Failure, OrEnvironment};
+
+/// Block length of the store, bytes.
+const BLOCK_BYTES: u32 = 512;
+
+/// Opens the store of the cartridges. Returns the SCSI descriptions of changer and drives.
+///
+/// # Errors
+/// The memory or the folder is not available, a cartridge is damaged or in use, or there are more
+/// cartridges than slots.
+pub fn open(
+    config: &TapeLibraryConfig,
+    storage: &mut Storage,
+) -> Result<Vec<LuDescription>, Failure> {
+    let mut library = describe(config);
+    storage.core.set_tape_drives(timed(config)?);
+    let store = match &config.folder {
+        None => None,
+        Some(folder) => {
+            let cartridges = folder::open(Path::new(folder), config)?;
+            let mut files = Vec::new();
+            library.library.cartridges.clear();
+            for cartridge in cartridges {
+                files.push(storage.add_file(cartridge.file));
+                let header = &cartridge.recovered.header;
+                library.library.cartridges.push(Placed {
+                    barcode: header.barcode.clone(),
+                    slot: cartridge.slot,
+                    write_protected: header.write_protected,
+                    recovered: Some(Arc::new(cartridge.recovered)),
+                });
+            }
+            // A library without cartridges has a store as well.
+            let part_bytes = library.library.part_bytes().max(BLOCK_BYTES.into());
+            Some(Store::Parts(PartStore::new(part_bytes, files)))
+        }
+    };
+    let changer = LuDescription::changer(config.lun, library);
+    let size_bytes = changer.size_bytes;
+    let store = match store {
+        Some(store) => store,
+        None => Store::Memory(MemoryStore::new(LuMemory(
+            SparseMemory::new(size_bytes).or_environment(
+                format_args!("reserve {size_bytes} bytes of memory for the cartridges"),
+                "set `sysctl vm.overcommit_memory=0`, reduce capacity_bytes or the number of cartridges, or set a folder",
+            )?,
+        ))),
+    };
+    storage.core.attach(
+        config.lun,
+        Lu {
+            store,
+            size_bytes,
+            block_bytes: BLOCK_BYTES,
+            place: Place::default(),
+            identity: None,
+            unmaps: 0,
+        },
+    );
+    let drives = config.drives.iter();
+    let drives = drives.map(|drive| LuDescription::tape_drive(drive.lun));
+    Ok(std::iter::once(changer).chain(drives).collect())
+}
+
+fn generation(generation: TapeGeneration) -> Generation {
+    match generation {
+        TapeGeneration::Lto3 => Generation::Lto3,
+        TapeGeneration::Lto4 => Generation::Lto4,
+        TapeGeneration::Lto5 => Generation::Lto5,
+        TapeGeneration::Lto6 => Generation::Lto6,
+    }
+}
+
+/// Returns the times of the drives; none if their motions take no time.
+fn timed(config: &TapeLibraryConfig) -> Result<Vec<TimedDrive>, Failure> {
+    let Some(times) = &config.times else {
+        return Ok(Vec::new());
+    };
+    let drives = config.drives.iter().map(|drive| {
+        TimedDrive::new(Parameters {
+            compression: times.compression,
+            ..Parameters::of(generation(drive.generation))
+        })
+    });
+    let drives: Result<Vec<_>, _> = drives.collect();
+    drives.map_err(|error| {
+        let message = format!("tape_library: times: {error}");
+        Failure::usage(message, "choose a value within these bounds")
+    })
+}
+
+fn describe(config: &TapeLibraryConfig) -> TapeLibrary {
+    TapeLibrary {
+        library: LibraryConfig {
+            drives: config
+                .drives
+                .iter()
+                .map(|drive| generation(drive.generation))
+                .collect(),
+            timed: config.times.is_some(),
+            slots: config.slots,
+            import_export: config.import_export,
+            cartridges: config
+                .cartridges
+                .iter()
+                .map(|cartridge| Placed {
+                    barcode: cartridge.barcode.clone(),
+                    slot: cartridge.slot,
+                    write_protected: cartridge.write_protected.unwrap_or(false),
+                    recovered: None,
+                })
+                .collect(),
+            capacity_bytes: config.capacity_bytes,
+            early_warning_bytes: config.early_warning_bytes,
+        },
+        drive_luns: config.drives.iter().map(|drive| drive.lun).collect(),
+    }
+}
+
+/// Makes everything that the drives have written durable. To be called when the array ends.
+///
+/// # Errors
+/// A cartridge cannot be written.
+pub fn finish(
+    target: &mut Target,
+    storage: &mut Storage,
+    reactor: &Reactor,
+) -> Result<(), Failure> {
+    let Some((lun, records)) = target.synchronise_tapes() else {
+        return Ok(());
+    };
+    for record in records {
+        let offset_bytes = record.offset_bytes;
+        let flush = record.flush.then_some(IoOp::FlushPart { offset_bytes });
+        let write = IoOp::Write {
+            offset_bytes,
+            data: record.bytes,
+            fua: true,
+        };
+        for op in flush.into_iter().chain([write]) {
+            if let IoResult::Failed(_) = perform(lun, op, target, storage, reactor)? {
+                return Err(Failure::environment(
+                    "a cartridge cannot be written; what was not synchronised on it is lost",
+                    "free space in the folder of the cartridges, and see dmesg",
+                ));
+            }
+        }
+        record.ticket.done();
+    }
+    Ok(())
+}
+
+/// Performs an access and waits for its result. Results of other accesses are dropped: no initiator
+/// waits for them.
+fn perform(
+    lun: u8,
+    op: IoOp,
+    target: &mut Target,
+    storage: &mut Storage,
+    reactor: &Reactor,
+) -> Result<IoResult, Failure> {
+    let id = IoId::SHELL;
+    storage.submit(clock::now(), Io { id, lun, op }, target);
+    let mut events = Events::with_capacity(16);
+    loop {
+        storage.flush_files(clock::now());
+        while let Some((done, result)) = storage.poll_done() {
+            if done == id {
+                return Ok(result);
+            }
+        }
+        reactor
+            .wait(&mut events, storage.poll_retry())
+            .or_environment("wait for the files of the cartridges", "see dmesg")?;
+        for event in events.iter() {
+            if event.token == FILES {
+                storage.handle_file_event(clock::now());
+            }
+        }
+    }
+}

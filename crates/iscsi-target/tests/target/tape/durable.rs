@@ -1,0 +1,162 @@
+//! Cartridges whose index is on the store: what synchronises, and what an initiator learns if data
+//! is lost.
+
+use std::sync::Arc;
+
+use hakaru_iscsi_target::{Io, IoFailure, IoOp, IoResult};
+use hakaru_tape::{Header, Medium, Recovered, index_of, recover};
+
+use super::*;
+
+/// A library of one cartridge, which is kept.
+fn with_kept_cartridge() -> (TargetConfig, Header) {
+    let header = Header {
+        area_bytes: 64 << 10,
+        ..Header::new("HAK001L5".to_owned(), false, CAPACITY)
+    };
+    let mut bytes = vec![0; header.data_bytes() as usize];
+    place(&header, &mut bytes);
+    let mut config = with_library(false);
+    for lu in &mut config.lus {
+        if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
+            library.library.cartridges.truncate(1);
+            library.library.cartridges[0].recovered = Some(Arc::new(read(&bytes)));
+            lu.size_bytes = library.library.store_bytes();
+        }
+    }
+    (config, header)
+}
+
+/// Writes an empty cartridge.
+fn place(header: &Header, bytes: &mut [u8]) {
+    bytes[..512].copy_from_slice(&header.emit());
+    let (offset, index) = index_of(header, &Medium::default());
+    bytes[offset as usize..][..index.len()].copy_from_slice(&index);
+}
+
+fn read(bytes: &[u8]) -> Recovered {
+    recover(&mut |offset, buffer| {
+        buffer.copy_from_slice(&bytes[offset as usize..][..buffer.len()]);
+        Ok(())
+    })
+    .expect("a sound cartridge")
+}
+
+fn scene() -> Scene {
+    let (config, header) = with_kept_cartridge();
+    let mut scene = Scene::empty(config, &[]);
+    place(&header, scene.pair.lus.get_mut(&CHANGER).unwrap());
+    scene.move_medium(SLOT, DRIVE).good();
+    let attention = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
+    assert_eq!(attention.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
+    scene
+}
+
+/// Number of objects that a crash of the array now would leave.
+fn kept(scene: &Scene) -> u64 {
+    read(&scene.pair.lus[&CHANGER]).medium.end()
+}
+
+#[test]
+fn commands_that_synchronise_write_the_index() {
+    let mut scene = scene();
+    let immediate = StreamCommand::WriteFilemarks {
+        immediate: true,
+        count: 1,
+    };
+    scene.write(false, 700, &[1; 700]).good();
+    scene.stream(immediate, 0).good();
+    assert_eq!(kept(&scene), 0);
+    scene.marks(0).good();
+    assert_eq!(kept(&scene), 2);
+    scene.write(false, 700, &[1; 700]).good();
+    scene.marks(1).good();
+    assert_eq!(kept(&scene), 4);
+    scene.write(false, 700, &[1; 700]).good();
+    scene.rewind();
+    assert_eq!(kept(&scene), 5);
+    scene.space(SpaceCode::EndOfData, 0).good();
+    scene.write(false, 700, &[1; 700]).good();
+    scene.space(SpaceCode::Blocks, -1).good();
+    assert_eq!(kept(&scene), 6);
+    // A write at a position in between removes the rest before its bytes take the place.
+    scene.write(false, 700, &[1; 700]).good();
+    assert_eq!(kept(&scene), 5);
+    scene.move_medium(DRIVE, SLOT).good();
+    assert_eq!(kept(&scene), 6);
+}
+
+#[test]
+fn unbuffered_write_is_durable_when_it_ends() {
+    let mut scene = scene();
+    // BUFFERED MODE 0, in the mode parameter header.
+    let list = [0, 0, 0, 0];
+    let cdb = [0x15, 0x10, 0, 0, 4, 0];
+    let initiator = &mut scene.initiator;
+    let answer = initiator.run_out(&mut scene.pair, DRIVES[0], &cdb, &list);
+    answer.good();
+    scene.write(false, 700, &[1; 700]).good();
+    assert_eq!(kept(&scene), 1);
+}
+
+/// Begins a command, and answers its accesses with `answer` until it ends.
+fn run_with(
+    scene: &mut Scene,
+    cdb: Cdb,
+    mut answer: impl FnMut(&Io) -> Option<IoResult>,
+) -> Answer {
+    scene.pair.stalled = true;
+    let initiator = &mut scene.initiator;
+    let command = initiator.command(DRIVES[0], &cdb.emit()[..6], false, false, 0);
+    initiator.send_command(&mut scene.pair, &command, &[]);
+    while !scene.pair.held.is_empty() {
+        match answer(&scene.pair.held[0]) {
+            None => scene.pair.release_one(),
+            Some(result) => {
+                let io = scene.pair.held.remove(0);
+                let now = scene.pair.time;
+                scene.pair.target.handle_io_done(now, io.id, result);
+                scene.pair.run();
+            }
+        }
+    }
+    scene.pair.stalled = false;
+    Answer::of(scene.initiator.receive(&mut scene.pair), command.itt)
+}
+
+#[test]
+fn lost_data_is_a_deferred_error_and_the_tape_ends_at_the_last_consistent_position() {
+    let marks = Cdb::Stream(StreamCommand::WriteFilemarks {
+        immediate: false,
+        count: 1,
+    });
+    // Either the flush of the blocks fails, or the write of the record.
+    for failing in [0, 1] {
+        let mut scene = scene();
+        scene.write(false, 4, b"kept").good();
+        scene.marks(1).good();
+        scene.write(false, 4, b"lost").good();
+        let mut seen = Vec::new();
+        let answer = run_with(&mut scene, marks, |io| {
+            seen.push(match io.op {
+                IoOp::FlushPart { .. } => 'f',
+                IoOp::Write { fua: true, .. } => 'w',
+                _ => '?',
+            });
+            (seen.len() == failing + 1).then_some(IoResult::Failed(IoFailure::Write))
+        });
+        assert_eq!(seen, ['f', 'w'][..=failing]);
+        assert_eq!(answer.sense(), Sense::WRITE_ERROR.as_deferred());
+        assert_eq!(scene.position(), 2);
+        let end = scene.read(false, 4, 4);
+        assert_eq!(end.sense(), Sense::END_OF_DATA_DETECTED);
+        // Later blocks are kept, in a new area of the index.
+        scene.write(false, 4, b"next").good();
+        scene.marks(0).good();
+        assert_eq!(kept(&scene), 3);
+        scene.rewind();
+        assert_eq!(scene.read(false, 4, 4).good(), b"kept");
+        scene.space(SpaceCode::Filemarks, 1).good();
+        assert_eq!(scene.read(false, 4, 4).good(), b"next");
+    }
+}

@@ -1,0 +1,80 @@
+//! Commands that let the tape of a drive move.
+
+use hakaru_iscsi_target::IoOp;
+use hakaru_tape::timing::Motion;
+
+use super::*;
+
+/// Runs a command whose accesses the storage holds, and returns the motions among them.
+fn motions(scene: &mut Scene, lun: u8, cdb: Cdb) -> Vec<(u8, Motion)> {
+    scene.pair.stalled = true;
+    let initiator = &mut scene.initiator;
+    let length = if lun == CHANGER { 12 } else { 10 };
+    let cdb = cdb.emit();
+    let command = initiator.command(lun, &cdb[..length.min(cdb.len())], false, false, 0);
+    initiator.send_command(&mut scene.pair, &command, &[]);
+    let mut motions = Vec::new();
+    while let Some(io) = scene.pair.held.first() {
+        if let IoOp::Tape { drive, motion } = io.op {
+            motions.push((drive, motion));
+            let lun = DRIVES[usize::from(drive)];
+            let mut busy = scene.run(lun, Cdb::TestUnitReady, 0);
+            if busy.status == Status::CHECK_CONDITION.0 {
+                assert_eq!(busy.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
+                busy = scene.run(lun, Cdb::TestUnitReady, 0);
+            }
+            assert_eq!(busy.status, Status::BUSY.0, "the tape moves");
+        }
+        scene.pair.release_one();
+    }
+    scene.pair.stalled = false;
+    Answer::of(scene.initiator.receive(&mut scene.pair), command.itt).good();
+    motions
+}
+
+#[test]
+fn commands_move_the_tape_as_their_position_changes() {
+    let mut config = with_library(false);
+    for lu in &mut config.lus {
+        if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
+            library.library.timed = true;
+        }
+    }
+    let mut scene = Scene::empty(config, &[]);
+    let moving = |source, destination| {
+        Cdb::Changer(ChangerCommand::MoveMedium {
+            transport: 0,
+            source,
+            destination,
+        })
+    };
+    let load = motions(&mut scene, CHANGER, moving(SLOT + 1, DRIVE + 1));
+    assert_eq!(load, [(1, Motion::Load)]);
+    let load = motions(&mut scene, CHANGER, moving(SLOT, DRIVE));
+    assert_eq!(load, [(0, Motion::Load)]);
+    scene.write(false, 700, &[1; 700]).good();
+    let stream = |command| Cdb::Stream(command);
+    let mark = |immediate| StreamCommand::WriteFilemarks {
+        immediate,
+        count: 1,
+    };
+    let drive = DRIVES[0];
+    assert_eq!(motions(&mut scene, drive, stream(mark(true))), []);
+    let flushed = motions(&mut scene, drive, stream(mark(false)));
+    assert_eq!(flushed, [(0, Motion::Flush)]);
+    let immediate = false;
+    let rewind = || stream(StreamCommand::Rewind { immediate });
+    let rewound = motions(&mut scene, drive, rewind());
+    assert_eq!(rewound, [(0, Motion::Locate { to: 0 })]);
+    let end = stream(StreamCommand::Space {
+        code: SpaceCode::EndOfData,
+        count: 0,
+    });
+    // A block occupies a multiple of 512 bytes, and filemarks occupy none.
+    let spaced = motions(&mut scene, drive, end);
+    assert_eq!(spaced, [(0, Motion::Locate { to: 1024 })]);
+    let back = motions(&mut scene, CHANGER, moving(DRIVE, SLOT));
+    assert_eq!(back, [(0, Motion::Unload)]);
+    let exchanged = motions(&mut scene, CHANGER, moving(DRIVE + 1, DRIVE));
+    assert_eq!(exchanged, [(1, Motion::Unload), (0, Motion::Load)]);
+}

@@ -1,0 +1,97 @@
+//! Description of a library, and the cartridges that it begins with.
+
+use std::sync::Arc;
+
+use crate::cartridge::{Cartridge, Region};
+use crate::generation::Generation;
+use crate::journal::Journal;
+use crate::medium::Medium;
+use crate::recorded::Recovered;
+
+/// A cartridge of a new library.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Text on its label, 1 to 32 ASCII characters.
+    pub barcode: String,
+    /// Slot, from 1.
+    pub slot: u16,
+    /// Whether its write-protect tab is set.
+    pub write_protected: bool,
+    /// The cartridge as it was read from its store, which determines its capacity. `None`: it is
+    /// empty, and its contents end with the process.
+    pub recovered: Option<Arc<Recovered>>,
+}
+
+/// Description of a library.
+#[derive(Clone, Debug)]
+pub struct LibraryConfig {
+    /// Drives, at most 255.
+    pub drives: Vec<Generation>,
+    /// Whether the motions of the drives take time.
+    pub timed: bool,
+    /// Number of storage slots, at most 60 000.
+    pub slots: u16,
+    /// Number of import and export slots, at most 255.
+    pub import_export: u16,
+    /// Cartridges, each in a slot of its own.
+    pub cartridges: Vec<Placed>,
+    /// Capacity of each cartridge that was not read from a store, bytes, a multiple of
+    /// [`crate::GRANULE_BYTES`].
+    pub capacity_bytes: u64,
+    /// Space left at which early warning begins, bytes, at most the capacity.
+    pub early_warning_bytes: u64,
+}
+
+impl LibraryConfig {
+    /// Returns the distance of the cartridges on the store, in the order of
+    /// [`Self::cartridges`], bytes.
+    #[must_use]
+    pub fn part_bytes(&self) -> u64 {
+        let parts = self
+            .cartridges
+            .iter()
+            .map(|placed| match &placed.recovered {
+                Some(recovered) => recovered.header.total_bytes(),
+                None => self.capacity_bytes,
+            });
+        parts.max().unwrap_or(0)
+    }
+
+    /// Returns the bytes that the cartridges need on the store.
+    #[must_use]
+    pub fn store_bytes(&self) -> u64 {
+        self.cartridges.len() as u64 * self.part_bytes()
+    }
+
+    /// Creates the cartridge at a number in [`Self::cartridges`].
+    pub(crate) fn cartridge(&self, number: usize, placed: &Placed) -> Cartridge {
+        let base_bytes = number as u64 * self.part_bytes();
+        let (offset_bytes, length_bytes, medium, loads, journal) = match &placed.recovered {
+            None => (base_bytes, self.capacity_bytes, Medium::default(), 0, None),
+            Some(recovered) => {
+                let header = &recovered.header;
+                let end = recovered.medium.end();
+                (
+                    base_bytes + header.data_bytes(),
+                    header.capacity_bytes,
+                    recovered.medium.clone(),
+                    recovered.loads,
+                    Some(Journal::new(header, base_bytes, recovered.tail, end)),
+                )
+            }
+        };
+        Cartridge {
+            barcode: placed.barcode.clone(),
+            write_protected: placed.write_protected,
+            region: Region {
+                offset_bytes,
+                length_bytes,
+                early_warning_bytes: self.early_warning_bytes.min(length_bytes),
+            },
+            medium,
+            journal,
+            source: None,
+            loads,
+        }
+    }
+}

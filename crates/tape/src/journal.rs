@@ -1,0 +1,180 @@
+//! Records that keep the index of a cartridge on its store.
+//!
+//! [`crate::recorded`] describes the format. A record counts once its [`Ticket`] is done.
+//! A record that may or may not be on the store, because its write failed or was aborted, is never
+//! followed by another one in its area: the next record is a checkpoint, in the area that does not
+//! have the last record known to be durable.
+
+use crate::medium::Medium;
+use crate::recorded::{FRAME_BYTES, FRAME_RUNS, Frame, HEADER_BYTES, Header, Tail};
+use crate::ticket::Ticket;
+
+/// Bytes to write durably.
+#[derive(Debug)]
+pub struct Record {
+    /// First byte on the store, a multiple of [`crate::GRANULE_BYTES`].
+    pub offset_bytes: u64,
+    /// Bytes, a multiple of [`crate::GRANULE_BYTES`].
+    pub bytes: Vec<u8>,
+    /// Whether every block written before must be durable first.
+    pub flush: bool,
+    /// To be held until the bytes are durable.
+    pub ticket: Ticket,
+}
+
+/// A record that was begun.
+#[derive(Debug)]
+struct Pending {
+    ticket: Ticket,
+    /// Area that it is in.
+    area: u8,
+    /// Objects that stand if it is lost.
+    kept: u64,
+}
+
+/// State of the index of a cartridge on its store.
+#[derive(Debug)]
+pub struct Journal {
+    /// First byte of the cartridge on the store.
+    base_bytes: u64,
+    area_bytes: u64,
+    /// Area of the last record.
+    area: u8,
+    /// Area of the last record that is known to be durable. `None`: there is none.
+    durable_area: Option<u8>,
+    /// Epoch of the last record.
+    epoch: u64,
+    /// Frames and records in its area.
+    frames: u64,
+    records: u64,
+    /// Objects after the last record.
+    recorded: u64,
+    /// Objects of these that stand.
+    kept: u64,
+    /// Whether it is unknown if the last record is on the store.
+    uncertain: bool,
+    pending: Vec<Pending>,
+}
+
+impl Journal {
+    /// Creates the state of a cartridge that begins at `base_bytes` on its store. `end` is the
+    /// number of its objects.
+    #[must_use]
+    pub fn new(header: &Header, base_bytes: u64, tail: Tail, end: u64) -> Journal {
+        Journal {
+            base_bytes,
+            area_bytes: header.area_bytes,
+            area: tail.area,
+            durable_area: (tail.records > 0).then_some(tail.area),
+            epoch: tail.epoch,
+            frames: tail.frames,
+            records: tail.records,
+            recorded: end,
+            kept: end,
+            uncertain: !tail.clean,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Notes that only the objects before a position stand.
+    pub(crate) fn truncate(&mut self, position: u64) {
+        self.kept = self.kept.min(position);
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.pending.iter().any(|pending| pending.ticket.is_held())
+    }
+
+    /// Ends the pending records. If one was lost, returns the number of objects that stand.
+    pub(crate) fn settle(&mut self) -> Option<u64> {
+        for pending in self.pending.drain(..) {
+            if !pending.ticket.is_done() {
+                self.uncertain = true;
+                self.kept = self.kept.min(pending.kept);
+                return Some(self.kept);
+            }
+            self.durable_area = Some(pending.area);
+        }
+        None
+    }
+
+    /// Returns the record that makes the index of the medium durable.
+    pub(crate) fn synchronise(&mut self, medium: &Medium, loads: u64) -> Option<Record> {
+        let end = medium.end();
+        if !self.uncertain && self.kept == self.recorded && self.recorded == end {
+            return None;
+        }
+        let flush = end > self.kept;
+        Some(self.record(medium, end, loads, flush))
+    }
+
+    /// Returns the record that removes the objects which do not stand.
+    pub(crate) fn give_up(&mut self, medium: &Medium, loads: u64) -> Option<Record> {
+        (self.uncertain || self.kept < self.recorded)
+            .then(|| self.record(medium, self.kept, loads, false))
+    }
+
+    /// Returns a record after which the index has `end` objects.
+    fn record(&mut self, medium: &Medium, end: u64, loads: u64, flush: bool) -> Record {
+        let area_frames = self.area_bytes / FRAME_BYTES as u64;
+        let mut runs: Vec<(u32, u64)> = medium.lengths(self.kept, end).collect();
+        let frames = frames_of(&runs);
+        if self.uncertain || self.records == 0 || self.frames + frames > area_frames {
+            runs = medium.lengths(0, end).collect();
+            self.area = self.durable_area.map_or(0, |area| 1 - area);
+            self.epoch += 1;
+            (self.frames, self.records) = (0, 0);
+        }
+        let kept = if self.records == 0 { 0 } else { self.kept };
+        let frames = frames_of(&runs);
+        let mut bytes = Vec::with_capacity(frames as usize * FRAME_BYTES);
+        for at in 0..frames {
+            let rest = &runs[(at as usize * FRAME_RUNS).min(runs.len())..];
+            let frame = Frame {
+                epoch: self.epoch,
+                record: self.records,
+                number: (self.frames + at) as u32,
+                first: at == 0,
+                last: at + 1 == frames,
+                kept,
+                end,
+                loads,
+                runs: rest[..rest.len().min(FRAME_RUNS)].to_vec(),
+            };
+            frame.emit(&mut bytes);
+        }
+        let place = HEADER_BYTES + u64::from(self.area) * self.area_bytes;
+        let offset_bytes = self.base_bytes + place + self.frames * FRAME_BYTES as u64;
+        let ticket = Ticket::default();
+        self.pending.push(Pending {
+            ticket: ticket.clone(),
+            area: self.area,
+            kept: self.kept,
+        });
+        self.frames += frames;
+        self.records += 1;
+        // A later record of the same command follows this one.
+        self.uncertain = false;
+        (self.recorded, self.kept) = (end, end);
+        Record {
+            offset_bytes,
+            bytes,
+            flush,
+            ticket,
+        }
+    }
+}
+
+/// Returns the number of frames of a record.
+fn frames_of(runs: &[(u32, u64)]) -> u64 {
+    runs.len().div_ceil(FRAME_RUNS).max(1) as u64
+}
+
+/// Returns the index of a new cartridge with these contents: its offset in the cartridge, bytes, and
+/// its bytes.
+#[must_use]
+pub fn index_of(header: &Header, medium: &Medium) -> (u64, Vec<u8>) {
+    let mut journal = Journal::new(header, 0, Tail::default(), 0);
+    let record = journal.record(medium, medium.end(), 0, false);
+    (record.offset_bytes, record.bytes)
+}
