@@ -1,5 +1,5 @@
-"""The commands `hakaru array …`. Except for `serve` and `check`, each sends one request to the
-process that serves the array and prints the reply.
+"""The commands `hakaru array …`. Except for `serve`, `check`, `export` and `import`, each sends one
+request to the process that serves the array and prints the reply.
 """
 
 from __future__ import annotations
@@ -221,6 +221,52 @@ def check(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
         print_findings(checked_pools)
     damaged = [pool["pool"] for pool in checked_pools if not pool["clean"]]
     return VerificationError.exit_code if damaged else 0
+
+
+Cartridge = Annotated[Path, Parameter(name="CARTRIDGE", help="File of a cartridge, BARCODE.tape.")]
+
+
+@app.command
+def export(
+    cartridge: Cartridge,
+    file: Annotated[Path, Parameter(name="FILE", help="The new file.")],
+    /,
+    *,
+    json_: Json = False,
+) -> int:
+    """Write the contents of a tape cartridge to a new file in the format of SIMH (.tap). No array
+    may use the cartridge.
+    """
+    from hakaru.array.tap import export_tape
+
+    return print_copied(export_tape(cartridge, file), json_)
+
+
+@app.command(name="import")
+def import_(
+    file: Annotated[Path, Parameter(name="FILE", help="A file in the format of SIMH (.tap).")],
+    cartridge: Cartridge,
+    /,
+    *,
+    capacity: Annotated[
+        int | None, size(), Parameter(help="Capacity of the cartridge. Default: what the contents need.")
+    ] = None,
+    json_: Json = False,
+) -> int:
+    """Create a tape cartridge with the contents of a file in the format of SIMH (.tap)."""
+    from hakaru.array.tap import import_tape
+
+    return print_copied(import_tape(file, cartridge, capacity), json_)
+
+
+def print_copied(figures: dict[str, Any], as_json: bool) -> int:
+    """Print what was copied to or from a cartridge."""
+    if as_json:
+        print_json(figures)
+    else:
+        blocks, filemarks, bytes_ = figures["blocks"], figures["filemarks"], format_size(figures["bytes"])
+        print_text(f"copied {blocks} blocks with {bytes_} and {filemarks} filemarks")
+    return 0
 
 
 def ask(array: Path, request: Any, as_json: bool, print_: Callable[[Any], None]) -> int:
