@@ -628,6 +628,26 @@ fn commands_of_a_lost_path_move_when_the_recovery_time_is_over() {
 }
 
 #[test]
+fn recent_gap_is_the_longest_that_lasts_or_ended_after_the_counters_were_taken() {
+    let s = Time::from_secs_f64;
+    let mut set = set_of(1, PathPolicy::RoundRobin, Multipath::default());
+    let gaps = |set: &mut PathSet<u32>, at: f64| {
+        let taken = set.take_counters(s(at));
+        (taken.recent_gap_ns, taken.longest_gap_ns)
+    };
+    set.submit(s(1.0), 0, None);
+    set.submit(s(1.0), 1, None);
+    let (path, first) = set.poll_start(s(1.0)).unwrap();
+    let (_, second) = set.poll_start(s(1.0)).unwrap();
+    assert_eq!(gaps(&mut set, 1.5), (500_000_000, 500_000_000));
+    set.handle_done(s(3.0), path, first);
+    assert_eq!(gaps(&mut set, 3.25), (2_000_000_000, 2_000_000_000));
+    set.handle_done(s(3.5), path, second);
+    assert_eq!(gaps(&mut set, 9.0), (500_000_000, 2_000_000_000));
+    assert_eq!(gaps(&mut set, 10.0), (0, 2_000_000_000));
+}
+
+#[test]
 fn path_that_returns_in_time_keeps_its_commands() {
     let s = Time::from_secs_f64;
     let mut set = set_of(2, PathPolicy::Failover, Multipath::default());

@@ -143,13 +143,14 @@ impl Host {
         }
     }
 
-    /// Returns the counters of the paths, if there are several.
-    pub fn path_counters(&self, now: Time) -> Option<BTreeMap<String, f64>> {
+    /// Returns the counters of the paths, if there are several, and begins a new interval of the
+    /// recent gap.
+    pub fn take_path_counters(&mut self, now: Time) -> Option<BTreeMap<String, f64>> {
         let Host::Multipath(host) = self else {
             return None;
         };
         let mut map = BTreeMap::new();
-        host.path_counters(now).visit(&mut |name, value| {
+        host.take_path_counters(now).visit(&mut |name, value| {
             map.insert(name.to_owned(), value);
         });
         Some(map)

@@ -233,10 +233,10 @@ impl<'r> Sessions<'r> {
         }
     }
 
-    /// Visits the counters of hosts with several paths, as entity and counters.
+    /// Visits the counters of hosts with several paths, as entity and counters, for a sample.
     pub fn visit_paths(&mut self, now: Time, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
-        for host in &self.host_set.hosts {
-            if let Some(counters) = host.path_counters(now) {
+        for host in &mut self.host_set.hosts {
+            if let Some(counters) = host.take_path_counters(now) {
                 visit(format!("paths/{}", host.config(0).name), counters);
             }
         }

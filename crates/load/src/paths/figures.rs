@@ -20,6 +20,9 @@ pub struct PathCounters {
     pub failback_ns_sum: u64,
     /// Longest time without a completed command while commands were outstanding.
     pub longest_gap_ns: u64,
+    /// Longest time without a completed command while commands were outstanding, of those that ended
+    /// after the counters were last taken, or that last.
+    pub recent_gap_ns: u64,
     /// Number of usable paths.
     pub paths_usable: u64,
     /// Start of the current time without a completed command; `None` without commands.
@@ -38,6 +41,7 @@ impl PathCounters {
             ("failover_ns_sum", self.failover_ns_sum),
             ("failback_ns_sum", self.failback_ns_sum),
             ("longest_gap_ns_now", self.longest_gap_ns),
+            ("gap_ns_now", self.recent_gap_ns),
             ("paths_usable_now", self.paths_usable),
         ];
         all.into_iter()
@@ -51,17 +55,28 @@ impl PathCounters {
 
     /// Records that a command was completed. `left` is whether others are outstanding.
     pub(super) fn end(&mut self, now: Time, left: bool) {
-        if let Some(since) = self.idle_since {
-            self.longest_gap_ns = self.longest_gap_ns.max(now.ns_since(since));
-        }
+        self.include_gap(now);
         self.idle_since = left.then_some(now);
     }
 
     /// Returns the counters with the current gap, if it is the longest.
     pub(super) fn until(mut self, now: Time) -> PathCounters {
-        if let Some(since) = self.idle_since {
-            self.longest_gap_ns = self.longest_gap_ns.max(now.ns_since(since));
-        }
+        self.include_gap(now);
         self
+    }
+
+    /// Returns the counters as [`PathCounters::until`], and begins a new interval of the recent gap.
+    pub(super) fn take(&mut self, now: Time) -> PathCounters {
+        let taken = self.until(now);
+        self.recent_gap_ns = 0;
+        taken
+    }
+
+    fn include_gap(&mut self, now: Time) {
+        if let Some(since) = self.idle_since {
+            let gap_ns = now.ns_since(since);
+            self.longest_gap_ns = self.longest_gap_ns.max(gap_ns);
+            self.recent_gap_ns = self.recent_gap_ns.max(gap_ns);
+        }
     }
 }

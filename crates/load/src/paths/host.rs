@@ -291,10 +291,10 @@ impl MultipathHost {
         self.guest.counters(now)
     }
 
-    /// Returns the counters of the paths, complete until `now`.
-    #[must_use]
-    pub fn path_counters(&self, now: Time) -> PathCounters {
-        self.paths.counters(now)
+    /// Returns the counters of the paths, complete until `now`, and begins a new interval of the
+    /// recent gap.
+    pub fn take_path_counters(&mut self, now: Time) -> PathCounters {
+        self.paths.take_counters(now)
     }
 
     /// Returns the configuration of the VM.

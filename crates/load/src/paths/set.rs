@@ -428,6 +428,11 @@ impl<C> PathSet<C> {
         self.counters.until(now)
     }
 
+    /// Returns the counters as [`PathSet::counters`], and begins a new interval of the recent gap.
+    pub fn take_counters(&mut self, now: Time) -> PathCounters {
+        self.counters.take(now)
+    }
+
     /// Returns whether a path is usable now.
     #[must_use]
     pub fn is_usable(&self, now: Time, path: usize) -> bool {
