@@ -27,6 +27,7 @@ COMMAND = (
     | contract.Measure
     | contract.Manage
     | contract.Count
+    | contract.SetLink
     | contract.Trial
     | contract.Stop
 )

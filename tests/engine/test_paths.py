@@ -5,6 +5,7 @@ verified load, and changes of access states.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -229,3 +230,31 @@ def test_load_follows_the_access_states_of_the_ports() -> None:
     grown = [after[f"port/{port}"]["rx_bytes"] - before[f"port/{port}"]["rx_bytes"] for port in (0, 1)]
     assert grown[0] < grown[1] / 100, "only the optimized port is used"
     assert any("its port is standby" in text or "in transition" in text for text in running.complaints)
+
+
+def test_refused_portal_ends_its_sessions_and_accepts_them_again() -> None:
+    """The end of the connection is noticed at once, so only the recovery time passes."""
+    with array(lu(0, 64 * MIB), portals=["127.0.0.1:0"] * 2, sample_interval_ms=100) as a:
+        portals = a.engine.found["portals"]
+        with load(config(portals, **TIMERS, **RETURN)) as running:
+            running.progress(300)
+            a.engine.manage("set_portal", portal=1, accepts=False)
+            assert [port["accepts"] for port in a.engine.manage("status")["portals"]] == [True, False]
+            running.until(path_losses=1, paths_usable_now=1)
+            running.progress(300)
+            a.engine.manage("set_portal", portal=1, accepts=False)
+            address, _, port = portals[1].rpartition(":")
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection((address, int(port)), timeout=60)
+            a.engine.manage("set_portal", portal=1, accepts=True)
+            a.engine.manage("set_portal", portal=1, accepts=True)
+            running.until(paths_usable_now=2)
+            running.progress(300)
+            last = running.stop()
+    assert last["vms"]["errors"] == 0
+    assert last["paths/a"]["path_losses"] == last["paths/a"]["path_returns"] == 1
+
+
+def test_portal_that_does_not_exist_is_refused() -> None:
+    with array(lu(0, 64 * MIB)) as a, pytest.raises(AssertionError, match="there is no portal 1"):
+        a.engine.manage("set_portal", portal=1, accepts=False)

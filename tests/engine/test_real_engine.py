@@ -54,6 +54,16 @@ def run(work: Awaitable[None]) -> None:
     asyncio.run(bounded())
 
 
+def test_engine_without_links_refuses_to_take_one_down() -> None:
+    async def work() -> None:
+        async with await EngineProcess.spawn("storage", array()) as engine:
+            await engine.ready()
+            with pytest.raises(UsageError, match="does not accept `set_link` orders now"):
+                await engine.set_link("uplink", up=False)
+
+    run(work())
+
+
 def test_engine_without_counters_on_demand_refuses_to_count() -> None:
     async def work() -> None:
         async with await EngineProcess.spawn("storage", array()) as engine:

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::{GroupConfig, LuConfig};
 
-/// A management request. When it is answered, its effect is on stable storage; only the state of a
-/// port is not persistent.
+/// A management request. When it is answered, its effect is on stable storage; only the states of
+/// ports and portals are not persistent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManageAction {
@@ -86,6 +86,14 @@ pub enum ManageAction {
         /// 255 000. Default 0: the state changes at once.
         #[serde(default)]
         transition_ms: u32,
+    },
+    /// Refuse or accept connections at a portal. While it refuses them, connection attempts are
+    /// reset. Refusal also ends the connections over the portal. A restart resets it.
+    SetPortal {
+        /// Index into the configuration's `portals`.
+        portal: u16,
+        /// Whether the portal accepts connections.
+        accepts: bool,
     },
 }
 

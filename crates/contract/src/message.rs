@@ -55,6 +55,16 @@ pub enum Command {
         /// Number of the request, repeated in the reply.
         id: u64,
     },
+    /// Takes a link down, or up again, in both directions: frames offered to it are dropped meanwhile.
+    /// Answered by one `reply`. Only a fabric accepts it, once it is `ready`.
+    SetLink {
+        /// Number of the request, repeated in the reply.
+        id: u64,
+        /// Name of the link.
+        link: String,
+        /// Whether the link is up.
+        up: bool,
+    },
     /// Carries out a trial; answered by one `trial`, or by `reply` with an error. Only a generator
     /// of packets accepts it, once it has started. Trials are carried out in order.
     Trial(TrialOrder),
@@ -121,7 +131,7 @@ pub enum Event {
     },
     /// End of a trial.
     Trial(TrialOutcome),
-    /// Answer to `manage` or `count`, with either `value` or `error`. Also refuses a trial, with
+    /// Answer to `manage`, `count` or `set_link`, with either `value` or `error`. Also refuses a trial, with
     /// `error`.
     Reply {
         /// Number of the request.

@@ -35,7 +35,10 @@ pub enum Accept {
 /// would report the same pending connection again and again.
 pub struct Acceptor<'r> {
     reactor: &'r Reactor,
-    listeners: Vec<Listener>,
+    /// `None` for addresses that refuse connections.
+    listeners: Vec<Option<Listener>>,
+    addresses: Vec<SocketAddr>,
+    options: SocketOptions,
     /// Token of the first listener. Those of the others follow.
     first_token: u64,
     backoff: Backoff,
@@ -55,24 +58,51 @@ impl<'r> Acceptor<'r> {
         first_token: u64,
     ) -> Result<Acceptor<'r>, Failure> {
         let mut listeners = Vec::new();
+        let mut bound = Vec::new();
         for (address, token) in addresses.iter().zip(first_token..) {
-            let listener = Listener::bind_with(*address, options).or_environment(
-                format_args!("listen on {address}"),
-                "choose a free port on an address of this machine or network namespace, and \
-                 buffers that `net.core.rmem_max` and `wmem_max` permit",
-            )?;
-            reactor
-                .register(&listener, Token(token), Interest::Level)
-                .or_environment("watch a listening socket", "raise the limit of open files")?;
-            listeners.push(listener);
+            let listener = listen(*address, options)?;
+            watch(reactor, &listener, Token(token))?;
+            let local = listener.local_address();
+            bound.push(local.or_environment("read the bound address", "try again")?);
+            listeners.push(Some(listener));
         }
         Ok(Acceptor {
             reactor,
             listeners,
+            addresses: bound,
+            options: options.clone(),
             first_token,
             backoff: Backoff::default(),
             reported_at: None,
         })
+    }
+
+    /// Closes a listener, so that the system resets further connection attempts. No effect on one
+    /// that is closed.
+    pub fn refuse(&mut self, listener: usize) {
+        self.listeners[listener] = None;
+    }
+
+    /// Listens again on the address of a listener that [`Acceptor::refuse`] closed. No effect on an
+    /// open one.
+    ///
+    /// # Errors
+    /// As [`Acceptor::listen`].
+    pub fn accept_again(&mut self, listener: usize) -> Result<(), Failure> {
+        if self.listeners[listener].is_some() {
+            return Ok(());
+        }
+        let opened = listen(self.addresses[listener], &self.options)?;
+        // During a pause, its end registers all listeners.
+        if self.backoff.retry_at.is_none() {
+            watch(self.reactor, &opened, self.token(listener))?;
+        }
+        self.listeners[listener] = Some(opened);
+        Ok(())
+    }
+
+    fn token(&self, listener: usize) -> Token {
+        Token(self.first_token + listener as u64)
     }
 
     /// Returns the number of listeners.
@@ -80,22 +110,20 @@ impl<'r> Acceptor<'r> {
         self.listeners.len()
     }
 
-    /// Returns the bound address of every listener. A configured port of 0 is replaced by the actual
-    /// port.
-    ///
-    /// # Errors
-    /// The system does not return an address.
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
-        let addresses = self.listeners.iter().map(|listener| {
-            let address = listener.local_address();
-            address.or_environment("read the bound address", "try again")
-        });
-        addresses.collect()
+    /// Returns the bound address of every listener, also of those that refuse connections. A
+    /// configured port of 0 is replaced by the actual port.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns whether a listener accepts connections.
+    pub fn accepts(&self, listener: usize) -> bool {
+        self.listeners[listener].is_some()
     }
 
     /// Returns the options of the listening sockets as the kernel reports them.
     pub fn socket_facts(&self) -> Option<SocketFacts> {
-        let facts = self.listeners.first().map(SocketFacts::of);
+        let facts = self.listeners.iter().flatten().next().map(SocketFacts::of);
         facts.and_then(Result::ok)
     }
 
@@ -110,7 +138,11 @@ impl<'r> Acceptor<'r> {
         if self.backoff.retry_at.is_some() {
             return Accept::Nothing;
         }
-        match self.listeners[listener].accept() {
+        // An event may still name a listener that was closed in the same turn.
+        let Some(open_listener) = &self.listeners[listener] else {
+            return Accept::Nothing;
+        };
+        match open_listener.accept() {
             Ok(Some((socket, peer))) => {
                 self.backoff.reset();
                 Accept::Connection(socket, peer)
@@ -121,7 +153,7 @@ impl<'r> Acceptor<'r> {
                 Accept::Failed(due.then(|| connection_failure(&error)))
             }
             Err(AcceptError::Exhausted(error)) => {
-                self.watch(false);
+                self.watch_all(false);
                 let first = self.backoff.pause(now);
                 Accept::Failed(first.then(|| exhausted_failure(&error, open)))
             }
@@ -133,7 +165,7 @@ impl<'r> Acceptor<'r> {
         let retry_at = self.backoff.retry_at;
         if retry_at.is_some_and(|at| descriptor_closed || now >= at) {
             self.backoff.retry_at = None;
-            self.watch(true);
+            self.watch_all(true);
         }
     }
 
@@ -146,17 +178,32 @@ impl<'r> Acceptor<'r> {
         due
     }
 
-    fn watch(&self, watch: bool) {
-        for (listener, token) in self.listeners.iter().zip(self.first_token..) {
+    fn watch_all(&self, watch: bool) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let Some(listener) = listener else { continue };
             // Neither call fails for an open descriptor in the state that `backoff` records.
             let _ = if watch {
                 self.reactor
-                    .register(listener, Token(token), Interest::Level)
+                    .register(listener, self.token(index), Interest::Level)
             } else {
                 self.reactor.deregister(listener)
             };
         }
     }
+}
+
+fn listen(address: SocketAddr, options: &SocketOptions) -> Result<Listener, Failure> {
+    Listener::bind_with(address, options).or_environment(
+        format_args!("listen on {address}"),
+        "choose a free port on an address of this machine or network namespace, and \
+         buffers that `net.core.rmem_max` and `wmem_max` permit",
+    )
+}
+
+fn watch(reactor: &Reactor, listener: &Listener, token: Token) -> Result<(), Failure> {
+    reactor
+        .register(listener, token, Interest::Level)
+        .or_environment("watch a listening socket", "raise the limit of open files")
 }
 
 fn connection_failure(error: &io::Error) -> Failure {

@@ -48,6 +48,14 @@ pub enum Order {
     Stop,
 }
 
+/// Order to take a link down or up, to be answered with [`Control::reply`] under its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkOrder {
+    pub id: u64,
+    pub link: String,
+    pub up: bool,
+}
+
 /// Received orders, and events to be written.
 pub struct Control {
     input: LineReader,
@@ -64,6 +72,8 @@ pub struct Control {
     operator_orders: Option<VecDeque<(u64, ManageAction)>>,
     /// Numbers of the requests for counters, if this engine answers any now.
     count_orders: Option<VecDeque<u64>>,
+    /// Orders that concern links, if this engine carries them out now.
+    link_orders: Option<VecDeque<LinkOrder>>,
     /// Instant at which the warm-up is to end, if this engine can end it early.
     measure_order: Option<Option<Time>>,
     /// Orders of trials, if this engine carries them out.
@@ -103,6 +113,7 @@ impl Control {
                 orders: VecDeque::new(),
                 operator_orders: None,
                 count_orders: None,
+                link_orders: None,
                 measure_order: None,
                 trial_orders: None,
                 stopped: false,
@@ -181,10 +192,12 @@ impl Control {
     fn has_orders(&self) -> bool {
         let operator_orders = self.operator_orders.as_ref();
         let count_orders = self.count_orders.as_ref();
+        let link_orders = self.link_orders.as_ref();
         !self.orders.is_empty()
             || self.configured.is_some()
             || operator_orders.is_some_and(|orders| !orders.is_empty())
             || count_orders.is_some_and(|orders| !orders.is_empty())
+            || link_orders.is_some_and(|orders| !orders.is_empty())
     }
 
     /// Handles the event if it belongs to the control plane. Returns `false` if it belongs to the
@@ -233,6 +246,16 @@ impl Control {
     /// [`Control::counted`]. A shell fetches all of them in every turn.
     pub fn poll_count_order(&mut self) -> Option<u64> {
         self.count_orders.as_mut()?.pop_front()
+    }
+
+    /// Accepts orders that concern links from now on.
+    pub fn accept_link_orders(&mut self) {
+        self.link_orders.get_or_insert_default();
+    }
+
+    /// Returns the next order that concerns a link. A shell fetches all of them in every turn.
+    pub fn poll_link_order(&mut self) -> Option<LinkOrder> {
+        self.link_orders.as_mut()?.pop_front()
     }
 
     /// Answers a request for counters.
@@ -344,6 +367,16 @@ impl Control {
                 None => {
                     let refused = Failure::usage(
                         "this engine does not accept `count` orders now",
+                        "send them to a fabric, after its `ready`",
+                    );
+                    self.reply(id, Err(refused));
+                }
+            },
+            Command::SetLink { id, link, up } => match &mut self.link_orders {
+                Some(orders) => orders.push_back(LinkOrder { id, link, up }),
+                None => {
+                    let refused = Failure::usage(
+                        "this engine does not accept `set_link` orders now",
                         "send them to a fabric, after its `ready`",
                     );
                     self.reply(id, Err(refused));

@@ -18,7 +18,7 @@ use hakaru_units::Time;
 use hakaru_watch::net::parse_net_dev;
 use serde_json::json;
 
-use crate::control::{Control, Counters, Order};
+use crate::control::{Control, Counters, LinkOrder, Order};
 use crate::failure::{Failure, OrEnvironment};
 use crate::sampling::Schedule;
 
@@ -50,6 +50,7 @@ pub fn run(
         .map(|interface| interface.name.as_str())
         .collect();
     control.accept_count_orders();
+    control.accept_link_orders();
     control.ready(BTreeMap::from([("interfaces".to_owned(), json!(names))]));
     shell.serve(control)
 }
@@ -164,6 +165,15 @@ impl<'r> Shell<'r> {
                     Order::Start(at) => self.samples.start(at.max(now)),
                     Order::Stop => return self.finish(control),
                 }
+            }
+            while let Some(LinkOrder { id, link, up }) = control.poll_link_order() {
+                let outcome = if self.fabric.set_link(&link, up) {
+                    Ok(BTreeMap::new())
+                } else {
+                    let message = format!("there is no link {link:?}");
+                    Err(Failure::usage(message, "name a link of the configuration"))
+                };
+                control.reply(id, outcome);
             }
             while let Some(id) = control.poll_count_order() {
                 control.counted(id, self.counters(now)?);

@@ -42,6 +42,8 @@ pub(crate) struct Channel {
     pub(crate) pause: bool,
     /// Whether the channel starts at a trunk port of a switch, so that its frames have tags.
     pub(crate) is_trunk: bool,
+    /// Whether the link is down, so that frames offered to it are lost.
+    pub(crate) is_down: bool,
     counters: ChannelCounters,
 }
 
@@ -71,6 +73,7 @@ impl Channel {
             stopped_at: Time::ZERO,
             pause: config.pause,
             is_trunk: false,
+            is_down: false,
             counters: ChannelCounters::default(),
         }
     }
@@ -104,6 +107,10 @@ impl Channel {
         let frames = u64::from(train.count);
         self.counters.frames_in += frames;
         self.counters.bytes_in += train.bytes();
+        if self.is_down {
+            self.counters.drops.down += frames;
+            return;
+        }
         // The MTU includes neither Ethernet header nor FCS. A tag lengthens the frame, not its
         // payload.
         if train.longest_bytes() > self.mtu_bytes + 18 + TAG_BYTES * u32::from(train.is_tagged()) {

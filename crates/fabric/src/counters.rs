@@ -11,13 +11,15 @@ pub struct Drops {
     pub loss: u64,
     /// Frames longer than the link's MTU.
     pub mtu: u64,
+    /// Frames offered while the link was down.
+    pub down: u64,
 }
 
 impl Drops {
     /// Returns the sum over all causes.
     #[must_use]
     pub const fn all(&self) -> u64 {
-        self.buffer + self.early + self.loss + self.mtu
+        self.buffer + self.early + self.loss + self.mtu + self.down
     }
 
     pub(crate) fn add(&mut self, other: &Drops) {
@@ -25,6 +27,7 @@ impl Drops {
         self.early += other.early;
         self.loss += other.loss;
         self.mtu += other.mtu;
+        self.down += other.down;
     }
 }
 
@@ -74,6 +77,7 @@ impl ChannelCounters {
             ("dropped_early", self.drops.early),
             ("dropped_loss", self.drops.loss),
             ("dropped_mtu", self.drops.mtu),
+            ("dropped_down", self.drops.down),
             ("duplicated", self.duplicated),
             ("corrupted", self.corrupted),
             ("marked", self.marked),

@@ -15,6 +15,7 @@
 //!   headers and returns the body, which is not copied if it is unchanged.
 //! - [`Fabric::report_ahead`] makes the fabric report frames before they arrive, for a shell that
 //!   takes time to write them.
+//! - [`Fabric::set_link`] takes a link down or up.
 //! - Packets with [`Packet::reuse`] return their memory to a [`Bin`] of the shell.
 //!
 //! # Path of one frame from a host through a switch to another host

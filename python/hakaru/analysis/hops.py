@@ -17,7 +17,7 @@ from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 
-CAUSES = ("buffer", "early", "loss", "mtu")
+CAUSES = ("buffer", "early", "loss", "mtu", "down")
 UNITS = {
     "frames_in": "frames",
     "frames_out": "frames",

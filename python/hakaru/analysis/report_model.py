@@ -114,6 +114,7 @@ class HopReport(Reported):
     dropped_early: EstimateReport | None = None
     dropped_loss: EstimateReport | None = None
     dropped_mtu: EstimateReport | None = None
+    dropped_down: EstimateReport | None = None
     duplicated: EstimateReport | None = None
     marked: EstimateReport | None = None
     pauses: EstimateReport | None = None

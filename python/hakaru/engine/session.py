@@ -149,13 +149,22 @@ class EngineSession(abc.ABC):
         """
         return await self._request(contract.Count(id=next(self._orders)), "its counters", timeout_s)
 
+    async def set_link(self, link: str, *, up: bool, timeout_s: float = COUNT_TIMEOUT_S) -> None:
+        """Take a link of a fabric down or up. Raises UsageError for an unknown link and for other
+        engines.
+        """
+        order = contract.SetLink(id=next(self._orders), link=link, up=up)
+        await self._request(order, "the result of `set_link`", timeout_s)
+
     def _check_running(self) -> None:
         if self._result.done():
             # Raises the error of an engine that failed.
             self._result.result()
             raise LostError(f"{self.name} has ended", "start it again")
 
-    async def _request(self, order: contract.Manage | contract.Count, answer: str, timeout_s: float) -> dict[str, Any]:
+    async def _request(
+        self, order: contract.Manage | contract.Count | contract.SetLink, answer: str, timeout_s: float
+    ) -> dict[str, Any]:
         self._check_running()
         future: asyncio.Future[contract.Reply] = asyncio.get_running_loop().create_future()
         self._replies[order.id] = future

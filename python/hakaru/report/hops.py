@@ -9,7 +9,7 @@ from hakaru.units import format_rate, format_size
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
-CAUSES = ("buffer", "early", "loss", "mtu")
+CAUSES = ("buffer", "early", "loss", "mtu", "down")
 COLUMNS = ("hop", "rate", "frames_in", "frames_out", "dropped", "marked", "pauses", "peak", "busy")
 COUNTERS = {
     "sender": ("segments_out", "retransmits", "fast_retransmits", "timeouts", "loss_probes"),

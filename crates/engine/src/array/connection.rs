@@ -15,6 +15,8 @@ use crate::slices::recycle;
 pub struct Connection {
     /// Identifier in the target.
     pub id: ConnectionId,
+    /// Number of the portal that it came in over.
+    pub portal: usize,
     socket: Socket,
     /// Whether the socket may hold bytes that no further event reports, because a turn ended early
     /// or the target accepted no more.
@@ -44,10 +46,11 @@ pub enum Turn {
 const RECEIVES_PER_TURN: u32 = 4;
 
 impl Connection {
-    /// Creates a connection that the target accepted.
-    pub fn new(id: ConnectionId, socket: Socket) -> Connection {
+    /// Creates a connection over a portal that the target accepted.
+    pub fn new(id: ConnectionId, portal: usize, socket: Socket) -> Connection {
         Connection {
             id,
+            portal,
             socket,
             unread: false,
             ending: false,

@@ -153,8 +153,28 @@ impl<'r> Connections<'r> {
         if self.slots.len() <= id.index() {
             self.slots.resize_with(id.index() + 1, || None);
         }
-        self.slots[id.index()] = Some(Connection::new(id, socket));
+        self.slots[id.index()] = Some(Connection::new(id, portal, socket));
         self.open += 1;
+    }
+
+    /// Refuses further connections at a portal, and ends those over it.
+    pub fn refuse_portal(&mut self, now: Time, portal: usize, target: &mut Target) {
+        self.acceptor.refuse(portal);
+        for index in 0..self.slots.len() {
+            let over_portal = self.slots[index].as_ref().filter(|c| c.portal == portal);
+            if let Some(id) = over_portal.map(|connection| connection.id) {
+                target.handle_closed(now, id);
+                self.close(index);
+            }
+        }
+    }
+
+    /// Accepts connections at a portal again.
+    ///
+    /// # Errors
+    /// The address cannot be bound any more, or no descriptor is available.
+    pub fn accept_portal(&mut self, portal: usize) -> Result<(), Failure> {
+        self.acceptor.accept_again(portal)
     }
 
     /// Handles an event of the socket at `index`.

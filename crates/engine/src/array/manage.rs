@@ -43,17 +43,17 @@ struct CopyOrder {
 }
 
 /// The parts of the array that orders of the operator read and change.
-pub struct OrderExecutor<'a> {
+pub struct OrderExecutor<'a, 'r> {
     pub target: &'a mut Target,
     pub storage: &'a mut Storage,
     /// Orders that pools work on.
     pub orders: &'a mut Orders,
-    pub connections: &'a Connections<'a>,
+    pub connections: &'a mut Connections<'r>,
     /// Bounds on connections, sessions and pipes at start.
     pub descriptors: Descriptors,
 }
 
-impl OrderExecutor<'_> {
+impl OrderExecutor<'_, '_> {
     /// Begins the operator's new orders, and continues the orders that a pool has answered. Returns
     /// whether there were any.
     pub fn execute(&mut self, now: Time, control: &mut Control) -> bool {
@@ -147,6 +147,9 @@ impl OrderExecutor<'_> {
                 state,
                 transition_ms,
             } => self.set_port_state(now, usize::from(portal), state, transition_ms),
+            ManageAction::SetPortal { portal, accepts } => {
+                self.set_portal(now, usize::from(portal), accepts)
+            }
         }
     }
 
@@ -302,10 +305,7 @@ impl OrderExecutor<'_> {
         state: PortState,
         transition_ms: u32,
     ) -> Result<Progress, Failure> {
-        if portal >= self.connections.acceptor().listeners() {
-            let message = format!("there is no portal {portal}");
-            return Err(Failure::usage(message, "portals are numbered from 0"));
-        }
+        self.check_portal(portal)?;
         if transition_ms > TRANSITION_MS_MAX {
             let message = format!("transition_ms is {transition_ms}");
             let hint = format!("it must be at most {TRANSITION_MS_MAX}");
@@ -320,6 +320,24 @@ impl OrderExecutor<'_> {
                 .begin_port_transition(now, portal, state, duration);
         }
         Ok(Progress::Answered(Ok(BTreeMap::new())))
+    }
+
+    fn set_portal(&mut self, now: Time, portal: usize, accepts: bool) -> Result<Progress, Failure> {
+        self.check_portal(portal)?;
+        if accepts {
+            self.connections.accept_portal(portal)?;
+        } else {
+            self.connections.refuse_portal(now, portal, self.target);
+        }
+        Ok(Progress::Answered(Ok(BTreeMap::new())))
+    }
+
+    fn check_portal(&self, portal: usize) -> Result<(), Failure> {
+        if portal < self.connections.acceptor().listeners() {
+            return Ok(());
+        }
+        let message = format!("there is no portal {portal}");
+        Err(Failure::usage(message, "portals are numbered from 0"))
     }
 
     /// Continues an order after a pool has completed or refused its part.

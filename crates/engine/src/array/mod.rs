@@ -114,7 +114,7 @@ const LOGOUT_PATIENCE: Duration = Duration::from_secs(2);
 /// The configuration is invalid, an address cannot be bound, or memory or a file is not available.
 pub fn run(config: &ArrayConfig, reactor: &Reactor, control: &mut Control) -> Result<(), Failure> {
     let mut shell = Shell::new(config, reactor)?;
-    control.ready(shell.facts(config)?);
+    control.ready(shell.facts(config));
     control.accept_operator_orders();
     if let Some(weakness) = access::weakness(&config.access) {
         control.error(&weakness, false);
@@ -171,7 +171,7 @@ impl<'r> Shell<'r> {
             descriptions.extend(tape::open(library, &mut storage)?);
         }
         let acceptor = Acceptor::listen(&addresses, &config.socket, reactor, LISTENERS)?;
-        let portals = acceptor.addresses()?;
+        let portals = acceptor.addresses().to_vec();
         let descriptors = Descriptors::at_start(config.sessions_max)?;
         let limits = Limits {
             linger: LOGOUT_PATIENCE,
@@ -204,10 +204,10 @@ impl<'r> Shell<'r> {
     }
 
     /// Returns the facts for `ready`.
-    fn facts(&self, config: &ArrayConfig) -> Result<BTreeMap<String, Value>, Failure> {
+    fn facts(&self, config: &ArrayConfig) -> BTreeMap<String, Value> {
         let acceptor = self.connections.acceptor();
-        let addresses = acceptor.addresses()?;
-        let portals: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
+        let addresses = acceptor.addresses().iter();
+        let portals: Vec<String> = addresses.map(SocketAddr::to_string).collect();
         let lus: Vec<Value> = config
             .lus
             .iter()
@@ -215,7 +215,7 @@ impl<'r> Shell<'r> {
             .collect();
         let socket = acceptor.socket_facts();
         let pools = figures::pools_figures(&self.storage);
-        Ok(BTreeMap::from([
+        BTreeMap::from([
             ("portals".to_owned(), json!(portals)),
             ("target_name".to_owned(), json!(config.target_name)),
             ("lus".to_owned(), json!(lus)),
@@ -230,7 +230,7 @@ impl<'r> Shell<'r> {
                 "sessions_max".to_owned(),
                 json!(self.descriptors.sessions_max),
             ),
-        ]))
+        ])
     }
 
     /// Runs the loop until initiators have logged out after a `stop`, or [`LOGOUT_PATIENCE`] has
@@ -281,12 +281,12 @@ impl<'r> Shell<'r> {
         }
     }
 
-    fn order_executor(&mut self) -> OrderExecutor<'_> {
+    fn order_executor(&mut self) -> OrderExecutor<'_, 'r> {
         OrderExecutor {
             target: &mut self.target,
             storage: &mut self.storage,
             orders: &mut self.orders,
-            connections: &self.connections,
+            connections: &mut self.connections,
             descriptors: self.descriptors,
         }
     }

@@ -17,13 +17,13 @@ pub fn status(
     storage: &Storage,
     acceptor: &Acceptor<'_>,
 ) -> BTreeMap<String, Value> {
-    let addresses = acceptor.addresses().unwrap_or_default();
-    let portals: Vec<Value> = (0..acceptor.listeners())
-        .map(|portal| {
-            let address = addresses.get(portal);
+    let portals: Vec<Value> = (0..)
+        .zip(acceptor.addresses())
+        .map(|(portal, address)| {
             let state = port_state(target.port_state(portal));
             let state = state.map_or(json!("transitioning"), |state| json!(state));
-            json!({"address": address.map(|a| a.to_string()), "state": state})
+            let accepts = acceptor.accepts(portal);
+            json!({"address": address.to_string(), "state": state, "accepts": accepts})
         })
         .collect();
     BTreeMap::from([

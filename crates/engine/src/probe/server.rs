@@ -36,10 +36,10 @@ pub fn run(
         .validate("socket")
         .map_err(|error| Failure::usage(&error, &error.hint))?;
     let acceptor = Acceptor::listen(&[address], options, reactor, LISTENER.0)?;
-    let bound = acceptor.addresses()?;
+    let bound = acceptor.addresses()[0];
     control.ready(BTreeMap::from([(
         "listen".to_owned(),
-        json!(bound[0].to_string()),
+        json!(bound.to_string()),
     )]));
     Server {
         reactor,

@@ -235,6 +235,23 @@ impl Fabric {
         self.ahead_ns = by.as_nanos() as u64;
     }
 
+    /// Takes a link down, or up again, in both directions. While it is down, frames offered to it are
+    /// dropped; those already queued or on its line still arrive. Returns `false` if there is no such
+    /// link.
+    pub fn set_link(&mut self, name: &str, is_up: bool) -> bool {
+        let of_link = |channel: &String| {
+            let direction = channel.strip_prefix("link/");
+            direction.and_then(|direction| direction.strip_suffix("/a-b")) == Some(name)
+        };
+        let Some(channel) = self.names.iter().position(of_link) else {
+            return false;
+        };
+        for direction in &mut self.channels[channel..channel + 2] {
+            direction.is_down = !is_up;
+        }
+        true
+    }
+
     /// Returns the names of the interfaces, in the order of their numbers.
     pub fn interfaces(&self) -> impl Iterator<Item = &str> {
         self.ports.iter().map(|port| port.name.as_str())

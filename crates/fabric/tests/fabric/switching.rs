@@ -55,6 +55,29 @@ fn a_switch_floods_until_it_has_learnt_the_port() {
 }
 
 #[test]
+fn a_link_that_is_down_loses_frames_in_both_directions_until_it_is_up() {
+    let mut fabric = Fabric::new(&star(2, GIGABIT, 512 << 10)).unwrap();
+    introduce(&mut fabric, 2);
+    let send = |fabric: &mut Fabric, at: u64| {
+        fabric.handle_frame(Time(at << 20), 0, frame(1, 2, 64));
+        fabric.handle_frame(Time(at << 20), 1, frame(2, 1, 64));
+        run(fabric, 2).len()
+    };
+    assert_eq!(send(&mut fabric, 1), 2);
+    assert!(!fabric.set_link("3", false), "there is no such link");
+    assert!(fabric.set_link("2", false));
+    assert_eq!(send(&mut fabric, 2), 0);
+    for direction in ["2/a-b", "2/b-a"] {
+        assert_eq!(counters(&mut fabric, direction).drops.down, 1);
+    }
+    // The other link carried the frame to the switch.
+    assert_eq!(counters(&mut fabric, "1/a-b").drops.all(), 0);
+    assert!(fabric.set_link("2", true));
+    assert_eq!(send(&mut fabric, 3), 2);
+    assert_conserved(&mut fabric);
+}
+
+#[test]
 fn a_super_frame_loses_only_the_frames_that_find_no_room() {
     // The queue has room for ten frames. While 44 arrive at 10 Gbit/s, a tenth of them leaves at 1
     // Gbit/s.

@@ -92,6 +92,14 @@ class SetPortStateAction(Message):
     transition_ms: int = 0
 
 
+class SetPortalAction(Message):
+    """Refuse or accept connections at a portal; refusal ends those over it."""
+
+    kind: Literal["set_portal"] = "set_portal"
+    portal: int
+    accepts: bool
+
+
 ManageAction = Annotated[
     StatusAction
     | GrowAction
@@ -102,6 +110,7 @@ ManageAction = Annotated[
     | SetQuotaAction
     | DeleteAction
     | WithdrawAction
-    | SetPortStateAction,
+    | SetPortStateAction
+    | SetPortalAction,
     Field(discriminator="kind"),
 ]

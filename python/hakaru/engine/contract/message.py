@@ -80,6 +80,15 @@ class Count(Command):
     id: int
 
 
+class SetLink(Command):
+    """Take a link of a fabric down or up."""
+
+    type: Literal["set_link"] = "set_link"
+    id: int
+    link: str
+    up: bool
+
+
 class Trial(Command):
     """Carry out a trial: frames at `rates` per second and stream for `duration_ns`. A rate of None
     is the highest possible.
