@@ -47,6 +47,10 @@ class Repetition:
     """Nodes whose load used the initiator of a guest's kernel."""
     chains: Mapping[str, Any] = field(default_factory=dict)
     """Node → record of the chain of its file server in a guest; empty without one."""
+    events: tuple[dict[str, Any], ...] = ()
+    """Events that were carried out in its measuring phase: `{event, object, due_ns, begun_ns,
+    done_ns}`.
+    """
 
     @property
     def done(self) -> bool:
@@ -176,4 +180,5 @@ def _load(reader: RunReader, raw: dict[str, Any]) -> Repetition:
             node for node, guest in (raw.get("guests") or {}).items() if guest.get("initiator") == "open-iscsi"
         ),
         chains=raw.get("chains") or {},
+        events=tuple(raw.get("events") or ()),
     )

@@ -20,6 +20,7 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.guest.login import KernelDisk
 from hakaru.lab.plan import LabPlan
 from hakaru.run.dialogue import Dialogue
+from hakaru.run.events import TimedEvent
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import Site
 from hakaru.store import Histograms, Samples
@@ -124,6 +125,10 @@ class RunKind(ABC):
     def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue | None:
         """The controller of the loads while they run. Default: None, loads end by themselves."""
         return None
+
+    def events(self, study: Study, lab: LabPlan) -> Sequence[TimedEvent]:
+        """Changes of the lab and its arrays in the measuring phase of a point. Default: none."""
+        return ()
 
     def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
         """Disks that the kernel of the load's guest provides by logins of its own, at one point.

@@ -22,6 +22,7 @@ from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, Reaches, seed_of
 from hakaru.run.dialogue import Dialogue, Losses
+from hakaru.run.events import TimedEvent
 from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition, Study
 
@@ -132,6 +133,14 @@ class Place(Protocol):
 
     def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
         """The controller of the loads while they run; None if they end by themselves."""
+        ...
+
+    def events(self, expanded: Expanded, turn: Repetition) -> Sequence[TimedEvent]:
+        """Changes in the measuring phase; empty if there are none."""
+        ...
+
+    async def set_link(self, name: str, up: bool) -> None:
+        """Cut or mend a link. Raises EnvironmentError_ if the kernel refuses."""
         ...
 
     @property
@@ -290,6 +299,14 @@ class LabPlace:
     def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
         """The controller that the study's kind provides."""
         return kind.of(expanded.study).dialogue(expanded, turn, self.lab.plan)
+
+    def events(self, expanded: Expanded, turn: Repetition) -> Sequence[TimedEvent]:
+        """The changes that the study's kind provides."""
+        return kind.of(expanded.study).events(expanded.at(turn.point), self.lab.plan)
+
+    async def set_link(self, name: str, up: bool) -> None:
+        """Cut or mend a link of the lab."""
+        await self.lab.set_link(name, up=up)
 
     @property
     def device(self) -> dict[str, Any] | None:

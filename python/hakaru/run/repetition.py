@@ -32,6 +32,7 @@ from hakaru.fileserver.samba import Samba
 from hakaru.run import file_servers, kind, pool_folder
 from hakaru.run.configure import watch_config
 from hakaru.run.dialogue import Dialogue, converse
+from hakaru.run.events import Events
 from hakaru.run.kind import Finished, Phases
 from hakaru.run.meter import Rates
 from hakaru.run.place import Place
@@ -111,6 +112,7 @@ class _Messages:
 
 OnSample = Callable[[str, contract.Sample, bool], None]
 Take = Callable[[EngineSession, contract.Sample], Awaitable[None]]
+Begin = Callable[[int], None]
 
 
 async def run_repetition(
@@ -161,15 +163,25 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             if is_load and warm_up is not None and (work := kind.of(study).work(sample)) is not None:
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
+        events = Events(place.events(expanded, turn), place.set_link, gang.servers, gang.fabrics, len(gang.loads))
+
+        def begin(at_ns: int) -> None:
+            messages.measure_ns.append(at_ns)
+            events.handle_measure(at_ns)
+            if warm_up is not None:
+                warm_up.end(at_ns)
+
         listeners = [
-            asyncio.create_task(_listen(e, messages, take, warm_up, second if e in gang.loads else None))
+            asyncio.create_task(_listen(e, messages, take, begin, second if e in gang.loads else None))
             for e in gang.all()
         ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
         if place.chain(expanded, turn) is not None:
             guards.append(asyncio.create_task(place.watch_chains()))
-        talk = [] if dialogue is None else [asyncio.create_task(converse(dialogue, gang.loads, place.count_losses))]
+        talk = [asyncio.create_task(events.play())]
+        if dialogue is not None:
+            talk.append(asyncio.create_task(converse(dialogue, gang.loads, place.count_losses)))
         try:
             seconds_max = cost_of(expanded, turn.point, None).seconds_max
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
@@ -185,7 +197,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             for task in (*listeners, *talk, *guards):
                 task.cancel()
             await asyncio.gather(*listeners, *talk, *guards, return_exceptions=True)
-        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue, warm_up)
+            await events.restore()
+        return _outcome(place, expanded, turn, gang, messages, start_ns, link_caveats, dialogue, warm_up, events)
 
 
 @contextlib.asynccontextmanager
@@ -260,10 +273,10 @@ def _warm_up(expanded: Expanded, gang: _Gang, start_ns: int) -> SteadyWarmUp | N
 
 
 async def _listen(
-    engine: EngineSession, messages: _Messages, take: Take, warm_up: SteadyWarmUp | None, second: SecondStart | None
+    engine: EngineSession, messages: _Messages, take: Take, begin: Begin, second: SecondStart | None
 ) -> None:
-    """Store the messages of one engine until its result. Raises if the engine is lost. `second`:
-    that of the loads; None for other engines.
+    """Store the messages of one engine until its result. `begin` learns when a load begins to
+    measure. Raises if the engine is lost. `second`: that of the loads; None for other engines.
     """
     loads = second is not None
     async for event in engine.events():
@@ -274,9 +287,7 @@ async def _listen(
                 except EnvironmentError_ as e:
                     raise LateStartError(e.message, e.hint) from e
             case contract.Phase(phase="measure") if loads:
-                messages.measure_ns.append(event.at_ns)
-                if warm_up is not None:
-                    warm_up.end(event.at_ns)
+                begin(event.at_ns)
             case contract.Phase(phase="drain") if loads:
                 messages.drain_ns.append(event.at_ns)
             case contract.Sample():
@@ -356,6 +367,7 @@ def _outcome(
     link_caveats: list[Caveat],
     dialogue: Dialogue | None,
     warm_up: SteadyWarmUp | None,
+    events: Events,
 ) -> Outcome:
     for engine in gang.all():
         result = messages.results[engine.name]
@@ -377,6 +389,7 @@ def _outcome(
             *_caveats(study, gang, messages),
             *_warm_up_caveats(warm_up, messages, expanded.measure.time_ns),
             *_start_caveats(clocks, warm_up, messages, measure_end - measure_start),
+            *events.caveats(expanded.measure.sample_interval),
         )
     ]
     engines = [
@@ -402,6 +415,7 @@ def _outcome(
         "origin": place.origin,
         "caveats": caveats,
         "engines": engines,
+        **({"events": events.describe()} if events.describe() else {}),
         **({"file_servers": described} if described else {}),
         **({} if warm_up is None else {"warm_up": warm_up.describe(start_ns, measure_start)}),
         **({} if trials is None else {"trials": trials}),

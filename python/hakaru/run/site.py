@@ -23,6 +23,7 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.remote.host import LoadHost, open_hosts, together
 from hakaru.run import kind
 from hakaru.run.dialogue import Dialogue, Losses
+from hakaru.run.events import TimedEvent
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition, Study
@@ -169,6 +170,14 @@ class SitePlace:
     def dialogue(self, expanded: Expanded, turn: Repetition) -> Dialogue | None:
         """The controller that the study's kind provides for a site."""
         return kind.of(expanded.study).site_dialogue(expanded, turn, self.site)
+
+    def events(self, expanded: Expanded, turn: Repetition) -> Sequence[TimedEvent]:
+        """Return nothing, because studies with events are refused for sites."""
+        return ()
+
+    async def set_link(self, name: str, up: bool) -> None:
+        """Not called, because a site has no events."""
+        raise NotImplementedError
 
     device = None
     """Equipment of a site is not under hakaru's control."""

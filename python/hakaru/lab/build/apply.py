@@ -307,6 +307,10 @@ def _set_up(_: Namespaces, sockets: _Sockets, action: actions.SetUp) -> None:
     sockets[action.node].link("set", index=sockets.index(action.node, action.interface), state="up")
 
 
+def _set_down(_: Namespaces, sockets: _Sockets, action: actions.SetDown) -> None:
+    sockets[action.node].link("set", index=sockets.index(action.node, action.interface), state="down")
+
+
 def _set_mtu(_: Namespaces, sockets: _Sockets, action: actions.SetMtu) -> None:
     sockets[action.node].link("set", index=sockets.index(action.node, action.interface), mtu=action.mtu)
 
@@ -394,6 +398,7 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.AddAddress: _add_address,
     actions.AddNeighbour: _add_neighbour,
     actions.SetUp: _set_up,
+    actions.SetDown: _set_down,
     actions.Poll: _poll,
     actions.Redirect: _redirect,
     actions.SetMtu: _set_mtu,

@@ -26,11 +26,19 @@ from hakaru.engine import clock, contract
 from hakaru.engine.process import EngineProcess
 from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
 from hakaru.lab import sandbox
-from hakaru.lab.build.apply import Namespaces, apply_plan, apply_settings, read_routes, read_sysctl
+from hakaru.lab.build.apply import (
+    Namespaces,
+    apply_actions,
+    apply_plan,
+    apply_settings,
+    read_routes,
+    read_sysctl,
+)
 from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
+from hakaru.lab.plan.cuts import cut, mend
 from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
@@ -136,6 +144,15 @@ class Lab:
     def _forget_device(self) -> None:
         """Make the current plan differ from every other one, so that the next change builds."""
         self.plan = replace(self.plan, structure=())
+
+    async def set_link(self, name: str, *, up: bool) -> None:
+        """Cut a link or trunk of the kernel backend (`hakaru.lab.plan.cuts`), or mend it. No effect
+        if it is in that state.
+
+        Raises EnvironmentError_ if the kernel refuses.
+        """
+        action = mend(self.plan, name) if up else cut(self.plan, name)
+        await asyncio.to_thread(apply_actions, self.namespaces, [action])
 
     async def count_losses(self) -> dict[str, int]:
         """Frames that the device has lost so far, by the counters of its interfaces and of the

@@ -78,6 +78,14 @@ class SetUp:
 
 
 @dataclass(frozen=True)
+class SetDown:
+    """Sets an interface down. Frames of its cable are lost in both directions."""
+
+    node: str
+    interface: str
+
+
+@dataclass(frozen=True)
 class Poll:
     """Makes an interface receive by polling (NAPI), from a queue of 256 frames; with `own_thread`
     in a kernel thread of its own.
@@ -179,4 +187,4 @@ class Unqueue:
 
 Structure = CreateNamespace | CreateBridge | CreateVeth | AddAddress | AddNeighbour | SetUp | Poll | Redirect
 Setting = SetMtu | SetRoute | SetSysctl | Shape | Impair
-Action = Structure | Setting | Unqueue | UnsetRoute
+Action = Structure | Setting | SetDown | Unqueue | UnsetRoute
