@@ -115,7 +115,13 @@ CAVEATS: dict[str, Kind] = {
     "capture_incomplete": Kind("note", most("packets", "nodes")),
     # TCP's events of {cpus} CPUs are not delivered while those CPUs are idle
     "tcp_trace_deaf": Kind("note", most("cpus")),
+    # {event} of {object} was carried out {late_ms} ms late; samples are {interval_ms} ms apart
+    "event_late": Kind("warning", most("late_ms")),
+    # the load ended before {event} of {object} was carried out
+    "event_missed": Kind("invalid"),
     # --- attached by analysis
+    # {event} of {object}: gap {gap_ms} ms, failover after {failover_ms} ms, timers {timers_ms} ms
+    "gap_unexplained": Kind("warning", most("gap_ms", "failover_ms"), "object"),
     # no repetition gave a value
     "no_data": Kind("invalid"),
     # {n} repetitions: the interval is wide or missing

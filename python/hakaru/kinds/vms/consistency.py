@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hakaru.kinds.vms import groups, hypervisor, kernel, multipath
+from hakaru.kinds.vms import events, groups, hypervisor, kernel, multipath
 from hakaru.kinds.vms.load import Closed, Open, VmsLoad, load_at
 from hakaru.kinds.vms.seating import seats
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.study.consistency_points import measures_of
-from hakaru.study.model import ArraySpec, Study
+from hakaru.study.model import ArraySpec, Study, quick_form
 from hakaru.study.variables import Problem
 from hakaru.suggest import did_you_mean
 from hakaru.units import format_size
@@ -34,6 +34,7 @@ def problems(study: Study) -> Iterator[Problem]:
         yield ("load", *place), message, hint
     yield from kernel.problems(study, load)
     yield from _places(load, array)
+    yield from _quick_events(study)
     yield from groups.problems(load, array, plan_lab(study.lab))
     yield from _patterns(load, array)
 
@@ -47,7 +48,9 @@ def point_problems(study: Study) -> Iterator[Problem]:
         steady = any(measure.steady is not None for _, measure in measures_of(study))
         yield from _point(load_at(study), array, steady=steady)
         yield from groups.point_problems(load_at(study), array)
-        yield from _paths(load_at(study), plan_lab(study.lab))
+        lab = plan_lab(study.lab)
+        yield from _paths(load_at(study), lab)
+        yield from _events(study, lab)
 
 
 def _times(study: Study) -> Iterator[Problem]:
@@ -119,6 +122,24 @@ def _point(load: VmsLoad, array: ArraySpec, *, steady: bool) -> Iterator[Problem
     if load.count > room:
         message = f"{load.count} VMs with images of {format_size(load.image)} do not fit; there is room for {room}"
         yield ("load", "vms"), message, "make the LUs larger or the images smaller"
+
+
+def _events(study: Study, lab: LabPlan) -> Iterator[Problem]:
+    """Check the events of the point."""
+    load = load_at(study)
+    found = events.problems(load.events, paths_per_vm=load.paths_per_vm, measured_ns=study.measure.time_ns, lab=lab)
+    for place, message, hint in found:
+        yield ("load", *place), message, hint
+
+
+def _quick_events(study: Study) -> Iterator[Problem]:
+    """Check that the events of the quick form are within its own measuring phase."""
+    if study.quick is None or study.quick.measure is None:
+        return
+    has_own = "load.events" in study.quick.changes
+    found = events.late(load_at(quick_form(study) if has_own else study).events, study.quick.measure.time_ns)
+    for place, message, hint in found:
+        yield ("quick", "changes", "load.events") if has_own else ("load", *place), message, hint
 
 
 def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hakaru.kinds.vms.events import EVENTS_MAX, PathEvent
 from hakaru.kinds.vms.hypervisor import Hypervisor, NoHypervisor, limits_of
 from hakaru.kinds.vms.iscsi import Iscsi
 from hakaru.kinds.vms.multipath import Multipath
@@ -175,7 +176,12 @@ class VmsLoad(Load):
     multipath: Multipath = Field(
         default=Multipath(), description="choice of a path for each command and timers, with `paths_per_vm`"
     )
-
+    events: list[PathEvent] = Field(
+        default=[],
+        max_length=EVENTS_MAX,
+        description="changes of links and portals in the measuring phase of each repetition, with `paths_per_vm` of 2 "
+        "or more; default: none",
+    )
     groups: dict[Id, VmGroup] = Field(
         default={},
         max_length=16,

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.kinds.vms import figures, neighbour_figures, neighbour_matrix, neighbour_tables, path, path_figures, tables
+from hakaru.kinds.vms import (
+    figures,
+    neighbour_figures,
+    neighbour_matrix,
+    neighbour_tables,
+    path,
+    path_event_report,
+    path_figures,
+    tables,
+)
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
 from hakaru.kinds.vms.load import Open, Pattern, load_at
 from hakaru.lab.plan import LabPlan
@@ -24,7 +33,7 @@ LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "l
 ROLE_COLUMNS = ("victim IOPS", "p50 ms", "p99 ms", "aggressor IOPS", "MB/s", "capped IOPS", "wait ms", "limited by")
 HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
-CHIEF = ("neighbour_cases", "neighbours", "peak", "limiter", "decline", "paths")
+CHIEF = ("failover", "neighbour_cases", "neighbours", "peak", "limiter", "decline", "paths")
 
 
 class VmsReport(ReportKind):
@@ -98,7 +107,8 @@ class VmsReport(ReportKind):
             )
             for i, sweep in enumerate(sweeps)
         ]
-        groups = [*neighbour_figures.groups(summary, language), *groups]
+        events = path_event_report.groups(summary, self.point_name, language)
+        groups = [*neighbour_figures.groups(summary, language), *events, *groups]
         return [*groups, *([Group(path_figures.of_run(summary, language))] if path.is_distance(summary) else [])]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
@@ -106,6 +116,7 @@ class VmsReport(ReportKind):
         all_tables = path.tables(summary, letters, language) if path.is_distance(summary) else []
         all_tables += neighbour_matrix.tables(summary, language)
         all_tables += neighbour_tables.of_run(summary, letters, self.point_name, language)
+        all_tables += path_event_report.tables(summary, letters, self.point_name, language)
         for i in range(len(summary["sweeps"])):
             all_tables += tables.of_sweep(Sweep(summary, i), letters, language)
         return all_tables

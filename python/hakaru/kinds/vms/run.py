@@ -11,12 +11,14 @@ from hakaru.errors import UsageError
 from hakaru.guest.login import KernelDisk
 from hakaru.kinds.vms import kernel, stream
 from hakaru.kinds.vms.configure import Unit, Units, initiator_configs, lab_arrays, lab_units, ports
+from hakaru.kinds.vms.events import timed
 from hakaru.kinds.vms.iscsi import GATHERED_MAX_PERCENT, InitiatorEnd, TargetEnd
 from hakaru.kinds.vms.load import VmsLoad, load_at
 from hakaru.kinds.vms.meter import VmsMeter, result_of
 from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import is_loopback, port_of
+from hakaru.run.events import TimedEvent
 from hakaru.run.kind import Cost, Engines, Finished, RunKind
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
@@ -54,6 +56,10 @@ class VmsRun(RunKind):
     ) -> contract.EngineConfig:
         """The VMs on the disks of their guest."""
         return kernel.on_disks(load_at(study), cast(contract.InitiatorConfig, load), paths)
+
+    def events(self, study: Study, lab: LabPlan) -> Sequence[TimedEvent]:
+        """The events of the paths."""
+        return timed(load_at(study).events, lab.array_name)
 
     def check_site(self, expanded: Expanded, site: Site) -> bool:
         """Whether writes are allowed: every LU of the site must be expendable. Raises UsageError if

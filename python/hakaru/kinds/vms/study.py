@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from hakaru.analysis.rules.judge import verdicts_of
 from hakaru.kinds.vms import consistency, initiators
+from hakaru.kinds.vms.events import RETURNS, TIMED
 from hakaru.kinds.vms.load import FACTORS, ROLES, VmsLoad
 from hakaru.kinds.vms.rules import STAGES
 from hakaru.study.kind import StudyKind, load_of
@@ -46,6 +47,14 @@ PATH_METRICS = frozenset(
     | {"failover_ms_mean", "failover_timers_ms", "failback_ms_mean"}
 )
 """Additional metrics of a load whose VMs have several paths each."""
+EVENT_METRICS = frozenset(
+    {"failover_gap_s"}
+    | {f"{failure}_gap_s" for failure in RETURNS}
+    | {"link_down_gap_percent"}
+    | {f"{failure}_failover_percent" for failure in TIMED}
+    | {f"{end}_back_s" for end in RETURNS.values()}
+)
+"""Additional metrics of a load with events."""
 
 
 class VmsStudy(StudyKind):
@@ -64,6 +73,7 @@ class VmsStudy(StudyKind):
         names = LOAD_METRICS | LINKED_METRICS if study.lab.links else LOAD_METRICS
         load = load_of(study, VmsLoad)
         names = names | ROLE_METRICS if load.groups else names
+        names = names | EVENT_METRICS if load.events else names
         return names | PATH_METRICS if load.paths_per_vm is not None or _varies_paths(study) else names
 
     def verdicts(self, study: Study) -> Collection[str]:

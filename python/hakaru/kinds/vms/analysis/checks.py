@@ -73,7 +73,9 @@ def of_repetition(
     """
     counters, window = repetition.counters, repetition.window
     caveats = [*clock(counters), *parts(counters), *coverage(counters, window)]
-    if metrics["iops"] >= OFTEN_PER_S or not math.isfinite(metrics["iops"]):
+    often = metrics["iops"] >= OFTEN_PER_S or not math.isfinite(metrics["iops"])
+    # Events interrupt the load, so its rate is not expected to be steady.
+    if often and not repetition.events:
         caveats += steady(counters, window)
     caveats += [*errors(counters), *warmed_up(counters, window, metrics)]
     by_kernel = KERNEL_READ_BYTES_MAX * len(repetition.kernel_initiators)
@@ -87,7 +89,10 @@ def of_repetition(
         *hops.conserved(counters),
         *emulated.of_repetition(repetition, use),
     ]
-    return [*caveats, *checks.machine(counters, window, use), *checks.dropped(counters, window)]
+    caveats += checks.machine(counters, window, use)
+    # A link that was cut drops frames.
+    is_cut = any(event["event"] == "link_down" for event in repetition.events)
+    return caveats if is_cut else [*caveats, *checks.dropped(counters, window)]
 
 
 def of_stream(repetition: Repetition, use: dict[str, Use]) -> list[Caveat]:
@@ -221,8 +226,9 @@ def littles_law(metrics: dict[str, float]) -> Iterator[Caveat]:
 
 def bytes_conserved(counters: Counters, read_by_kernels: int = 0) -> Iterator[Caveat]:
     """Compare the bytes that initiators and array counted in the whole repetition. They may differ
-    only by requests that were cut off at the end or failed, and the array may count up to
-    `read_by_kernels` bytes more that kernels read on their own.
+    only by requests that were cut off at the end or failed, and the array may count more by
+    commands that were repeated over another path, and by up to `read_by_kernels` bytes that kernels
+    read on their own.
     """
     in_flight = counters.last_total(engine="initiator", entity=TOTAL, name="in_flight_now") or 0.0
     for kind in ("read", "write"):
@@ -232,8 +238,10 @@ def bytes_conserved(counters: Counters, read_by_kernels: int = 0) -> Iterator[Ca
         if initiator_bytes is None or array_bytes is None:
             continue
         failed = counters.last_total(engine="initiator", entity=TOTAL, name="errors") or 0.0
-        tolerance = (in_flight + failed) * (initiator_bytes / requests if requests else 0.0)
-        surplus = read_by_kernels if kind == "read" else 0
+        repeated = counters.last_total(engine="initiator", entity="paths/", name="commands_repeated") or 0.0
+        request_bytes = initiator_bytes / requests if requests else 0.0
+        tolerance = (in_flight + failed) * request_bytes
+        surplus = repeated * request_bytes + (read_by_kernels if kind == "read" else 0)
         if not -tolerance <= array_bytes - initiator_bytes <= tolerance + surplus:
             yield Caveat("bytes_not_conserved", {"kind": kind, "initiator": initiator_bytes, "array": array_bytes})
 

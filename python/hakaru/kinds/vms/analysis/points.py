@@ -13,7 +13,7 @@ about as long as the measuring phase, the rate is that of the bytes that TCP del
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,17 @@ from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms import stream
-from hakaru.kinds.vms.analysis import checks, equipment, failover, flows, metrics, over_time, queues, roles
+from hakaru.kinds.vms.analysis import (
+    checks,
+    equipment,
+    failover,
+    flows,
+    metrics,
+    over_time,
+    path_events,
+    queues,
+    roles,
+)
 from hakaru.kinds.vms.analysis.evidence import FlowValues, evidence_of
 from hakaru.kinds.vms.analysis.setup import OPS, Setup, of_negotiated, setup_at
 from hakaru.kinds.vms.entities import TOTAL
@@ -56,6 +66,8 @@ class VmsPoint(Point):
     """Every host with its VMs, sessions and rates."""
     plain_stream: VmsPoint | None = None
     """The point with plain TCP streams over the same path and TCP, if the study has one."""
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """Its events of paths with their results, in order."""
 
     def to_json(self) -> dict[str, Any]:
         """One element of `points` of the report."""
@@ -82,6 +94,7 @@ class VmsPoint(Point):
                 "fabric_late_us_p99": finite(self.lateness_us),
             }
             | ({} if self.plain_stream is None else {"plain_stream": self._beside(self.plain_stream)})
+            | ({"events": self.events} if self.events else {})
         )
 
     def _beside(self, stream: VmsPoint) -> dict[str, Any]:
@@ -101,6 +114,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
     compared = "mb_per_s" if setup.is_stream else "iops"
     units = UNITS | (roles.UNITS if setup.groups else {})
     units |= failover.UNITS if setup.failover_timers_ms is not None else {}
+    units |= path_events.UNITS if setup.path_load is not None else {}
     fields, setup, late_us = (
         gathered.point_fields(raw, run.study.measure, units, compared),
         gathered.setup,
@@ -129,6 +143,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> VmsPoint:
         tcp=tcp_counts.to_json(gathered.tcp_growths),
         lateness_us=late_us,
         hosts=equipment.mean_hosts(gathered.host_values),
+        events=path_events.to_json(gathered.events),
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
     )
@@ -148,6 +163,7 @@ class _GatheredLoads(Gathered):
         self.services: list[float] = []
         self.devices: list[float] = []
         self.host_values: list[list[equipment.HostValues]] = []
+        self.events: list[list[path_events.EventResult]] = []
 
     def add(self, run: RunData, repetition: Repetition, nics: list[Nic], spins: bool) -> None:
         """Add one repetition that gave a result, with the caveats of its checks."""
@@ -157,6 +173,10 @@ class _GatheredLoads(Gathered):
         values, use, caveats = measured(repetition, self.setup, latencies, nics, spins=spins)
         values |= roles.of_repetition(repetition, self.setup.groups)
         values |= failover.of_repetition(repetition, self.setup.failover_timers_ms)
+        events = path_events.of_repetition(repetition, self.setup.path_load)
+        self.events.append(events)
+        values |= path_events.metrics_of(events)
+        caveats = [*caveats, *path_events.caveats_of(events)]
         main = self._flows(repetition, use)
         values |= {name: main[name] for name in flows.FLOW_UNITS} if main else {}
         values |= _shares(values["mb_per_s"], self.bounds)
@@ -174,6 +194,7 @@ class _GatheredLoads(Gathered):
         if not self.over_time:
             op: Op = next(iter(self.flows), "write")
             self.over_time = over_time.of_repetition(repetition) | _window(run, repetition, self.setup, op)
+            self.over_time |= path_events.over_time(repetition, self.over_time.get("t_s", []))
 
     def _flows(self, repetition: Repetition, use: dict[str, Use]) -> dict[str, float]:
         """Store the values of every direction of the data, and return those of the direction with

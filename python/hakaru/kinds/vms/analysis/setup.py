@@ -13,6 +13,7 @@ from typing import Any
 
 from hakaru.analysis.bounds import Bound, Exchange, Op, Path, bounds, stream_bounds, turns
 from hakaru.analysis.network import Hop, hops_of, settings_of
+from hakaru.kinds.vms.analysis.path_events import PathLoad
 from hakaru.kinds.vms.entities import TOTAL
 from hakaru.kinds.vms.hypervisor import limits_of
 from hakaru.kinds.vms.iscsi import InitiatorEnd, Socket, TargetEnd
@@ -88,6 +89,8 @@ class Setup:
     """Names of the classes with a share of the accesses in flight; empty without shares."""
     failover_timers_ms: float | None = None
     """Sum of the timers that a path's failure takes; None if each VM has one path."""
+    path_load: PathLoad | None = None
+    """Properties of a load with events; None without events."""
 
     @property
     def rtt_s(self) -> float:
@@ -168,8 +171,16 @@ def setup_at(study: Study, changed: Study, *, site: bool = False) -> Setup:
         groups=load.groups,
         caps=tuple(cap.name for array in changed.storage.values() for cap in array.caps),
         failover_timers_ms=None if load.paths_per_vm is None else load.multipath.failover_ns / 1e6,
+        path_load=_path_load(load),
         shares=tuple(each.name for array in changed.storage.values() if array.shares for each in array.shares.classes),
     )
+
+
+def _path_load(load: VmsLoad) -> PathLoad | None:
+    if not load.events:
+        return None
+    is_closed = all(isinstance(member.pattern.load, Closed) for member in load.members())
+    return PathLoad(load.multipath, stands_still=is_closed and load.multipath.policy == "round_robin")
 
 
 def _conditions(changed: Study, initiator: InitiatorEnd, target: TargetEnd) -> str:

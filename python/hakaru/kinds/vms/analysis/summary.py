@@ -17,7 +17,7 @@ from hakaru.analysis.rules.judge import Stages
 from hakaru.analysis.run_data import RunData
 from hakaru.analysis.sweep import Sweep
 from hakaru.analysis.utilisation import nics_of_lab
-from hakaru.kinds.vms.analysis import curves, neighbours, paths, points
+from hakaru.kinds.vms.analysis import curves, failovers, neighbours, paths, points
 from hakaru.kinds.vms.analysis import findings as vms_findings
 from hakaru.kinds.vms.analysis.curves import Curve
 from hakaru.kinds.vms.analysis.points import VmsPoint
@@ -57,7 +57,7 @@ class VmsAnalysis(AnalysisKind):
             summary.mark_test_setup_limited(sweep_, verdict)
         compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
-        all_findings = neighbours.of_run(streamless)
+        all_findings = failovers.of_run(streamless) + neighbours.of_run(streamless)
         all_findings += [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
         all_findings += paths.of_run(streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
