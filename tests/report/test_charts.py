@@ -147,3 +147,10 @@ def test_marks_of_a_series_have_its_class_and_marks_with_text_on_them_keep_their
     drawn = charts.svg(lines([Line("", POINTS), Line("a", POINTS), Line("b", POINTS)], Axes("x", "y"), WIDE))
     assert set(re.findall(r' class="([^"]*)"', drawn)) == {"s0", "s1"}
     assert set(re.findall(r' class="([^"]*)"', charts.svg(every_chart(WIDE)["heat"]))) == {"keep"}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_every_row_of_a_heat_map_has_its_name(size: Size) -> None:
+    rows = [f"row-{i}" for i in range(12)]
+    drawn = charts.svg(heat([Cell(0, i, 0, "1", False) for i in range(12)], ["a"], rows, ("x", "y"), size))
+    assert [name for name in rows if f">{name}<" not in drawn] == []

@@ -38,8 +38,8 @@ def heat(
         for c in cells
     ]
     x = alt.X("x:Q", axis=_axis(columns, axes[0]), scale=_scale(columns))
-    # Vega leaves out every second name of more than a few rows, although none overlaps with others.
-    y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX, labelOverlap=False), scale=_scale(rows))
+    # By default, an axis of so many pixels has fewer ticks than rows, and thins `values` out.
+    y = alt.Y("y:Q", axis=_axis(rows, axes[1], AXIS_PX, thins_out=False), scale=_scale(rows))
     chart = chart_of(values)
     shade = alt.Color("percent:Q", scale=alt.Scale(domain=[0, 100], range=[PALEST, OURS]), legend=None)
     places = chart.encode(x=x, x2="x2:Q", y=y, y2="y2:Q")
@@ -62,8 +62,10 @@ def heat(
     return layered(layers, width, CELL_PX * len(rows), [str(value["says"]) for value in values])
 
 
-def _axis(names: Sequence[str], title: str, extent: float = 0, **more: bool) -> alt.Axis:
-    """An axis in units of cells, with each name at the middle of its cells."""
+def _axis(names: Sequence[str], title: str, extent: float = 0, *, thins_out: bool = True) -> alt.Axis:
+    """An axis in units of cells, with each name at the middle of its cells. `thins_out`: names are
+    left out where there is no room for all.
+    """
     cases = "".join(f"datum.value == {i + 0.5} ? {json.dumps(name)} : " for i, name in enumerate(names))
     return alt.Axis(
         title=title,
@@ -74,7 +76,7 @@ def _axis(names: Sequence[str], title: str, extent: float = 0, **more: bool) -> 
         domain=False,
         labelPadding=6,
         minExtent=extent,
-        **more,
+        tickCount=alt.Undefined if thins_out else len(names),
     )
 
 
