@@ -53,10 +53,13 @@ fn motions_of_two_drives_end_at_their_own_times() {
         storage.handle_timeout(Time(end), &mut |_| Vec::new());
         assert_eq!(storage.poll_done(), Some((id(index), IoResult::Done)));
     }
-    // A write that the buffer takes lasts as long as its transfer.
-    let bytes = 280_000;
+    // The buffer takes a write at once, and the next one when the compressor is free.
+    let bytes = 140_000;
     begin(&mut storage, 20 * SECOND, 3, 0, Motion::Write { bytes });
-    assert_eq!(storage.poll_timeout(), Some(Time(20 * SECOND + 1_000_000)));
+    assert_eq!(storage.poll_timeout(), Some(Time(20 * SECOND)));
+    storage.handle_timeout(Time(20 * SECOND), &mut |_| Vec::new());
+    begin(&mut storage, 20 * SECOND, 4, 0, Motion::Write { bytes });
+    assert_eq!(storage.poll_timeout(), Some(Time(20 * SECOND + 500_000)));
     let mut counters = std::collections::BTreeMap::new();
     let mut visit = |entity: &str, name: &str, value: f64| {
         counters.insert(format!("{entity} {name}"), value);
