@@ -60,7 +60,8 @@ pub use event::{HostEvent, VmError};
 pub use host::{IscsiHost, hosts_of};
 pub use load::{LATE_NS, Load, Request, RequestId};
 pub use paths::{
-    AttemptId, MultipathHost, PathAction, PathChange, PathCounters, PathSet, Usability, WriteRange,
+    AttemptId, KernelPaths, MultipathHost, PathAction, PathChange, PathCounters, PathSet,
+    PathSight, PathStatus, Usability, WriteRange, parse_multipath_status,
 };
 pub use pattern::{Access, Accesses, Extent, Op};
 pub use payload::Payload;

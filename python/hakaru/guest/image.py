@@ -18,7 +18,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def _make(recipe: Recipe, scratch: Path) -> Path:
     with (built / "initramfs").open("wb") as stream:
         archive = cpio.Writer(stream)
         _lay_out(archive)
-        _add_programs(archive, root, recipe.programs)
+        _add_programs(archive, root, recipe.programs, _plugins(root, recipe))
         _add_modules(archive, root, version, recipe.modules)
         archive.close()
     kernels[0].rename(built / "kernel")
@@ -131,11 +131,19 @@ def _lay_out(archive: cpio.Writer) -> None:
     archive.add_file("etc/group", b"root:x:0:\n", executable=False)
 
 
-def _add_programs(archive: cpio.Writer, root: Path, programs: Iterable[str]) -> None:
-    """Add every program to usr/bin, and the libraries that they are linked with at their packages'
-    paths.
+def _plugins(root: Path, recipe: Recipe) -> set[Path]:
+    found = {pattern: set(root.glob(pattern)) for pattern in recipe.plugins}
+    for pattern, paths in found.items():
+        if not paths:
+            raise EnvironmentError_(f"no package contains {pattern}", "")
+    return set[Path]().union(*found.values())
+
+
+def _add_programs(archive: cpio.Writer, root: Path, programs: Iterable[str], plugins: Set[Path]) -> None:
+    """Add every program to usr/bin, and at their packages' paths the plugins and all libraries that
+    they are linked with.
     """
-    libraries: set[Path] = set()
+    libraries = set(plugins).union(*(find_libraries(root, plugin) for plugin in plugins))
     for program in ("busybox", *programs):
         path = _find(root, (f"usr/sbin/{program}", f"usr/bin/{program}"))
         archive.add_file(f"usr/bin/{program}", path, executable=True)

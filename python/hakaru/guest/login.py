@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hakaru.engine import contract
+from hakaru.guest.multipath import KernelMultipath
 
 QUEUE_DEPTH_MAX = 1024
 """Largest queue_depth of open-iscsi."""
@@ -35,6 +36,27 @@ class KernelLogin:
 
 
 @dataclass(frozen=True)
+class PathTimers:
+    """Timers of a session, seconds."""
+
+    nop_interval_s: int
+    """Silence of the target after which it is pinged."""
+    nop_timeout_s: int
+    recovery_s: int
+    """Time after the loss of a session for which its commands wait for the next one. 0: none."""
+    login_timeout_s: int
+
+    def settings(self) -> dict[str, str]:
+        """Return the records of a node."""
+        return {
+            "node.conn[0].timeo.noop_out_interval": str(self.nop_interval_s),
+            "node.conn[0].timeo.noop_out_timeout": str(self.nop_timeout_s),
+            "node.session.timeo.replacement_timeout": str(self.recovery_s),
+            "node.conn[0].timeo.login_timeout": str(self.login_timeout_s),
+        }
+
+
+@dataclass(frozen=True)
 class KernelDisk:
     """A disk behind a session, and the limits of its queue. None: those of the kernel."""
 
@@ -43,6 +65,15 @@ class KernelDisk:
     command_bytes_max: int | None = None
     """Longest command, bytes: `max_sectors_kb`."""
     command_timeout_s: int | None = None
+    other_logins: tuple[KernelLogin, ...] = ()
+    """Sessions of further paths to the LU, which `multipath` joins."""
+    multipath: KernelMultipath | None = None
+    """None: the disk of the one session is used as it is."""
+
+    @property
+    def logins(self) -> tuple[KernelLogin, ...]:
+        """The sessions of all paths, the first one first."""
+        return (self.login, *self.other_logins)
 
 
 def open_iscsi_settings(
@@ -51,6 +82,7 @@ def open_iscsi_settings(
     lu_commands: int | None = None,
     session_commands: int | None = None,
     window_bytes: int | None = None,
+    timers: PathTimers | None = None,
 ) -> dict[str, str]:
     """Return the records of open-iscsi for login keys and limits. None: the default of open-iscsi.
 
@@ -75,7 +107,7 @@ def open_iscsi_settings(
         settings["node.session.cmds_max"] = str(min(COMMANDS_MAX, max(COMMANDS_MIN, rounded)))
     if window_bytes is not None:
         settings["node.conn[0].tcp.window_size"] = str(window_bytes)
-    return settings
+    return settings | (timers.settings() if timers is not None else {})
 
 
 def _flag(value: bool) -> str:

@@ -15,14 +15,14 @@ RecipeName = Literal["cloud", "file-server", "generic"]
 
 USERLAND = (
     *("busybox-static", "dash", "coreutils", "kmod", "util-linux", "mount", "ethtool", "iproute2"),
-    *("open-iscsi", "e2fsprogs", "xfsprogs", "fio"),
+    *("open-iscsi", "dmsetup", "e2fsprogs", "xfsprogs", "fio"),
 )
 # All other programs, including process 1, are busybox. Scripts run in dash, because busybox's shell
 # would prefer its own programs.
 PROGRAMS = (
     *("dash", "dd", "head", "seq", "sha256sum"),
     *("kmod", "mount", "umount", "lsblk", "blkdiscard", "blockdev", "fstrim", "ethtool", "ip"),
-    *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname"),
+    *("iscsid", "iscsiadm", "iscsistart", "iscsi-iname", "dmsetup"),
     *("mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "fio"),
 )
 FILES = ("etc/iscsi/iscsid.conf", "etc/mke2fs.conf")
@@ -42,7 +42,7 @@ MODULES = ("virtio_pci", "virtio_console", "pvpanic_pci", "sd_mod", "iscsi_tcp",
 # Available for loading on demand.
 MORE_MODULES = (
     *("ext4", "xfs", "sg", "dm_multipath", "crc32c_generic", "libcrc32c", "af_packet", "8021q", "bridge"),
-    "tcp_bbr",
+    *("tcp_bbr", "dm_round_robin", "dm_queue_length"),
 )
 
 
@@ -61,6 +61,8 @@ class Recipe:
     """Packages in addition to USERLAND."""
     extra_programs: tuple[str, ...] = ()
     """Programs in addition to PROGRAMS."""
+    plugins: tuple[str, ...] = ()
+    """Libraries that programs load by themselves: patterns below the root."""
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -100,8 +102,12 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             "linux-image-amd64",
             ("virtio_net", "vmxnet3", "e1000", "e1000e", "igb", "igbvf", "8139cp"),
             ("scsi_dh_alua", "st", "ch"),
-            extra_packages=("mt-st", "mtx", "sg3-utils", "tar"),
-            extra_programs=("mt-st", "mtx", "sg_inq", "sg_logs", "sg_read_attr", "sg_read_block_limits", "tar"),
+            extra_packages=("mt-st", "mtx", "sg3-utils", "tar", "multipath-tools"),
+            extra_programs=(
+                *("mt-st", "mtx", "sg_inq", "sg_logs", "sg_read_attr", "sg_read_block_limits", "tar"),
+                "multipathd",
+            ),
+            plugins=("usr/lib/multipath/*.so",),
         ),
     )
 }

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hakaru.engine import contract
 from hakaru.guest.login import open_iscsi_settings
+from hakaru.guest.multipath import KernelMultipath
 from hakaru.kinds.vms import study as vms_study
 from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
@@ -120,3 +121,80 @@ def test_settings_that_the_kernel_lacks_are_refused(changes: dict[str, Any], pla
     problems = list(vms_study.STUDY.point_problems(changed))
     assert place in {str(path[-1]) for path, _, _ in problems}, problems
     assert load_at(changed).initiator == "kernel"
+
+
+PATHS: dict[str, Any] = {
+    "lab.paths": 2,
+    "load.hypervisor": {"kind": "none"},
+    "load.paths_per_vm": 2,
+    "load.multipath": {"policy": "failover", "nop_interval": "2 s", "nop_timeout": "3 s", "recovery": "4 s"},
+}
+
+
+def test_each_vm_has_a_session_per_path_and_the_kernel_joins_their_disks() -> None:
+    study, loads = configured(4, PATHS)
+    config = loads["host-1"]
+    disks = RUN.disks(study, config)
+    first, second = plan_lab(study.lab).portals()
+    # VMs 1 and 3 run on the first host. VM i begins with path i mod paths.
+    assert [[login.portal for login in disk.logins] for disk in disks] == [[first, second]] * 2
+    for disk, name in zip(disks, ("vm01", "vm03"), strict=True):
+        assert {login.initiator_name.rpartition(":")[2] for login in disk.logins} == {name}
+        for login in disk.logins:
+            settings = dict(login.settings)
+            assert settings["node.conn[0].timeo.noop_out_interval"] == "2"
+            assert settings["node.conn[0].timeo.noop_out_timeout"] == "3"
+            assert settings["node.session.timeo.replacement_timeout"] == "4"
+            assert settings["node.conn[0].timeo.login_timeout"] == "5"
+        assert disk.multipath == KernelMultipath("table", "failover", 4, 5, 0, 30)
+    on_disks = RUN.on_disks(study, config, dict.fromkeys(disks, "/dev/mapper/paths-0"))
+    assert isinstance(on_disks, contract.InitiatorConfig)
+    # The engine of the guest has no sessions of its own, and reports the kernel's paths.
+    assert on_disks.multipath is None
+    destination = contract.FileDestination(path="/dev/mapper/paths-0", direct=True, multipath=True)
+    assert [vm.destination for vm in on_disks.vms] == [destination] * 2
+
+
+def test_one_session_has_the_timers_of_open_iscsi() -> None:
+    study, loads = configured(1, {"load.hypervisor": {"kind": "none"}})
+    (disk,) = RUN.disks(study, loads["host-1"])
+    assert disk.multipath is None and disk.other_logins == ()
+    assert not any("timeo" in name for name, _ in disk.login.settings)
+
+
+DAEMON = PATHS | {"lab.load_guest": {"image": "generic"}, "load.multipath": {"manager": "multipathd"}}
+
+
+@pytest.mark.parametrize(
+    ("vms", "changes", "place", "message"),
+    [
+        (1, {"load.multipath.nop_interval": "1500 ms"}, "nop_interval", "whole seconds"),
+        (1, {"load.multipath.no_path": "500 ms"}, "no_path", "whole seconds"),
+        (1, {"load.multipath.retry": "2 s"}, "retry", "interval of its own"),
+        (1, {"load.multipath.stale": "2 s"}, "stale", "no write waits"),
+        (
+            1,
+            {"lab.load_guest": {}, "load.multipath.manager": "multipathd"},
+            "manager",
+            "'cloud' has no multipath-tools",
+        ),
+        (1, DAEMON | {"load.multipath.check": "1500 ms"}, "check", "whole seconds"),
+        (1, DAEMON | {"load.multipath.failback": "2 s"}, "failback", "as soon as"),
+        (1, DAEMON | {"load.multipath.recovery": "0 s"}, "recovery", "cannot set 0"),
+        (3, DAEMON | {"load.columns": [[0]]}, "manager", "several VMs of host-1, which use LU 0"),
+        (1, DAEMON | {"load.initiator": "hakaru"}, "manager", "directs its paths itself"),
+    ],
+)
+def test_settings_of_paths_that_the_kernel_lacks_are_refused(
+    vms: int, changes: dict[str, Any], place: str, message: str
+) -> None:
+    expanded = points(vms, PATHS | changes)
+    changed = expanded.at(expanded.points[0])
+    ((found, text, hint),) = vms_study.STUDY.point_problems(changed)
+    assert found[-1] == place and message in text and hint
+
+
+@pytest.mark.parametrize("changes", [{}, DAEMON, {"load.multipath.check": "1500 ms"}])
+def test_settings_of_paths_that_the_kernel_has_are_accepted(changes: dict[str, Any]) -> None:
+    expanded = points(2, PATHS | changes)
+    assert [*vms_study.STUDY.point_problems(expanded.at(expanded.points[0]))] == []

@@ -213,6 +213,7 @@ mod tests {
                     c.vms[1].destination = Destination::File {
                         path: "/a".into(),
                         direct: false,
+                        multipath: false,
                     };
                 },
                 "guest_queue",

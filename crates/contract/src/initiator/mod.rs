@@ -120,6 +120,10 @@ pub enum Destination {
         /// Bypass the page cache (`O_DIRECT`).
         #[serde(default)]
         direct: bool,
+        /// The device joins several paths of the kernel to an LU (dm-multipath), and has the
+        /// counters `paths/NAME`. Needs root.
+        #[serde(default)]
+        multipath: bool,
     },
 }
 

@@ -18,6 +18,7 @@ use hakaru_units::Time;
 use serde_json::{Value, json};
 
 use super::failures::{of_corruption, of_file_request, usage_of};
+use super::kernel_paths::DevicePaths;
 use super::ledger::Ledger;
 use crate::failure::{Failure, OrEnvironment};
 
@@ -33,6 +34,8 @@ struct FileVm {
     /// Buffers that no request uses, by length.
     spare: HashMap<u32, Vec<PageBuffer>>,
     writes: u64,
+    /// Paths of the kernel below the device, if the configuration says that it has some.
+    paths: Option<DevicePaths>,
 }
 
 /// All VMs on files.
@@ -60,7 +63,12 @@ impl Files {
     /// Opens the destination of a VM, which is the `index`th of the configuration. Never creates a
     /// file, because a mistyped path must fail.
     pub fn add(&mut self, vm: &Vm, index: usize) -> Result<(), Failure> {
-        let Destination::File { path, direct } = &vm.destination else {
+        let Destination::File {
+            path,
+            direct,
+            multipath,
+        } = &vm.destination
+        else {
             unreachable!("the caller checked the destination")
         };
         let writes = vm.pattern.read_percent < 100;
@@ -82,6 +90,9 @@ impl Files {
             let payload = Arc::clone(self.settings.payload.bytes());
             load = load.with_verifier(Verifier::new(volume_id(path), run, block_bytes, payload));
         }
+        let paths = multipath
+            .then(|| DevicePaths::open(path, &vm.name))
+            .transpose()?;
         let vm = vm.clone();
         self.vms.push(FileVm {
             vm,
@@ -91,6 +102,7 @@ impl Files {
             capacity_bytes,
             spare: HashMap::new(),
             writes: 0,
+            paths,
         });
         Ok(())
     }
@@ -145,6 +157,15 @@ impl Files {
         }
     }
 
+    /// Calls `visit` with the entity and the counters of the paths of every VM that has some.
+    pub fn visit_paths(&mut self, now: Time, visit: &mut dyn FnMut(String, BTreeMap<String, f64>)) {
+        for file_vm in &mut self.vms {
+            if let Some(paths) = &mut file_vm.paths {
+                visit(format!("paths/{}", file_vm.vm.name), paths.counters(now));
+            }
+        }
+    }
+
     /// Returns the instant at which [`Files::serve`] is due.
     pub fn poll_timeout(&self) -> Time {
         if self.next_done.is_some() {
@@ -185,6 +206,9 @@ impl Files {
     fn issue(&mut self, index: usize, ledger: &mut Ledger) {
         let file_vm = &mut self.vms[index];
         while let Some(request) = file_vm.load.poll_request(clock::now()) {
+            if let Some(paths) = &mut file_vm.paths {
+                paths.begin(clock::now());
+            }
             match file_vm.prepare(&request, &self.settings.payload) {
                 Ok(buffer) => self.queue.submit(FileRequest {
                     id: (index as u64) << 32 | u64::from(request.id.0),
@@ -217,6 +241,9 @@ impl Files {
         file_vm
             .load
             .handle_done(clock::now(), id, result.is_ok(), &mut ledger.latencies);
+        if let Some(paths) = &mut file_vm.paths {
+            paths.end(clock::now(), file_vm.load.in_flight() > 0);
+        }
         if let Err(error) = result {
             ledger.add_failed_request(of_file_request(&file_vm.vm, access.op, &error));
         }

@@ -94,9 +94,9 @@ impl Meter {
         let mut connections = Vec::new();
         sessions.visit_tcp(&mut |entity, counters| connections.push((entity, counters)));
         if samples_vms {
-            sessions.visit_paths(at, &mut |entity, counters| {
-                connections.push((entity, counters))
-            });
+            let mut add_paths = |entity, counters| connections.push((entity, counters));
+            sessions.visit_paths(at, &mut add_paths);
+            files.visit_paths(at, &mut add_paths);
         }
         let measured = self.phase == Some(Phase::Measure);
         let take = |latency: &mut Latency| latency.take_interval(measured, Histogram::clone);

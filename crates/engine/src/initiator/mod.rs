@@ -7,13 +7,16 @@
 //!    with a sample per interval and at each border between phases.
 //! 3. Requests in flight end and sessions log out. Then send `result`.
 //!
-//! A VM with several paths survives the loss of some; see [`hakaru_load::MultipathHost`].
+//! A VM with several paths survives the loss of some; see [`hakaru_load::MultipathHost`]. If a VM
+//! loads a device of dm-multipath, the kernel directs the paths, and the engine reports what it shows
+//! of them.
 //!
 //! A VM that is lost ends the engine at once with an error that names it, because results without
 //! that VM are not a valid measurement.
 mod failures;
 mod files;
 mod host;
+mod kernel_paths;
 mod ledger;
 mod meter;
 mod phases;

@@ -8,6 +8,7 @@
 //! | `figures` | counters |
 //! | `survey` | identification of the LU behind a path, and the access states of ports (ALUA) |
 //! | `host` | a host with one session per path, which [`PathSet`] directs |
+//! | `kernel` | the paths of a kernel, which directs them itself (dm-multipath): what it shows of them |
 //!
 //! # Life of a path
 //!
@@ -44,10 +45,12 @@
 mod figures;
 mod flights;
 mod host;
+mod kernel;
 mod set;
 mod survey;
 
 pub use self::figures::PathCounters;
 pub use self::flights::{AttemptId, WriteRange};
 pub use self::host::MultipathHost;
+pub use self::kernel::{KernelPaths, PathSight, PathStatus, parse_multipath_status};
 pub use self::set::{PathAction, PathChange, PathSet, Usability};

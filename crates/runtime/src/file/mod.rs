@@ -13,6 +13,7 @@
 //! while let Some(done) = queue.poll_done() { … }
 //! ```
 mod buffer;
+pub mod device_mapper;
 pub mod disk;
 pub mod folder;
 mod handle;

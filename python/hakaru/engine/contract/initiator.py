@@ -70,6 +70,7 @@ class FileDestination(Message):
     kind: Literal["file"] = "file"
     path: str
     direct: bool = False
+    multipath: bool = False
 
 
 Destination = Annotated[IscsiDestination | FileDestination, Field(discriminator="kind")]

@@ -155,6 +155,7 @@ def _paths(load: VmsLoad, lab: LabPlan) -> Iterator[Problem]:
         shares_sessions=hypervisor.limits_of(load.hypervisor).host is not None,
         initiator=load.initiator,
         transport=load.transport,
+        manager=load.multipath.manager,
     ):
         yield ("load", *place), message, hint
     used = {portal.rpartition(":")[0] for portal in load.used_portals(portals)}

@@ -6,7 +6,8 @@
 
 A path that becomes silent is lost after `nop_interval` and `nop_timeout`; after `recovery`, its
 commands are repeated on other paths. Defaults are those of the engine, which a test checks; its
-timers are those of open-iscsi and of dm-multipath on top of it.
+timers are those of open-iscsi and of dm-multipath on top of it. With the kernel of a guest as
+initiator, dm-multipath joins the paths (`kernel`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from hakaru.engine import contract
+from hakaru.guest.multipath import Manager
 from hakaru.study.part import SECOND_NS, Part
 from hakaru.units import Duration
 
@@ -34,6 +36,12 @@ class Multipath(Part):
         default="round_robin",
         description="choice among the usable paths, those to optimized ports first: in turn, the one with the fewest "
         "outstanding commands, or the first one",
+    )
+    manager: Manager = Field(
+        default="table",
+        description="with `initiator: kernel`, what joins the paths in the guest. `table`: a table of the device "
+        "mapper, and a script that puts returned paths back to use. `multipathd`: multipath-tools with priorities by "
+        "ALUA, which need `image: generic` in `lab.load_guest`",
     )
     nop_interval: Duration = _timer(5, SHORTEST_NS, "time without an answer after which the target is pinged")
     nop_timeout: Duration = _timer(5, SHORTEST_NS, "time limit of a ping, after which the path is lost")
@@ -56,7 +64,7 @@ class Multipath(Part):
 
     def config(self) -> contract.Multipath:
         """The timers as the engine takes them."""
-        names = [name for name in type(self).model_fields if name != "policy"]
+        names = [name for name in type(self).model_fields if name not in ("policy", "manager")]
         seconds = {f"{name}_s": getattr(self, name) / SECOND_NS for name in names}
         return contract.Multipath(policy=self.policy, **seconds)
 
@@ -71,7 +79,7 @@ def chosen_portals(portals: Sequence[str], turn: int, paths_per_vm: int | None) 
 
 
 def problems(
-    *, paths_per_vm: int | None, sessions: int, shares_sessions: bool, initiator: str, transport: str
+    *, paths_per_vm: int | None, sessions: int, shares_sessions: bool, initiator: str, transport: str, manager: str
 ) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Place below `load`, message and hint of each setting that several paths rule out."""
     if paths_per_vm is None:
@@ -81,7 +89,8 @@ def problems(
         yield place, "the VMs share the sessions of their hosts", "use a hypervisor without `host`, or leave it out"
     if sessions > 1:
         yield place, f"each VM has {sessions} sessions over one path", "leave out `iscsi.initiator.sessions`"
-    if initiator == "kernel":
-        yield place, "the kernel of a guest is the initiator", "use `initiator: hakaru`, or leave it out"
+    if initiator == "hakaru" and manager != Multipath().manager:
+        message = "the initiator of hakaru directs its paths itself"
+        yield ("multipath", "manager"), message, "leave it out at this point, or use `initiator: kernel`"
     if transport == "stream":
         yield place, "plain streams have no paths", "use `transport: iscsi`, or leave it out"

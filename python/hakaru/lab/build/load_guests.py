@@ -35,6 +35,7 @@ from hakaru.guest.command import Port
 from hakaru.guest.engine import EngineHost, engine_options
 from hakaru.guest.facts import collect_facts
 from hakaru.guest.image import find_image
+from hakaru.guest.joined_paths import JoinedPaths
 from hakaru.guest.login import KernelDisk, KernelLogin
 from hakaru.guest.machine import Guest, GuestCommandError, GuestSpec
 from hakaru.guest.open_iscsi import IscsiSession, OpenIscsi
@@ -62,6 +63,7 @@ class _Running:
         self.engines: EngineHost | None = None
         self.spawned: list[EngineSession] = []
         self.initiator: OpenIscsi | None = None
+        self.joined: JoinedPaths | None = None
         self.chain: GuestChain | None = None
         self.builds_chain = False
         """Whether a chain was begun, of which something may exist."""
@@ -186,7 +188,9 @@ class LoadGuests:
                             links.neigh("del", dst=known.get("dst"), ifindex=known["ifindex"])
 
     async def attach(self, node: str, disks: Sequence[KernelDisk]) -> dict[KernelDisk, str]:
-        """Log in to the targets of `disks` and return the path of each. Raises GuestError."""
+        """Log in to the targets of `disks` over all of their paths, and return the device of each.
+        Raises GuestError.
+        """
         running = self._running[node]
         async with self._failing(node):
             windows = [disk.login.window_bytes for disk in disks if disk.login.window_bytes is not None]
@@ -197,18 +201,25 @@ class LoadGuests:
             running.initiator, running.uses_kernel_initiator = initiator, True
             await initiator.begin()
             sessions: dict[KernelLogin, IscsiSession] = {}
-            paths = {}
+            found: dict[KernelDisk, list[str]] = {disk: [] for disk in disks}
             for disk in disks:
-                login = disk.login
-                if login not in sessions:
-                    sessions[login] = await initiator.log_in(
-                        login.portal,
-                        login.target_name,
-                        settings=dict(login.settings),
-                        initiator_name=login.initiator_name,
-                    )
-                paths[disk] = await sessions[login].disk(disk.lun)
-                await running.guest.run(_limits_script(disk, paths[disk].removeprefix("/dev/")))
+                for login in disk.logins:
+                    if login not in sessions:
+                        sessions[login] = await initiator.log_in(
+                            login.portal,
+                            login.target_name,
+                            settings=dict(login.settings),
+                            initiator_name=login.initiator_name,
+                        )
+                    found[disk].append(await sessions[login].disk(disk.lun))
+                    await running.guest.run(_limits_script(disk, found[disk][-1].removeprefix("/dev/")))
+            paths = {disk: each[0] for disk, each in found.items()}
+            # Limits of the disks apply to a device that is made of them afterwards.
+            for use in dict.fromkeys(disk.multipath for disk in disks if disk.multipath is not None):
+                several = [disk for disk in disks if disk.multipath == use]
+                running.joined = running.joined or JoinedPaths(running.guest)
+                devices = await running.joined.join([found[disk] for disk in several], use)
+                paths |= dict(zip(several, devices, strict=True))
             return paths
         raise AssertionError("unreachable")
 
@@ -285,6 +296,9 @@ class LoadGuests:
         if running.engines is not None:
             await running.engines.close()
             running.is_measured = True
+        if running.joined is not None:
+            await running.joined.part()
+            running.joined = None
         if running.initiator is not None:
             await running.initiator.log_out_all()
             await running.initiator.end()

@@ -25,15 +25,16 @@ def of_repetition(repetition: Repetition, timers_ms: float | None) -> dict[str, 
     """Metric → value; empty without several paths (`timers_ms` None).
 
     The counts are those of the measuring phase, in the samples around it. The gap is the longest of
-    any VM up to the end of the phase, as seen by the VM's host.
+    any VM up to the end of the phase, as seen by the VM's host. Counts that the initiator does not
+    report, as the kernel's, are NaN.
     """
     if timers_ms is None:
         return {}
     counters, (start_ns, end_ns) = repetition.counters, repetition.window
 
     def grown(name: str) -> float:
-        selected = counters.select(engine="initiator", entity=ENTITIES, name=name)
-        return sum(series.grown(start_ns, end_ns) for _, series in selected)
+        selected = [*counters.select(engine="initiator", entity=ENTITIES, name=name)]
+        return sum(series.grown(start_ns, end_ns) for _, series in selected) if selected else float("nan")
 
     gaps = counters.select(engine="initiator", entity=ENTITIES, name="longest_gap_ns_now")
     losses = grown("path_losses")

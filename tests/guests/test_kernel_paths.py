@@ -1,0 +1,147 @@
+"""Paths that the kernel of a guest joins: cables that are cut under verified load, and what the
+guest lacks.
+
+The timers are longer than those of the tests of our own initiator, because the kernel counts in
+seconds, and because an emulated processor is late by tenths of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hakaru.guest.image import Image, find_image
+from hakaru.guest.recipe import RecipeName
+from hakaru.store import RunReader
+
+from tests.guests.kernel_paths import DEPTH, TIMERS, TIMERS_S
+from tests.guests.test_device import needs_taps
+from tests.run.conftest import STUDY, Hakaru
+
+ROOT = Path(__file__).parents[2]
+# `make test-long` cuts cables as often as the acceptance of this feature asks for.
+CUTS = 50 if "HAKARU_LONG" in os.environ else 2
+# Boot, and per cut: failure, new login and checks.
+TIMEOUT_S = 600 + 90 * CUTS
+
+
+INITIATORS = """\
+variables:
+  initiator:
+    hakaru: {}
+    dm-multipath: {lab.load_guest: {cpus: 1}, load.initiator: kernel}
+factors:
+  - {pattern: [mixed], vms: [1], initiator: [hakaru, dm-multipath], paths_per_vm: [1, 2]}
+"""
+
+
+@pytest.fixture
+def hakaru(tmp_path: Path) -> Hakaru:
+    return Hakaru(tmp_path / "runs")
+
+
+def found_by_program(recipe: RecipeName, *arguments: str) -> dict[str, Any]:
+    # Built here, because no package mirror can be reached from the sandbox.
+    find_image(recipe)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("kernel_paths.py")), *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize(
+    ("manager", "policy", "cuts"),
+    [
+        ("table", "round_robin", CUTS),
+        ("multipathd", "round_robin", CUTS),
+        ("table", "least_queue_depth", 1),
+        ("table", "failover", 1),
+    ],
+)
+def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(image: Image, manager: str, policy: str, cuts: int) -> None:
+    """After every cut, all data is right, no request has failed, and the gap is within 20 % of the
+    timers' sum. With the least queue depth, the other path serves requests meanwhile.
+    """
+    needs_taps(image)
+    recipe: RecipeName = "generic" if manager == "multipathd" else "cloud"
+    found = found_by_program(recipe, "cuts", manager, policy, str(cuts))
+    assert len(found["cuts"]) == cuts
+    gaps_s = [cut["longest_gap_ns_now"] / 1e9 for cut in found["cuts"]]
+    print(f"gaps of {cuts} cuts ({manager}, {policy}): {min(gaps_s):.3f} to {max(gaps_s):.3f} s")
+    for cut in found["cuts"]:
+        assert cut["errors"] == 0
+        assert cut["path_losses"] == cut["path_switches"] == cut["path_returns"] == 1
+        assert cut["paths_usable_now"] == 2
+        # The kernel does not show it, and 0 would be wrong.
+        assert "commands_repeated" not in cut
+        gap_s = cut["longest_gap_ns_now"] / 1e9
+        if policy == "least_queue_depth":
+            assert gap_s < 0.5 * TIMERS_S, gaps_s
+        else:
+            assert gap_s == pytest.approx(TIMERS_S, rel=0.2), gaps_s
+        # Of this path alone, and seen by samples. It includes what the other path served meanwhile.
+        assert cut["failover_ns_sum"] / 1e9 == pytest.approx(TIMERS_S, rel=0.3)
+        assert cut["failback_ns_sum"] / 1e9 >= TIMERS.recovery_s
+    selector = "queue-length" if policy == "least_queue_depth" else "round-robin"
+    assert f" {selector} 0 " in found["table"] and "queue_if_no_path" in found["table"]
+    assert (" alua " in found["table"]) == (manager == "multipathd")
+    # multipathd sets the recovery time anew.
+    assert found["recovery"] == [str(TIMERS.recovery_s)] * 2
+    assert found["left"].split() == ["No", "devices", "found", "0"]
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_requests_without_a_path_wait_and_then_fail(image: Image) -> None:
+    needs_taps(image)
+    found = found_by_program("cloud", "no-path")
+    assert found["paths"]["path_losses"] == found["paths"]["path_switches"] == 2
+    assert found["paths"]["paths_usable_now"] == 0
+    assert found["errors"] >= DEPTH
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_what_the_guest_lacks_is_named(image: Image) -> None:
+    needs_taps(image)
+    found = found_by_program("cloud", "not-one-lu")
+    assert "are not one LU" in found["not one LU"]
+    assert "the guest's image has no multipathd" in found["no program"]
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_run_compares_paths_of_both_initiators(hakaru: Hakaru, tmp_path: Path, image: Image) -> None:
+    """One and two paths with each initiator: the same counters and metrics, side by side."""
+    needs_taps(image)
+    before, _, after = STUDY.replace("  hosts: 2\n", "  hosts: 1\n  paths: 2\n").partition("factors:\n")
+    measure = after[after.index("measure:") :].replace("repetitions: 2", "repetitions: 1")
+    path = tmp_path / "study.yaml"
+    path.write_text(before + INITIATORS + measure)
+    result = hakaru.run("run", str(path), "--json", "--report", "html")
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
+    reader = RunReader(hakaru.only_run())
+    records = {(r["factors"]["initiator"], r["factors"]["paths_per_vm"]): r for r in reader.repetitions()}
+    assert {record["status"] for record in records.values()} == {"done"}
+    for (initiator, paths), record in records.items():
+        (array,) = (e["values"] for e in record["engines"] if e["engine"] == "array")
+        assert array["logins"] == paths, (initiator, paths)
+    for point in reader.read("summary.json")["points"]:
+        metrics = point["metrics"]
+        print(point["factors"], metrics["iops"]["mean"], metrics["gap_ms_max"]["mean"])
+        assert metrics["iops"]["mean"] > 0
+        assert metrics["path_losses"]["mean"] == metrics["path_switches"]["mean"] == 0
+        assert 0 < metrics["gap_ms_max"]["mean"] < metrics["failover_timers_ms"]["mean"] == 15_000
+        # Only hakaru's own initiator knows it.
+        known = metrics["commands_repeated"]["mean"] is not None
+        assert known == (point["factors"]["initiator"] == "hakaru")
