@@ -47,7 +47,7 @@ def _properties(link: Link | Trunk) -> str:
 
 
 def _impairments(line: Line) -> Iterator[str]:
-    """What a line does to frames, in both directions each."""
+    """Delay, loss and other impairments of a line, each of both directions."""
     if line.delay_us:
         yield f"delay {line.delay_us / 1e3:g} ms"
     if line.jitter.kind != "none":
