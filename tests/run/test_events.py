@@ -26,6 +26,9 @@ class Links:
         self.go_on.set()
         self.refuse = refuse
 
+    async def restore(self, name: str) -> None:
+        await self.set(name, True)
+
     async def set(self, name: str, up: bool) -> None:
         self.entered.set()
         await self.go_on.wait()
@@ -36,7 +39,7 @@ class Links:
 
 def events_of(links: Links, *changes: tuple[int, LinkChange], loads: int = 1) -> Events:
     planned = [TimedEvent(at_ns, "link", change.link, change) for at_ns, change in changes]
-    return Events(planned, links.set, [], [], loads)
+    return Events(planned, links.set, links.restore, [], [], loads)
 
 
 def names(events: Events) -> list[str]:
@@ -61,7 +64,8 @@ def test_events_are_carried_out_in_order_after_the_last_load_has_begun_to_measur
             assert event["due_ns"] <= event["begun_ns"] <= event["done_ns"]
         assert "event_missed" not in names(events)
         await events.restore()
-        assert len(links.done) == 2, "nothing is left to mend"
+        # It may not carry frames yet.
+        assert links.done[2:] == [("array.0", True)]
 
     asyncio.run(scenario())
 

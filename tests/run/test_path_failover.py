@@ -33,7 +33,7 @@ load:
   pattern: mixed
   vms: 1
   paths_per_vm: 2
-  multipath: {nop_interval: 100 ms, nop_timeout: 100 ms, recovery: 0 s, login_timeout: 200 ms, retry: 100 ms}
+  multipath: {nop_interval: 100 ms, nop_timeout: 100 ms, recovery: 0 s, retry: 100 ms}
   events: [{at: 100 ms, link_down: array.1}, {at: 100 ms, portal_refused: 0}, {at: 600 ms, portal_accepts: 0}]
 variables: {form: {only: {}}}
 factors: [{form: [only]}]

@@ -50,6 +50,8 @@ class TimedEvent:
 
 SetLink = Callable[[str, bool], Awaitable[None]]
 """Cuts (False) or mends (True) a link of the kernel."""
+RestoreLink = Callable[[str], Awaitable[None]]
+"""Mends a link of the kernel, and waits until it carries frames."""
 
 
 class Events:
@@ -62,12 +64,14 @@ class Events:
         self,
         events: Sequence[TimedEvent],
         set_link: SetLink,
+        restore_link: RestoreLink,
         arrays: Sequence[EngineSession],
         fabrics: Sequence[EngineSession],
         loads: int,
     ) -> None:
         self._planned = sorted(events, key=lambda event: event.at_ns)
         self._set_link = set_link
+        self._restore_link = restore_link
         self._arrays = {array.node: array for array in arrays}
         self._fabrics = fabrics
         self._loads = loads
@@ -113,20 +117,20 @@ class Events:
                 if not up:
                     self._cut.add(link)
                 await self._set_link(link, up)
-                if up:
-                    self._cut.discard(link)
             case ArrayChange(node, action):
                 await self._arrays[node].manage(action)
 
     async def restore(self) -> None:
-        """Mend every link that is cut. Raises EnvironmentError_ if the lab refuses."""
+        """Mend every link that was cut, and wait until it carries frames. Raises EnvironmentError_
+        if the lab refuses.
+        """
         if self._change is not None:
             await asyncio.wait([self._change])
             if not self._change.cancelled():
                 # Retrieved: `play` has raised it, unless its task was cancelled.
                 self._change.exception()
         for link in sorted(self._cut):
-            await self._set_link(link, True)
+            await self._restore_link(link)
         self._cut.clear()
 
     def describe(self) -> list[dict[str, Any]]:

@@ -143,6 +143,10 @@ class Place(Protocol):
         """Cut or mend a link. Raises EnvironmentError_ if the kernel refuses."""
         ...
 
+    async def restore_link(self, name: str) -> None:
+        """Mend a link, and wait until it carries frames. Raises EnvironmentError_."""
+        ...
+
     @property
     def device(self) -> dict[str, Any] | None:
         """The guest under test, as built; None without one."""
@@ -307,6 +311,10 @@ class LabPlace:
     async def set_link(self, name: str, up: bool) -> None:
         """Cut or mend a link of the lab."""
         await self.lab.set_link(name, up=up)
+
+    async def restore_link(self, name: str) -> None:
+        """Mend a link of the lab, and wait until it carries frames."""
+        await self.lab.restore_link(name)
 
     @property
     def device(self) -> dict[str, Any] | None:

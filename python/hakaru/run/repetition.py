@@ -163,7 +163,14 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             if is_load and warm_up is not None and (work := kind.of(study).work(sample)) is not None:
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
-        events = Events(place.events(expanded, turn), place.set_link, gang.servers, gang.fabrics, len(gang.loads))
+        events = Events(
+            place.events(expanded, turn),
+            place.set_link,
+            place.restore_link,
+            gang.servers,
+            gang.fabrics,
+            len(gang.loads),
+        )
 
         def begin(at_ns: int) -> None:
             messages.measure_ns.append(at_ns)

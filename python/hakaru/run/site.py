@@ -179,6 +179,10 @@ class SitePlace:
         """Not called, because a site has no events."""
         raise NotImplementedError
 
+    async def restore_link(self, name: str) -> None:
+        """Not called, because a site has no events."""
+        raise NotImplementedError
+
     device = None
     """Equipment of a site is not under hakaru's control."""
 

@@ -97,7 +97,7 @@ def test_timers_of_an_event_are_those_that_it_waits_for() -> None:
     sums = {name: timers_of(name, timers) for pair in RETURNS.items() for name in pair}
     assert {name: each.sum_ns // SECOND for name, each in sums.items()} == {
         "link_down": 7,
-        "link_up": 97,
+        "link_up": 98,
         "portal_refused": 4,
         "portal_accepts": 96,
         "port_standby": 0,

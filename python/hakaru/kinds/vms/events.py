@@ -43,8 +43,10 @@ PROMPT_NS = SECOND_NS // 10
 """Tolerance of a time whose timers are short or none, for the scheduling of this machine."""
 TOLERANCE = 0.2
 """Share of the timers' sum by which a time may differ from it."""
-NEIGHBOUR_NS = SECOND_NS
-"""Interval at which Linux asks for the address of a neighbour that does not answer."""
+NEIGHBOUR_NS = 2 * SECOND_NS
+"""Time after which Linux uses a mended link at the latest: it handles changes of carriers, and asks
+for the addresses of neighbours that do not answer, once a second.
+"""
 
 
 class PathEvent(Part):

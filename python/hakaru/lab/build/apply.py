@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,8 @@ _TC_H_ROOT = 0xFFFF_FFFF
 _RT_TABLE_MAIN = 254
 # linux/neighbour.h
 _NUD_PERMANENT = 0x80
+# Linux handles changes of carriers once a second.
+_ACTIVE_TIMEOUT_S, _POLL_S = 10.0, 0.01
 
 
 class Namespaces:
@@ -409,6 +412,32 @@ _STEPS: dict[type[Any], Callable[[Namespaces, _Sockets, Any], None]] = {
     actions.Shape: _shape,
     actions.Unqueue: _unqueue,
 }
+
+
+def await_active(namespaces: Namespaces, node: str, interface: str) -> None:
+    """Wait until an interface whose carrier has returned sends again, which Linux allows up to a
+    second later, and forget the neighbours that did not answer meanwhile. Raises EnvironmentError_
+    if that takes too long.
+    """
+    with namespaces.inside(node):
+        socket = IPRoute()
+    try:
+        (index,) = socket.link_lookup(ifname=interface)
+        deadline = time.monotonic() + _ACTIVE_TIMEOUT_S
+        while socket.get_links(index)[0].get_attr("IFLA_OPERSTATE") != "UP":
+            if time.monotonic() > deadline:
+                raise EnvironmentError_(
+                    f"{interface} of {node} did not come up within {_ACTIVE_TIMEOUT_S:g} s after its link was mended",
+                    "this machine is busy; try again when it is idle",
+                )
+            time.sleep(_POLL_S)
+        for neighbour in socket.get_neighbours(family=AF_INET, ifindex=index):
+            if not neighbour["state"] & _NUD_PERMANENT:
+                # It may have expired meanwhile.
+                with contextlib.suppress(NetlinkError):
+                    socket.neigh("del", dst=neighbour.get_attr("NDA_DST"), ifindex=index)
+    finally:
+        socket.close()
 
 
 def read_sysctl(namespaces: Namespaces, node: str, name: str) -> str | None:

@@ -31,6 +31,7 @@ from hakaru.lab.build.apply import (
     apply_actions,
     apply_plan,
     apply_settings,
+    await_active,
     read_routes,
     read_sysctl,
 )
@@ -38,7 +39,7 @@ from hakaru.lab.build.guest_ports import GuestPorts
 from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
-from hakaru.lab.plan.cuts import cut, mend
+from hakaru.lab.plan.cuts import cut, far_end, mend
 from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
@@ -153,6 +154,13 @@ class Lab:
         """
         action = mend(self.plan, name) if up else cut(self.plan, name)
         await asyncio.to_thread(apply_actions, self.namespaces, [action])
+
+    async def restore_link(self, name: str) -> None:
+        """Mend a link or trunk, and wait until both of its ends send again. Raises
+        EnvironmentError_ if the kernel refuses, or takes too long.
+        """
+        await self.set_link(name, up=True)
+        await asyncio.to_thread(await_active, self.namespaces, *far_end(self.plan, name))
 
     async def count_losses(self) -> dict[str, int]:
         """Frames that the device has lost so far, by the counters of its interfaces and of the

@@ -29,6 +29,12 @@ def mend(plan: LabPlan, name: str) -> SetUp:
     return SetUp(*_port(plan, name))
 
 
+def far_end(plan: LabPlan, name: str) -> tuple[str, str]:
+    """Node and interface at the other end of a link of the kernel backend, or of a trunk."""
+    ends = {link.name: (link.node, link.interface) for link in plan.links}
+    return (ends | {trunk.name: (trunk.b, trunk.name) for trunk in plan.trunks})[name]
+
+
 def _port(plan: LabPlan, name: str) -> tuple[str, str]:
     """Switch and port at which a link is cut."""
     if name not in cuttable(plan):
