@@ -179,6 +179,7 @@ async def cuts(lab: Lab, manager: Manager, policy: Policy, count: int) -> dict[s
         found["cuts"].append(last["paths/a"] | {"errors": last["vms"]["errors"]})
         print(json.dumps(found["cuts"][-1]), file=sys.stderr)
     running = guests._running[HOST].guest
+    found["accelerator"] = running.accelerator.kind
     found["table"] = await running.run("dmsetup table")
     found["sessions"] = (await running.run("ls /sys/class/iscsi_session")).split()
     found["recovery"] = (await running.run("cat /sys/class/iscsi_session/*/recovery_tmo")).split()
@@ -202,6 +203,9 @@ async def no_path(lab: Lab) -> dict[str, Any]:
     async with asyncio.timeout(WAIT_S):
         while not (await load._sample())["vms"]["errors"]:
             pass
+    # The node gets its links back.
+    for cable in range(2):
+        await cables.set(cable, "up")
     return {"paths": load.last["paths/a"], "errors": load.last["vms"]["errors"]}
 
 
