@@ -137,7 +137,6 @@ mod tests {
                 "cartridges": [],
                 "capacity_bytes": 1 << 30,
                 "early_warning_bytes": 1 << 20,
-                "store": memory,
             },
         });
         let Value::Object(fields) = fields else {
