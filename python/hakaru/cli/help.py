@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import evolve
 from cyclopts import App
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry, HelpPanel
 from cyclopts.help.inline_text import InlineText
@@ -86,7 +85,7 @@ class JapaneseHelp(DefaultFormatter):
 
         def columns(console: Console, options: ConsoleOptions, entries: list[HelpEntry]) -> tuple[ColumnSpec, ...]:
             *others, last = shape(console, options, entries)
-            return (*others, evolve(last, renderer=_description))
+            return (*others, last.copy(renderer=_description))
 
         formatter = DefaultFormatter(column_specs=columns)
         formatter(console, options, panel.copy(title=_japanese(str(panel.title))))
