@@ -238,10 +238,10 @@ async def refused(lab: Lab) -> dict[str, Any]:
     assert running.joined is not None and running.initiator is not None
     found: dict[str, Any] = {}
     session = await running.initiator.log_in(lab.plan.portals()[0], TARGET)
-    other = await session.disk(1)
+    first, other = await session.disk(0), await session.disk(1)
     for name, disks, changed in (
-        ("not one LU", ["/dev/sda", other], use),
-        ("no program", ["/dev/sda"], KernelMultipath("multipathd", "round_robin", 2, 1, 0, 3)),
+        ("not one LU", [first, other], use),
+        ("no program", [first], KernelMultipath("multipathd", "round_robin", 2, 1, 0, 3)),
     ):
         try:
             async with guests._failing(HOST):
