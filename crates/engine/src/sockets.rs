@@ -82,6 +82,9 @@ enum Link {
         full: bool,
         /// Number of bytes sent, modulo 2^32.
         sent: u32,
+        /// Whether the kernel stamps sent data. Without that setting, a stamp that a call requests
+        /// would return with the data, which fill the socket's buffer.
+        stamps: bool,
     },
     Down,
 }
@@ -271,11 +274,12 @@ impl<'r> Sockets<'r> {
         match socket.take_error() {
             Ok(()) => {
                 // Without stamps of sent data, commands leave when they are passed to the kernel.
-                let _ = socket.enable_sent_stamps();
+                let stamps = socket.enable_sent_stamps().is_ok();
                 entry.link = Link::Up {
                     socket,
                     full: false,
                     sent: 0,
+                    stamps,
                 };
                 machines.handle_connected(clock::now(), index);
                 self.flush(index, machines);
@@ -349,13 +353,19 @@ impl<'r> Sockets<'r> {
     }
 
     fn send(&mut self, index: usize, machines: &mut impl Machines) {
-        let Link::Up { socket, full, sent } = &mut self.entries[index].link else {
+        let Link::Up {
+            socket,
+            full,
+            sent,
+            stamps,
+        } = &mut self.entries[index].link
+        else {
             return;
         };
         let transmit = machines.transmit(index);
         while !*full && !transmit.is_empty() {
             // A call without a command needs no stamp, so it may be longer than a packet.
-            let stamped = transmit.has_command_within(STAMPED_BYTES);
+            let stamped = *stamps && transmit.has_command_within(STAMPED_BYTES);
             let most = if stamped { STAMPED_BYTES } else { usize::MAX };
             let mut slices = recycle(std::mem::take(&mut self.slices));
             let length = collect(transmit, most, &mut slices);
