@@ -92,9 +92,11 @@ def test_timers_explain_every_gap_with_two_and_with_four_paths(hakaru: Hakaru) -
             assert 0 <= metrics[f"{name}_back_s"]["mean"] <= 2
         assert [event["explained"] for event in events] == [True, None] * 3
         assert all(event["late_ms_max"] >= 0 for event in events)
-        cut, _, refused, *_ = events
+        # A cut link keeps every command that it got. Whether one is under way when a portal begins
+        # to refuse is chance.
+        cut = events[0]
         assert cut["failover_ms"] == pytest.approx(1500, rel=0.2)
-        assert cut["commands_repeated"] > 0 and refused["commands_repeated"] > 0
+        assert cut["commands_repeated"] > 0
         assert point["over_time"]["event_s"] == pytest.approx([2, 5, 7, 9, 11, 13], abs=0.1)
         assert {caveat["caveat"] for caveat in point["caveats"]} <= {
             "few_repetitions",
