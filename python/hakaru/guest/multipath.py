@@ -207,7 +207,7 @@ wait_for() {{
             [ -n "$complete" ] && echo "/dev/${{holder##*/}}" && return
         done
         kill -0 "$(cat /run/multipathd-started.pid)" 2>/dev/null || break
-        # multipathd looks only for disks that udev knows, and takes those that it is told.
+        # multipathd finds only disks that udev knows. Others are added by its command `add path`.
         for disk in "$@"; do
             [ -n "$(ls /sys/block/$disk/holders)" ] || multipathd add path $disk >/run/added 2>&1 || :
         done

@@ -86,7 +86,7 @@ struct Known {
     last_answer: Time,
     /// Sample that showed the end of the session, until the next one.
     lost_at: Option<Time>,
-    /// The last answer over a lost session whose commands the device has not released yet.
+    /// Instant of the last answer over a lost session, until the device releases its commands.
     holds_since: Option<Time>,
 }
 
