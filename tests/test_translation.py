@@ -180,6 +180,9 @@ def test_has_words_separates_prose_from_code() -> None:
 
 
 def test_help_is_in_japanese(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["array", "create", "--help"]) == 0
+    capsys.readouterr()
     monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["array", "create", "--help"]) == 0

@@ -25,6 +25,7 @@ import traceback
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group
+from rich.console import Console
 
 from hakaru import __version__
 from hakaru.cli import results, shells, start, study, tools
@@ -86,7 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         with localised(app):
-            code = app(argv, exit_on_error=False, print_error=False)
+            # The application would keep its first console, and with it the width of that moment.
+            code = app(argv, console=Console(), exit_on_error=False, print_error=False)
         sys.stdout.flush()
         return int(code or 0)
     except HakaruError as error:
