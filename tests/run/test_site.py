@@ -13,7 +13,7 @@ from hakaru.errors import UsageError
 from hakaru.kinds.vms.load import load_at
 from hakaru.remote.host import HostSpec
 from hakaru.remote.secrets import with_secrets
-from hakaru.run.repetition import _clock_caveats
+from hakaru.run.outcome import _clock_caveats
 from hakaru.run.site import SitePlace, check_writes
 from hakaru.run.site_file import HOST, load_site
 from hakaru.study import expand, load

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.errors import LostError
+from hakaru.run.outcome import Outcome
 from hakaru.run.progress import Watchers
-from hakaru.run.repetition import Outcome
 from hakaru.run.runner import drive
 from hakaru.store import Histograms, RunWriter, Samples
 from hakaru.study import Repetition

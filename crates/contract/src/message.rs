@@ -35,8 +35,8 @@ pub enum Command {
         at_ns: u64,
     },
     /// Ends the warm-up at an instant of `CLOCK_MONOTONIC`, if it does not end earlier; an instant
-    /// in the past means now. The measuring phase keeps its length. Only an initiator accepts it;
-    /// after its warm-up, nothing changes.
+    /// in the past means now. The measuring phase keeps its length. Only loads of VMs and
+    /// of files accept it; after their warm-up, nothing changes.
     Measure {
         /// Instant, nanoseconds of `CLOCK_MONOTONIC`.
         at_ns: u64,

@@ -25,6 +25,8 @@ from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import Site
 from hakaru.store import Histograms, Samples
 from hakaru.study import Expanded, Point, Repetition, Study
+from hakaru.study.model import Measure
+from hakaru.units import format_duration
 
 Engines = Mapping[str, contract.EngineConfig]
 """Node → the engine that runs there."""
@@ -192,6 +194,17 @@ class RunKind(ABC):
     @abstractmethod
     def result(self, study: Study, finished: Finished) -> Rates:
         """The rates of a finished repetition, as in the report."""
+
+
+def times_in_words(measure: Measure) -> str:
+    """Warm-up and measuring time of a repetition, for `RunKind.each`."""
+    time = format_duration(measure.time_ns)
+    if measure.steady is not None:
+        least, most = format_duration(measure.warmup_least_ns), format_duration(measure.warmup_most_ns)
+        return f"{least} to {most}, until steady, warm-up + {time} measured each"
+    if not measure.warmup_ns:
+        return f"{time} measured each"
+    return f"{format_duration(measure.warmup_ns)} warm-up + {time} measured each"
 
 
 def of(study: kind.HasKind) -> RunKind:

@@ -38,11 +38,12 @@ from hakaru.run import kind
 from hakaru.run import plan as planned
 from hakaru.run.machine import describe_machine
 from hakaru.run.options import Options, expand_options
+from hakaru.run.outcome import Outcome, failed_outcome
 from hakaru.run.place import LabPlace, Place
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
 from hakaru.run.queues import QueueMeter
-from hakaru.run.repetition import LateStartError, Outcome, failed_outcome, run_repetition
+from hakaru.run.repetition import LateStartError, run_repetition
 from hakaru.run.resumable import MACHINE, check_resumable
 from hakaru.run.schedule import schedule_of
 from hakaru.run.site import SitePlace, check_hosts, check_writes

@@ -30,23 +30,36 @@ Work = Callable[[contract.Sample], float | None]
 class SteadyWarmUp:
     """Judges the rate of all loads together over the last window.
 
-    The rate of a window is judged once all loads have sent a sample at its end. A window begins at
-    the earliest when the least warm-up has passed, and ends at the latest with the longest one.
+    The warm-up starts with that of the last load. The rate of a window is judged once all loads
+    have sent a sample at its end. A window begins at the earliest when the least warm-up has
+    passed, and ends at the latest with the longest one; both instants are exact to half a sample
+    interval.
     """
 
-    def __init__(self, measure: Measure, steady: Steady, start_ns: int, loads: Sequence[str]) -> None:
+    def __init__(self, measure: Measure, steady: Steady, loads: Sequence[str]) -> None:
         self._steady = steady
+        self._warmup_ns = measure.warmup_ns
         self._window_ns = steady.window_of(measure)
-        self._begin_ns = start_ns + measure.warmup_ns
         self._step_ns = measure.sample_interval // 2
-        # The last window ends with a sample that may be slightly late.
-        self._limit_ns = start_ns + steady.within + self._step_ns
+        self._started: dict[str, int] = {}
+        self._begin_ns = self._limit_ns = 0
         self._counts: dict[str, list[tuple[int, float]]] = {load: [] for load in loads}
         self._judged_ns = 0
         self.newest: Steadiness | None = None
         """Steadiness of the newest window; None without one, or if it has no request."""
         self.is_steady = False
         """Whether a window was steady."""
+
+    def start(self, load: str, at_ns: int) -> None:
+        """Learn the instant of CLOCK_MONOTONIC at which the warm-up of a load began."""
+        self._started[load] = at_ns
+        if len(self._started) == len(self._counts):
+            start_ns = max(self._started.values())
+            # Samples keep to their grid if the load begins late, and the last one may be late.
+            self._begin_ns = start_ns + self._warmup_ns - self._step_ns
+            self._limit_ns = start_ns + self._steady.within + self._step_ns
+            # A load that prepared for long has sent many samples.
+            self._forget(self._begin_ns)
 
     def learn(self, load: str, at_ns: int, count: float) -> bool:
         """Learn the requests that a load has completed since the start, at an instant of
@@ -55,7 +68,7 @@ class SteadyWarmUp:
         if self.is_steady:
             return False
         self._counts[load].append((at_ns, count))
-        if not all(self._counts.values()):
+        if not self._limit_ns or not all(self._counts.values()):
             return False
         end = min(counts[-1][0] for counts in self._counts.values())
         is_new = end - self._judged_ns >= self._step_ns
@@ -96,12 +109,13 @@ class SteadyWarmUp:
             if not any(first <= at_ns <= self._limit_ns for at_ns, _ in counts)
         ]
 
-    def describe(self, start_ns: int, measure_ns: int) -> dict[str, Any]:
+    def describe(self, measure_ns: int) -> dict[str, Any]:
         """The record of the repetition: time under load before measuring, and whether the
         load was steady by then.
         """
         found = self.newest
         shares = {"range_percent": found.range_percent, "drift_percent": found.drift_percent} if found else {}
+        start_ns = max(self._started.values(), default=measure_ns)
         return {"seconds": (measure_ns - start_ns) / 1e9, "steady": self.is_steady, **shares}
 
     def caveat(self) -> Caveat | None:

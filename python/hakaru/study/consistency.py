@@ -51,11 +51,15 @@ def _steady(study: Study) -> Iterator[Problem]:
     """Problems of a warm-up that lasts until the rate is steady."""
     for form, measure in measures_of(study):
         place = (*form, "steady")
-        if measure.steady is None or measure.time is None:
+        if measure.steady is None:
             continue
         if not kind.of(study).extends_warm_up:
             yield place, f"not available for a load of kind {study.kind}", "leave it out"
             return
+        if measure.time is None:
+            hint = "add `time`, or leave `steady` out"
+            yield place, "extends the warm-up of a measurement whose time is given", hint
+            continue
         shortest = PARTS * measure.sample_interval
         window, room = measure.steady.window_of(measure), measure.steady.within - measure.warmup_ns
         if room < shortest:

@@ -20,11 +20,11 @@ from hakaru.analysis.run_data import RunData
 from hakaru.errors import LostError, UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.run.options import Options
+from hakaru.run.outcome import Outcome, failed_outcome
 from hakaru.run.place import Place
 from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
 from hakaru.run.preflight import check_machine
 from hakaru.run.progress import Watchers
-from hakaru.run.repetition import Outcome, failed_outcome
 from hakaru.run.resumable import check_resumable
 from hakaru.run.runner import Prepared, Run, drive
 from hakaru.run.site import check_hosts, check_writes

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hakaru.store import RunReader
 
 from tests.fileserver.conftest import need_samba
 from tests.kinds.files.study import LAB, TREE, written
@@ -101,6 +102,25 @@ def test_file_server_that_is_killed_ends_the_run_with_its_name(tmp_path: Path) -
     assert process.returncode == 7, output + errors
     assert "file server server was lost: Samba ended with signal 9" in errors
     assert processes_of(tmp_path, "smbd") == set()
+
+
+def test_measuring_begins_once_the_rate_of_files_is_steady(tmp_path: Path) -> None:
+    need_samba()
+    # The limits admit any rate, so the first window ends the warm-up.
+    steady = {"within": "60 s", "window": "600 ms", "range": "10000 %", "drift": "10000 %"}
+    measure = {"warmup": "100 ms", "time": "1 s", "repetitions": 1, "sample_interval": "100 ms", "steady": steady}
+    loads = {"to": {"smb": {}}, "profile": "metadata", "tree": TREE | {"targets": 2000}}
+    study = written(tmp_path, load=loads, measure=measure, factors=[{"tools": [1]}])
+    planned = hakaru(tmp_path, "plan", str(study))
+    assert "700 ms to 1 min, until steady, warm-up + 1 s measured each" in planned.stdout
+    ran = hakaru(tmp_path, "run", str(study), "--report", "html,json")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    (record,) = RunReader(run).repetitions()
+    assert record["warm_up"]["steady"] and 0.7 <= record["warm_up"]["seconds"] < 30
+    assert record["measure"]["end_ns"] - record["measure"]["start_ns"] >= 1_000_000_000
+    page = (run / "report" / "report.en.html").read_text().replace("\xa0", " ")
+    assert "until the rate is steady (range below 10,000 %, drift below 10,000 %), for 700 ms to 1 min" in page
 
 
 def processes_of(folder: Path, program: str) -> set[int]:

@@ -57,6 +57,10 @@ impl Shared {
     }
 }
 
+/// Returns the instant until which [`Crew::watch`] waits, or `None` to wait without a limit. It is
+/// called in every turn, because orders may bring the instant forward.
+pub type Until<'a> = &'a mut dyn FnMut(&mut Control) -> Option<Time>;
+
 /// The threads' side of the main thread.
 pub struct Crew {
     shared: Shared,
@@ -151,12 +155,13 @@ impl Crew {
         &mut self,
         reactor: &Reactor,
         control: &mut Control,
-        until: Option<Time>,
+        until: Until<'_>,
         samples: &mut Schedule,
         sample: &mut dyn FnMut(Time, &Control),
     ) -> Result<Watched, Failure> {
         loop {
             let now = clock::now();
+            let until = until(control);
             if samples.due(now) {
                 sample(now, control);
             }
@@ -199,7 +204,8 @@ impl Crew {
     ) -> Result<(), Failure> {
         let deadline = self.stop();
         while self.shared.running() > 0 {
-            if self.watch(reactor, control, Some(deadline), samples, sample)? == Watched::Reached {
+            let until = &mut |_: &mut Control| Some(deadline);
+            if self.watch(reactor, control, until, samples, sample)? == Watched::Reached {
                 return Err(Failure::peer(
                     format_args!(
                         "{} threads still wait for the file system {} s after the end",

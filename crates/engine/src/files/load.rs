@@ -10,7 +10,7 @@ use hakaru_files::{BuildState, Forest, Measured, Settings, Tool, Units};
 use hakaru_runtime::{Reactor, clock};
 use hakaru_units::Time;
 
-use super::crew::{Crew, Shared, Watched};
+use super::crew::{Crew, Shared, Until, Watched};
 use super::destination;
 use super::place::Place;
 use super::root::{Root, Transport};
@@ -53,6 +53,7 @@ pub fn run(config: &FilesLoad, reactor: &Reactor, control: &mut Control) -> Resu
         reactor,
         control: &mut *control,
     };
+    load.control.accept_measure_orders();
     load.control.ready(trees::facts(&load.forest, &load.place));
     let done = load.run();
     if config.remove {
@@ -295,22 +296,12 @@ impl Load<'_> {
             }
         }
         let begin = clock::now();
+        // The rate of the warm-up is judged from its begin on.
+        self.sample(begin, threads.shared(), false);
         self.spawn_tools(threads, transports)?;
         let mut watched = None;
         if self.config.warmup_s > 0.0 {
-            self.control.phase("warmup", begin);
-            let until = begin + Duration::from_secs_f64(self.config.warmup_s);
-            watched = Some(self.watch(threads, Some(until), false)?);
-            if matches!(watched, Some(Watched::OutOfWork | Watched::Ended)) {
-                // A rate over what is left would be one of microseconds.
-                return Err(Failure::usage(
-                    format_args!(
-                        "the warm-up of {} s used every file: nothing is left to measure",
-                        self.config.warmup_s
-                    ),
-                    "shorten the warm-up, or use more trees or larger files",
-                ));
-            }
+            watched = Some(self.warm_up(begin, threads)?);
         }
         let measure = clock::now();
         self.sample(measure, threads.shared(), false);
@@ -350,6 +341,29 @@ impl Load<'_> {
         })
     }
 
+    /// Lets the tools work until the end of the warm-up, or until the control plane orders
+    /// measuring to begin earlier.
+    fn warm_up(&mut self, begin: Time, threads: &mut Crew) -> Result<Watched, Failure> {
+        self.control.phase("warmup", begin);
+        let mut end = begin + Duration::from_secs_f64(self.config.warmup_s);
+        let until = &mut |control: &mut Control| {
+            end = control.poll_measure_order().map_or(end, |at| at.min(end));
+            Some(end)
+        };
+        let watched = self.watch_until(threads, until, false)?;
+        if matches!(watched, Watched::OutOfWork | Watched::Ended) {
+            // A rate over what is left would be one of microseconds.
+            return Err(Failure::usage(
+                format_args!(
+                    "the warm-up used every file within {:.1} s: nothing is left to measure",
+                    clock::now().ns_since(begin) as f64 / 1e9
+                ),
+                "shorten the warm-up, or use more trees or larger files",
+            ));
+        }
+        Ok(watched)
+    }
+
     fn spawn_tools(
         &mut self,
         threads: &mut Crew,
@@ -380,6 +394,15 @@ impl Load<'_> {
         &mut self,
         threads: &mut Crew,
         until: Option<Time>,
+        measured: bool,
+    ) -> Result<Watched, Failure> {
+        self.watch_until(threads, &mut |_| until, measured)
+    }
+
+    fn watch_until(
+        &mut self,
+        threads: &mut Crew,
+        until: Until<'_>,
         measured: bool,
     ) -> Result<Watched, Failure> {
         let shared = threads.shared().clone();

@@ -67,7 +67,10 @@ pub fn run(
     } = crew;
     control.ready(facts(&forest, &place));
     let mut threads = crew::Crew::new(reactor)?;
-    let mut wait = |until| threads.watch(reactor, control, until, &mut samples, &mut |_, _| ());
+    let mut wait = |until| {
+        let sample = &mut |_: Time, _: &Control| ();
+        threads.watch(reactor, control, &mut |_| until, &mut samples, sample)
+    };
     let started = match wait(None)? {
         Watched::Started(at) => (wait(Some(at))? != Watched::Stopped).then_some(at),
         _ => None,
@@ -90,7 +93,7 @@ pub fn run(
         workers,
         &progress,
         &mut threads,
-        &mut |threads, _| threads.watch(reactor, control, None, &mut samples, &mut sample),
+        &mut |threads, _| threads.watch(reactor, control, &mut |_| None, &mut samples, &mut sample),
     )?;
     if done == Watched::Stopped {
         threads.end(reactor, control, &mut samples, &mut sample)?;

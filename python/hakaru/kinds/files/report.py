@@ -11,7 +11,8 @@ from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Table
 from hakaru.report.kind import ReportKind, TerminalTable
 from hakaru.study import Study
-from hakaru.units import format_size
+from hakaru.study.model import Measure
+from hakaru.units import format_duration, format_size
 from hakaru.wording import number, percent, say
 
 Json = dict[str, Any]
@@ -70,6 +71,8 @@ class FilesReport(ReportKind):
             "read": load.mix.read,
         }
         texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
+        if study.measure.time is not None:
+            texts.append(_times(study.measure, language))
         # A study may have points of both kinds.
         loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load]
         if chains := [load for load in loads if load.to.chain is not None]:
@@ -102,6 +105,19 @@ class FilesReport(ReportKind):
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the columns."""
         return say(language, "table.files")
+
+
+def _times(measure: Measure, language: str) -> str:
+    """How a load with a measuring time is measured."""
+    times: dict[str, Any] = {
+        "warmup": format_duration(measure.warmup_least_ns),
+        "warmup_most": format_duration(measure.warmup_most_ns),
+        "time": format_duration(measure.time_ns),
+    }
+    if (steady := measure.steady) is not None:
+        times |= {"range": steady.range, "drift": steady.drift}
+        return say(language, "method.files.time.steady", times)
+    return say(language, "method.files.time.warmed" if measure.warmup_ns else "method.files.time", times)
 
 
 def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:

@@ -10,14 +10,15 @@ from hakaru.fileserver.samba_settings import FileServer
 from hakaru.kinds.files import chain, on_site, place
 from hakaru.kinds.files.load import approximate_bytes, load_at
 from hakaru.kinds.files.meter import FilesMeter, result_of
+from hakaru.kinds.files.names import COUNTERS, ENTITY, RATE
 from hakaru.kinds.files.seats import Seat, seats
 from hakaru.lab.plan import LabPlan
 from hakaru.run.configure import port_of, seed_of
-from hakaru.run.kind import Cost, Engines, Finished, RunKind
+from hakaru.run.kind import Cost, Engines, Finished, RunKind, times_in_words
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.site_file import HOST, Site
 from hakaru.study import Expanded, Point, Repetition, Study
-from hakaru.units import format_duration, format_size
+from hakaru.units import format_size
 
 MS_NS = 1_000_000
 BUILD_FILES_PER_S, BUILD_BYTES_PER_S = 5_000, 100_000_000
@@ -107,9 +108,10 @@ class FilesRun(RunKind):
         chain_s, held_bytes = 0.0, 0
         if load.to.chain is not None:
             chain_s, held_bytes = CHAIN_S, chain.held_bytes(load.to.chain)
-        limit_s = (measure.warmup_ns + (measure.time or load.time_limit)) / 1e9
+        time_ns = measure.time or load.time_limit
+        limit_s = (measure.warmup_most_ns + time_ns) / 1e9
         return Cost(
-            seconds=build_s + min(build_s, limit_s) + chain_s,
+            seconds=build_s + min(build_s, (measure.warmup_least_ns + time_ns) / 1e9) + chain_s,
             seconds_max=SLOW * build_s + 60.0 + limit_s,
             held_bytes=held_bytes,
             actors=load.servers * load.clients,
@@ -127,7 +129,12 @@ class FilesRun(RunKind):
         trees = f"{files} files, {format_size(load.servers * approximate_bytes(load))} {where}"
         if measure.time is None:
             return f"{trees}, each used once"
-        return f"{trees}, {format_duration(measure.time)} measured each"
+        return f"{trees}, {times_in_words(measure)}"
+
+    def work(self, sample: contract.Sample) -> float | None:
+        """Files that were copied, or steps of the metadata profile."""
+        counters = sample.counters.get(ENTITY)
+        return None if counters is None else sum(counters[name] for name in COUNTERS[RATE] if name in counters)
 
     def meter(self, expanded: Expanded, turn: Repetition, hosts: int) -> Meter:
         """Files and bytes per second."""
@@ -166,7 +173,7 @@ def _tools(
         # are emptied only after that.
         second_start=load.servers * load.clients > 1 or (load.cold and load.to.directory is None),
         seed=seed_of(expanded.seed, turn.name, host),
-        warmup_s=measure.warmup_ns / 1e9,
+        warmup_s=measure.warmup_most_ns / 1e9,
         measure_s=time_ns / 1e9,
         sample_interval_ms=measure.sample_interval // MS_NS,
     )

@@ -17,6 +17,7 @@ class FilesStudy(StudyKind):
     """The part of the kind `files` that studies use."""
 
     load = FilesLoad
+    extends_warm_up = True
 
     @property
     def factors(self) -> Mapping[str, str]:

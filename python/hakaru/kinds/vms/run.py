@@ -19,7 +19,7 @@ from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import is_loopback, port_of
 from hakaru.run.events import TimedEvent
-from hakaru.run.kind import Cost, Engines, Finished, RunKind
+from hakaru.run.kind import Cost, Engines, Finished, RunKind, times_in_words
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
@@ -93,12 +93,7 @@ class VmsRun(RunKind):
 
     def each(self, expanded: Expanded) -> str:
         """Warm-up and measuring time in words."""
-        measure = expanded.measure
-        warmup = format_duration(measure.warmup_ns)
-        if measure.steady is not None:
-            least, most = measure.warmup_least_ns, measure.warmup_most_ns
-            warmup = f"{format_duration(least)} to {format_duration(most)}, until steady,"
-        return f"{warmup} warm-up + {format_duration(measure.time_ns)} measured each"
+        return times_in_words(expanded.measure)
 
     def baseline(self, lab: LabPlan) -> bool:
         """True for a lab described link by link, whose bounds are compared with plain TCP."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdrh.histogram import HdrHistogram
 
-from hakaru.analysis import checks, rules
+from hakaru.analysis import checks, rules, steady
 from hakaru.analysis.estimate import finite
 from hakaru.analysis.gathered import Gathered
 from hakaru.analysis.latency import Latencies, merge, percentiles_ms
@@ -59,7 +59,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     chains: list[Mapping[str, Any]] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
-            _add(gathered, repetition, load, nics, shared)
+            _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
             chains += repetition.chains.values()
     gathered.caveats += [caveat for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
@@ -75,8 +75,12 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     )
 
 
-def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic], shared: Servers) -> None:
-    """Add one repetition that gave a result."""
+def _add(
+    gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list[Nic], shared: Servers, *, is_timed: bool
+) -> None:
+    """Add one repetition that gave a result. `is_timed`: the study sets its measuring time. A load
+    without one ends with its last file, and is not expected to be steady.
+    """
     use = of_repetition(repetition.counters, repetition.window, nics)
     histograms = _histograms(repetition)
     values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
@@ -88,6 +92,14 @@ def _add(gathered: Gathered, repetition: Repetition, load: FilesLoad, nics: list
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
     gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
+    if is_timed and values[names.RATE] >= steady.OFTEN_PER_S:
+        gathered.caveats += steady.while_measured(
+            repetition.counters,
+            repetition.window,
+            engine="files",
+            entity=names.ENTITY,
+            names=names.COUNTERS[names.RATE],
+        )
 
 
 def _rates(repetition: Repetition, load: FilesLoad) -> dict[str, float]:

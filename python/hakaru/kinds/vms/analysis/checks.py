@@ -24,24 +24,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 import numpy as np
 
-from hakaru.analysis import checks, emulated, hops
-from hakaru.analysis.counters import Counters, Floats, Series
+from hakaru.analysis import checks, emulated, hops, steady
+from hakaru.analysis.counters import Counters
 from hakaru.analysis.rules.limits import limit_of
 from hakaru.analysis.run_data import Repetition
 from hakaru.analysis.utilisation import Nic, Use
 from hakaru.caveats import Caveat
 from hakaru.kinds.vms.entities import TOTAL
-from hakaru.steadiness import PARTS, limits_of_counts, steadiness
 
-STEADY_SAMPLES_MIN = 5
-BORDER_SLACK = 0.05  # share of the sample interval
 LITTLE_MAX = 0.05
 COVERED_MIN = 0.90
-OFTEN_PER_S = 20.0
 UNISSUED_SHARE_MAX = 0.001
 LATE_SHARE_MAX = 1 / 16
 """The same limit as for waiting for more responses (`GATHERED_MAX_PERCENT` in
@@ -73,10 +68,10 @@ def of_repetition(
     """
     counters, window = repetition.counters, repetition.window
     caveats = [*clock(counters), *parts(counters), *coverage(counters, window)]
-    often = metrics["iops"] >= OFTEN_PER_S or not math.isfinite(metrics["iops"])
+    often = metrics["iops"] >= steady.OFTEN_PER_S or not math.isfinite(metrics["iops"])
     # Events interrupt the load, so its rate is not expected to be steady.
     if often and not repetition.events:
-        caveats += steady(counters, window)
+        caveats += steady.while_measured(counters, window, engine="initiator", entity=TOTAL, names=("reads", "writes"))
     caveats += [*errors(counters), *warmed_up(counters, window, metrics)]
     by_kernel = KERNEL_READ_BYTES_MAX * len(repetition.kernel_initiators)
     caveats += [*_littles_law_of_many(metrics, window), *bytes_conserved(counters, by_kernel)]
@@ -148,47 +143,6 @@ def coverage(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
         if share < COVERED_MIN:
             yield Caveat("window_not_covered", {"percent": 100 * share})
             return
-
-
-def steady(counters: Counters, window: tuple[int, int]) -> Iterator[Caveat]:
-    """Check that the rate of all VMs neither swings nor drifts during the measurement."""
-    series = [
-        each for name in ("reads", "writes") for _, each in counters.select(engine="initiator", entity=TOTAL, name=name)
-    ]
-    samples = min((len(_full_intervals(each, window)) for each in series), default=0)
-    if samples < STEADY_SAMPLES_MIN:
-        yield Caveat("too_short_to_judge", {"samples": samples})
-        return
-    counts = _in_parts(series, window)
-    found = steadiness(counts)
-    if found is not None and not found.is_within(*limits_of_counts(counts)):
-        yield Caveat("not_steady", {"range_percent": found.range_percent, "drift_percent": found.drift_percent})
-
-
-def _in_parts(series: list[Series], window: tuple[int, int]) -> list[float]:
-    """Growth of all counters together in each of `PARTS` equal parts of the window, or of the part
-    of it that all of them cover.
-    """
-    covered = [each.clip(*window) for each in series]
-    start, end = max(start for start, _ in covered), min(end for _, end in covered)
-    borders = [start + (end - start) * i // PARTS for i in range(PARTS + 1)]
-    totals = [sum(each.at(border) for each in series) for border in borders]
-    return [after - before for before, after in pairwise(totals)]
-
-
-def _full_intervals(series: Series, window: tuple[int, int]) -> Floats:
-    """Lengths of the intervals between samples inside the window, in ns, without short ones.
-
-    Samples that timer jitter placed just outside a border of the window count as inside. An engine
-    takes its last sample when it ends, soon after the previous one.
-    """
-    lengths = np.diff(series.at_ns).astype(float)
-    if not len(lengths):
-        return lengths
-    interval = float(np.median(lengths))
-    slack = interval * BORDER_SLACK
-    inside = (series.at_ns[:-1] >= window[0] - slack) & (series.at_ns[1:] <= window[1] + slack)
-    return lengths[inside & (lengths > interval / 2)]
 
 
 def warmed_up(counters: Counters, window: tuple[int, int], metrics: dict[str, float]) -> Iterator[Caveat]:
