@@ -356,3 +356,24 @@ def test_module_that_names_a_kind_is_found(tmp_path: Path, package: str, planted
     (tmp_path / "kinds" / "own.py").write_text(planted)
     (place,) = names_of_kinds(tmp_path)
     assert place.startswith(f"{package}/planted.py:")
+
+
+def missing_capabilities(folder: Path) -> list[str]:
+    """Return places that raise NotImplementedError. An object that some classes lack is an object of
+    its own, which they do not return.
+    """
+    return [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in sorted(folder.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id == "NotImplementedError"
+    ]
+
+
+def test_no_method_exists_only_to_refuse() -> None:
+    assert missing_capabilities(ROOT / "python" / "hakaru") == []
+
+
+def test_method_that_exists_only_to_refuse_is_found(tmp_path: Path) -> None:
+    (tmp_path / "planted.py").write_text("class A:\n    def f(self):\n        raise NotImplementedError('x')\n")
+    assert missing_capabilities(tmp_path) == ["planted.py:3"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from hakaru.engine import clock
@@ -26,10 +27,7 @@ class Links:
         self.go_on.set()
         self.refuse = refuse
 
-    async def restore(self, name: str) -> None:
-        await self.set(name, True)
-
-    async def set(self, name: str, up: bool) -> None:
+    async def change(self, name: str, up: bool) -> None:
         self.entered.set()
         await self.go_on.wait()
         self.done.append((name, up))
@@ -37,9 +35,23 @@ class Links:
             raise EnvironmentError_("refused", "")
 
 
+@dataclass
+class OneLink:
+    """One of them."""
+
+    links: Links
+    name: str
+
+    async def set(self, up: bool) -> None:
+        await self.links.change(self.name, up)
+
+    async def restore(self) -> None:
+        await self.set(True)
+
+
 def events_of(links: Links, *changes: tuple[int, LinkChange], loads: int = 1) -> Events:
     planned = [TimedEvent(at_ns, "link", change.link, change) for at_ns, change in changes]
-    return Events(planned, links.set, links.restore, [], [], loads)
+    return Events(planned, {change.link: OneLink(links, change.link) for _, change in changes}, [], [], loads)
 
 
 def names(events: Events) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from hakaru import kind
 from hakaru.analysis import direction
@@ -16,6 +16,17 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.rules.judge import Stages, verdicts_of
 from hakaru.analysis.run_data import RunData
 from hakaru.study.results import PointResults
+
+
+@runtime_checkable
+class PointAnalysis(Protocol):
+    """An `AnalysisKind` that can analyse one point, also during the run. A search for a goal and a
+    requested precision judge points by it, so studies of other kinds can have neither.
+    """
+
+    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
+        """Analyse one point. `raw`: its description in points.json."""
+        ...
 
 
 class AnalysisKind(ABC):
@@ -42,21 +53,17 @@ class AnalysisKind(ABC):
         """
         return direction.better(metric)
 
-    def point(self, run: RunData, raw: Mapping[str, Any]) -> Point:
-        """Analyse one point, also during the run. `raw`: its description in points.json.
-
-        A search for a goal and a requested precision judge points by it. Default: none, and studies
-        of the kind can have neither.
-        """
-        raise NotImplementedError
-
     @property
     def judges_points(self) -> bool:
-        """Whether single points can be analysed. Follows from `point`."""
-        return type(self).point is not AnalysisKind.point
+        """Whether single points can be analysed: whether this is a `PointAnalysis`."""
+        return isinstance(self, PointAnalysis)
 
     def results(self, directory: Path, raw: Mapping[str, Any]) -> PointResults | None:
-        """The results of one point of a run in progress; None if its numbers may not be used."""
+        """The results of one point of a run in progress; None if its numbers may not be used, or
+        if the kind cannot analyse single points.
+        """
+        if not isinstance(self, PointAnalysis):
+            return None
         point = self.point(RunData.read(directory), raw)
         return PointResults(point.metrics, point.chief) if point.valid else None
 

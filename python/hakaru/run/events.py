@@ -10,9 +10,9 @@ fabrics are started anew for every repetition, so their changes end with them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from hakaru.caveats import Caveat
 from hakaru.engine import clock, contract
@@ -48,30 +48,35 @@ class TimedEvent:
     change: LinkChange | ArrayChange
 
 
-SetLink = Callable[[str, bool], Awaitable[None]]
-"""Cuts (False) or mends (True) a link of the kernel."""
-RestoreLink = Callable[[str], Awaitable[None]]
-"""Mends a link of the kernel, and waits until it carries frames."""
+class Link(Protocol):
+    """A link of the kernel that can be cut. Only a lab has any."""
+
+    async def set(self, up: bool) -> None:
+        """Cut the link, or mend it. Raises EnvironmentError_ if the kernel refuses."""
+        ...
+
+    async def restore(self) -> None:
+        """Mend the link, and wait until it carries frames. Raises EnvironmentError_."""
+        ...
 
 
 class Events:
     """The events of one repetition, whose measuring phase begins when all `loads` loads measure.
 
-    Call `play` in a task, `handle_measure` for each load, and `restore` after the task has ended.
+    `links`: those of the kernel, by name. If there is a fabric, it cuts the links instead. Call
+    `play` in a task, `handle_measure` for each load, and `restore` after the task has ended.
     """
 
     def __init__(
         self,
         events: Sequence[TimedEvent],
-        set_link: SetLink,
-        restore_link: RestoreLink,
+        links: Mapping[str, Link],
         arrays: Sequence[EngineSession],
         fabrics: Sequence[EngineSession],
         loads: int,
     ) -> None:
         self._planned = sorted(events, key=lambda event: event.at_ns)
-        self._set_link = set_link
-        self._restore_link = restore_link
+        self._links = links
         self._arrays = {array.node: array for array in arrays}
         self._fabrics = fabrics
         self._loads = loads
@@ -116,7 +121,7 @@ class Events:
             case LinkChange(link, up):
                 if not up:
                     self._cut.add(link)
-                await self._set_link(link, up)
+                await self._links[link].set(up)
             case ArrayChange(node, action):
                 await self._arrays[node].manage(action)
 
@@ -130,7 +135,7 @@ class Events:
                 # Retrieved: `play` has raised it, unless its task was cancelled.
                 self._change.exception()
         for link in sorted(self._cut):
-            await self._restore_link(link)
+            await self._links[link].restore()
         self._cut.clear()
 
     def describe(self) -> list[dict[str, Any]]:

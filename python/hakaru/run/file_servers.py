@@ -8,17 +8,30 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hakaru import system_calls
 from hakaru.errors import EnvironmentError_
 from hakaru.fileserver.samba import Samba
 from hakaru.fileserver.samba_settings import FileServer
-from hakaru.run.place import Place
+
+
+@dataclass(frozen=True)
+class PlacedServer:
+    """A file server and the place where it runs. Only labs have any."""
+
+    server: FileServer
+    namespace: int
+    """Descriptor of the network namespace of its node."""
+
+    async def start(self) -> Samba:
+        """Start the server. Raises as `Samba.start`."""
+        return await Samba.start(self.server, namespace=self.namespace)
 
 
 @contextlib.asynccontextmanager
-async def running(place: Place, servers: Mapping[str, FileServer]) -> AsyncIterator[dict[str, Samba]]:
+async def running(servers: Mapping[str, PlacedServer]) -> AsyncIterator[dict[str, Samba]]:
     """Yield node → its file server, which accepts connections. All of them end with the block.
 
     Directories of shares are created, and deleted afterwards unless something is left in them.
@@ -26,11 +39,11 @@ async def running(place: Place, servers: Mapping[str, FileServer]) -> AsyncItera
     """
     async with contextlib.AsyncExitStack() as stack:
         started = {}
-        for node, server in servers.items():
-            for share in server.shares:
+        for node, placed in servers.items():
+            for share in placed.server.shares:
                 stack.callback(_remove, Path(share.path))
-                _create(server, Path(share.path))
-            started[node] = await stack.enter_async_context(await place.start_file_server(node, server))
+                _create(placed.server, Path(share.path))
+            started[node] = await stack.enter_async_context(await placed.start())
         yield started
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast
 
 from hakaru import kind
 from hakaru.caveats import Caveat
@@ -73,6 +73,19 @@ class Finished:
     """Description of the dialogue with the loads at its end; None without one."""
 
 
+class KernelLoad(Protocol):
+    """A load on disks that the kernel of its guest provides by logins of its own."""
+
+    @property
+    def disks(self) -> Sequence[KernelDisk]:
+        """The disks, each once; at least one."""
+        ...
+
+    def on(self, paths: Mapping[KernelDisk, str]) -> contract.EngineConfig:
+        """The load on the disks that the kernel found, by their paths in the guest."""
+        ...
+
+
 class RunKind(ABC):
     """The part of a kind that runs its repetitions."""
 
@@ -132,19 +145,9 @@ class RunKind(ABC):
         """Changes of the lab and its arrays in the measuring phase of a point. Default: none."""
         return ()
 
-    def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
-        """Disks that the kernel of the load's guest provides by logins of its own, at one point.
-        Default: none, the engine logs in itself.
-        """
-        return ()
-
-    def on_disks(
-        self, study: Study, load: contract.EngineConfig, paths: Mapping[KernelDisk, str]
-    ) -> contract.EngineConfig:
-        """The load on the disks that the guest's kernel found, by their paths in the guest. Called
-        only if there are any.
-        """
-        raise NotImplementedError
+    def kernel_load(self, study: Study, load: contract.EngineConfig) -> KernelLoad | None:
+        """The load of one point on disks of its guest. Default: None, the engine logs in itself."""
+        return None
 
     def chain(self, study: Study, lab: LabPlan) -> ChainPlan | None:
         """The chain of a file server that is built in a guest before the loads of a point start, on

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
@@ -15,16 +15,57 @@ from hakaru.engine.offset import ClockRecord
 from hakaru.engine.session import EngineSession
 from hakaru.errors import DeviceError
 from hakaru.fileserver.chain_spec import ChainPlan
-from hakaru.fileserver.samba import Samba
-from hakaru.fileserver.samba_settings import FileServer
 from hakaru.lab.check import CheckedLab
 from hakaru.lab.plan import LabPlan, fabric_config, plan_lab
 from hakaru.run import kind
 from hakaru.run.configure import MS, Reaches, seed_of
 from hakaru.run.dialogue import Dialogue, Losses
-from hakaru.run.events import TimedEvent
+from hakaru.run.events import Link, TimedEvent
+from hakaru.run.file_servers import PlacedServer
 from hakaru.run.kind import Engines
 from hakaru.study import Expanded, Repetition, Study
+
+if TYPE_CHECKING:
+    from hakaru.lab.build.load_guests import LoadGuests
+
+
+class Chain(Protocol):
+    """The chain of a file server in a guest, in one repetition. Only labs have guests."""
+
+    @property
+    def array(self) -> str:
+        """Node of the array that it is built on."""
+        ...
+
+    async def build(self, array: EngineSession) -> None:
+        """Build it, while the array serves. Raises DeviceError if a layer fails, LostError if the
+        array does.
+        """
+        ...
+
+    async def watch(self) -> None:
+        """Wait until it cannot store anything more, and raise DeviceError. Return if that cannot
+        happen. To be cancelled once the load has ended.
+        """
+        ...
+
+    async def empty_caches(self) -> None:
+        """Write back and empty the caches of its guest, so that reads reach the array. Raises
+        DeviceError.
+        """
+        ...
+
+    async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
+        """Take it down after the load, and return node → its record.
+
+        `rewritten_bytes`: written by the load over files that existed. Raises DeviceError if a
+        layer was damaged or lost, LostError if the array was.
+        """
+        ...
+
+    async def find_cause(self) -> DeviceError | None:
+        """Return its error that made a load fail; None if there is none."""
+        ...
 
 
 class Place(Protocol):
@@ -63,38 +104,8 @@ class Place(Protocol):
         """
         ...
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+    def chain(self, expanded: Expanded, turn: Repetition) -> Chain | None:
         """The chain of a file server in a guest; None without one."""
-        ...
-
-    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
-        """Build a chain on an array that serves. Raises DeviceError if a layer fails, LostError if
-        the array does.
-        """
-        ...
-
-    async def watch_chains(self) -> None:
-        """Wait until a chain cannot store anything more, and raise DeviceError. Return if that
-        cannot happen. To be cancelled once the load has ended.
-        """
-        ...
-
-    async def empty_caches(self) -> None:
-        """Write back and empty the caches of the guests with chains, so that reads reach the array.
-        Raises DeviceError.
-        """
-        ...
-
-    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
-        """Take chains down after the load, and return node → the record of its chain.
-
-        `rewritten_bytes`: written by the load over files that existed. Raises DeviceError if a
-        layer was damaged or lost, LostError if the array was.
-        """
-        ...
-
-    async def find_cause(self) -> DeviceError | None:
-        """Return the error of a chain that made a load fail; None if there is none."""
         ...
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
@@ -119,12 +130,8 @@ class Place(Protocol):
         """Node → the array or other server to start there; empty if they are running already."""
         ...
 
-    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, FileServer]:
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, PlacedServer]:
         """Node → the file server to start there; empty if there are none."""
-        ...
-
-    async def start_file_server(self, node: str, server: FileServer) -> Samba:
-        """Start a file server on a node."""
         ...
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
@@ -139,12 +146,9 @@ class Place(Protocol):
         """Changes in the measuring phase; empty if there are none."""
         ...
 
-    async def set_link(self, name: str, up: bool) -> None:
-        """Cut or mend a link. Raises EnvironmentError_ if the kernel refuses."""
-        ...
-
-    async def restore_link(self, name: str) -> None:
-        """Mend a link, and wait until it carries frames. Raises EnvironmentError_."""
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Links of the kernel that events may cut, by name; empty if there are none."""
         ...
 
     @property
@@ -175,6 +179,38 @@ class Place(Protocol):
     def describe(self) -> dict[str, Any]:
         """Return the contents of lab.json."""
         ...
+
+
+class LabChain:
+    """A chain in the guest of a lab's node."""
+
+    def __init__(self, plan: ChainPlan, guests: LoadGuests) -> None:
+        self._plan, self._guests = plan, guests
+
+    @property
+    def array(self) -> str:
+        """The array that the plan names."""
+        return self._plan.array
+
+    async def build(self, array: EngineSession) -> None:
+        """Build the chain in the guest of its node."""
+        await self._guests.build_chain(self._plan, array)
+
+    async def watch(self) -> None:
+        """Wait for a full pool below the guest."""
+        await self._guests.watch_chains()
+
+    async def empty_caches(self) -> None:
+        """Empty the caches of the guest."""
+        await self._guests.empty_caches()
+
+    async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
+        """The record of the chain."""
+        return await self._guests.examine_chains(rewritten_bytes)
+
+    async def find_cause(self) -> DeviceError | None:
+        """The error of the chain."""
+        return await self._guests.find_cause()
 
 
 class LabPlace:
@@ -208,7 +244,7 @@ class LabPlace:
         plan = plan_lab(expanded.at(turn.point).lab)
         caveats = await self._checked.adjust(plan, turn.point.id)
         if plan.load_guest is not None:
-            chain = self.chain(expanded, turn)
+            chain = self._chain_plan(expanded, turn)
             nodes = tuple(self.loads(expanded, turn)) if chain is None else (chain.node,)
             await self.lab.load_guests.plug(plan, self.lab.namespaces, nodes)
         if self.device is not None and self.device["accelerator"] == "tcg":
@@ -234,36 +270,18 @@ class LabPlace:
         # Clients of a file server in a guest have no guests in their places.
         if self.lab.plan.load_guest is None or node not in self.lab.load_guests.plugged:
             return await self.start(node, config)
-        part = kind.of(study)
-        disks = part.disks(study, config)
-        if disks:
-            config = part.on_disks(study, config, await self.lab.load_guests.attach(node, disks))
+        kernel_load = kind.of(study).kernel_load(study, config)
+        if kernel_load is not None:
+            config = kernel_load.on(await self.lab.load_guests.attach(node, kernel_load.disks))
         return await self.lab.load_guests.start(node, config)
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+    def chain(self, expanded: Expanded, turn: Repetition) -> Chain | None:
         """The chain of the study's kind."""
+        plan = self._chain_plan(expanded, turn)
+        return None if plan is None else LabChain(plan, self.lab.load_guests)
+
+    def _chain_plan(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
         return kind.of(expanded.study).chain(expanded.at(turn.point), self.lab.plan)
-
-    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
-        """Build a chain in the guest of its node."""
-        await self.lab.load_guests.build_chain(plan, array)
-
-    async def watch_chains(self) -> None:
-        """Wait for a full pool below a guest."""
-        await self.lab.load_guests.watch_chains()
-
-    async def empty_caches(self) -> None:
-        """Empty the caches of the guests with chains."""
-        if self.lab.has_load_guests:
-            await self.lab.load_guests.empty_caches()
-
-    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
-        """The records of the chains in guests."""
-        return await self.lab.load_guests.examine_chains(rewritten_bytes) if self.lab.has_load_guests else {}
-
-    async def find_cause(self) -> DeviceError | None:
-        """The error of a chain in a guest."""
-        return await self.lab.load_guests.find_cause() if self.lab.has_load_guests else None
 
     async def finish_loads(self) -> None:
         """Log the kernels of guests out, and measure their clocks again."""
@@ -288,13 +306,10 @@ class LabPlace:
         """The study's arrays on the lab's portals, or the other servers of its kind."""
         return kind.of(expanded.study).servers(expanded, turn, self.lab.plan)
 
-    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, FileServer]:
-        """The file servers of the study's kind."""
-        return kind.of(expanded.study).file_servers(expanded, turn, self.lab.plan)
-
-    async def start_file_server(self, node: str, server: FileServer) -> Samba:
-        """Start Samba in a node's namespace."""
-        return await Samba.start(server, namespace=self.lab.namespaces[node])
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> Mapping[str, PlacedServer]:
+        """The file servers of the study's kind, in the namespaces of their nodes."""
+        servers = kind.of(expanded.study).file_servers(expanded, turn, self.lab.plan)
+        return {node: PlacedServer(server, self.lab.namespaces[node]) for node, server in servers.items()}
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The study's load, distributed over the lab's hosts."""
@@ -308,13 +323,10 @@ class LabPlace:
         """The changes that the study's kind provides."""
         return kind.of(expanded.study).events(expanded.at(turn.point), self.lab.plan)
 
-    async def set_link(self, name: str, up: bool) -> None:
-        """Cut or mend a link of the lab."""
-        await self.lab.set_link(name, up=up)
-
-    async def restore_link(self, name: str) -> None:
-        """Mend a link of the lab, and wait until it carries frames."""
-        await self.lab.restore_link(name)
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """The links and trunks of the lab."""
+        return self.lab.links
 
     @property
     def device(self) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from hakaru.run.dialogue import converse
 from hakaru.run.events import Events
 from hakaru.run.gang import Gang, Messages
 from hakaru.run.outcome import Outcome, outcome_of
-from hakaru.run.place import Place
+from hakaru.run.place import Chain, Place
 from hakaru.run.plan import cost_of
 from hakaru.run.second_start import SecondStart
 from hakaru.run.warm_up import SteadyWarmUp, end_when_steady
@@ -94,7 +94,8 @@ async def run_repetition(
 async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path) -> Outcome:
     messages = Messages()
     link_caveats = await place.adjust(expanded, turn)
-    async with _gang(place, expanded, turn, messages, folder) as gang:
+    chain = place.chain(expanded, turn)
+    async with _gang(place, chain, expanded, turn, messages, folder) as gang:
         try:
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
@@ -103,7 +104,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
 
         async def prepare() -> None:
             if kind.of(study).empties_caches(study):
-                await place.empty_caches()
+                if chain is not None:
+                    await chain.empty_caches()
                 await file_servers.empty_caches(gang.file_servers.values())
 
         second = SecondStart(gang.loads, prepare)
@@ -115,14 +117,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             if is_load and warm_up is not None and (work := kind.of(study).work(sample)) is not None:
                 await end_when_steady(warm_up, engine, work, sample.at_ns, gang.loads)
 
-        events = Events(
-            place.events(expanded, turn),
-            place.set_link,
-            place.restore_link,
-            gang.servers,
-            gang.fabrics,
-            len(gang.loads),
-        )
+        planned = place.events(expanded, turn)
+        events = Events(planned, place.links, gang.servers, gang.fabrics, len(gang.loads))
 
         def begin(at_ns: int) -> None:
             messages.measure_ns.append(at_ns)
@@ -136,8 +132,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
         ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
-        if place.chain(expanded, turn) is not None:
-            guards.append(asyncio.create_task(place.watch_chains()))
+        if chain is not None:
+            guards.append(asyncio.create_task(chain.watch()))
         talk = [asyncio.create_task(events.play())]
         if dialogue is not None:
             talk.append(asyncio.create_task(converse(dialogue, gang.loads, place.count_losses)))
@@ -146,8 +142,9 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
-            written = sum(messages.results[engine.name].values.get("written_bytes", 0) for engine in gang.loads)
-            messages.chains |= await place.examine_chains(int(written))
+            if chain is not None:
+                written = sum(messages.results[engine.name].values.get("written_bytes", 0) for engine in gang.loads)
+                messages.chains |= await chain.examine(int(written))
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
@@ -162,7 +159,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
 
 @contextlib.asynccontextmanager
 async def _gang(
-    place: Place, expanded: Expanded, turn: Repetition, messages: Messages, folder: Path
+    place: Place, chain: Chain | None, expanded: Expanded, turn: Repetition, messages: Messages, folder: Path
 ) -> AsyncIterator[Gang]:
     """Yield engines that are ready to start, and close them at the end in any case."""
     gang = Gang()
@@ -172,9 +169,8 @@ async def _gang(
             gang.fabrics.append(await place.start(node, fabric))
         await _ready(gang.fabrics, messages)
         servers, loads = place.servers(expanded, turn), place.loads(expanded, turn)
-        serving = file_servers.running(place, place.file_servers(expanded, turn))
+        serving = file_servers.running(place.file_servers(expanded, turn))
         gang.file_servers = await stack.enter_async_context(serving)
-        chain = place.chain(expanded, turn)
         if any(isinstance(server, contract.ArrayConfig) and server.pools for server in servers.values()):
             stack.enter_context(pool_folder.mounted(pool_folder.FOLDER))
         for node, server in servers.items():
@@ -201,7 +197,7 @@ async def _gang(
         await _ready([*gang.servers, *gang.watches], messages)
         if chain is not None:
             array = next(server for server in gang.servers if server.node == chain.array)
-            await place.build_chain(chain, array)
+            await chain.build(array)
         for host, load in loads.items():
             gang.loads.append(await place.start_load(expanded.at(turn.point), host, load))
         await _ready(gang.loads, messages)
@@ -209,7 +205,7 @@ async def _gang(
     except HakaruError as error:
         # Asked while the array still serves. Wrong data end the run, whatever else is wrong.
         named = isinstance(error, (DeviceError, VerificationError))
-        if not named and (cause := await place.find_cause()) is not None:
+        if not named and chain is not None and (cause := await chain.find_cause()) is not None:
             raise cause from error
         raise
     finally:

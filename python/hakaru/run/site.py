@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.engine.offset import ClockRecord
 from hakaru.engine.session import EngineSession
-from hakaru.errors import DeviceError, UsageError
-from hakaru.fileserver.chain_spec import ChainPlan
-from hakaru.fileserver.samba import Samba
-from hakaru.fileserver.samba_settings import FileServer
+from hakaru.errors import UsageError
 from hakaru.remote.host import LoadHost, open_hosts, together
 from hakaru.run import kind
 from hakaru.run.dialogue import Dialogue, Losses
-from hakaru.run.events import TimedEvent
+from hakaru.run.events import Link, TimedEvent
+from hakaru.run.file_servers import PlacedServer
 from hakaru.run.kind import Engines
 from hakaru.run.site_file import Site, SiteLu
 from hakaru.study import Expanded, Repetition, Study
@@ -112,27 +111,8 @@ class SitePlace:
         """Start the watch of a host."""
         return await self.start(node, config)
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
+    def chain(self, expanded: Expanded, turn: Repetition) -> None:
         """Return None, because a site has no guests."""
-        return None
-
-    async def build_chain(self, plan: ChainPlan, array: EngineSession) -> None:
-        """Not called, because a site has no guests."""
-        raise NotImplementedError
-
-    async def watch_chains(self) -> None:
-        """Return, because a site has no guests."""
-
-    async def empty_caches(self) -> None:
-        """Do nothing, because a site has no guests."""
-
-    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
-        """Return nothing, because a site has no guests."""
-        return {}
-
-    async def find_cause(self) -> DeviceError | None:
-        """Return None, because a site has no guests."""
-        return None
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
         """Start a load on a host."""
@@ -153,13 +133,9 @@ class SitePlace:
         """Return nothing, because a site's arrays are running already."""
         return {}
 
-    def file_servers(self, expanded: Expanded, turn: Repetition) -> dict[str, FileServer]:
+    def file_servers(self, expanded: Expanded, turn: Repetition) -> dict[str, PlacedServer]:
         """Return nothing, because a site's servers are running already."""
         return {}
-
-    async def start_file_server(self, node: str, server: FileServer) -> Samba:
-        """Not called, because a site has no nodes for servers."""
-        raise NotImplementedError
 
     def loads(self, expanded: Expanded, turn: Repetition) -> Engines:
         """The entire load, distributed over the hosts. Engines check whether images fit when they
@@ -175,13 +151,8 @@ class SitePlace:
         """Return nothing, because studies with events are refused for sites."""
         return ()
 
-    async def set_link(self, name: str, up: bool) -> None:
-        """Not called, because a site has no events."""
-        raise NotImplementedError
-
-    async def restore_link(self, name: str) -> None:
-        """Not called, because a site has no events."""
-        raise NotImplementedError
+    links: Mapping[str, Link] = MappingProxyType({})
+    """None: the network of a site is not under hakaru's control."""
 
     device = None
     """Equipment of a site is not under hakaru's control."""

@@ -12,6 +12,7 @@ from hakaru.kinds.vms import study as vms_study
 from hakaru.kinds.vms.load import load_at
 from hakaru.kinds.vms.run import RUN
 from hakaru.lab.plan import plan_lab
+from hakaru.run.kind import KernelLoad
 from hakaru.study import load
 from hakaru.study.expand import Expanded, expand
 from hakaru.study.model import Study
@@ -38,10 +39,16 @@ def configured(vms: int, changes: dict[str, Any] | None = None) -> tuple[Study, 
     return study, {node: config for node, config in loads.items() if isinstance(config, contract.InitiatorConfig)}
 
 
+def kernel_load_of(study: Study, config: contract.EngineConfig) -> KernelLoad:
+    kernel_load = RUN.kernel_load(study, config)
+    assert kernel_load is not None
+    return kernel_load
+
+
 def test_vms_of_a_host_share_one_session_and_have_a_disk_for_each_lu() -> None:
     study, loads = configured(4)
     assert list(loads) == ["host-1", "host-2"]
-    disks = RUN.disks(study, loads["host-1"])
+    disks = kernel_load_of(study, loads["host-1"]).disks
     # VMs 1 and 3 run on the first host, and both use LU 0.
     (disk,) = disks
     assert (disk.lun, disk.command_bytes_max, disk.command_timeout_s) == (0, 512 << 10, 30)
@@ -53,8 +60,8 @@ def test_vms_of_a_host_share_one_session_and_have_a_disk_for_each_lu() -> None:
 def test_vms_load_the_disks_with_their_own_patterns_and_regions() -> None:
     study, loads = configured(4)
     config = loads["host-1"]
-    disks = RUN.disks(study, config)
-    on_disks = RUN.on_disks(study, config, dict.fromkeys(disks, "/dev/sda"))
+    kernel_load = kernel_load_of(study, config)
+    on_disks = kernel_load.on(dict.fromkeys(kernel_load.disks, "/dev/sda"))
     assert isinstance(on_disks, contract.InitiatorConfig)
     for before, after in zip(config.vms, on_disks.vms, strict=True):
         assert after.destination == contract.FileDestination(path="/dev/sda", direct=True)
@@ -66,7 +73,7 @@ def test_vms_load_the_disks_with_their_own_patterns_and_regions() -> None:
 
 def test_vms_without_a_hypervisor_log_in_with_their_own_names() -> None:
     study, loads = configured(4, {"load.hypervisor": {"kind": "none"}})
-    names = [disk.login.initiator_name.rpartition(":")[2] for disk in RUN.disks(study, loads["host-1"])]
+    names = [disk.login.initiator_name.rpartition(":")[2] for disk in kernel_load_of(study, loads["host-1"]).disks]
     assert names == ["vm01", "vm03"]
 
 
@@ -75,7 +82,7 @@ def test_session_of_one_vm_holds_the_commands_of_its_lu(commands: int, session: 
     """Linux keeps 15 of cmds_max for other tasks."""
     changes = {"load.hypervisor": {"kind": "none"}, "load.iscsi.initiator.commands": commands}
     study, loads = configured(1, changes)
-    (disk,) = RUN.disks(study, loads["host-1"])
+    (disk,) = kernel_load_of(study, loads["host-1"]).disks
     settings = dict(disk.login.settings)
     assert settings["node.session.queue_depth"] == str(commands)
     assert settings["node.session.cmds_max"] == session
@@ -86,7 +93,7 @@ def test_hakarus_initiator_needs_no_disks() -> None:
     study = expanded.at(expanded.points[0])
     config = RUN.loads(expanded, expanded.repetitions[0], plan_lab(study.lab))
     assert study.lab.load_guest is not None
-    assert [disk for each in config.values() for disk in RUN.disks(study, each)] == []
+    assert [RUN.kernel_load(study, each) for each in config.values()] == [None] * len(config)
 
 
 def test_records_of_open_iscsi_have_the_values_of_the_study() -> None:
@@ -134,7 +141,7 @@ PATHS: dict[str, Any] = {
 def test_each_vm_has_a_session_per_path_and_the_kernel_joins_their_disks() -> None:
     study, loads = configured(4, PATHS)
     config = loads["host-1"]
-    disks = RUN.disks(study, config)
+    disks = kernel_load_of(study, config).disks
     first, second = plan_lab(study.lab).portals()
     # VMs 1 and 3 run on the first host. VM i begins with path i mod paths.
     assert [[login.portal for login in disk.logins] for disk in disks] == [[first, second]] * 2
@@ -147,7 +154,7 @@ def test_each_vm_has_a_session_per_path_and_the_kernel_joins_their_disks() -> No
             assert settings["node.session.timeo.replacement_timeout"] == "4"
             assert settings["node.conn[0].timeo.login_timeout"] == "5"
         assert disk.multipath == KernelMultipath("table", "failover", 4, 5, 0, 30)
-    on_disks = RUN.on_disks(study, config, dict.fromkeys(disks, "/dev/mapper/paths-0"))
+    on_disks = kernel_load_of(study, config).on(dict.fromkeys(disks, "/dev/mapper/paths-0"))
     assert isinstance(on_disks, contract.InitiatorConfig)
     # The engine of the guest has no sessions of its own, and reports the kernel's paths.
     assert on_disks.multipath is None
@@ -157,7 +164,7 @@ def test_each_vm_has_a_session_per_path_and_the_kernel_joins_their_disks() -> No
 
 def test_one_session_has_the_timers_of_open_iscsi() -> None:
     study, loads = configured(1, {"load.hypervisor": {"kind": "none"}})
-    (disk,) = RUN.disks(study, loads["host-1"])
+    (disk,) = kernel_load_of(study, loads["host-1"]).disks
     assert disk.multipath is None and disk.other_logins == ()
     assert not any("timeo" in name for name, _ in disk.login.settings)
 

@@ -33,38 +33,44 @@ from hakaru.study.part import SECOND_NS
 from hakaru.study.variables import Problem
 
 
-def disks(load: VmsLoad, config: contract.InitiatorConfig) -> list[KernelDisk]:
-    """Return the disks that the VMs of one host use, each once."""
-    return list(dict.fromkeys(_disk(load, config, vm.destination) for vm in config.vms))
+class VmsOnDisks:
+    """The VMs of one host on disks of their guest instead of LUs."""
 
+    def __init__(self, load: VmsLoad, config: contract.InitiatorConfig) -> None:
+        self._load, self._config = load, config
 
-def on_disks(
-    load: VmsLoad, config: contract.InitiatorConfig, paths: Mapping[KernelDisk, str]
-) -> contract.InitiatorConfig:
-    """Return the configuration with the VMs on disks instead of LUs. The limits of sessions are
-    those of the kernel.
-    """
-    vms = [
-        vm.model_copy(
-            update={
-                "destination": contract.FileDestination(
-                    path=paths[_disk(load, config, vm.destination)],
-                    direct=True,
-                    multipath=config.multipath is not None,
-                )
-            }
+    @property
+    def disks(self) -> list[KernelDisk]:
+        """The disks that the VMs use, each once: one per session and LU."""
+        return list(dict.fromkeys(self._disk(vm) for vm in self._config.vms))
+
+    def on(self, paths: Mapping[KernelDisk, str]) -> contract.InitiatorConfig:
+        """The configuration of the VMs on these disks. The limits of sessions are those of the
+        kernel.
+        """
+        config = self._config
+        vms = [
+            vm.model_copy(
+                update={
+                    "destination": contract.FileDestination(
+                        path=paths[self._disk(vm)], direct=True, multipath=config.multipath is not None
+                    )
+                }
+            )
+            for vm in config.vms
+        ]
+        return contract.InitiatorConfig(
+            vms=vms,
+            groups=config.groups,
+            warmup_s=config.warmup_s,
+            measure_s=config.measure_s,
+            sample_interval_ms=config.sample_interval_ms,
+            verify=config.verify,
+            allow_writes=config.allow_writes,
         )
-        for vm in config.vms
-    ]
-    return contract.InitiatorConfig(
-        vms=vms,
-        groups=config.groups,
-        warmup_s=config.warmup_s,
-        measure_s=config.measure_s,
-        sample_interval_ms=config.sample_interval_ms,
-        verify=config.verify,
-        allow_writes=config.allow_writes,
-    )
+
+    def _disk(self, vm: contract.Vm) -> KernelDisk:
+        return _disk(self._load, self._config, vm.destination)
 
 
 def _disk(load: VmsLoad, config: contract.InitiatorConfig, destination: contract.Destination) -> KernelDisk:

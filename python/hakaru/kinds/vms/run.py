@@ -8,7 +8,6 @@ from typing import cast
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.guest.login import KernelDisk
 from hakaru.kinds.vms import kernel, stream
 from hakaru.kinds.vms.configure import Unit, Units, initiator_configs, lab_arrays, lab_units, ports
 from hakaru.kinds.vms.events import timed
@@ -19,7 +18,7 @@ from hakaru.lab.plan import LabPlan
 from hakaru.run import site as sites
 from hakaru.run.configure import is_loopback, port_of
 from hakaru.run.events import TimedEvent
-from hakaru.run.kind import Cost, Engines, Finished, RunKind, times_in_words
+from hakaru.run.kind import Cost, Engines, Finished, KernelLoad, RunKind, times_in_words
 from hakaru.run.meter import Meter, Rates
 from hakaru.run.place import reaches
 from hakaru.run.plan import LOOPBACK_BYTES_PER_S
@@ -45,17 +44,11 @@ class VmsRun(RunKind):
         units = lab_units(expanded.at(turn.point), lab.portals())
         return initiator_configs(expanded, turn, lab.host_names, units, reaches=reaches(lab))
 
-    def disks(self, study: Study, load: contract.EngineConfig) -> Sequence[KernelDisk]:
-        """One disk per session and LU, if the guests' kernels are the initiators."""
+    def kernel_load(self, study: Study, load: contract.EngineConfig) -> KernelLoad | None:
+        """The VMs of one host on its disks, if the guests' kernels are the initiators."""
         if load_at(study).initiator == "hakaru":
-            return ()
-        return kernel.disks(load_at(study), cast(contract.InitiatorConfig, load))
-
-    def on_disks(
-        self, study: Study, load: contract.EngineConfig, paths: Mapping[KernelDisk, str]
-    ) -> contract.EngineConfig:
-        """The VMs on the disks of their guest."""
-        return kernel.on_disks(load_at(study), cast(contract.InitiatorConfig, load), paths)
+            return None
+        return kernel.VmsOnDisks(load_at(study), cast(contract.InitiatorConfig, load))
 
     def events(self, study: Study, lab: LabPlan) -> Sequence[TimedEvent]:
         """The events of the paths."""

@@ -28,18 +28,17 @@ from hakaru.errors import DeviceError, EnvironmentError_, HakaruError, LostError
 from hakaru.lab import sandbox
 from hakaru.lab.build.apply import (
     Namespaces,
-    apply_actions,
     apply_plan,
     apply_settings,
-    await_active,
     read_routes,
     read_sysctl,
 )
 from hakaru.lab.build.guest_ports import GuestPorts
+from hakaru.lab.build.link import KernelLink
 from hakaru.lab.build.losses import count_here, count_in_guest
 from hakaru.lab.plan import LabPlan, check_adjustable, fabric_config
 from hakaru.lab.plan.actions import SetSysctl
-from hakaru.lab.plan.cuts import cut, far_end, mend
+from hakaru.lab.plan.cuts import cuttable
 from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
 from hakaru.lab.plan.namespaces import CONGESTION_CONTROL
 from hakaru.lab.plan.tcp import SACK, SACK_RACK, TCP_TODAY, TcpPlan, kernel_finds_losses_by_rack_only
@@ -146,21 +145,14 @@ class Lab:
         """Make the current plan differ from every other one, so that the next change builds."""
         self.plan = replace(self.plan, structure=())
 
-    async def set_link(self, name: str, *, up: bool) -> None:
-        """Cut a link or trunk of the kernel backend (`hakaru.lab.plan.cuts`), or mend it. No effect
-        if it is in that state.
-
-        Raises EnvironmentError_ if the kernel refuses.
+    @property
+    def links(self) -> dict[str, KernelLink]:
+        """The links and trunks that can be cut, by name; empty on the fabric backend, whose engine
+        cuts them.
         """
-        action = mend(self.plan, name) if up else cut(self.plan, name)
-        await asyncio.to_thread(apply_actions, self.namespaces, [action])
-
-    async def restore_link(self, name: str) -> None:
-        """Mend a link or trunk, and wait until both of its ends send again. Raises
-        EnvironmentError_ if the kernel refuses, or takes too long.
-        """
-        await self.set_link(name, up=True)
-        await asyncio.to_thread(await_active, self.namespaces, *far_end(self.plan, name))
+        if self.plan.fabric_node is not None:
+            return {}
+        return {name: KernelLink(self.plan, self.namespaces, name) for name in cuttable(self.plan)}
 
     async def count_losses(self) -> dict[str, int]:
         """Frames that the device has lost so far, by the counters of its interfaces and of the
