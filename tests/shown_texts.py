@@ -114,7 +114,7 @@ DEFECTS = ("search/", "analysis/rule_book/", "caveats.py")
 
 ERRORS = re.compile(r"(Error_?|Breach|InvalidPoints|Interrupted)$")
 ERRORS_WITHOUT_TEXT = {
-    "AssertionError", "CalledProcessError", "GuestCommandError", "KeyError", "LevelError", "NotImplementedError",
+    "AssertionError", "CalledProcessError", "GuestCommandError", "KeyError", "LevelError",
     "OSError", "PlaceError", "PydanticCustomError", "RuntimeError", "StepError", "TypeError",
 }  # fmt: skip
 """Errors that are defects, are caught, or are shown by another call of this table."""
@@ -135,7 +135,7 @@ WHOLE: dict[str, tuple[str, ...]] = {
     "lab/plan/backend.py": EVERY,
     "lab/plan/routing.py": EVERY,
     "live/lines.py": EVERY,
-    "tune/run.py": ("_label", "_how_to_resume"),
+    "tune/run.py": ("_label",),
     "tune/table.py": ("print_tuning", "_trials", "_contributions"),
     "report/scorecard_page.py": ("columns", "cells", "_run", "_warnings", "_change", "_figures", "_duration"),
     "run/runner.py": ("drive", "_how_to_resume"),

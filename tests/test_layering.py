@@ -359,8 +359,8 @@ def test_module_that_names_a_kind_is_found(tmp_path: Path, package: str, planted
 
 
 def missing_capabilities(folder: Path) -> list[str]:
-    """Return places that raise NotImplementedError. An object that some classes lack is an object of
-    its own, which they do not return.
+    """Return places that raise NotImplementedError. A capability that some classes lack is an
+    object of its own, which they do not return.
     """
     return [
         f"{path.relative_to(folder)}:{node.lineno}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from hakaru.run.course import StudyCourse
 from hakaru.run.options import Options
+from hakaru.run.preparation import prepare
 from hakaru.run.progress import Lines, Watchers
-from hakaru.run.runner import Run, prepare
+from hakaru.run.runner import Run
 from hakaru.study import load
 
 
@@ -29,7 +31,6 @@ class Probe(Lines):
 def test_a_run_can_be_watched_only_when_its_files_describe_it(study: Path, tmp_path: Path) -> None:
     loaded, probe = load(str(study)), Probe()
     prepared = prepare(loaded, Options(), folder=tmp_path / "runs", site=None, resume=None, command=["hakaru"])
-    run = Run(prepared, Watchers([probe]))
-    run._open()
+    Run(prepared, Watchers([probe]), StudyCourse(prepared)).open()
     assert probe.points == [point.id for point in prepared.expanded.points]
     assert probe.files >= {"run.json", "study.json", "study.yaml", "points.json", "machine.json"}

@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from hakaru.errors import LostError
+from hakaru.run.opening import Notes
 from hakaru.run.outcome import Outcome
+from hakaru.run.place import Place
+from hakaru.run.preparation import Prepared
 from hakaru.run.progress import Watchers
-from hakaru.run.runner import drive
-from hakaru.store import Histograms, RunWriter, Samples
-from hakaru.study import Repetition
+from hakaru.run.repetition import OnSample
+from hakaru.run.runner import Run, drive
+from hakaru.store import Histograms, Samples
+from hakaru.study import Expanded, Repetition
 from hakaru.tune import run as tuning
 from hakaru.tune.knobs import Knob, Machine, Settings, Value, defaults_of, settle, space_of
 from hakaru.tune.setup import Setup
@@ -75,36 +79,52 @@ class EmptyPlace:
     origin: str = "emulated"
     lab: dict[str, Any] = field(default_factory=lambda: {"nodes": [], "links": [], "checks": []})
 
+    def is_known(self, expanded: Expanded, turn: Repetition) -> bool:
+        return True
+
+    def loads(self, expanded: Expanded, turn: Repetition) -> dict[str, Any]:
+        return {}
+
     def describe(self) -> dict[str, Any]:
         return self.lab
 
 
-class ModelRun(tuning.TuningRun):
-    """A tuning run with a model.
+@contextlib.asynccontextmanager
+async def empty_place(prepared: Prepared, notes: Notes) -> AsyncIterator[Any]:
+    """Yield a place without engines."""
+    notes.lab(EmptyPlace().describe())
+    yield EmptyPlace()
+
+
+class Model:
+    """Measures a repetition by the model of a path.
 
     `before(settings, order)` may raise, end the process, or return whether the repetition never
     ends. The path reaches `share` of the rate of the model; below 0.97 the search uses all its
     trials.
     """
 
-    def __init__(self, prepared: Any, setup: Setup, before: Before | None = None, share: float = 1.0) -> None:
-        super().__init__(prepared, Watchers([]), setup)
+    def __init__(self, setup: Setup, before: Before | None, share: float) -> None:
+        self._setup = setup
         self._model = PathModel(setup.conditions, setup.machine, noise=0.0)
         self._before, self._share = before, share
 
-    @contextlib.asynccontextmanager
-    async def _place(self, writer: RunWriter) -> AsyncIterator[Any]:
-        writer.write("lab.json", EmptyPlace().describe())
-        writer.write("run.json", self._meta)
-        yield EmptyPlace()
-
-    async def _repetition(self, place: Any, turn: Repetition, folder: Path) -> Outcome:
+    async def measure(
+        self, place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path
+    ) -> Outcome:
+        """Return three seconds at the rate of the model."""
         settings = settings_of(self._setup, turn.point.factors)
         if self._before is not None and self._before(settings, turn.order):
             await asyncio.get_running_loop().create_future()  # until a signal arrives
         # Alternately slightly faster and slower, so that repetitions differ.
         rate = self._share * self._model.exact(settings) * (1 + 0.004 * (-1) ** turn.repetition)
         return outcome(turn, rate * 1e6, self._setup.conditions.block_bytes)
+
+
+def model_run(prepared: Prepared, setup: Setup, before: Before | None, share: float) -> Run:
+    """A tuning run with a model."""
+    course, measure = tuning.TuningCourse(prepared, setup), Model(setup, before, share).measure
+    return Run(prepared, Watchers([]), course, open_place=empty_place, measure=measure)
 
 
 def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
@@ -150,13 +170,13 @@ def outcome(turn: Repetition, bytes_per_s: float, block: int) -> Outcome:
 def run_model(folder: Path, setup: Setup, before: Before | None = None, share: float = 1.0) -> Path:
     """Run a new tuning in `folder` to its end."""
     prepared = tuning.prepare_new(setup, folder=folder, site=None, command=["hakaru", "tune"])
-    return drive(ModelRun(prepared, setup, before, share))
+    return drive(model_run(prepared, setup, before, share))
 
 
 def resume_model(name: str, folder: Path, before: Before | None = None, share: float = 1.0) -> Path:
     """Resume a tuning."""
     prepared, setup = tuning.prepare_resumed(name, folder=folder, command=["hakaru", "tune", "--resume", name])
-    return drive(ModelRun(prepared, setup, before, share))
+    return drive(model_run(prepared, setup, before, share))
 
 
 def interrupt_at(order: int) -> Before:

@@ -128,13 +128,13 @@ def run(
         if sandbox.current() is None:
             fetch_images(expand_options(loaded, Options(quick, seed, repetitions, only)))
         sandbox.enter()  # outside the sandbox this does not return: the command is restarted inside
-    from hakaru.run import runner
+    from hakaru.run import preparation, runner
     from hakaru.run.options import Options
     from hakaru.run.progress import watchers
     from hakaru.run.site_file import load_site
     from hakaru.store import runs_folder
 
-    prepared = runner.prepare(
+    prepared = preparation.prepare(
         loaded,
         Options(quick, seed, repetitions, only),
         folder=runs_folder(out),

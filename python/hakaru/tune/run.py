@@ -10,26 +10,26 @@ interruption, even a crash, loses only the trial in progress.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hakaru.analysis.run_data import RunData
-from hakaru.errors import LostError, UsageError
+from hakaru.caveats import Caveat
+from hakaru.errors import HakaruError, LostError, UsageError
 from hakaru.lab.plan import plan_lab
 from hakaru.run.options import Options
-from hakaru.run.outcome import Outcome, failed_outcome
-from hakaru.run.place import Place
+from hakaru.run.outcome import Outcome
 from hakaru.run.plan import LAB_S, REPETITION_S, REPORT_S
 from hakaru.run.preflight import check_machine
+from hakaru.run.preparation import Prepared
 from hakaru.run.progress import Watchers
 from hakaru.run.resumable import check_resumable
-from hakaru.run.runner import Prepared, Run, drive
+from hakaru.run.runner import Run, drive
 from hakaru.run.site import check_hosts, check_writes
 from hakaru.run.site_file import Site
-from hakaru.store import RunReader, RunWriter, find_run, typed
+from hakaru.store import RunReader, RunWriter, find_run
 from hakaru.study import Expanded, Loaded, Point, Repetition
 from hakaru.tune.knobs import changed, defaults_of
 from hakaru.tune.measure import RECORD, trial_of, trials_of, with_measured
@@ -88,73 +88,67 @@ def _prepared(
 
 def execute(prepared: Prepared, setup: Setup, watch: Watchers) -> Path:
     """Run the tuning. Raises as `hakaru.run.runner.execute`, with the run directory complete."""
-    return drive(TuningRun(prepared, watch, setup))
+    return drive(Run(prepared, watch, TuningCourse(prepared, setup)))
 
 
-class TuningRun(Run):
-    """A run whose next repetition follows from those before it."""
+class TuningCourse:
+    """The course of a run (`hakaru.run.course`) whose next repetition is a trial that follows from
+    those before it.
+    """
 
-    def __init__(self, prepared: Prepared, watch: Watchers, setup: Setup) -> None:
-        super().__init__(prepared, watch)
+    def __init__(self, prepared: Prepared, setup: Setup) -> None:
+        self.expanded = prepared.expanded
         self._setup = setup
         self._trials: list[Trial] = []
         self._points: dict[str, Point] = {}
-        self._clock = self
+        self._step: Step | None = None
+        self._writer: RunWriter | None = None
 
-    def _describe(self, name: str, now: Any) -> dict[str, Any]:
-        return super()._describe(name, now) | {"kind": TUNING, TUNING: self._setup.describe()}
+    def describe(self) -> dict[str, Any]:
+        """The setup, which makes run.json that of a tuning."""
+        return {"kind": TUNING, TUNING: self._setup.describe()}
 
-    def _how_to_resume(self, directory: Path) -> str:
-        return f"`{typed.resume(self._meta, directory.name)}` resumes it"
-
-    def _open(self) -> RunWriter:
-        writer = super()._open()
+    def begin(self, writer: RunWriter, done: Collection[str], *, is_resumed: bool) -> None:
+        """Read the trials of a resumed run. A new one begins with the point of the defaults."""
+        self._writer = writer
         self._trials = trials_of(writer.directory, self._setup)
         for trial in self._trials:
             self._point(Step(trial.phase, dict(trial.settings), trial.knob), trial.point)
-        return writer
+        if not is_resumed:
+            self._write_points(self.expanded.repetitions)
 
-    async def _repetitions(self, writer: RunWriter, place: Place) -> None:
-        while (step := self._setup.tuning.next(self._trials)) is not None:
-            turn = self._turn(step)
-            self._write_plan(writer, turn)
-            self._watch.turn(turn, len(self._trials), self._total, self.left_s([]))
-            began = time.monotonic()
-            outcome = await self._measured(place, turn, writer.series_folder(False))
-            outcome.record[RECORD] = {
-                "phase": step.phase,
-                "knob": step.knob,
-                "settings": step.settings,
-                "seconds": round(time.monotonic() - began, 3),
-            }
-            writer.write_repetition(outcome.record, outcome.samples, outcome.histograms)
-            self._done.add(turn.name)
-            self._keep(writer, outcome.record)
+    def next(self) -> Repetition | None:
+        """The next trial, as the search decides."""
+        self._step = self._setup.tuning.next(self._trials)
+        if self._step is None:
+            return None
+        turn = self._turn(self._step)
+        self._plan(turn)
+        return turn
 
-    async def _measured(self, place: Place, turn: Repetition, folder: Path) -> Outcome:
-        """Measure one repetition. Settings that make the target or an engine fail give a failed
-        trial.
-        """
-        try:
-            outcome = await self._repetition(place, turn, folder)
-        except LostError as e:
-            return failed_outcome(place, turn, e)
-        version = next((e["version"] for e in outcome.record["engines"]), None)
-        self._meta["versions"]["hakaru_engine"] = version
-        return outcome
+    def survive(self, error: HakaruError) -> list[Caveat] | None:
+        """Settings that make the target or an engine fail give a failed trial."""
+        return [] if isinstance(error, LostError) else None
 
-    def _keep(self, writer: RunWriter, record: dict[str, Any]) -> None:
-        run = RunData.read(writer.directory)
+    def complete(self, turn: Repetition, outcome: Outcome, seconds: float) -> None:
+        """Add the step to the record."""
+        assert self._step is not None, "`next` returned this repetition"
+        outcome.record[RECORD] = {
+            "phase": self._step.phase,
+            "knob": self._step.knob,
+            "settings": self._step.settings,
+            "seconds": round(seconds, 3),
+        }
+
+    def take(self, turn: Repetition, outcome: Outcome, seconds: float, watch: Watchers) -> None:
+        """Judge the trial, and publish it."""
+        assert self._writer is not None, "`begin` comes first"
+        run = RunData.read(self._writer.directory)
         if not self._trials:
-            self._setup = with_measured(self._setup, run, record)
-            self._meta[TUNING] = self._setup.describe()
-            writer.write("run.json", self._meta)
-        trial = trial_of(run, record, self._setup)
+            self._setup = with_measured(self._setup, run, outcome.record)
+        trial = trial_of(run, outcome.record, self._setup)
         self._trials.append(trial)
-        self._watch.event(
-            "repetition", **{k: record[k] for k in ("point", "repetition", "factors", "measure", "caveats")}
-        )
-        self._watch.event(
+        watch.event(
             "trial",
             trial=len(self._trials),
             phase=trial.phase,
@@ -175,7 +169,7 @@ class TuningRun(Run):
         key = repr(sorted(step.settings.items()))
         known = self._points.get(key)
         new = name or (known.id if known else f"t{len(self._points) + 1:02}")
-        self._points[key] = point_of(self._expanded.study, self._setup, step.settings, new, self._label(step))
+        self._points[key] = point_of(self.expanded.study, self._setup, step.settings, new, self._label(step))
         return self._points[key]
 
     def _label(self, step: Step) -> str:
@@ -187,22 +181,27 @@ class TuningRun(Run):
         best = max((t.mb_per_s or 0.0 for t in self._trials), default=0.0)
         return f"{label}, best {number(best)} MB/s" if best else label
 
-    def _write_plan(self, writer: RunWriter, turn: Repetition) -> None:
+    def _plan(self, turn: Repetition) -> None:
         """Write study.json and points.json with every point so far, including that of `turn`, which
         is about to be measured.
         """
+        assert self._writer is not None, "`begin` comes first"
         points = tuple(self._points.values())
         by_id = {point.id: point for point in points}
         done = [Repetition(by_id[t.point], t.repetition, i) for i, t in enumerate(self._trials, start=1)]
-        turns, old = (*done, turn), self._expanded
-        self._expanded = Expanded(old.study, old.quick, old.seed, old.measure, points, turns)
-        writer.write("study.json", self._expanded.describe({}))
-        counts = Counter(repetition.point.id for repetition in turns)
-        described = [{"point": p.id, "factors": p.factors, "repetitions": counts[p.id]} for p in points]
-        writer.write("points.json", described)
+        turns, old = (*done, turn), self.expanded
+        self.expanded = Expanded(old.study, old.quick, old.seed, old.measure, points, turns)
+        self._writer.write("study.json", self.expanded.describe({}))
+        self._write_points(turns)
+
+    def _write_points(self, turns: Sequence[Repetition]) -> None:
+        assert self._writer is not None, "`begin` comes first"
+        counts = Counter(turn.point.id for turn in turns)
+        described = [{"point": p.id, "factors": p.factors, "repetitions": counts[p.id]} for p in self.expanded.points]
+        self._writer.write("points.json", described)
 
     @property
-    def _total(self) -> int:
+    def most(self) -> int:
         """Expected number of repetitions."""
         tuning, limits = self._setup.tuning, self._setup.limits
         searched = sum(t.phase == "search" for t in self._trials)
@@ -211,23 +210,16 @@ class TuningRun(Run):
         search = searched if self._trials and tuning.search_ended(self._trials) else limits.trials
         return search + limits.repetitions * (2 + changed_count + (self._setup.peer is not None))
 
-    @property
-    def _left(self) -> list[Repetition]:
-        return []
-
-    def took(self, turn: Repetition, seconds: float) -> None:
-        """Do nothing: every trial records its own duration."""
-
-    def left_s(self, left: list[Repetition]) -> float:
+    def left_s(self) -> float:
         """Return the maximum seconds until the report. The budget bounds the remaining trials."""
         made_s = sum(t.seconds for t in self._trials)
         each = made_s / len(self._trials) if self._trials else LAB_S + REPETITION_S + self._planned_s
-        left_trials = (self._total - len(self._trials)) * each
+        left_trials = (self.most - len(self._trials)) * each
         return max(0.0, min(self._setup.limits.budget_s - made_s, left_trials)) + REPORT_S
 
     @property
     def _planned_s(self) -> float:
-        measure = self._expanded.measure
+        measure = self.expanded.measure
         return (measure.warmup_ns + measure.time_ns) / 1e9
 
 
