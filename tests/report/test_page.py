@@ -14,9 +14,10 @@ from urllib.parse import unquote
 
 import pytest
 from hakaru.analysis import sentences, summarise
-from hakaru.kinds.vms.report import REPORT
+from hakaru.analysis.run_data import RunData
+from hakaru.kinds.vms.report import REPORT, VmsReport
 from hakaru.report import csv_link, document, render
-from hakaru.report.blocks import Across, Cell, Column, Row, Section, Table, without_empty_columns
+from hakaru.report.blocks import Across, Cell, Column, Group, Row, Section, Table, without_empty_columns
 from hakaru.report.findings import on_first_page, paragraphs, rows
 from hakaru.report.first_page import next_steps
 from hakaru.wording import LANGUAGES, catalogue, has, say
@@ -314,3 +315,24 @@ def test_every_table_can_be_saved_and_has_the_numbers_of_the_page(pages: dict[st
     values = {value for table in saved for row in table for value in row}
     assert summary_rates
     assert {rate.replace(",", "") for rate in summary_rates} <= values
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_title_of_a_figure_begins_with_its_series_only_if_that_has_a_name(
+    runs: list[Path], language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a study whose first figure is about all series."""
+    made = REPORT.groups
+
+    def groups(*inputs: Any) -> list[Group]:
+        (group, *others) = made(*inputs)
+        return [Group(group.figures), Group(group.figures, "random-32k"), *others]
+
+    monkeypatch.setattr(VmsReport, "groups", lambda _, *inputs: groups(*inputs))
+    shown = document.build(document.Inputs(summarise(runs[0]), RunData.read(runs[0])), language)
+    assert shown["lead"]["title"] == say(language, "figure.iops")
+    (_, named, *_) = [*shown["groups"]]
+    titles = [figure["title"] for figure in named["figures"]]
+    assert titles[0] == say(language, "series", {"series": "random-32k", "text": say(language, "figure.iops")})
+    plain = [figure["title"] for figure in shown["groups"][0]["figures"]]
+    assert not any(title.startswith((":", "：", " ")) for title in (*plain, shown["lead"]["title"]))

@@ -267,8 +267,9 @@ def _label(groups: list[Json], language: str) -> None:
         first = noted.setdefault(figure["note"], n)
         if first != n:
             figure["note"] = say(language, "figure.note.as", {"n": first})
-    several = sum(bool(group["figures"]) for group in groups) > 1
-    for group in groups if several else []:
+    with_figures = [group for group in groups if group["figures"]]
+    # Figures about all series belong to a group without a name.
+    for group in (group for group in with_figures if len(with_figures) > 1 and group["name"]):
         for figure in group["figures"]:
             figure["title"] = say(language, "series", {"series": group["name"], "text": figure["title"]})
 

@@ -267,3 +267,53 @@ def test_points_without_events_have_neither_table_nor_timeline() -> None:
     summary = {"points": [described() | {"events": []}]}
     assert path_event_report.tables(summary, {}, REPORT.point_name, "en") == []
     assert path_event_report.groups(summary, REPORT.point_name, "en") == []
+
+
+def failure(event: str, gap_ms: float, failover_ms: float | None, timers_ms: float) -> dict[str, Any]:
+    target = "0" if event.startswith("port") else "array.0"
+    return {"event": event, "object": target, "gap_ms": gap_ms, "failover_ms": failover_ms, "timers_ms": timers_ms}
+
+
+def failovers() -> dict[str, Any]:
+    """A summary with findings about failures at two points, and one about the peak of a curve."""
+    first = [failure("link_down", 15_040.0, 15_100.0, 15_000.0), failure("portal_refused", 20.4, 5_010.0, 5_000.0)]
+    second = [failure("link_down", 1_514.0, 1_526.0, 1_500.0), failure("port_standby", 16.3, None, 0.0)]
+    points = [
+        {"kind": "failover", "where": {"timers": timers, "paths_per_vm": paths}, "evidence": evidence}
+        for timers, paths, evidence in (
+            ("default", 2, {"events": first, "errors": 0}),
+            ("short", 4, {"events": second, "errors": 3}),
+        )
+    ]
+    return {"points": [], "sweeps": [{"peak": "p02"}] * 2, "findings": [*points, {"kind": "peak"}]}
+
+
+def test_tiles_are_the_longest_gap_of_each_failure_and_the_failed_requests() -> None:
+    tiles = [(tile["title"], tile["value"], tile["small"]) for tile in REPORT.tiles(failovers(), "en")]
+    assert tiles == [
+        (
+            "Longest gap when link array.0 is cut",
+            "15.0 s",
+            "commands move after 15.1 s, timers 15 s (default, 2 paths per VM)",
+        ),
+        (
+            "Longest gap when portal 0 refuses connections",
+            "20.4 ms",
+            "commands move after 5.01 s, timers 5 s (default, 2 paths per VM)",
+        ),
+        ("Longest gap when port of portal 0 becomes standby", "16.3 ms", "short, 4 paths per VM"),
+        ("Failed requests", "3", "in all 2 points"),
+    ]
+    # They are not about one of the curves.
+    assert REPORT.tiles_about(failovers(), "en") == ""
+
+
+def test_tiles_are_japanese_too() -> None:
+    first, *_, last = REPORT.tiles(failovers(), "ja")
+    assert first["title"] == "リンク array.0 の切断による最長の中断" and first["value"] == "15.0 s"
+    assert first["small"] == "コマンドの切り替えまで 15.1 s、タイマ 15 s（default, VM あたりパス 2 本）"
+    assert (last["title"], last["value"]) == ("失敗した要求", "3")
+
+
+def test_tiles_of_other_studies_are_those_of_their_curve() -> None:
+    assert path_event_report.tiles({"findings": [{"kind": "peak"}]}, "en") == []

@@ -1,5 +1,5 @@
-"""Events of paths in the report: a table of all events, and for each point a timeline: rate and
-usable paths over time, with a dotted line at each event.
+"""Events of paths in the report: tiles about the gaps in service, a table of all events, and for
+each point a timeline: rate and usable paths over time, with a dotted line at each event.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hakaru.analysis import sentences
 from hakaru.kinds.vms.events import RETURNS
 from hakaru.report import charts
 from hakaru.report.blocks import Across, Cell, Column, Group, Row, Table
@@ -32,6 +33,48 @@ def points_of(summary: Json) -> list[Json]:
 def label(event: Json, language: str) -> str:
     """An event in words: `link array.1 is cut`."""
     return say(language, f"event.{event['event']}", {"object": str(event["object"])})
+
+
+def tiles(summary: Json, language: str) -> list[Json]:
+    """The longest gap in service after each way to fail, beside the failover and its timers, and
+    the failed requests, from the findings about failures; none without them.
+    """
+    found = [finding for finding in summary["findings"] if finding["kind"] == "failover"]
+    longest: dict[str, tuple[Json, Json]] = {}
+    for finding in found:
+        for event in finding["evidence"]["events"]:
+            known = longest.get(event["event"])
+            if event["gap_ms"] is not None and (known is None or event["gap_ms"] > known[0]["gap_ms"]):
+                longest[event["event"]] = event, finding["where"]
+    shown = [_gap_tile(event, where, language) for event, where in longest.values()]
+    if not shown:
+        return []
+    failed = sum(finding["evidence"]["errors"] for finding in found)
+    small = say(language, "tile.failover.failed.small", {"points": len(found)}) if len(found) > 1 else ""
+    return [
+        *shown,
+        {"title": say(language, "tile.failover.failed"), "value": number(failed, language), "small": small},
+    ]
+
+
+def _gap_tile(event: Json, where: Json, language: str) -> Json:
+    values = {name: _duration(event[f"{name}_ms"], language) for name in ("failover", "timers")}
+    small = named = sentences.series(where, language)
+    if event["failover_ms"] is not None:
+        small = say(language, "tile.failover.timers" if event["timers_ms"] else "tile.failover.moved", values)
+        small = say(language, "tile.failover.at", {"text": small, "where": named}) if named else small
+    return {
+        "title": say(language, "tile.failover.gap", {"event": label(event, language)}),
+        "value": _duration(event["gap_ms"], language),
+        "small": small,
+    }
+
+
+def _duration(ms: float | None, language: str) -> str:
+    """A time in the unit in which it is easy to read: `16.3 ms`, `15.0 s`."""
+    if ms is None:
+        return MISSING
+    return f"{number(ms, language)} ms" if ms < 1000 else f"{number(ms / 1000, language)} s"
 
 
 def tables(summary: Json, letters: Mapping[str, str], name_of: NameOf, language: str) -> list[Table]:

@@ -33,6 +33,8 @@ LINKED_COLUMNS = ("MB/s", "±", "bound", "of bound", "of payload", "mean ms", "l
 ROLE_COLUMNS = ("victim IOPS", "p50 ms", "p99 ms", "aggressor IOPS", "MB/s", "capped IOPS", "wait ms", "limited by")
 HOP_TABLES_MAX = 8
 """Maximum number of points with a hop table, in the order of the run."""
+WITH_TILES = ("failover", "neighbours")
+"""Findings with tiles of their own, which take the place of those about a curve."""
 CHIEF = ("failover", "neighbour_cases", "neighbours", "peak", "limiter", "decline", "paths")
 
 
@@ -60,16 +62,19 @@ class VmsReport(ReportKind):
         return [f for f in summary["findings"] if f["kind"] in CHIEF and f["kind"] not in left_out]
 
     def tiles(self, summary: Json, language: str) -> list[Json]:
-        """The service of victims, or the rates at the chief distance, or the four numbers of the
-        first curve.
+        """The numbers of the first chief finding: gaps after failures of paths, the service of
+        victims, or the four numbers of the first curve; in studies of distance, the rates at the
+        chief distance.
         """
         if path.is_distance(summary):
             return path.tiles(summary, language)
-        return neighbour_figures.tiles(summary, language) or _tiles(summary, language)
+        asked = (path_event_report.tiles, neighbour_figures.tiles, _tiles)
+        return next(filter(None, (tiles(summary, language) for tiles in asked)), [])
 
     def tiles_about(self, summary: Json, language: str) -> str:
         """The sweep of the tiles, if the run has several."""
-        if neighbour_figures.findings(summary) or path.is_distance(summary) or len(summary["sweeps"]) < 2:
+        of_curve = not path.is_distance(summary) and not any(f["kind"] in WITH_TILES for f in summary["findings"])
+        if not of_curve or len(summary["sweeps"]) < 2:
             return ""
         curve = next((s for s in summary["sweeps"] if s["peak"] and len(s["points"]) > 1), None)
         return sentences.series(curve["where"], language) if curve else ""
