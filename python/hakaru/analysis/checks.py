@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
 
 from hakaru.analysis.counters import Counters
 from hakaru.analysis.rules.limits import MACHINE, is_machine, limit_of
@@ -67,7 +66,7 @@ def of_point(values: dict[str, list[float]], planned: int, failed: int, metric: 
     if len(rates) < REPETITIONS_MIN:
         caveats.append(Caveat("few_repetitions", {"n": len(rates)}))
     if len(rates) > 1 and np.mean(rates) > 0:
-        spread = float(stats.variation(rates, ddof=1))
+        spread = float(np.std(rates, ddof=1) / np.mean(rates))
         if spread > CV_MAX:
             caveats.append(Caveat("noisy", {"percent": 100 * spread}))
     return caveats

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+
+from hakaru.analysis.student import quantile
 
 CONFIDENCE = 0.95
 
@@ -67,7 +68,7 @@ class SampleMean:
 
     def half(self, confidence: float) -> float:
         """Half the width of the interval of Student's t; needs two repetitions."""
-        return float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * math.sqrt(self.variance)
+        return quantile((1 + confidence) / 2, self.freedom) * math.sqrt(self.variance)
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,8 @@ class Estimate:
         """
         if self.mean is None or self.low is None or self.high is None or self.n < 2:
             return self
-        usual, other = stats.t.ppf([(1 + CONFIDENCE) / 2, (1 + confidence) / 2], self.n - 1)
-        factor = float(other / usual)
+        usual, other = (quantile((1 + each) / 2, self.n - 1) for each in (CONFIDENCE, confidence))
+        factor = other / usual
         low, high = self.mean - factor * (self.mean - self.low), self.mean + factor * (self.high - self.mean)
         return Estimate(self.mean, low, high, self.n, self.unit)
 
@@ -141,7 +142,7 @@ def ratio(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     total = sum(variance for variance, _ in parts)
     if total == 0.0:
         return Estimate(value, value, value, n, "ratio")
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom(parts))) * math.sqrt(total)
+    half = quantile((1 + CONFIDENCE) / 2, freedom(parts)) * math.sqrt(total)
     return Estimate(value, value * math.exp(-half), value * math.exp(half), n, "ratio")
 
 
@@ -158,7 +159,7 @@ def difference(of: SampleMean | None, to: SampleMean | None) -> Estimate:
     if total == 0.0:
         return Estimate(value, value, value, n, "")
     parts = [(of.variance, of.freedom), (to.variance, to.freedom)]
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom(parts))) * math.sqrt(total)
+    half = quantile((1 + CONFIDENCE) / 2, freedom(parts)) * math.sqrt(total)
     return Estimate(value, value - half, value + half, n, "")
 
 

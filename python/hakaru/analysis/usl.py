@@ -13,9 +13,9 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, stats
 
 from hakaru.analysis.counters import Floats
+from hakaru.analysis.student import quantile
 
 POINTS_MIN = 5  # three parameters and two degrees of freedom
 
@@ -53,6 +53,8 @@ def fit(levels: list[float], rates: list[float]) -> Fit | None:
     """
     if len(levels) < POINTS_MIN or min(levels) < 1 or min(rates) <= 0:
         return None
+    from scipy import optimize  # takes half a second to import
+
     n, x = np.array(levels), np.array(rates)
     start = (x[0] / n[0], 0.1, 0.001)
     try:
@@ -61,7 +63,7 @@ def fit(levels: list[float], rates: list[float]) -> Fit | None:
             fitted, covariance = optimize.curve_fit(usl, n, x, p0=start, bounds=([0, 0, 0], [np.inf, np.inf, np.inf]))
     except (RuntimeError, ValueError, optimize.OptimizeWarning):
         return None
-    half = stats.t.ppf(0.975, len(n) - 3) * np.sqrt(np.diag(covariance))
+    half = quantile(0.975, len(n) - 3) * np.sqrt(np.diag(covariance))
     if not np.all(np.isfinite(half)):
         return None
     residual, total = np.sum((x - usl(n, *fitted)) ** 2), np.sum((x - np.mean(x)) ** 2)

@@ -23,6 +23,8 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
+from hakaru.analysis.student import quantile
+
 CONFIDENCE = 0.95
 NOTHING_PERCENT = 2.0
 """A knob contributes nothing if reverting it costs less than this."""
@@ -154,9 +156,7 @@ def _present(values: Rounds) -> list[float]:
 
 
 def _t(freedom: float) -> float:
-    from scipy import stats  # takes a second to import
-
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return quantile((1 + CONFIDENCE) / 2, freedom)
 
 
 def _loss(log_ratio: float) -> float:

@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import stats
-
 from hakaru.analysis.estimate import CONFIDENCE, SampleMean, freedom
+from hakaru.analysis.student import quantile, upper_tail
 
 RESOLUTION = 0.001
 """Smallest relative standard deviation that a test assumes. Latencies are recorded to three digits,
@@ -100,8 +99,8 @@ def _student(value: float, terms: Sequence[Term]) -> tuple[float, float]:
     if total == 0.0:  # all values are zero
         return 0.0, 1.0 if value == 0.0 else 0.0
     error, degrees = math.sqrt(total), freedom(parts)
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error
-    return half, float(2 * stats.t.sf(abs(value) / error, degrees))
+    half = quantile((1 + CONFIDENCE) / 2, degrees) * error
+    return half, 2 * upper_tail(abs(value) / error, degrees)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
