@@ -15,7 +15,10 @@ TESTED := HAKARU_ENGINE=$(TEST_ENGINE) $(BIN)/pytest -q
 # Most tests that build labs wait rather than compute, so two more run than there are processors.
 WORKERS ?= $(shell echo $$(($$(nproc) + 2)))
 
-.PHONY: demo test setup lint lint-rust lint-python test-rust test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs views search calibrate figure scorecard dist try-dist docs clean
+# Without its cache, Python would compile 300 modules at every start of hakaru.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test setup lint lint-rust lint-python test-rust test-rust-storms test-rust-others test-python test-guests test-long bench crash storms fuzz schema limits compare-pairs views search calibrate figure scorecard dist try-dist docs clean
 
 demo: setup
 	$(BIN)/hakaru run vm-sweep --quick
@@ -59,8 +62,19 @@ lint-python: $(VENV)/.package
 # Tests of the rules which module may import which, and which names a core crate may use.
 STRUCTURE := tests/test_layering.py tests/test_packages.py tests/test_rust_modules.py
 
+# The storms wait for time-outs of the array, so other tests run meanwhile, apart from those that
+# measure how long a read waits.
 test-rust: $(VENV)/.ready
-	cargo test --workspace --quiet
+	cargo test --workspace --quiet --no-run
+	$(MAKE) --jobs 2 --output-sync test-rust-storms test-rust-others
+	cargo test --workspace --quiet --test other_lus
+
+test-rust-storms:
+	cargo test --workspace --quiet --test storms
+
+test-rust-others:
+	cargo test --workspace --quiet -- --skip every_storm_passes_and_leaves_nothing \
+		--skip served_while_another_is_worked_on
 
 $(TEST_ENGINE): $(RUST_SOURCES)
 	cargo build --quiet --package hakaru-engine
@@ -70,7 +84,7 @@ $(TEST_ENGINE): $(RUST_SOURCES)
 test-python: $(VENV)/.package $(TEST_ENGINE)
 	$(TESTED) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone and not guest" tests \
 		$(addprefix --ignore=,$(STRUCTURE))
-	$(TESTED) -m "alone and not guest" tests
+	$(TESTED) -m "alone and not guest" $$(grep -rl "mark\.alone" tests --include="test_*.py")
 
 # Boots stock Debian guests; takes minutes where their processors are emulated. Downloads 100 MB of
 # packages once per recipe of an image. The gate runs only tests that boot no guest.
