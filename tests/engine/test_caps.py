@@ -92,14 +92,23 @@ def test_cap_of_an_lu_holds_its_rate_of_accesses(iops: int) -> None:
     assert cap["waiting_now"] == 0
 
 
-@pytest.mark.parametrize(("size_bytes", "rate"), [(4096, 4_000_000), (65536, 4_000_000), (1 << 20, 64_000_000)])
-def test_cap_of_bytes_holds_its_rate_for_small_and_large_accesses(size_bytes: int, rate: int) -> None:
-    # A count over the phase is off by at most one access at each end. So many pass that this error
-    # is much smaller than that of the cap.
-    assert 2 * size_bytes / (rate * MEASURE_S) < RATE_ERROR / 2
-    with array(lu(0, 64 * MIB), caps=[{"name": "b", "bytes_per_s": rate}]) as a:
-        rates = measured([vm(a.portal, "a", 0, size_bytes=size_bytes) | {"group": 0}], ["a"])
-    assert rates["a"]["bytes_per_s"] == pytest.approx(rate, rel=RATE_ERROR)
+def test_cap_of_bytes_holds_its_rate_for_small_and_large_accesses() -> None:
+    """Three caps at the same time, each of an LU with accesses of one size."""
+    caps = {4096: 4_000_000, 65536: 4_000_000, 1 << 20: 64_000_000}
+    lus = [lu(lun, 64 * MIB) for lun in range(len(caps))]
+    limits = [{"name": f"b-{lun}", "lun": lun, "bytes_per_s": rate} for lun, rate in enumerate(caps.values())]
+    names = [f"a-{size_bytes}" for size_bytes in caps]
+    with array(*lus, caps=limits) as a:
+        vms = [
+            vm(a.portal, name, lun, size_bytes=size_bytes) | {"group": lun}
+            for lun, (name, size_bytes) in enumerate(zip(names, caps, strict=True))
+        ]
+        rates = measured(vms, names)
+    for name, (size_bytes, rate) in zip(names, caps.items(), strict=True):
+        # A count over the phase is off by at most one access at each end. So many pass that this
+        # error is much smaller than that of the cap.
+        assert 2 * size_bytes / (rate * MEASURE_S) < RATE_ERROR / 2
+        assert rates[name]["bytes_per_s"] == pytest.approx(rate, rel=RATE_ERROR), name
 
 
 def test_cap_of_an_initiator_holds_for_each_of_its_lus_together() -> None:
