@@ -43,7 +43,6 @@ def study(folder: Path, **parts: object) -> Path:
     return written(folder / "study", lab=EQUIPMENT, load=SLOW | {"direction": "both"}, **parts)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("loop", [["eth4", "eth5"], None])
 def test_frames_pass_the_equipment_and_no_other_interface(tmp_path: Path, loop: list[str] | None) -> None:
     if shutil.which("ip") is None or subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode:

@@ -73,7 +73,6 @@ def test_frames_that_a_full_queue_drops_count_as_sent_and_lost(hakaru: Hakaru, t
         assert lost == dropped + elsewhere, flood
 
 
-@pytest.mark.alone
 def test_device_that_cannot_be_built_is_marked_and_the_run_continues(hakaru: Hakaru, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root may load programs; tests/lab runs labs as an ordinary user too")
@@ -84,7 +83,6 @@ def test_device_that_cannot_be_built_is_marked_and_the_run_continues(hakaru: Hak
     assert by_device["xdp"]["caveats"][0]["caveat"] == "device_failed"
 
 
-@pytest.mark.alone
 def test_failed_device_is_tried_again_by_resume(hakaru: Hakaru, tmp_path: Path) -> None:
     study = forwarding(tmp_path / "study", one=["bridge"])
     records_of(hakaru, study)
