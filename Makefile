@@ -89,7 +89,7 @@ test-python: $(VENV)/.package $(TEST_ENGINE)
 # Boots stock Debian guests; takes minutes where their processors are emulated. Downloads 100 MB of
 # packages once per recipe of an image. The gate runs only tests that boot no guest.
 test-guests: $(VENV)/.package $(TEST_ENGINE)
-	$(TESTED) -n 2 --dist loadfile tests/guests
+	$(TESTED) -n 2 --dist loadfile --no-loadscope-reorder tests/guests
 
 # Runs the long forms of checks that the gate runs in a short form: `crash` and `storms`;
 # crates/pool with sixteen times the images per power cut, twenty times the simulated seeds and

@@ -20,6 +20,11 @@ settings.load_profile("long" if "HAKARU_LONG" in os.environ else "hakaru")
 # Files that take longest, the longest first. They start first, because a long file that starts last
 # keeps one worker busy after the others have finished. pytest ignores the order of its arguments.
 LONGEST = (
+    "guests/test_kernel_paths.py",
+    "guests/test_file_chain.py",
+    "guests/test_device.py",
+    "guests/test_load_guest.py",
+    "guests/test_file_server.py",
     "run/test_in_lab_tune.py",
     "run/test_on_site.py",
     "run/test_load_hosts.py",

@@ -1,9 +1,12 @@
 """Program of the tests: paths that fail under a verified load of a guest whose kernel joins them,
-in a lab of its own sandbox. It prints one line of JSON.
+in a lab of its own sandbox. All tasks share one guest, because booting it takes longer than most of
+them. Each prints one line of JSON.
 
-    kernel_paths.py cuts MANAGER POLICY COUNT
-    kernel_paths.py no-path           both cables fail
-    kernel_paths.py not-one-lu        two disks of different LUs
+    kernel_paths.py IMAGE TASK…
+
+    MANAGER:POLICY:COUNT    cut cables so many times
+    not-one-lu              two disks of different LUs
+    no-path                 both cables fail; only as the last task, because the load is not ended
 
 A cable is cut between the guest and the switch, so that the guest sees its link as before.
 """
@@ -209,23 +212,27 @@ async def no_path(lab: Lab) -> dict[str, Any]:
     return {"paths": load.last["paths/a"], "errors": load.last["vms"]["errors"]}
 
 
-async def work() -> dict[str, Any]:
-    """Build the lab and do what the arguments ask for."""
-    task, *more = sys.argv[1:]
-    image = "generic" if "multipathd" in more else "cloud"
+async def work(image: str, tasks: list[str]) -> None:
+    """Build the lab, do the tasks and print their results."""
     spec = LabSpec.model_validate({"hosts": 1, "paths": 2, "load_guest": {"cpus": 1, "image": image}})
     async with Lab(plan_lab(spec)) as lab, array(lab):
         await lab.load_guests.plug(lab.plan, lab.namespaces, [HOST])
         try:
-            if task == "cuts":
-                manager, policy, count = more
-                return await cuts(lab, manager, policy, int(count))  # type: ignore[arg-type]
-            if task == "no-path":
-                return await no_path(lab)
-            return await refused(lab)
+            for task in tasks:
+                print(json.dumps({"task": task, **await result_of(lab, task)}), flush=True)
         finally:
             await lab.load_guests.unplug()
-    raise AssertionError("unreachable")
+
+
+async def result_of(lab: Lab, task: str) -> dict[str, Any]:
+    match task.split(":"):
+        case ["no-path"]:
+            return await no_path(lab)
+        case ["not-one-lu"]:
+            return await refused(lab)
+        case [manager, policy, count]:
+            return await cuts(lab, manager, policy, int(count))  # type: ignore[arg-type]
+    raise AssertionError(f"unknown task {task}")
 
 
 async def refused(lab: Lab) -> dict[str, Any]:
@@ -253,10 +260,10 @@ async def refused(lab: Lab) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the result, or the error."""
+    """Print the results, or the error."""
     sandbox.enter()
     try:
-        print(json.dumps(asyncio.run(work())))
+        asyncio.run(work(sys.argv[1], sys.argv[2:]))
     except HakaruError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
         return error.exit_code

@@ -27,9 +27,13 @@ from tests.run.conftest import STUDY, Hakaru
 ROOT = Path(__file__).parents[2]
 # `make test-long` cuts cables as often as the acceptance of this feature asks for.
 CUTS = 50 if "HAKARU_LONG" in os.environ else 2
+ROUND_ROBIN, MULTIPATHD = f"table:round_robin:{CUTS}", f"multipathd:round_robin:{CUTS}"
+# With least queue depth and with failover, one cut.
+TASKS = (ROUND_ROBIN, "table:least_queue_depth:1", "table:failover:1", "not-one-lu", "no-path")
 # Boot, and per cut: failure, new login and checks.
-TIMEOUT_S = 600 + 90 * CUTS
+TIMEOUT_S = 600 + 90 * (CUTS + len(TASKS))
 
+Found = dict[str, dict[str, Any]]
 
 INITIATORS = """\
 variables:
@@ -46,42 +50,58 @@ def hakaru(tmp_path: Path) -> Hakaru:
     return Hakaru(tmp_path / "runs")
 
 
-def found_by_program(recipe: RecipeName, *arguments: str) -> dict[str, Any]:
+def found_by_program(recipe: RecipeName, *tasks: str) -> Found:
+    """Results of the tasks in one guest, up to the first one that fails."""
     # Built here, because no package mirror can be reached from the sandbox.
     find_image(recipe)
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("kernel_paths.py")), *arguments],
+        [sys.executable, str(Path(__file__).with_name("kernel_paths.py")), recipe, *tasks],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT)])},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    found = {line.pop("task"): line for line in lines}
+    for task in tasks:
+        found.setdefault(task, {"failure": done.stderr})
     return found
+
+
+def result_of(found: Found, task: str) -> dict[str, Any]:
+    result = found[task]
+    assert "failure" not in result, result["failure"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def cloud(image: Image) -> Found:
+    """Results of `TASKS`."""
+    needs_taps(image)
+    return found_by_program("cloud", *TASKS)
+
+
+@pytest.fixture(scope="module")
+def generic(image: Image) -> Found:
+    """The result with multipathd, which this image has."""
+    needs_taps(image)
+    return found_by_program("generic", MULTIPATHD)
 
 
 @pytest.mark.alone
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize(
-    ("manager", "policy", "cuts"),
-    [
-        ("table", "round_robin", CUTS),
-        ("multipathd", "round_robin", CUTS),
-        ("table", "least_queue_depth", 1),
-        ("table", "failover", 1),
-    ],
-)
-def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(image: Image, manager: str, policy: str, cuts: int) -> None:
+@pytest.mark.parametrize("task", [*TASKS[:3], MULTIPATHD])
+def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(
+    image: Image, request: pytest.FixtureRequest, task: str
+) -> None:
     """After every cut, all data is right, no request has failed, and the gap is within 20 % of the
     timers' sum. With the least queue depth it may be shorter, because the other path has a share.
 
     An emulated processor may stand still for seconds on a busy machine. There, the median decides.
     """
-    needs_taps(image)
-    recipe: RecipeName = "generic" if manager == "multipathd" else "cloud"
-    found = found_by_program(recipe, "cuts", manager, policy, str(cuts))
-    assert len(found["cuts"]) == cuts
+    found = result_of(request.getfixturevalue("generic" if task == MULTIPATHD else "cloud"), task)
+    manager, policy, cuts = task.split(":")
+    assert len(found["cuts"]) == int(cuts)
     gaps_s = [cut["longest_gap_ns_now"] / 1e9 for cut in found["cuts"]]
     print(f"gaps of {cuts} cuts ({manager}, {policy}): {min(gaps_s):.3f} to {max(gaps_s):.3f} s")
     for cut in found["cuts"]:
@@ -108,18 +128,16 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(image: Image, manage
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_requests_without_a_path_wait_and_then_fail(image: Image) -> None:
-    needs_taps(image)
-    found = found_by_program("cloud", "no-path")
+def test_requests_without_a_path_wait_and_then_fail(cloud: Found) -> None:
+    found = result_of(cloud, "no-path")
     assert found["paths"]["path_losses"] == found["paths"]["path_switches"] == 2
     assert found["paths"]["paths_usable_now"] == 0
     assert found["errors"] >= DEPTH
 
 
 @pytest.mark.timeout(TIMEOUT_S)
-def test_what_the_guest_lacks_is_named(image: Image) -> None:
-    needs_taps(image)
-    found = found_by_program("cloud", "not-one-lu")
+def test_what_the_guest_lacks_is_named(cloud: Found) -> None:
+    found = result_of(cloud, "not-one-lu")
     assert "are not one LU" in found["not one LU"]
     assert "the guest's image has no multipathd" in found["no program"]
 
