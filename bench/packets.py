@@ -2,9 +2,9 @@
 fast as possible. Each case runs `bench/packets_scene.py` in a namespace of its own.
 
 Peers are trafgen (Debian package netsniff-ng) and dpdk-testpmd (dpdk-dev) with its AF_PACKET and
-AF_XDP drivers. `netsniff_ng` is trafgen counted by netsniff-ng. The kernel's pktgen needs a module
-and root of the machine; it is not measured. A peer that is missing, or that the kernel refuses, is
-left out with a note.
+AF_XDP drivers. As receivers, netsniff-ng and dpdk-testpmd count what our engine sends; `trafgen` is
+trafgen counted by netsniff-ng. The kernel's pktgen needs a module and root of the machine; it is
+not measured. A peer that is missing, or that the kernel refuses, is left out with a note.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ PROGRAMS = {
     "testpmd_af_packet": "dpdk-testpmd",
     "testpmd_af_xdp": "dpdk-testpmd",
 }
+RECEIVERS = {
+    "netsniff_ng": "netsniff-ng",
+    "testpmd_af_packet": "dpdk-testpmd",
+    "testpmd_af_xdp": "dpdk-testpmd",
+}
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,11 @@ class PacketsBench:
 
     def packets_counted(self) -> list[Figure]:
         """Measure senders and receivers together: frames that the receiver counted."""
-        cases = {}
-        if _is_there("trafgen") and _is_there("netsniff-ng"):
-            cases["netsniff_ng"] = {"sender": "trafgen", "receiver": "netsniff_ng"}
+        cases = {
+            peer: {"sender": "hakaru", "receiver": peer} for peer, program in RECEIVERS.items() if _is_there(program)
+        }
+        if _is_there("trafgen") and "netsniff_ng" in cases:
+            cases["trafgen"] = {"sender": "trafgen", "receiver": "netsniff_ng"}
         return [self._figure(f"packets_counted_{size}", "counted", size, "hakaru", cases) for size in SIZES]
 
     def _figure(self, name: str, value: str, size: int, receiver: str, cases: dict[str, dict[str, str]]) -> Figure:
