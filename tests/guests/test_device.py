@@ -42,8 +42,8 @@ def hakaru(tmp_path: Path) -> Hakaru:
     return Hakaru(tmp_path / "runs")
 
 
-def study(folder: Path, nics: list[str], chain: int = 1) -> Path:
-    device = {"name": "router", "forwards": "guest", "guest": {"chain": chain}}
+def study(folder: Path, nics: list[str], **guest: int) -> Path:
+    device = {"name": "router", "forwards": "guest", "guest": guest}
     variables = {"nic": {"sets": ["lab.device.guest.nic.model"]}}
     lab = {"hosts": ["generator"], "device": device}
     return written(folder, lab=lab, load=SLOW, variables=variables, factors=[{"nic": nics}])
@@ -131,6 +131,36 @@ def test_frames_pass_every_guest_of_a_chain(hakaru: Hakaru, tmp_path: Path, imag
         way += [ports["left-2"]["to_guest"], ports["right"]["from_guest"]]
         assert all(after <= before + OWN_FRAMES_MAX for before, after in pairwise(way)), way
         assert way[-1] >= sum(stream["received"] for trial in searched for stream in trial["streams"])
+    assert guests_below(os.getpid()) == before
+
+
+@pytest.mark.parametrize("nic", ["virtio-net", "vhost-user"])
+def test_frames_reach_only_the_guest_side_by_side_that_they_are_for(
+    hakaru: Hakaru, tmp_path: Path, image: Image, nic: str
+) -> None:
+    if nic == "virtio-net":
+        needs_taps(image)
+    before = guests_below(os.getpid())
+    result = hakaru.run("run", str(study(tmp_path / "study", [nic], parallel=2)), "--json", "--report", "none")
+    assert result.returncode in (0, 5), result.stderr
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    assert record["status"] == "done", record["error"]
+    assert record["device"]["parallel"] == 2
+    searched = [trial for trial in record["trials"]["log"] if trial["purpose"] == "search"]
+    received = dict.fromkeys(("forward-1", "forward-2"), 0)
+    for trial in searched:
+        for stream in trial["streams"]:
+            assert stream["sent"] == stream["received"] + stream["lost"]
+            received[stream["name"]] += stream["received"]
+    assert all(received.values()), received
+    lost = {place for trial in record["trials"]["log"] for place in trial["device_losses"]}
+    # A guest counts frames for other addresses that reach its NIC as dropped.
+    assert not any(place.startswith("device/") and place.endswith("/right/rx") for place in lost), lost
+    if nic == "vhost-user":
+        ports = record["device"]["ports"]
+        assert set(ports) == {"left-1", "left-2", "right-1", "right-2"}
+        for name in ("right-1", "right-2"):
+            assert ports[name]["to_guest"] <= OWN_FRAMES_MAX, "frames to the generator went to a guest"
     assert guests_below(os.getpid()) == before
 
 

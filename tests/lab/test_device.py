@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from hakaru.engine import contract
 from hakaru.errors import EnvironmentError_, UsageError
-from hakaru.guest.requirements import Accelerator, Facts
+from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Accelerator, Facts
 from hakaru.lab import sandbox
 from hakaru.lab.build import Lab
 from hakaru.lab.model import LabSpec
 from hakaru.lab.model.device import GuestDeviceSpec
 from hakaru.lab.plan import LabPlan, plan_lab
 from hakaru.lab.plan import actions as planned
-from hakaru.lab.plan.device_guests import device_guests, plan_guest_fabric
+from hakaru.lab.plan.device import bridge_of
+from hakaru.lab.plan.device_guests import ADDRESS_AGE_S, device_guests, entrances, plan_guest_fabric
 from pydantic import ValidationError
 
 from .conftest import User
@@ -115,6 +116,83 @@ def test_chain_with_ports_in_memory_has_links_between_its_guests() -> None:
         ("right", "right", "guest-right"),
         ("mid-1", "guest-right-1", "guest-left-2"),
     ]
+
+
+def beside(number: int, model: str = "virtio-net", **more: Any) -> LabPlan:
+    guest = {"parallel": number, "nic": {"model": model}, **more}
+    return plan(lab("guest") | {"device": {"name": "router", "forwards": "guest", "guest": guest}})
+
+
+def test_guests_side_by_side_are_between_the_same_bridges_and_neighbours_of_the_tester() -> None:
+    built = beside(3)
+    device = built.device
+    assert device is not None and device.ways == 3
+    guests = device_guests(device)
+    assert [(guest.name, guest.place) for guest in guests] == [
+        (f"router-{number}", f"device/router-{number}") for number in (1, 2, 3)
+    ]
+    for guest in guests:
+        for port, outer in zip(guest.ports, device.ports, strict=True):
+            assert (port.bridge, port.neighbour_mac, port.outer) == (bridge_of(outer), outer.tester_mac, outer)
+    ports = [port for guest in guests for port in guest.ports]
+    for names in ([port.mac for port in ports], [port.name for port in ports], [port.tap for port in ports]):
+        assert len(set(names)) == 6
+    bridges = {action.interface for action in built.actions if isinstance(action, planned.CreateBridge)}
+    assert bridges == {"br-left", "br-right"}
+    assert set(entrances(device)) == set(ports)
+    assert LabPlan.from_description(json.loads(json.dumps(built.describe()))).device == device
+
+
+def test_guests_side_by_side_with_ports_in_memory_are_behind_switches_that_forget_no_address() -> None:
+    device = beside(2, "vhost-user").device
+    assert device is not None
+    fabric = plan_guest_fabric(device, 1500).fabric
+    assert [(switch.name, switch.address_age_s) for switch in fabric.switches] == [
+        ("left", ADDRESS_AGE_S),
+        ("right", ADDRESS_AGE_S),
+    ]
+    assert [(link.name, link.a.name, link.b.name) for link in fabric.links] == [
+        ("left", "left", "left"),
+        ("right", "right", "right"),
+        ("left-1", "left", "guest-left-1"),
+        ("right-1", "right", "guest-right-1"),
+        ("left-2", "left", "guest-left-2"),
+        ("right-2", "right", "guest-right-2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("guest", "problem"),
+    [
+        ({"parallel": 0}, "parallel"),
+        ({"parallel": 9}, "parallel"),
+        ({"parallel": 2, "chain": 2}, "one behind the other"),
+        ({"parallel": 2, "forwards": "bridge"}, "form a loop"),
+    ],
+)
+def test_guests_that_cannot_stand_side_by_side_are_refused(guest: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        GuestDeviceSpec.model_validate(guest)
+
+
+def test_machine_without_the_memory_of_all_guests_cannot_run_them() -> None:
+    facts = Facts(
+        (10, 0, 2),
+        frozenset({"virtio-net-pci"}),
+        frozenset({"tap"}),
+        Accelerator("kvm"),
+        memory_bytes=3 * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES),
+    )
+    for shape in ("parallel", "chain"):
+        assert GuestDeviceSpec.model_validate({shape: 3}).refusal(facts) is None
+        refusal = GuestDeviceSpec.model_validate({shape: 4}).refusal(facts)
+        assert refusal is not None
+        assert (
+            refusal.reason
+            == "all guests of the device (4) may need 3.5 GiB of memory, but only 2.625 GiB are available"
+        )
+    unknown = replace(facts, memory_bytes=None)
+    assert GuestDeviceSpec.model_validate({"parallel": 8}).refusal(unknown) is None
 
 
 @pytest.mark.parametrize("length", [0, 9])

@@ -88,5 +88,5 @@ def test_errors_of_the_kernel_name_the_guest(monkeypatch: pytest.MonkeyPatch, er
     assert device is not None
     (guest,) = device_guests(device)
     with pytest.raises(EnvironmentError_, match=f"TAPs of guest router cannot be connected.*{words}") as raised:
-        built._plug_taps(device.node, guest, 1, None, 1500)  # type: ignore[arg-type]
+        built._plug_taps(device, guest, 1, None, 1500)  # type: ignore[arg-type]
     assert raised.value.hint

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Accelerator, Facts
 from hakaru.lab.plan import plan_lab
+from hakaru.run.devices import refusals
 from hakaru.run.plan import estimate, lines, link_rates
 from hakaru.run.plan_place import topology
 from hakaru.run.site_file import load_site
@@ -35,6 +37,26 @@ def test_plan_counts_memory_and_time_of_guests() -> None:
     extra_bytes = estimates["open-iscsi"].memory_bytes - estimates["hakaru"].memory_bytes
     assert extra_bytes == 2 * 768 * MIB, "one guest per host"
     assert estimates["open-iscsi"].seconds > estimates["hakaru"].seconds
+
+
+def test_more_guests_than_the_memory_holds_are_refused_by_point_and_take_no_memory() -> None:
+    study = load("forwarding").study
+    expanded = expand(study, only={"nic": {"virtio-net"}, "beside": {"2", "3", "4"}})
+    facts = Facts(
+        (10, 0, 2),
+        frozenset({"virtio-net-pci"}),
+        frozenset({"tap"}),
+        Accelerator("kvm"),
+        memory_bytes=3 * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES),
+    )
+    refused = refusals(expanded, facts)
+    numbers = {point.id: int(point.factors["beside"]) for point in expanded.points}
+    assert {numbers[name] for name in refused} == {4} and sorted(numbers.values()) == [2, 3, 4]
+    lab = plan_lab(expanded.study.lab)
+    all_bytes, possible_bytes = (estimate(expanded, lab, names).memory_bytes for names in ((), refused))
+    assert all_bytes - possible_bytes == MEMORY_DEFAULT_BYTES + EMULATOR_BYTES
+    text = "\n".join(lines(expanded, lab, refused))
+    assert f"not possible here: {next(iter(refused))}: all guests of the device (4)" in text
 
 
 def test_plan_shows_the_topology_with_impairments() -> None:

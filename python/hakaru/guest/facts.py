@@ -17,6 +17,7 @@ from hakaru.guest.requirements import Accelerator, Facts, Version
 from hakaru.guest.tap import DEVICE as TUN
 
 VHOST_NET = Path("/dev/vhost-net")
+MEMORY = Path("/proc/meminfo")
 _TIMEOUT_S = 30
 
 
@@ -32,7 +33,18 @@ def collect_facts(accelerator: Accelerator, *, vhost_net: Path = VHOST_NET, tun:
         vhost_net=_device_problem(vhost_net),
         macvtap=_macvtap_problem(),
         processors=frozenset(os.sched_getaffinity(0)),
+        memory_bytes=_memory_available(),
     )
+
+
+def _memory_available() -> int | None:
+    """Memory that new processes may use, by Linux; None if it cannot be read."""
+    try:
+        text = MEMORY.read_text()
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) << 10 if found else None
 
 
 def read_qemu() -> tuple[Version | None, frozenset[str], frozenset[str]]:

@@ -16,6 +16,8 @@ from hakaru.guest.recipe import RECIPES, Recipe
 AcceleratorKind = Literal["kvm", "tcg"]
 MEMORY_DEFAULT_BYTES = 768 * 1024**2
 """Memory of a guest. Its root file system is in memory too."""
+EMULATOR_BYTES = 128 * 1024**2
+"""Memory of QEMU besides that of its guest, with the translated code of TCG."""
 Version = tuple[int, int, int]
 
 _QEMU_PACKAGE = "sudo apt-get install qemu-system-x86"
@@ -56,6 +58,8 @@ class Facts:
     macvtap: str = ""
     processors: frozenset[int] = frozenset()
     """Processors of the host that this process may use. Empty: unknown."""
+    memory_bytes: int | None = None
+    """Memory that new processes may use. None: unknown."""
 
 
 @dataclass(frozen=True)

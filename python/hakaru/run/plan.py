@@ -6,7 +6,7 @@ Estimates of memory and disk are upper bounds; those of time are expected values
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,10 @@ def cost_of(expanded: Expanded, point: Point, lab: LabPlan | None) -> Cost:
     return kind.of(study).cost(expanded, point, lab_of(study, lab))
 
 
-def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
-    """Upper bounds for memory and disk, and the expected time. `lab` is None for a site."""
+def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str] = ()) -> Estimate:
+    """Upper bounds for memory and disk, and the expected time. `lab` is None for a site.
+    `impossible`: points that this machine cannot measure, whose guests take no memory.
+    """
     measure = expanded.measure
     hosts = len(lab.loading_names) if lab else 1
     by_point = {point.id: cost_of(expanded, point, lab) for point in expanded.points}
@@ -95,7 +97,7 @@ def estimate(expanded: Expanded, lab: LabPlan | None) -> Estimate:
     arrays = len(lab.array_names) if lab else 0
     disk += len(studies) * _captured_bytes(expanded.study, hosts, arrays)
     engines = 2 * hosts + (nodes - hosts if lab else 0) + arrays + (1 if lab and lab.fabric_node else 0)
-    held = max((cost.held_bytes for cost in by_point.values()), default=0) if lab else 0
+    held = max((cost.held_bytes for name, cost in by_point.items() if name not in impossible), default=0) if lab else 0
     rings = len(lab.links) * FABRIC_RING_BYTES if lab and lab.fabric_node else 0
     held += max((sum(memory) for memory in guests), default=0)
     seconds_most = seconds + sum(cost.seconds_max - cost.seconds for cost in costs)
@@ -135,7 +137,7 @@ def describe(
     """The plan as `hakaru plan --json` prints it. `refused`: point → the reason why this machine
     cannot measure it. `site`: equipment instead of a lab.
     """
-    needed = estimate(expanded, lab)
+    needed = estimate(expanded, lab, refused)
     return {
         "study": expanded.study.id,
         "quick": expanded.quick,
@@ -170,7 +172,7 @@ def lines(
     """The plan as lines of text. `refused`, `site`: as in `describe`. `language`: that of the
     title.
     """
-    needed, measure = estimate(expanded, lab), expanded.measure
+    needed, measure = estimate(expanded, lab, refused), expanded.measure
     form = "quick form" if expanded.quick else "full form"
     each = kind.of(expanded.study).each(expanded)
     schedule, searches = schedule_of(expanded), _searches(expanded)

@@ -15,6 +15,7 @@ from hakaru.errors import EnvironmentError_
 from hakaru.fileserver.samba import check_programs
 from hakaru.lab.plan import LabPlan
 from hakaru.run import kind
+from hakaru.run.devices import refusals
 from hakaru.run.machine import memory_available_bytes
 from hakaru.run.plan import cost_of, estimate
 from hakaru.study import Expanded
@@ -31,7 +32,8 @@ def check_machine(expanded: Expanded, lab: LabPlan | None, folder: Path) -> None
     part = kind.of(expanded.study)
     if lab is not None and any(part.file_servers(expanded, turn, lab) for turn in expanded.repetitions):
         check_programs()
-    needed = estimate(expanded, lab)
+    # A run marks the points whose guests this machine cannot run, and measures the others.
+    needed = estimate(expanded, lab, refusals(expanded) if lab is not None else ())
     _check_folder(folder, needed.disk_bytes)
     available = memory_available_bytes()
     if available is not None and needed.memory_bytes > available:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hakaru.engine import contract
 from hakaru.kinds.packets.load import PacketsLoad, SearchSpec
-from hakaru.kinds.packets.streams import THROUGH_STREAMS, flooding, rates_of_loop, rates_through
+from hakaru.kinds.packets.streams import flooding, rates_of_loop, rates_through
 from hakaru.run.dialogue import Dialogue, Losses, Order
 from hakaru.search import (
     Bisection,
@@ -75,11 +75,12 @@ class Cap:
 class PacketsDialogue(Dialogue):
     """The dialogue of one repetition with the tester on `node`."""
 
-    def __init__(self, load: PacketsLoad, node: str, *, has_loop: bool = True) -> None:
-        """`has_loop`: whether two ports of the tester are connected without a device. Otherwise the
-        flood through the device alone shows what the tester sends.
+    def __init__(self, load: PacketsLoad, node: str, *, has_loop: bool = True, ways: int = 1) -> None:
+        """`ways`: number of guests side by side. `has_loop`: whether two ports of the tester are
+        connected without a device. Otherwise the flood through the device alone shows what the
+        tester sends.
         """
-        self._load, self._node, self._has_loop = load, node, has_loop
+        self._load, self._node, self._has_loop, self._ways = load, node, has_loop, ways
         self._now_s = 0.0
         self._trials: list[Json] = []
         self._losses: Losses = {}
@@ -152,14 +153,14 @@ class PacketsDialogue(Dialogue):
         device. Both bound the rates of the search.
         """
         for _ in range(TESTER_TRIALS if self._has_loop else 0):
-            order = self._order(rates_of_loop(self._load), TESTER_TRIAL_S)
+            order = self._order(rates_of_loop(self._load, self._ways), TESTER_TRIAL_S)
             yield order
             result = self._answer()
             received = sum(stream.received for stream in result.streams)
             self._tester_rate = received / TESTER_TRIAL_S
             self._log("tester", self._tester_rate, TESTER_TRIAL_S, result)
         # A device on this machine takes processor time from the tester.
-        yield self._order(flooding(self._load), TESTER_TRIAL_S)
+        yield self._order(flooding(self._load, self._ways), TESTER_TRIAL_S)
         result = self._answer()
         sent, received = (sum(getattr(s, name) for s in result.streams) for name in ("sent", "received"))
         self._log("flood", sent / TESTER_TRIAL_S, TESTER_TRIAL_S, result)
@@ -170,7 +171,7 @@ class PacketsDialogue(Dialogue):
 
     def _search(self, controller: Controller) -> Iterator[Order]:
         while (trial := controller.next_trial(self._now_s)) is not None:
-            yield self._order(rates_through(self._load, trial.load), trial.duration_s)
+            yield self._order(rates_through(self._load, self._ways, trial.load), trial.duration_s)
             result = self._answer()
             judged = search_result(trial, result)
             controller.record(judged)
@@ -181,7 +182,7 @@ class PacketsDialogue(Dialogue):
         assert self._load.latency is not None
         seconds = self._load.latency.time / 1e9
         load = rate * percent / 100
-        yield self._order(rates_through(self._load, load), seconds)
+        yield self._order(rates_through(self._load, self._ways, load), seconds)
         result = self._answer()
         self._log("latency", load, seconds, result, percent=percent)
         if result.tester_faults:
@@ -195,9 +196,10 @@ class PacketsDialogue(Dialogue):
         trial = contract.Trial(
             id=len(self._trials) + 1,
             duration_ns=round(seconds * 1e9),
-            rates=list(rates if self._has_loop else rates[:THROUGH_STREAMS]),
+            # Streams through the device come first.
+            rates=list(rates if self._has_loop else rates[: 2 * self._ways]),
             settle_ns=self._load.settle,
-            late_limit_ns=late_limit_ns(rates),
+            late_limit_ns=late_limit_ns(rates, self._ways),
         )
         return Order(self._node, trial)
 
@@ -249,11 +251,11 @@ def cap_of(tester: float, flood_sent: float, flood_received: float, search: Sear
     return min(caps, key=lambda cap: cap.frames_per_s)
 
 
-def late_limit_ns(rates: Sequence[float | None]) -> int:
+def late_limit_ns(rates: Sequence[float | None], ways: int = 1) -> int:
     """The longest delay of a frame behind its due instant for these rates per stream: the time of
-    `LATE_FRAMES` frames of the fastest stream, within bounds.
+    `LATE_FRAMES` frames of the fastest port, which sends `ways` streams, within bounds.
     """
-    fastest = max((rate for rate in rates if rate), default=0.0)
+    fastest = ways * max((rate for rate in rates if rate), default=0.0)
     frames_ns = LATE_FRAMES * 1e9 / fastest if fastest else float(LATE_LIMIT_MAX_NS)
     return round(min(max(frames_ns, LATE_LIMIT_MIN_NS), LATE_LIMIT_MAX_NS))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import cast
 
 from hakaru.errors import UsageError
-from hakaru.guest.requirements import MEMORY_DEFAULT_BYTES
 from hakaru.kinds.packets.dialogue import TESTER_TRIAL_S, TESTER_TRIALS, PacketsDialogue
 from hakaru.kinds.packets.load import load_at
 from hakaru.kinds.packets.meter import PacketsMeter, rates_of
@@ -29,8 +28,6 @@ RECEIVE_RING_BYTES = 64 << 20
 """Receive ring of a port (crates/engine/src/packets/ports.rs)."""
 TRANSMIT_BYTES = 4 << 20
 """Frames and rings of AF_XDP of a port (docs/reference/packets.md)."""
-EMULATOR_BYTES = 128 << 20
-"""Memory of QEMU besides that of its guest, with the translated code of TCG."""
 
 
 class PacketsRun(RunKind):
@@ -51,7 +48,8 @@ class PacketsRun(RunKind):
 
     def dialogue(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Dialogue:
         """The trials of a repetition."""
-        return PacketsDialogue(load_at(expanded.at(turn.point)), device_of(lab).tester)
+        device = device_of(lab)
+        return PacketsDialogue(load_at(expanded.at(turn.point)), device.tester, ways=device.ways)
 
     site_part = "ports"
 
@@ -90,7 +88,7 @@ class PacketsRun(RunKind):
         held = PORTS * (RECEIVE_RING_BYTES + TRANSMIT_BYTES)
         device = lab.device if lab is not None else None
         if device is not None and device.guest is not None:
-            held += device.guest.chain * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES)
+            held += device.guest.memory_bytes
         return Cost(other + budget, 2 * (other + most), held_bytes=held, actors=4, sockets=8)
 
     def each(self, expanded: Expanded) -> str:

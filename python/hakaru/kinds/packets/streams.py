@@ -1,4 +1,5 @@
-"""The tester's engine: its ports, and one stream of frames for each direction.
+"""The tester's engine: its ports, and one stream of frames for each direction. If guests stand side
+by side, each has a stream of its own in each direction, with an equal share of the frames.
 
 The streams of the loop go over the cable that connects two ports of the tester without a device.
 """
@@ -10,10 +11,9 @@ from collections.abc import Sequence
 from hakaru.engine import contract
 from hakaru.kinds.packets.load import PacketsLoad
 from hakaru.lab.plan import Device
+from hakaru.lab.plan.device import mac_of_port
 
 FORWARD, BACKWARD, LOOP_FORWARD, LOOP_BACKWARD = "forward", "backward", "loop-forward", "loop-backward"
-THROUGH_STREAMS = 2
-"""Streams through the device, which come before those of the loop."""
 LOOP_ADDRESSES = ("198.18.0.1", "198.18.0.2")
 """Addresses of frames on the loop, from the network that RFC 2544 reserves for tests."""
 
@@ -24,8 +24,8 @@ def packets_config(load: PacketsLoad, device: Device, sample_interval_ms: int) -
     return contract.PacketsConfig(
         ports=ports,
         streams=[
-            _through(load, device, backward=False),
-            _through(load, device, backward=True),
+            *(_through(load, device, way, backward=False) for way in range(device.ways)),
+            *(_through(load, device, way, backward=True) for way in range(device.ways)),
             *_loop(load, device.loop),
         ],
         transmit=load.transmit,
@@ -38,13 +38,17 @@ def port_names(device: Device) -> tuple[str, ...]:
     return (*(port.name for port in device.ports), *(device.loop or ()))
 
 
-def _through(load: PacketsLoad, device: Device, *, backward: bool) -> contract.PacketStream:
+def _through(load: PacketsLoad, device: Device, way: int, *, backward: bool) -> contract.PacketStream:
+    """The stream of one direction. `way`: number of the guest among those side by side, from 0."""
     source, destination = device.ports[::-1] if backward else device.ports
     # A router is addressed by its MAC address, a bridge by that of the destination.
     # The engine knows the addresses of a site's own interfaces.
     mac = (source.device_mac if device.routes else destination.tester_mac) or None
+    name = BACKWARD if backward else FORWARD
+    if device.ways > 1:
+        mac, name = mac_of_port(int(backward), way), f"{name}-{way + 1}"
     addresses = (source.address, destination.address)
-    return _stream(load, BACKWARD if backward else FORWARD, (source.name, destination.name), addresses, mac)
+    return _stream(load, name, (source.name, destination.name), addresses, mac)
 
 
 def _loop(load: PacketsLoad, ports: tuple[str, str] | None) -> list[contract.PacketStream]:
@@ -74,16 +78,31 @@ def _stream(
     )
 
 
-def rates_through(load: PacketsLoad, rate: float) -> Sequence[float | None]:
-    """Rate of each stream for frames through the device; `rate` is that of all directions."""
-    return [rate, 0.0, 0.0, 0.0] if load.directions == 1 else [rate / 2, rate / 2, 0.0, 0.0]
+def rates_through(load: PacketsLoad, ways: int, rate: float) -> Sequence[float | None]:
+    """Rate of each stream for frames through the device; `rate` is that of all directions. `ways`:
+    number of guests side by side.
+    """
+    return _rates(load, ways, through=rate / load.directions / ways)
 
 
-def rates_of_loop(load: PacketsLoad) -> Sequence[float | None]:
+def rates_of_loop(load: PacketsLoad, ways: int) -> Sequence[float | None]:
     """Rate of each stream for frames over the loop, as fast as possible."""
-    return [0.0, 0.0, None, 0.0] if load.directions == 1 else [0.0, 0.0, None, None]
+    return _rates(load, ways, loop=None)
 
 
-def flooding(load: PacketsLoad) -> Sequence[float | None]:
+def flooding(load: PacketsLoad, ways: int) -> Sequence[float | None]:
     """Rate of each stream for frames through the device, as fast as possible."""
-    return [None, 0.0, 0.0, 0.0] if load.directions == 1 else [None, None, 0.0, 0.0]
+    return _rates(load, ways, through=None)
+
+
+def _rates(
+    load: PacketsLoad, ways: int, *, through: float | None = 0.0, loop: float | None = 0.0
+) -> Sequence[float | None]:
+    """Rate of each stream, in the order of `packets_config`."""
+    back = load.directions > 1
+    return [
+        *[through] * ways,
+        *[through if back else 0.0] * ways,
+        loop,
+        loop if back else 0.0,
+    ]

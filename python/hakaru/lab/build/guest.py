@@ -3,25 +3,32 @@
     cable ── bridge ── TAP ── NIC [guest] NIC ── TAP ── bridge ── cable
     cable ──── fabric ─────── NIC [guest] NIC ────────── fabric ── cable    (vhost-user)
 
+Bridges and switches must know where guests side by side and the tester are. Otherwise, they would
+send frames to all of them, because frames of one direction never show it. A bridge gets a static
+entry, a switch of the fabric a frame of each.
+
 The fabric must run before the guest boots (`Lab`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pyroute2 import IPRoute, NetlinkError
+from pyroute2.netlink.rtnl import ndmsg
 
 from hakaru.errors import DeviceError, EnvironmentError_, HakaruError
 from hakaru.guest.accelerator import find_accelerator
 from hakaru.guest.command import Port
 from hakaru.guest.facts import collect_facts
-from hakaru.guest.image import find_image
+from hakaru.guest.image import Image, find_image
 from hakaru.guest.machine import Guest, GuestSpec
 from hakaru.guest.pinning import Pinning
-from hakaru.guest.requirements import vectors_of
+from hakaru.guest.requirements import Facts, vectors_of
 from hakaru.guest.tap import Tap, open_tap
 from hakaru.lab.build.apply import Namespaces
 from hakaru.lab.build.guest_ports import GuestPorts
@@ -30,6 +37,10 @@ from hakaru.lab.plan.device import Device
 from hakaru.lab.plan.device_guests import DeviceGuest, device_guests
 
 _CARRIER_WAITS, _CARRIER_WAIT_US = 500, 20_000
+_EXPERIMENTAL = b"\x88\xb5"
+"""EtherType of frames that no host evaluates (IEEE 802, local experiments)."""
+_FRAME_BYTES = 60
+"""The shortest frame, without its check sequence."""
 
 
 async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> list[Guest]:
@@ -39,8 +50,18 @@ async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> list[
     assert device.guest is not None
     guests: list[Guest] = []
     try:
+        image = find_image(device.guest.recipe)
+        accelerator = await find_accelerator(image)
+        facts = collect_facts(accelerator)
+        # Before the first guest takes its memory.
+        refusal = device.guest.refusal(facts)
+        if refusal is not None:
+            raise DeviceError(f"no guest with {device.guest.nic.model}: {refusal.reason}", refusal.hint)
+        place = _Place(device, namespaces, mtu, image, facts)
+        if device.ways > 1:
+            await asyncio.to_thread(_introduce_tester, device, namespaces)
         for planned in device_guests(device):
-            guests.append(await _boot(device, device.guest, planned, namespaces, mtu))
+            guests.append(await _boot(place, device.guest, planned))
     except BaseException as error:
         for guest in guests:
             await guest.close()
@@ -50,53 +71,61 @@ async def boot_device(device: Device, namespaces: Namespaces, mtu: int) -> list[
     return guests
 
 
-async def _boot(device: Device, spec: GuestDeviceSpec, planned: DeviceGuest, namespaces: Namespaces, mtu: int) -> Guest:
-    image = find_image(spec.recipe)
-    accelerator = await find_accelerator(image)
-    facts = collect_facts(accelerator)
-    refusal = spec.refusal(facts)
-    if refusal is not None:
-        raise DeviceError(f"no guest with {spec.nic.model}: {refusal.reason}", refusal.hint)
+@dataclass(frozen=True)
+class _Place:
+    """Properties that all guests of a device share."""
+
+    device: Device
+    namespaces: Namespaces
+    mtu: int
+    image: Image
+    facts: Facts
+
+
+async def _boot(place: _Place, spec: GuestDeviceSpec, planned: DeviceGuest) -> Guest:
+    device, namespaces = place.device, place.namespaces
     taps: list[Tap] = []
     if not device.in_memory:
         # In a thread, which changes its network namespace.
-        taps = await asyncio.to_thread(_plug_taps, device.node, planned, spec.nic.queues, namespaces, mtu)
+        taps = await asyncio.to_thread(_plug_taps, device, planned, spec.nic.queues, namespaces, place.mtu)
     try:
         ports = []
         for position, port in enumerate(planned.ports):
-            socket = port.socket if device.in_memory else None
-            nic = spec.nic.model_copy(update={"mac": port.mac, "socket": socket})
+            path = port.socket if device.in_memory else None
+            nic = spec.nic.model_copy(update={"mac": port.mac, "socket": path})
             descriptors = taps[position].descriptors if taps else ()
-            ports.append(Port(port.outer.name, nic, descriptors, vectors_of(nic, facts)))
+            ports.append(Port(port.outer.name, nic, descriptors, vectors_of(nic, place.facts)))
         pinning = Pinning(spec.pinning.vcpus, spec.pinning.others, spec.pinning.interrupts)
         described = GuestSpec(
             planned.name,
-            image,
+            place.image,
             cpus=spec.cpus,
             ports=tuple(ports),
             host_network=False,
             pinning=pinning,
             namespace=namespaces[device.node] if device.in_memory else None,
         )
-        guest = await Guest.boot(described, accelerator)
+        guest = await Guest.boot(described, place.facts.accelerator)
     finally:
         # QEMU has inherited descriptors of its own.
         for tap in taps:
             tap.close()
     try:
-        await guest.run(_SCRIPTS[spec.forwards](planned, mtu))
+        await guest.run(_SCRIPTS[spec.forwards](planned, place.mtu))
+        if device.ways > 1 and device.in_memory:
+            await guest.run(_announce(planned))
     except BaseException:
         await guest.close()
         raise
     return guest
 
 
-def _plug_taps(node: str, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
+def _plug_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
     """A TAP on the bridge of each port. Raises EnvironmentError_ for anything that the kernel
     refuses.
     """
     try:
-        return _open_taps(node, guest, queues, namespaces, mtu)
+        return _open_taps(device, guest, queues, namespaces, mtu)
     except (NetlinkError, OSError, ValueError) as error:
         reason = error.args[-1] if isinstance(error, NetlinkError) else error
         raise EnvironmentError_(
@@ -105,19 +134,57 @@ def _plug_taps(node: str, guest: DeviceGuest, queues: int, namespaces: Namespace
         ) from error
 
 
-def _open_taps(node: str, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
+def _open_taps(device: Device, guest: DeviceGuest, queues: int, namespaces: Namespaces, mtu: int) -> list[Tap]:
     taps: list[Tap] = []
     try:
-        with namespaces.inside(node), IPRoute() as links:
+        with namespaces.inside(device.node), IPRoute() as links:
             for port in guest.ports:
                 taps.append(open_tap(port.tap, queues=queues))
                 (index,), (bridge,) = (links.link_lookup(ifname=each) for each in (port.tap, port.bridge))
                 links.link("set", index=index, mtu=mtu, master=bridge, state="up")
+                if device.ways > 1:
+                    _know_address(links, index, port.mac)
     except BaseException:
         for tap in taps:
             tap.close()
         raise
     return taps
+
+
+def _introduce_tester(device: Device, namespaces: Namespaces) -> None:
+    """Let the bridges, or the switches of the fabric, know the ports of the tester. Raises
+    EnvironmentError_ if the kernel refuses.
+    """
+    try:
+        _enter_ports(device, namespaces)
+    except (NetlinkError, OSError) as error:
+        reason = error.args[-1] if isinstance(error, NetlinkError) else error
+        raise EnvironmentError_(
+            f"the addresses of the tester cannot be entered: {reason}",
+            "`hakaru doctor` checks the kernel; or use one guest (`parallel: 1`)",
+        ) from error
+
+
+def _enter_ports(device: Device, namespaces: Namespaces) -> None:
+    if device.in_memory:
+        with namespaces.inside(device.tester):
+            for port in device.ports:
+                with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+                    sender.bind((port.name, 0))
+                    addresses = (port.device_mac, port.tester_mac)
+                    header = b"".join(bytes.fromhex(mac.replace(":", "")) for mac in addresses)
+                    sender.send(header + _EXPERIMENTAL + bytes(_FRAME_BYTES - len(header) - len(_EXPERIMENTAL)))
+        return
+    with namespaces.inside(device.node), IPRoute() as links:
+        for port in device.ports:
+            (index,) = links.link_lookup(ifname=port.name)
+            _know_address(links, index, port.tester_mac)
+
+
+def _know_address(links: IPRoute, index: int, mac: str) -> None:
+    """Add a static entry for a port of a bridge. A permanent one would mean the bridge itself."""
+    states, flags = ndmsg.states, ndmsg.flags
+    links.fdb("add", ifindex=index, lladdr=mac, state=states["noarp"] | states["reachable"], flags=flags["master"])
 
 
 def _wait_for_carrier(guest: DeviceGuest) -> str:
@@ -146,6 +213,11 @@ def _route(guest: DeviceGuest, mtu: int) -> str:
     return "\n".join([*lines, "echo 1 >/proc/sys/net/ipv4/ip_forward", _wait_for_carrier(guest)])
 
 
+def _announce(guest: DeviceGuest) -> str:
+    """Shell commands that send a frame from both interfaces, which no one answers."""
+    return "\n".join(f"ping -c 1 -W 1 {port.outer.address} >/dev/null || true" for port in guest.ports)
+
+
 def _bridge(guest: DeviceGuest, mtu: int) -> str:
     """Shell commands for a bridge of both interfaces."""
     lines = ["set -e", "modprobe bridge", "ip link add br0 type bridge"]
@@ -165,7 +237,8 @@ def describe_guests(guests: Sequence[Guest], spec: GuestDeviceSpec, ports: Guest
         "kind": "guest",
         "nic": spec.nic.model_dump(exclude_none=True),
         "cpus": spec.cpus,
-        "chain": len(guests),
+        "chain": spec.chain,
+        "parallel": spec.parallel,
         "kernel": guest.kernel_version,
         "accelerator": guest.accelerator.kind,
         "accelerator_reason": guest.accelerator.reason,

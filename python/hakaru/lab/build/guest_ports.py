@@ -14,7 +14,7 @@ from hakaru.engine.process import EngineProcess
 from hakaru.errors import HakaruError
 from hakaru.lab.build.losses import losses_of_fabric
 from hakaru.lab.plan.device import Device
-from hakaru.lab.plan.device_guests import device_guests
+from hakaru.lab.plan.device_guests import entrances
 
 
 class GuestPorts:
@@ -38,8 +38,7 @@ class GuestPorts:
         except BaseException:
             await engine.close()
             raise
-        guests = device_guests(device)
-        return cls(engine, (guests[0].left.end.name, guests[-1].right.end.name))
+        return cls(engine, tuple(port.end.name for port in entrances(device)))
 
     async def _discard_events(self) -> None:
         # `count_losses` reports an engine that was lost.

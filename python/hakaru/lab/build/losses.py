@@ -2,9 +2,10 @@
 
     input/PORT                               frames for which a guest had no receive buffer
     host/INTERFACE/rx, host/INTERFACE/tx     in front of a guest: TAPs, bridges, ends of the cables
-    host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and the guests' memory
+    host/LINK/COUNTER, host/PORT/COUNTER     the fabric between the cables and the guests' memory,
+                                             its links, ports and switches
     device/INTERFACE/rx, device/…/tx         the device itself: its namespace, or inside the guest
-    device/GUEST/INTERFACE/rx, …/tx          inside each guest of a chain
+    device/GUEST/INTERFACE/rx, …/tx          inside each of several guests
     output/INTERFACE                         frames that the tester's end of a cable did not accept
 
 Counts are read while no frame is under way, so the difference of two readings belongs to the trials
@@ -63,8 +64,8 @@ def losses_of(text: str, place: str, cables: frozenset[str] = frozenset()) -> di
 
 
 def losses_of_fabric(counters: Mapping[str, Mapping[str, float]], inputs: Collection[str]) -> dict[str, int]:
-    """Losses by the links and ports of a fabric between the cables and the memory of guests.
-    `counters`: entity → name → value. `inputs`: ports that frames enter the device by.
+    """Losses by the links, ports and switches of a fabric between the cables and the memory of
+    guests. `counters`: entity → name → value. `inputs`: ports that frames enter the device by.
 
     A frame of a test is one packet. `lost_after` is left out: it is the kernel's counter of the
     same interface, which `losses_of` has.
@@ -72,7 +73,7 @@ def losses_of_fabric(counters: Mapping[str, Mapping[str, float]], inputs: Collec
     losses = {}
     for entity, values in counters.items():
         kind, _, place = entity.partition("/")
-        if kind not in ("link", "interface"):
+        if kind not in ("link", "interface", "switch"):
             continue
         for name, value in values.items():
             if name == "dropped_no_buffer" and place in inputs:

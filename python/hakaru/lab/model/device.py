@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hakaru.guest.requirements import Facts, Refusal
+from hakaru.guest.requirements import EMULATOR_BYTES, MEMORY_DEFAULT_BYTES, Facts, Refusal
 from hakaru.lab.model.machine import MachineSpec
+from hakaru.units import format_size
 
 Forwards = Literal["bridge", "routing", "xdp", "switch", "guest", "equipment"]
 
 
 class GuestDeviceSpec(MachineSpec):
-    """A guest with two NICs, which forwards frames from one to the other, or a chain of them."""
+    """A guest with two NICs, which forwards frames from one to the other, or several of them: one
+    behind the other, or side by side.
+    """
 
     forwards: Literal["routing", "bridge"] = Field(
         default="routing", description="`routing`: IPv4 forwarding of the guest's kernel. `bridge`: its bridge."
@@ -26,8 +29,40 @@ class GuestDeviceSpec(MachineSpec):
         description="Number of such guests, one behind the other. Each forwards every frame, and has the same pinning.",
     )
 
+    parallel: int = Field(
+        default=1,
+        ge=1,
+        le=8,
+        description="Number of such guests side by side, between the same two ports. Each forwards an equal share of "
+        "the frames, and has the same pinning. Not with `chain`, and not with `forwards: bridge`.",
+    )
+
+    @model_validator(mode="after")
+    def _check_parallel(self) -> Self:
+        if self.parallel > 1 and self.chain > 1:
+            raise ValueError("guests are one behind the other (`chain`) or side by side (`parallel`); leave out one")
+        if self.parallel > 1 and self.forwards == "bridge":
+            raise ValueError("bridges side by side form a loop; use `forwards: routing` with `parallel`")
+        return self
+
+    @property
+    def count(self) -> int:
+        """Number of guests."""
+        return self.chain * self.parallel
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of all guests and their emulators."""
+        return self.count * (MEMORY_DEFAULT_BYTES + EMULATOR_BYTES)
+
     def refusal(self, facts: Facts) -> Refusal | None:
-        """The reason why a machine cannot run this guest as a device; None if it can."""
+        """The reason why a machine cannot run these guests as a device; None if it can."""
+        if facts.memory_bytes is not None and self.memory_bytes > facts.memory_bytes:
+            return Refusal(
+                f"all guests of the device ({self.count}) may need {format_size(self.memory_bytes)} of memory, but "
+                f"only {format_size(facts.memory_bytes >> 20 << 20)} are available",
+                "use fewer guests, or a machine with more memory",
+            )
         if self.nic.model == "vhost-user" and self.nic.queues > 1:
             return Refusal("a port of the fabric in a guest's memory has one pair of queues", "use `queues: 1`")
         return super().refusal(facts)

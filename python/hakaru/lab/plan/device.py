@@ -91,6 +91,11 @@ class Device:
         return self.forwards == "routing" or (self.guest is not None and self.guest.forwards == "routing")
 
     @property
+    def ways(self) -> int:
+        """Number of guests side by side, each of which frames are addressed to; else 1."""
+        return self.guest.parallel if self.guest is not None else 1
+
+    @property
     def in_memory(self) -> bool:
         """Whether frames go into the memory of a guest, from a fabric of its own (vhost-user)."""
         return self.guest is not None and self.guest.nic.traits.backend == "vhost-user"
@@ -178,8 +183,8 @@ def bridge_of(port: DevicePort) -> str:
 
 
 def mac_of_port(place: int, guest: int) -> str:
-    """MAC address of a device's port: that of the guest in a chain, if it has several. `place`: 0
-    for left, 1 for right.
+    """MAC address of a device's port: that of one of its guests, counted from 0, if it has several.
+    `place`: 0 for left, 1 for right.
     """
     # Locally administered addresses; those of one lab cannot be seen by another. The tester has 1.
     return f"02:00:00:00:{place:02x}:{guest + 2:02x}"

@@ -1,10 +1,14 @@
-"""The guests of a device under test, one behind the other. Pure.
+"""The guests of a device under test, one behind the other or side by side. Pure.
 
     cable ── br-left ── [1] ── br-mid-1 ── [2] ── br-right ── cable
     cable ───────────── [1] ────────────── [2] ────────────── cable    (vhost-user: a fabric)
 
+    cable ── br-left ─┬─ [1] ─┬─ br-right ── cable
+                      └─ [2] ─┘                          (vhost-user: switches of the fabric)
+
 Each guest has a port `left` and a port `right`, and is set up as if the tester were behind both of
 them: only the MAC address of its neighbour differs. Its ports have names of their own outside.
+Guests side by side have the same addresses of IP. Frames reach one of them by its MAC address.
 """
 
 from __future__ import annotations
@@ -15,6 +19,9 @@ from itertools import pairwise
 from hakaru.engine import contract
 from hakaru.lab.plan.device import QUEUE_BYTES, Device, DevicePort, bridge_of, mac_of_port
 
+ADDRESS_AGE_S = 1_000_000
+"""Time in which a switch of the fabric forgets an address that it does not see: the longest."""
+
 
 @dataclass(frozen=True)
 class GuestPort:
@@ -23,7 +30,9 @@ class GuestPort:
     outer: DevicePort
     """The port of the device on the same side, with its addresses and its name in the guest."""
     name: str
-    """Name outside of the guest: `left` and `right` at the ends, else `right-1`, `left-2`."""
+    """Name outside of the guest: `left` and `right` at the ends of a chain, else `right-1`,
+    `left-2`.
+    """
     mac: str
     neighbour_mac: str
     """MAC address at the other end: of the tester, or of the next guest."""
@@ -53,7 +62,7 @@ class DeviceGuest:
 
     name: str
     place: str
-    """Beginning of the names of its losses: `device`, in a chain with its name."""
+    """Beginning of the names of its losses: `device`, of several guests with its name."""
     left: GuestPort
     right: GuestPort
 
@@ -64,9 +73,30 @@ class DeviceGuest:
 
 
 def device_guests(device: Device) -> tuple[DeviceGuest, ...]:
-    """Return the guests of a device in the order of the way from left to right."""
+    """Return the guests of a device: of a chain, in the order of the way from left to right."""
     assert device.guest is not None
+    if device.ways > 1:
+        return tuple(_beside(device, position) for position in range(device.ways))
     return tuple(_guest(device, device.guest.chain, position) for position in range(device.guest.chain))
+
+
+def entrances(device: Device) -> tuple[GuestPort, ...]:
+    """Return the ports of guests at which frames enter the device."""
+    guests = device_guests(device)
+    if device.ways > 1:
+        return tuple(port for guest in guests for port in guest.ports)
+    return guests[0].left, guests[-1].right
+
+
+def _beside(device: Device, position: int) -> DeviceGuest:
+    name = f"{device.name}-{position + 1}"
+    left, right = (
+        GuestPort(
+            outer, f"{outer.name}-{position + 1}", mac_of_port(place, position), outer.tester_mac, bridge_of(outer)
+        )
+        for place, outer in enumerate(device.ports)
+    )
+    return DeviceGuest(name, f"device/{name}", left, right)
 
 
 def _guest(device: Device, length: int, position: int) -> DeviceGuest:
@@ -101,17 +131,31 @@ def plan_guest_fabric(device: Device, mtu: int) -> contract.FabricEngineConfig:
     """Configuration of the fabric between the cables and the memory of the guests. Its links are as
     fast as the machine.
     """
-    guests = device_guests(device)
-    first, last = guests[0].left, guests[-1].right
-    links = [_link(port.name, contract.InterfaceEnd(name=port.name), port.end, mtu) for port in (first, last)]
-    for number, (before, after) in enumerate(pairwise(guests), start=1):
-        links.append(_link(f"mid-{number}", before.right.end, after.left.end, mtu))
+    if device.ways > 1:
+        fabric = _switched(device, mtu)
+    else:
+        guests = device_guests(device)
+        links = [_link(port.name, contract.InterfaceEnd(name=port.name), port.end, mtu) for port in entrances(device)]
+        for number, (before, after) in enumerate(pairwise(guests), start=1):
+            links.append(_link(f"mid-{number}", before.right.end, after.left.end, mtu))
+        fabric = contract.FabricConfig(links=links)
     # Counters are asked for between trials. A sample would take time from a device at work.
-    return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links), sample_interval_ms=60_000)
+    return contract.FabricEngineConfig(fabric=fabric, sample_interval_ms=60_000)
 
 
-def _link(
-    name: str, a: contract.InterfaceEnd | contract.VhostUserEnd, b: contract.VhostUserEnd, mtu: int
-) -> contract.LinkConfig:
+def _switched(device: Device, mtu: int) -> contract.FabricConfig:
+    """A switch between each cable and the guests side by side."""
+    # Frames of one direction never show a switch where the guests are. They announce themselves
+    # once, after their boot.
+    switches = [contract.SwitchConfig(name=port.name, address_age_s=ADDRESS_AGE_S) for port in device.ports]
+    links = []
+    for port in device.ports:
+        links.append(_link(port.name, contract.InterfaceEnd(name=port.name), contract.SwitchEnd(name=port.name), mtu))
+    for inner in entrances(device):
+        links.append(_link(inner.name, contract.SwitchEnd(name=inner.outer.name), inner.end, mtu))
+    return contract.FabricConfig(switches=switches, links=links)
+
+
+def _link(name: str, a: contract.End, b: contract.End, mtu: int) -> contract.LinkConfig:
     queue = contract.Direction(queue=contract.Queue(bytes=QUEUE_BYTES))
     return contract.LinkConfig(name=name, a=a, b=b, mtu_bytes=mtu, a_to_b=queue, b_to_a=queue)
