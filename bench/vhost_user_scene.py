@@ -1,16 +1,19 @@
 """Runs the benchmark of guests' NICs in its own network namespace and prints one JSON object.
 
-One guest has two pairs of NICs and routes between the NICs of each pair:
+One guest has three pairs of NICs and routes between the NICs of each pair:
 
     t0 ─ c0 ─ bridge ─ TAP [guest] TAP ─ bridge ─ c1 ─ t1        path `tap`
     m0 ─ w0 ─ fabric ───── [guest] ───── fabric ─ w1 ─ m1        path `vhost_user`
+    s0 ─ w2 ─ fabric ───── [guest] ───── fabric ─ w3 ─ s1        path `vhost_user_256`
 
-The generator sends frames into one end and counts them at the other one, over both paths in turn.
-The case is one JSON object:
+NICs have 1024 receive descriptors, those of the last path 256, QEMU's default. The generator sends
+frames into one end and counts them at the other one, over the paths in turn. The case is one JSON
+object:
     engine     path of hakaru-engine
     bytes      size of the frames with FCS
     offered    rates of the generator, frames per second: one that the guest forwards without loss,
-               for the processor time of a frame, and one that is more than it forwards
+               for the processor time of a frame; one near its limit, for the frames lost; and one
+               that is more than it forwards
     rounds     number of measurements of each path
     seconds    length of a measurement
 
@@ -43,16 +46,16 @@ from hakaru.guest.tap import open_tap
 from pyroute2 import IPRoute
 
 WARMUP_S = 0.5
-PATHS = {"tap": ("t0", "t1"), "vhost_user": ("m0", "m1")}
+PATHS = {"tap": ("t0", "t1"), "vhost_user": ("m0", "m1"), "vhost_user_256": ("s0", "s1")}
 # Addresses of the generator behind each port of the guest.
-PORTS = ("tap-0", "tap-1", "mem-0", "mem-1")
+PORTS = ("tap-0", "tap-1", "mem-0", "mem-1", "mem-2", "mem-3")
 FAR_MAC = "02:00:00:00:00:09"
 
 
 def main() -> int:
     """Build the scene, measure, and print the rounds."""
     try:
-        with cables() as ports:
+        with cabled() as ports:
             print(json.dumps(asyncio.run(measure(json.loads(sys.argv[1]), ports))))
     except HakaruError as error:
         print(f"{error.message}; {error.hint}", file=sys.stderr)
@@ -61,7 +64,7 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def cables() -> Iterator[tuple[Port, ...]]:
+def cabled() -> Iterator[tuple[Port, ...]]:
     """Create the cables and the TAPs. Yields the ports of the guest, still without vectors."""
     with contextlib.ExitStack() as opened:
         taps = [opened.enter_context(open_tap(f"tap{number}")) for number in range(2)]
@@ -70,17 +73,21 @@ def cables() -> Iterator[tuple[Port, ...]]:
         def index(name: str) -> int:
             return int(links.link_lookup(ifname=name)[0])
 
-        for near, far in (("t0", "c0"), ("t1", "c1"), ("m0", "w0"), ("m1", "w1")):
+        cables = (("t0", "c0"), ("t1", "c1"), ("m0", "w0"), ("m1", "w1"), ("s0", "w2"), ("s1", "w3"))
+        for near, far in cables:
             links.link("add", ifname=near, kind="veth", peer={"ifname": far})
         for number, tap in enumerate(taps):
             links.link("add", ifname=f"br{number}", kind="bridge", br_stp_state=0, br_mcast_snooping=0)
             for name in (f"c{number}", tap.interface):
                 links.link("set", index=index(name), master=index(f"br{number}"))
-        for name in ("t0", "c0", "t1", "c1", "m0", "w0", "m1", "w1", "br0", "br1", "tap0", "tap1"):
+        for name in (*(end for cable in cables for end in cable), "br0", "br1", "tap0", "tap1"):
             links.link("set", index=index(name), state="up")
         yield (
             *(Port(f"tap-{number}", Nic(rx_ring=1024), tap.descriptors) for number, tap in enumerate(taps)),
-            *(Port(f"mem-{n}", Nic(model="vhost-user", rx_ring=1024, socket=f"@mem-{n}")) for n in range(2)),
+            *(
+                Port(f"mem-{n}", Nic(model="vhost-user", rx_ring=ring, socket=f"@mem-{n}"))
+                for n, ring in enumerate((1024, 1024, 256, 256))
+            ),
         )
 
 
@@ -92,7 +99,7 @@ def fabric() -> contract.FabricEngineConfig:
             a=contract.InterfaceEnd(name=f"w{number}"),
             b=contract.VhostUserEnd(name=f"mem-{number}", socket=f"@mem-{number}"),
         )
-        for number in range(2)
+        for number in range(4)
     ]
     return contract.FabricEngineConfig(fabric=contract.FabricConfig(links=links))
 
@@ -138,14 +145,14 @@ def cpu_s(pid: int) -> float:
 
 
 async def trial(path: str, mac: str, case: dict[str, Any], pids: list[int]) -> dict[str, float]:
-    """Processor time of these processes per frame at the low rate, and forwarded frames per second
-    at the high one.
+    """Processor time of these processes per frame at the low rate, the share of frames lost at the
+    middle one, and forwarded frames per second at the high one.
     """
 
     def order(seconds: float, rate: float) -> contract.Trial:
         return contract.Trial(id=1, duration_ns=int(seconds * 1e9), rates=[rate])
 
-    low, high = case["offered"]
+    low, middle, high = case["offered"]
 
     config = generator(path, mac, case["bytes"])
     async with await EngineProcess.spawn("generator", config, binary=Path(case["engine"])) as engine:
@@ -155,18 +162,19 @@ async def trial(path: str, mac: str, case: dict[str, Any], pids: list[int]) -> d
         before = sum(map(cpu_s, pids))
         (slow,) = (await engine.trial(order(case["seconds"], low))).streams
         spent = sum(map(cpu_s, pids)) - before
+        (steady,) = (await engine.trial(order(case["seconds"], middle))).streams
         (fast,) = (await engine.trial(order(case["seconds"], high))).streams
     if slow.received == 0:
         raise HakaruError(f"the path {path} forwards nothing")
     return {
         "rate": fast.received / case["seconds"],
         "cpu_us": 1e6 * spent / slow.received,
-        "low_lost": slow.lost / slow.sent,
+        "lost_percent": 100 * steady.lost / steady.sent,
     }
 
 
 async def measure(case: dict[str, Any], ports: tuple[Port, ...]) -> list[dict[str, dict[str, float]]]:
-    """Boot the guest and measure both paths in every round."""
+    """Boot the guest and measure all paths in every round."""
     image = find_image("cloud")
     accelerator = await find_accelerator(image)
     facts = collect_facts(accelerator)
@@ -183,6 +191,7 @@ async def measure(case: dict[str, Any], ports: tuple[Port, ...]) -> list[dict[st
         async with await Guest.boot(spec, accelerator) as guest:
             await guest.run(router())
             pids = {"tap": [guest.emulator.pid], "vhost_user": [guest.emulator.pid, engine.pid]}
+            pids["vhost_user_256"] = pids["vhost_user"]
             for _ in range(case["rounds"]):
                 rounds.append({path: await trial(path, macs[2 * n], case, pids[path]) for n, path in enumerate(PATHS)})
     return rounds
