@@ -76,11 +76,40 @@ def test_manual_describes_every_command_option_and_exit_code(capsys: pytest.Capt
         assert f".B {code}\n" in status
 
 
-def test_manual_is_valid_roff(tmp_path: Path) -> None:
+def decoded(page: str) -> str:
+    """A page with the letters that roff has as code points, without its places to break lines."""
+    page = page.replace("\\-", "-").replace("\\:", "")
+    return re.sub(r"\\\[u([0-9A-F]{4,5})\]", lambda code: chr(int(code[1], 16)), page)
+
+
+def test_manual_is_in_the_language_of_the_locale(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    english = printed(capsys, "man")
+    monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
+    page = printed(capsys, "man")
+    japanese = decoded(page)
+    assert page.isascii() and page.count("\n.SS ") == english.count("\n.SS ") == len(COMMANDS)
+    assert ".SH 終了ステータス\n" in japanese and ".SH EXIT STATUS" not in japanese
+    (run,) = re.findall(r"^\.SS hakaru run\n(.*?)^\.SS ", japanese, flags=re.MULTILINE | re.DOTALL)
+    assert "--quick" in run and run.count("例：") == 1
+    assert "判定できない" in japanese.partition(".SH 終了ステータス")[2]
+    assert str(COMMANDS[("run",)].help).split(".")[0] not in run
+    # Every meaning of a command, an option or an exit code is translated.
+    plain = [line for line in japanese.splitlines() if re.match(r"[A-Z][a-z]+ [a-z]+ [a-z]+", line)]
+    assert plain == []
+    status = japanese.partition(".SH 終了ステータス")[2].partition(".SH 環境変数")[0]
+    assert re.findall(r"^\.B (.*)$", status, re.MULTILINE) == re.findall(
+        r"^\.B (.*)$", english.partition(".SH EXIT STATUS")[2].partition(".SH ENVIRONMENT")[0], re.MULTILINE
+    )
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_manual_is_valid_roff(tmp_path: Path, language: str) -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     page = tmp_path / "hakaru.1"
-    page.write_text("\n".join(manual(app)) + "\n")
+    page.write_text("\n".join(manual(app, language)) + "\n")
     done = subprocess.run(
         ["groff", "-man", "-Tutf8", "-ww", "-z", str(page)], capture_output=True, text=True, check=False
     )

@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from cyclopts import App
 from cyclopts.help import ColumnSpec, DefaultFormatter, HelpEntry, HelpPanel
@@ -26,6 +26,21 @@ from hakaru.wording import LOCALE, language_of_locale, read_catalogue
 CATALOGUE = LOCALE / "help.ja.po"
 OF_CYCLOPTS = ("Commands", "Arguments", "Options", "Display this message and exit.", "Display application version.")
 """Texts that the library adds to ours."""
+OF_MANUAL = (
+    "verification lab for virtualised servers on IP storage networks",
+    "User Commands",
+    "NAME",
+    "SYNOPSIS",
+    "DESCRIPTION",
+    "COMMANDS",
+    "EXIT STATUS",
+    "ENVIRONMENT",
+    "COMMAND",
+    "OPTIONS",
+    "Folder of the runs. Default: ./runs.",
+    "If set, progress is printed as plain lines.",
+)
+"""Texts that the manual page adds."""
 EXAMPLES = {"Examples: ": "例：", "Example: ": "例："}
 
 _UNIT = re.compile(r"[（［]*(?:[!-~]+|[^!-~])[、。，．：；）］〜ーっゃゅょァィゥェォッャュョ]*\s?")
@@ -45,13 +60,19 @@ def localised(app: App) -> Iterator[None]:
     epilogues = [(command, epilogue) for command in commands(app) if (epilogue := command.help_epilogue)]
     app.help_formatter = JapaneseHelp()
     for command, epilogue in epilogues:
-        command.help_epilogue = _epilogue(epilogue)
+        command.help_epilogue = Epilogue(epilogue)
     try:
         yield
     finally:
         app.help_formatter = None
         for command, epilogue in epilogues:
             command.help_epilogue = epilogue
+
+
+def in_language(text: str, language: str) -> str:
+    """A text of the help in a language, on one line."""
+    paragraphs = _paragraphs(text)
+    return " ".join(map(_japanese, paragraphs) if language == "ja" else paragraphs)
 
 
 def commands(app: App) -> Iterator[App]:
@@ -64,7 +85,7 @@ def commands(app: App) -> Iterator[App]:
 
 def texts(app: App) -> Iterator[str]:
     """Every text of `--help` that needs a translation."""
-    yield from OF_CYCLOPTS
+    yield from (*OF_CYCLOPTS, *OF_MANUAL)
     for command in commands(app):
         yield from _paragraphs(command.help)
         if command.default_command is not None:
@@ -120,9 +141,14 @@ class JapaneseText(Text):
         return Lines(map(Text, _wrapped(self.plain, width)))
 
 
+def units(text: str) -> list[str]:
+    """The parts of a text between which a line may break."""
+    return _UNIT.findall(text)
+
+
 def _wrapped(text: str, width: int) -> list[str]:
     lines = [""]
-    for unit in _UNIT.findall(text):
+    for unit in units(text):
         if lines[-1] and cell_len(lines[-1] + unit.rstrip()) > width:
             lines.append("")
         lines[-1] += unit
@@ -136,13 +162,29 @@ def _source(description: Any) -> str:
     return description.markup if isinstance(description, Markdown) else str(description or "")
 
 
-def _epilogue(text: str) -> str:
-    """The text below the options. It has its line breaks, because it is printed as Markdown."""
-    text = _japanese(_joined(text))
-    for english, japanese in EXAMPLES.items():
-        if text.startswith(english):
-            text = japanese + text.removeprefix(english)
-    return "  \n".join(_wrapped(text, shutil.get_terminal_size().columns))
+class Epilogue(str):
+    """The text below the options, in Japanese. It has its line breaks, because it is printed as
+    Markdown.
+    """
+
+    source: str
+    """The English text."""
+
+    def __new__(cls, source: str) -> Self:
+        """The translation of a text for the width of the terminal."""
+        text = _japanese(_joined(source))
+        for english, japanese in EXAMPLES.items():
+            if text.startswith(english):
+                text = japanese + text.removeprefix(english)
+        epilogue = super().__new__(cls, "  \n".join(_wrapped(text, shutil.get_terminal_size().columns)))
+        epilogue.source = source
+        return epilogue
+
+
+def epilogue_of(command: App) -> str:
+    """The text below the options of a command, in English on one line, in any locale."""
+    epilogue = command.help_epilogue
+    return _joined(epilogue.source if isinstance(epilogue, Epilogue) else str(epilogue or ""))
 
 
 def _paragraphs(text: str) -> list[str]:
