@@ -414,7 +414,7 @@ async def _lose_in_ports(frames: int) -> None:
 
 def bridge_in_part() -> None:
     """Give the two links of a host to a guest whose second bridge is missing, and return them; then
-    do both twice. Report what the host has at each step.
+    do both twice, and once more with a cable that is down. Report what the host has at each step.
     """
     from hakaru.lab.build.apply import apply_plan
     from hakaru.lab.build.guest_links import give_links, open_taps, return_links
@@ -456,6 +456,11 @@ def bridge_in_part() -> None:
     states["given twice"] = look()
     return_links(namespaces, guest)
     states["returned at last"] = look()
+    give_links(namespaces, guest)
+    with namespaces.inside(guest.node), IPRoute() as links:
+        links.link("set", index=links.link_lookup(ifname="eth0")[0], state="down")
+    return_links(namespaces, guest)
+    states["returned with a cable down"] = look()
     for tap in taps:
         tap.close()
     namespaces.close()

@@ -127,7 +127,7 @@ def test_links_that_were_given_in_part_are_returned_and_may_be_given_again(user:
     assert len(in_part["addresses"]) == 2 and len(in_part["routes"]) == 1
     assert states["given twice"]["masters"] == {"eth0": "br-eth0", "eth1": "br-eth1"}
     assert states["given twice"]["addresses"] == ["127.0.0.1"] and states["given twice"]["routes"] == []
-    for state in ("returned", "returned twice", "returned at last"):
+    for state in ("returned", "returned twice", "returned at last", "returned with a cable down"):
         assert states[state] == states["before"], state
 
 

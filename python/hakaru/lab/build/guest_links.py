@@ -52,11 +52,13 @@ def give_links(namespaces: Namespaces, guest: LoadGuest) -> None:
 
 
 def return_links(namespaces: Namespaces, guest: LoadGuest) -> None:
-    """Disconnect the cables from the bridges, and give the node its addresses and routes."""
+    """Disconnect the cables from the bridges, and give the node its addresses and routes. Cables
+    that were taken down are up again, as the plan has them: Linux refuses routes over others.
+    """
     with namespaces.inside(guest.node), IPRoute() as links:
         ends = {link: _index(links, link.interface) for link in guest.links}
         for end in ends.values():
-            links.link("set", index=end, master=0)
+            links.link("set", index=end, master=0, state="up")
         missing = [link for link, end in ends.items() if not _has_address(links, link, end)]
     apply_actions(namespaces, guest.node_steps(missing))
 
