@@ -223,7 +223,16 @@ def test_part_that_does_not_show_the_study_as_it_is_now_is_not_kept(
     assert raised.value.hint == f"run it: `hakaru run {name}`"
 
 
-def test_study_that_was_never_run_is_not_kept() -> None:
-    page = markdown([card(load(name), None) for name in NAMES])
-    with pytest.raises(UsageError, match="shows no run of"):
-        markdown([card(load(NAMES[0]), None)], page)
+def test_study_that_the_page_lacks_is_added_and_one_without_a_run_stays_so() -> None:
+    first, *others = (card(load(name), None) for name in NAMES)
+    page = markdown(others)
+    assert f"\n## {first.study.id}\n" not in page
+    assert markdown([first, *others], page) == markdown([first, *others])
+
+
+def test_page_of_which_a_part_about_the_study_is_lost_is_refused() -> None:
+    name = NAMES[0]
+    page = PAGE.read_text()
+    without = page[: page.index(f"\n## {name}\n")] + page[page.index("\n## ", page.index(f"\n## {name}\n") + 1) :]
+    with pytest.raises(UsageError, match=f"shows no run of {name}"):
+        markdown([card(load(name), None)], without)

@@ -34,11 +34,12 @@ class Kept:
         return "quick form" in self.run or points is None or points[1] != points[2]
 
 
-def keep(page: str, study: str, rows: Sequence[Sequence[str]]) -> Kept:
-    """The parts of `page` about a study. `rows` are the cells of its table, as a page shows them if
+def keep(page: str, study: str, rows: Sequence[Sequence[str]]) -> Kept | None:
+    """The parts of `page` about a study; None if there is nothing to keep, because the page lacks
+    the study or shows it without a run. `rows` are the cells of its table, as a page shows them if
     nothing was measured.
 
-    Raises UsageError if the page does not show the study with a run, or if the study's published
+    Raises UsageError if the page lacks some parts about the study, or if the study's published
     numbers or their marks have changed after the page was written.
     """
     hint = f"run it: `hakaru run {study}`"
@@ -46,7 +47,11 @@ def keep(page: str, study: str, rows: Sequence[Sequence[str]]) -> Kept:
     runs, overview = (
         [line for line in parts.get(part, []) if _cells(line)[0] == study] for part in ("Runs", "Overview")
     )
-    if not runs or "| not run;" in runs[0] or not overview or study not in parts:
+    if not runs and not overview and study not in parts:
+        return None
+    if runs and "| not run;" in runs[0]:
+        return None
+    if not runs or not overview or study not in parts:
         raise UsageError(f"the page shows no run of {study} that can be kept", hint)
     section = parts[study]
     shown = [_cells(line) for line in section if line.startswith("|")][2:]

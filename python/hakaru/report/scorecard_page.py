@@ -61,15 +61,21 @@ def cells(row: Json, language: str = "en") -> list[str]:
 
 def markdown(cards: Sequence[Card], earlier: str | None = None) -> str:
     """The page docs/scorecard.md. With an earlier page, studies without a run keep their parts of
-    it.
+    it. Studies that it lacks are added as not run.
 
-    Raises UsageError if the earlier page has no parts that a study without a run can keep.
+    Raises UsageError if the earlier page has parts that a study without a run cannot keep.
     """
     kept: dict[str, Kept] = {}
     if earlier is not None:
         for card in cards:
             if card.run is None:
-                kept[card.study.id] = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)])
+                parts = keep(earlier, card.study.id, [_escaped_cells(row) for row in _table(card)])
+                if parts is not None:
+                    kept[card.study.id] = parts
+    return _markdown(cards, kept)
+
+
+def _markdown(cards: Sequence[Card], kept: Mapping[str, Kept]) -> str:
     parts = (_runs, _overview, _explained, _rows)
     return "\n".join([HEADER, ABOUT, *(line for part in parts for line in part(cards, kept))]) + "\n"
 
