@@ -8,21 +8,21 @@
 //! attempt that failed. Until [`HostEvent::Ready`] every path must work. Afterwards the VM fails only
 //! if no path is usable for too long.
 use std::sync::Arc;
-use std::time::Duration;
 
-use hakaru_contract::ConfigError;
 use hakaru_contract::initiator::{Destination, Multipath, Vm};
 use hakaru_iscsi_session::{
-    Arrival, Done, Event, LuFacts, Nexus, Purpose, Session, SessionConfig, SessionError,
-    SessionTimers, Survey, SurveyError, Task, Transmit,
+    Arrival, Done, Event, LuFacts, Session, SessionError, SurveyError, Transmit,
 };
 use hakaru_stats::Latencies;
 use hakaru_units::Time;
 
 use super::figures::PathCounters;
 use super::flights::{AttemptId, WriteRange};
-use super::set::{PathAction, PathChange, PathSet};
-use super::survey::{PathFacts, PathSurvey, SURVEY_TAG, check_task, refusing_state, states_of};
+use super::leg::{Leg, Stage, legs_of};
+use super::path::PathChange;
+use super::set::{PathAction, PathSet};
+use super::setup::{Progress, Setup};
+use super::survey::{PathFacts, SURVEY_TAG, refusing_state, states_of};
 use crate::commands::Command;
 use crate::counters::Counters;
 use crate::event::{HostEvent, VmError};
@@ -30,49 +30,14 @@ use crate::guest::Guest;
 use crate::pattern::Op;
 use crate::settings::Settings;
 
-/// Use of a leg's session.
-#[derive(Debug)]
-enum Stage {
-    /// The connection, the login or its end is awaited.
-    Connecting,
-    /// The path is being surveyed.
-    Survey(PathSurvey),
-    /// Commands may use the path.
-    Ready,
-    /// The session has ended, or ends; the path is down.
-    Down,
-}
-
-/// A path and its session.
-#[derive(Debug)]
-struct Leg {
-    session: Session,
-    stage: Stage,
-    /// Portal to connect to at the next opportunity.
-    connect_to: Option<usize>,
-    /// Whether the session only serves to end a lost session of this path.
-    is_fence: bool,
-    is_checking: bool,
-    logged_out: bool,
-    /// Whether data was queued, or a connection requested, after the caller last served the leg.
-    is_pending: bool,
-    /// Reason of the last loss.
-    error: Option<SessionError>,
-}
-
 /// A host with several paths. See the module's documentation.
 #[derive(Debug)]
 pub struct MultipathHost {
     settings: Arc<Settings>,
-    configs: Box<[SessionConfig]>,
     legs: Box<[Leg]>,
     paths: PathSet<Command>,
     guest: Guest,
-    lun: u8,
-    /// Names of the LU, of the first path surveyed.
-    identity: Option<Vec<Vec<u8>>>,
-    /// Survey of the LU before the load, and the leg that carries it out.
-    survey: Option<(usize, Survey)>,
+    setup: Setup,
     is_ready: bool,
     is_closing: bool,
     /// Deadline of the paths that the timer of the first leg includes.
@@ -96,33 +61,17 @@ impl MultipathHost {
         let Destination::Iscsi { lun, .. } = vm.destination else {
             panic!("{} has no iSCSI destination", vm.name);
         };
-        let paths = vm.destination.portals().count();
-        let configs: Box<[SessionConfig]> = (0..paths)
-            .map(|path| session_config(&vm, config, &settings, index * paths + path))
-            .collect();
-        let legs = configs.iter().map(|config| Leg {
-            session: Session::new(config.clone()),
-            stage: Stage::Connecting,
-            connect_to: None,
-            is_fence: false,
-            is_checking: false,
-            logged_out: false,
-            is_pending: false,
-            error: None,
-        });
+        let legs = legs_of(index, &vm, config, &settings);
         let limits = &settings.commands;
         let outstanding_max = limits
             .session_outstanding_max
             .min(limits.lu_outstanding_max);
         MultipathHost {
-            legs: legs.collect(),
-            configs,
-            paths: PathSet::new(paths, config, outstanding_max),
+            paths: PathSet::new(legs.len(), config, outstanding_max),
+            legs,
             guest: Guest::new(vm, index),
             settings,
-            lun,
-            identity: None,
-            survey: None,
+            setup: Setup::new(lun),
             is_ready: false,
             is_closing: false,
             armed: None,
@@ -206,13 +155,7 @@ impl MultipathHost {
     /// Returns the number of the portal to which the leg must connect now, in the order of the
     /// destination's portals. The caller resets the old connection of the leg before.
     pub fn poll_connect(&mut self, leg: usize) -> Option<usize> {
-        let entry = &mut self.legs[leg];
-        let portal = entry.connect_to.take()?;
-        entry.session = Session::new(self.configs[leg].clone());
-        entry.stage = Stage::Connecting;
-        entry.is_fence = portal != leg;
-        entry.is_checking = false;
-        Some(portal)
+        self.legs[leg].take_connect(leg)
     }
 
     /// Starts the load. Requires that [`HostEvent::Ready`] was returned.
@@ -247,14 +190,10 @@ impl MultipathHost {
     pub fn log_out(&mut self, now: Time, latencies: &mut Latencies) {
         self.is_closing = true;
         for leg in 0..self.legs.len() {
-            let entry = &mut self.legs[leg];
-            entry.connect_to = None;
-            if matches!(entry.stage, Stage::Down) {
-                self.note_logged_out(leg);
-            } else {
-                entry.session.log_out(now);
-                entry.is_pending = true;
+            if self.legs[leg].close(now) {
                 self.advance(now, leg, latencies);
+            } else {
+                self.note_logged_out(leg);
             }
         }
     }
@@ -318,7 +257,7 @@ impl MultipathHost {
                 let command = self.paths.command(path, id).expect("it was started");
                 let mut task = work.task_of(command.clone());
                 task.tag = id.0;
-                submit(&mut self.legs[path], now, task);
+                self.legs[path].submit(now, task);
             }
             if !self.paths.has_room(now) {
                 return;
@@ -377,17 +316,10 @@ impl MultipathHost {
     }
 
     fn handle_login(&mut self, now: Time, leg: usize) {
-        let entry = &mut self.legs[leg];
-        if entry.is_fence {
-            entry.session.log_out(now);
-            entry.is_pending = true;
-            return;
+        if self.legs[leg].handle_login(now, self.setup.lun()) {
+            let group = self.legs[leg].session.portal_group();
+            self.paths.handle_login(leg, group);
         }
-        let group = entry.session.portal_group();
-        self.paths.handle_login(leg, group);
-        let survey = PathSurvey::new(self.lun);
-        submit(entry, now, survey.task());
-        entry.stage = Stage::Survey(survey);
     }
 
     fn handle_logged_out(&mut self, now: Time, leg: usize) {
@@ -400,11 +332,7 @@ impl MultipathHost {
     }
 
     fn note_logged_out(&mut self, leg: usize) {
-        self.legs[leg].stage = Stage::Down;
-        if std::mem::replace(&mut self.legs[leg].logged_out, true) {
-            return;
-        }
-        if self.legs.iter().all(|leg| leg.logged_out) {
+        if self.legs[leg].note_logged_out() && self.legs.iter().all(Leg::is_logged_out) {
             self.events.push(HostEvent::LoggedOut);
         }
     }
@@ -417,14 +345,7 @@ impl MultipathHost {
         if !self.is_ready {
             return self.fail_setup(error.into());
         }
-        let entry = &mut self.legs[leg];
-        // The reason of the loss matters more than those of the attempts that follow.
-        if matches!(entry.stage, Stage::Ready) || entry.error.is_none() {
-            entry.error = Some(error);
-        }
-        entry.stage = Stage::Down;
-        // The caller resets the connection.
-        entry.is_pending = true;
+        self.legs[leg].handle_lost(error);
         self.paths.handle_lost(now, leg);
     }
 
@@ -467,7 +388,7 @@ impl MultipathHost {
             return match survey.handle_done(done) {
                 Ok(None) => {
                     let task = survey.task();
-                    submit(entry, now, task);
+                    entry.submit(now, task);
                 }
                 Ok(Some(facts)) => self.become_usable(now, leg, facts),
                 Err((command, error)) => {
@@ -475,7 +396,7 @@ impl MultipathHost {
                 }
             };
         }
-        if std::mem::take(&mut entry.is_checking) {
+        if entry.end_check() {
             if done.result.is_ok() {
                 self.paths.handle_states(now, &states_of(&done.data));
             }
@@ -486,14 +407,8 @@ impl MultipathHost {
 
     /// Handles a path that was surveyed.
     fn become_usable(&mut self, now: Time, leg: usize, facts: PathFacts) {
-        let identity = self.identity.get_or_insert_with(|| facts.identity.clone());
-        if *identity != facts.identity {
-            let portal = self.config().destination.portals().nth(leg).unwrap_or("");
-            let error = ConfigError {
-                field: "destination.other_portals".to_owned(),
-                problem: format!("{portal} leads to another LU than the first portal"),
-                hint: "name portals of one target, and a LUN that is the same behind each".into(),
-            };
+        let portal = self.guest.config().destination.portals().nth(leg);
+        if let Err(error) = self.setup.check_identity(&facts, portal.unwrap_or("")) {
             return self.abandon(leg, error.into());
         }
         self.legs[leg].stage = Stage::Ready;
@@ -513,44 +428,27 @@ impl MultipathHost {
 
     /// Surveys the LU over a usable path, once all paths are surveyed and unless that was done.
     fn begin_survey(&mut self, now: Time) {
-        let are_ready = self
-            .legs
-            .iter()
-            .all(|leg| matches!(leg.stage, Stage::Ready));
-        if self.is_ready || self.survey.is_some() || !are_ready {
+        let are_ready = self.legs.iter().all(Leg::is_ready);
+        if self.is_ready || self.setup.is_underway() || !are_ready {
             return;
         }
         let usable = (0..self.legs.len()).find(|&path| self.paths.is_usable(now, path));
-        let Some(leg) = usable else {
-            let error = ConfigError {
-                field: "destination.other_portals".to_owned(),
-                problem: "no port permits access to the LU (ALUA)".to_owned(),
-                hint: "set the state of a port of the array to active/optimized".to_owned(),
-            };
-            return self.fail_setup(error.into());
-        };
-        let survey = Survey::new(self.lun.into());
-        let task = survey_task(&survey);
-        submit(&mut self.legs[leg], now, task);
-        self.survey = Some((leg, survey));
-    }
-
-    fn continue_survey(&mut self, now: Time, leg: usize, done: &Done) {
-        let Some((_, survey)) = self.survey.as_mut().filter(|(on, _)| *on == leg) else {
-            return;
-        };
-        match survey.handle_done(done) {
-            Ok(None) => {
-                let task = survey_task(survey);
-                submit(&mut self.legs[leg], now, task);
-            }
-            Ok(Some(facts)) => self.become_ready(facts),
+        match self.setup.begin(usable) {
+            Ok((leg, task)) => self.legs[leg].submit(now, task),
             Err(error) => self.fail_setup(error.into()),
         }
     }
 
+    fn continue_survey(&mut self, now: Time, leg: usize, done: &Done) {
+        match self.setup.handle_done(leg, done) {
+            Some(Ok(Progress::Next(task))) => self.legs[leg].submit(now, task),
+            Some(Ok(Progress::Facts(facts))) => self.become_ready(facts),
+            Some(Err(error)) => self.fail_setup(error.into()),
+            None => {}
+        }
+    }
+
     fn become_ready(&mut self, facts: LuFacts) {
-        self.survey = None;
         match self.guest.become_ready(&facts, &self.settings) {
             Ok(()) => {
                 self.is_ready = true;
@@ -565,17 +463,8 @@ impl MultipathHost {
     fn carry_out(&mut self, now: Time, latencies: &mut Latencies) {
         while let Some(action) = self.paths.poll_action() {
             match action {
-                PathAction::Connect { path, through } => {
-                    self.legs[path].connect_to = Some(through);
-                    self.legs[path].is_pending = true;
-                }
-                PathAction::Check { path } => {
-                    let entry = &mut self.legs[path];
-                    if !entry.is_checking && matches!(entry.stage, Stage::Ready) {
-                        entry.is_checking = true;
-                        submit(entry, now, check_task(self.lun));
-                    }
-                }
+                PathAction::Connect { path, through } => self.legs[path].request_connect(through),
+                PathAction::Check { path } => self.legs[path].check(now, self.setup.lun()),
                 PathAction::Fail => self.fail(now, latencies),
             }
         }
@@ -590,45 +479,5 @@ impl MultipathHost {
             let error = error.into();
             self.events.push(HostEvent::Failed { vm: 0, error });
         }
-    }
-}
-
-/// Submits a task to the session of a leg.
-fn submit(leg: &mut Leg, now: Time, task: Task) {
-    leg.session.submit(now, task);
-    leg.is_pending = true;
-}
-
-fn survey_task(survey: &Survey) -> Task {
-    Task {
-        tag: SURVEY_TAG,
-        ..survey.task()
-    }
-}
-
-fn session_config(vm: &Vm, config: &Multipath, settings: &Settings, index: usize) -> SessionConfig {
-    let Destination::Iscsi {
-        target_name,
-        initiator_name,
-        ..
-    } = &vm.destination
-    else {
-        unreachable!("the constructor checked the kind of destination");
-    };
-    let seconds = Duration::from_secs_f64;
-    SessionConfig {
-        initiator_name: initiator_name.clone(),
-        isid: Nexus::isid(vm.seed, index),
-        purpose: Purpose::Normal {
-            target_name: target_name.clone(),
-        },
-        keys: settings.keys,
-        chap: settings.chap.clone(),
-        timers: SessionTimers {
-            login: seconds(config.login_timeout_s),
-            command: settings.timeout,
-            ping_after: seconds(config.nop_interval_s),
-            ping: seconds(config.nop_timeout_s),
-        },
     }
 }

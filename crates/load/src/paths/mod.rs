@@ -3,11 +3,15 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `set` | the states of the paths, their timers, and the choice of a path; without sessions |
+//! | `set` | the paths and their timers: when to connect, to check and to give up; without sessions |
+//! | `path` | a path: its connection, the access state of its port, its usability |
+//! | `choice` | the choice of a path for a command |
 //! | `flights` | the commands on paths, held or waiting, and the writes of lost paths |
 //! | `figures` | counters |
 //! | `survey` | identification of the LU behind a path, and the access states of ports (ALUA) |
 //! | `host` | a host with one session per path, which [`PathSet`] directs |
+//! | `leg` | a path of a host and its session |
+//! | `setup` | the LU that all paths of a host must lead to, and its survey |
 //! | `kernel` | the paths of a kernel, which directs them itself (dm-multipath): what it shows of them |
 //!
 //! # Life of a path
@@ -42,15 +46,20 @@
 //!
 //! Linux's dm-multipath relies on time alone, that of its timers, for all targets.
 
+mod choice;
 mod figures;
 mod flights;
 mod host;
 mod kernel;
+mod leg;
+mod path;
 mod set;
+mod setup;
 mod survey;
 
 pub use self::figures::PathCounters;
 pub use self::flights::{AttemptId, WriteRange};
 pub use self::host::MultipathHost;
 pub use self::kernel::{KernelPaths, PathSight, PathStatus, parse_multipath_status};
-pub use self::set::{PathAction, PathChange, PathSet, Usability};
+pub use self::path::{PathChange, Usability};
+pub use self::set::{PathAction, PathSet};

@@ -12,12 +12,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hakaru_contract::initiator::{Multipath, PathPolicy};
+use hakaru_contract::initiator::Multipath;
 use hakaru_units::Time;
 use hakaru_wire::scsi::AccessState;
 
+use super::choice::Choice;
 use super::figures::PathCounters;
 use super::flights::{AttemptId, FLIGHTS_MAX, Flights, WriteRange};
+use super::path::{Fence, Link, Path, PathChange, Usability};
 
 /// Interval between checks of the access states while a state is in transition or no path is usable.
 const TRANSITION_CHECK: Duration = Duration::from_millis(100);
@@ -45,105 +47,6 @@ pub enum PathAction {
     Fail,
 }
 
-/// Whether commands use a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Usability {
-    /// Commands use the path.
-    Usable,
-    /// The path has no session.
-    Lost,
-    /// The access state of the port does not permit its use.
-    Refused(AccessState),
-}
-
-/// A change of a path, in the order of its occurrence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathChange {
-    /// Instant of the change.
-    pub at: Time,
-    /// Number of the path.
-    pub path: usize,
-    /// New state.
-    pub usability: Usability,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// Without a connection until the instant of the next attempt.
-    Down { retry_at: Time },
-    /// A connection attempt, a login or a survey is in progress.
-    Connecting,
-    /// The session is ready.
-    Up,
-}
-
-/// End of the writes of a lost session by a login over another path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fence {
-    /// Not needed, or not possible.
-    Idle,
-    /// To be tried at the next connection attempt.
-    Wanted,
-    /// Being tried.
-    Underway,
-}
-
-#[derive(Debug)]
-struct Path {
-    link: Link,
-    fence: Fence,
-    /// Target port group of the port (ALUA), if the target reports one.
-    group: Option<u16>,
-    /// Target portal group of the portal (iSCSI), known after the first login.
-    portal_group: Option<u16>,
-    access: AccessState,
-    /// Instant from which commands may use the path; zero once it was reached, because the times at
-    /// which data arrived over different connections need not increase.
-    usable_from: Time,
-    /// State at the last change that was reported.
-    usability: Usability,
-    outstanding: u32,
-    last_answer: Time,
-    /// Instant of the loss, until the next session is ready.
-    lost_at: Option<Time>,
-    /// Instant at which the held commands are released to other paths.
-    held_until: Option<Time>,
-    /// Instant of the last connection attempt.
-    attempted: Time,
-}
-
-impl Path {
-    fn new() -> Path {
-        Path {
-            link: Link::Connecting,
-            fence: Fence::Idle,
-            group: None,
-            portal_group: None,
-            access: AccessState::ActiveOptimized,
-            usable_from: Time::ZERO,
-            usability: Usability::Lost,
-            outstanding: 0,
-            last_answer: Time::ZERO,
-            lost_at: None,
-            held_until: None,
-            attempted: Time::ZERO,
-        }
-    }
-
-    fn usability(&self, now: Time) -> Usability {
-        match (self.link, self.access) {
-            (Link::Up, AccessState::ActiveOptimized | AccessState::ActiveNonOptimized)
-                if now >= self.usable_from =>
-            {
-                Usability::Usable
-            }
-            (Link::Up, AccessState::ActiveOptimized | AccessState::ActiveNonOptimized)
-            | (Link::Down { .. } | Link::Connecting, _) => Usability::Lost,
-            (Link::Up, state) => Usability::Refused(state),
-        }
-    }
-}
-
 /// Timers of the paths, as durations.
 #[derive(Clone, Copy, Debug)]
 struct Timers {
@@ -158,14 +61,10 @@ struct Timers {
 /// The paths of a host and their commands, of type `C`. See the module's documentation.
 #[derive(Debug)]
 pub struct PathSet<C> {
-    policy: PathPolicy,
+    choice: Choice,
     timers: Timers,
-    /// Maximum number of outstanding commands per path.
-    outstanding_max: u32,
     paths: Box<[Path]>,
     flights: Flights<C>,
-    /// First path that round robin considers.
-    turn: usize,
     /// Instant since which no path is usable.
     unusable_since: Option<Time>,
     /// Instant of the next check of the access states.
@@ -186,7 +85,7 @@ impl<C> PathSet<C> {
         assert!(paths > 0, "a host needs a path");
         let seconds = Duration::from_secs_f64;
         PathSet {
-            policy: config.policy,
+            choice: Choice::new(config.policy, outstanding_max),
             timers: Timers {
                 recovery: seconds(config.recovery_s),
                 retry: seconds(config.retry_s),
@@ -195,10 +94,8 @@ impl<C> PathSet<C> {
                 no_path: seconds(config.no_path_s),
                 stale: seconds(config.stale_s),
             },
-            outstanding_max,
             paths: (0..paths).map(|_| Path::new()).collect(),
             flights: Flights::new(),
-            turn: 0,
             unusable_since: None,
             check_at: Time::MAX,
             actions: VecDeque::new(),
@@ -220,31 +117,16 @@ impl<C> PathSet<C> {
     /// the session. The target has ended the lost session.
     pub fn handle_fenced(&mut self, now: Time, path: usize) {
         self.flights.end_ghosts(path);
-        let retry = self.timers.retry;
         let path = &mut self.paths[path];
         path.fence = Fence::Idle;
-        path.link = Link::Down {
-            retry_at: now.max(path.attempted + retry),
-        };
+        path.wait(now, self.timers.retry);
     }
 
     /// Handles the first or a new session of a path, which was surveyed. `group` is the target port
     /// group of the port and `access` its state.
     pub fn handle_up(&mut self, now: Time, path: usize, group: Option<u16>, access: AccessState) {
-        let failback = self.timers.failback;
-        let entry = &mut self.paths[path];
-        entry.link = Link::Up;
-        entry.group = group;
-        entry.access = access;
-        entry.last_answer = now;
-        entry.held_until = None;
-        if let Some(lost_at) = entry.lost_at.take() {
-            self.counters.failback_ns_sum += now.ns_since(lost_at);
-            entry.usable_from = now + failback;
-        } else {
-            // The set-up is no change.
-            entry.usability = entry.usability(now);
-        }
+        let lost_ns = self.paths[path].handle_up(now, group, access, self.timers.failback);
+        self.counters.failback_ns_sum += lost_ns.unwrap_or(0);
         self.flights.release(path);
         self.schedule_check(now);
         self.note_changes(now);
@@ -253,28 +135,18 @@ impl<C> PathSet<C> {
     /// Handles the end of a path's session, or a failed attempt to begin one. The caller resets the
     /// connection before it sends anything, so that nothing of the session is sent any more.
     pub fn handle_lost(&mut self, now: Time, path: usize) {
-        let Timers {
-            recovery,
-            retry,
-            stale,
-            ..
-        } = self.timers;
         let entry = &mut self.paths[path];
         if entry.link == Link::Up {
             self.counters.path_losses += 1;
-            entry.lost_at = Some(now);
-            entry.held_until = Some(now + recovery);
-            entry.outstanding = 0;
-            self.flights.hold(path, now + stale);
+            entry.handle_lost(now, self.timers.recovery);
+            self.flights.hold(path, now + self.timers.stale);
             if self.flights.has_ghosts(path) {
                 entry.fence = Fence::Wanted;
             }
         } else if entry.fence == Fence::Underway {
             entry.fence = Fence::Idle;
         }
-        entry.link = Link::Down {
-            retry_at: now.max(entry.attempted + retry),
-        };
+        entry.wait(now, self.timers.retry);
         self.note_changes(now);
     }
 
@@ -298,8 +170,7 @@ impl<C> PathSet<C> {
         };
         self.flights.wait(slot);
         let entry = &mut self.paths[path];
-        entry.outstanding -= 1;
-        entry.last_answer = now;
+        entry.handle_answer(now);
         entry.access = access;
         // A target that names no group is not asked for states, so its refusal does not last.
         if entry.group.is_none() {
@@ -323,7 +194,7 @@ impl<C> PathSet<C> {
     pub fn has_room(&self, now: Time) -> bool {
         self.flights.len() < FLIGHTS_MAX
             && !self.flights.has_startable()
-            && self.choose(now).is_some()
+            && self.choice.of(&self.paths, now).is_some()
     }
 
     /// Adds a command. `range` is the range of a write in units of the caller; reads have none.
@@ -336,8 +207,8 @@ impl<C> PathSet<C> {
     /// [`PathSet::command`].
     pub fn poll_start(&mut self, now: Time) -> Option<(usize, AttemptId)> {
         let slot = self.flights.first_startable()?;
-        let path = self.choose(now)?;
-        self.turn = (path + 1) % self.paths.len();
+        let path = self.choice.of(&self.paths, now)?;
+        self.choice.advance(path, self.paths.len());
         self.paths[path].outstanding += 1;
         let (id, is_repetition) = self.flights.start(slot, path);
         self.counters.commands_repeated += u64::from(is_repetition);
@@ -354,9 +225,7 @@ impl<C> PathSet<C> {
     /// that the path no longer has: the answer is late.
     pub fn handle_done(&mut self, now: Time, path: usize, id: AttemptId) -> Option<C> {
         let slot = self.flights.find(path, id)?;
-        let entry = &mut self.paths[path];
-        entry.outstanding -= 1;
-        entry.last_answer = now;
+        self.paths[path].handle_answer(now);
         let command = self.flights.remove(slot);
         self.counters.end(now, self.flights.len() > 0);
         command
@@ -365,20 +234,9 @@ impl<C> PathSet<C> {
     /// Returns the next instant at which [`PathSet::handle_timeout`] is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let of_path = |path: &Path| {
-            let retry = match path.link {
-                Link::Down { retry_at } => retry_at,
-                _ => Time::MAX,
-            };
-            let returns = path.usability == Usability::Lost && path.link == Link::Up;
-            let usable_from = if returns { path.usable_from } else { Time::MAX };
-            retry
-                .min(usable_from)
-                .min(path.held_until.unwrap_or(Time::MAX))
-        };
         let no_path = self.unusable_since.map(|since| since + self.timers.no_path);
         let others = [Some(self.check_at), no_path, self.flights.next_expiry()];
-        let times = self.paths.iter().map(of_path);
+        let times = self.paths.iter().map(Path::poll_timeout);
         let earliest = times.chain(others.into_iter().flatten()).min();
         earliest.filter(|&at| at < Time::MAX)
     }
@@ -439,32 +297,6 @@ impl<C> PathSet<C> {
         self.paths[path].usability(now) == Usability::Usable
     }
 
-    /// Returns the path of the next command, if one has room.
-    fn choose(&self, now: Time) -> Option<usize> {
-        let usable = |&path: &usize| self.is_usable(now, path);
-        let best = (0..self.paths.len())
-            .filter(usable)
-            .map(|path| self.paths[path].access as u8)
-            .min()?;
-        let is_candidate = |path: &usize| {
-            let entry = &self.paths[*path];
-            entry.access as u8 == best && entry.outstanding < self.outstanding_max && usable(path)
-        };
-        match self.policy {
-            PathPolicy::Failover => (0..self.paths.len()).find(is_candidate),
-            PathPolicy::RoundRobin => self.in_turn().find(is_candidate),
-            PathPolicy::LeastQueueDepth => self
-                .in_turn()
-                .filter(is_candidate)
-                .min_by_key(|&path| self.paths[path].outstanding),
-        }
-    }
-
-    /// Returns all paths, beginning with the one whose turn it is.
-    fn in_turn(&self) -> impl Iterator<Item = usize> {
-        (self.turn..self.paths.len()).chain(0..self.turn)
-    }
-
     fn connect(&mut self, now: Time, path: usize) {
         if self.paths[path].fence == Fence::Wanted && self.fence(now, path) {
             return;
@@ -517,8 +349,7 @@ impl<C> PathSet<C> {
 
     /// Sets the instant of the next check.
     fn schedule_check(&mut self, now: Time) {
-        let is_up = |path: &Path| path.link == Link::Up && path.group.is_some();
-        let mut up = self.paths.iter().filter(|path| is_up(path));
+        let mut up = self.paths.iter().filter(|path| path.is_checked());
         let changes = |path: &Path| path.access == AccessState::Transitioning;
         self.check_at = if up.clone().next().is_none() {
             Time::MAX
@@ -533,12 +364,8 @@ impl<C> PathSet<C> {
     fn note_changes(&mut self, now: Time) {
         let mut usable = 0;
         for (path, entry) in self.paths.iter_mut().enumerate() {
-            if entry.usable_from <= now {
-                entry.usable_from = Time::ZERO;
-            }
-            let usability = entry.usability(now);
+            let (before, usability) = entry.update(now);
             usable += u64::from(usability == Usability::Usable);
-            let before = std::mem::replace(&mut entry.usability, usability);
             if before == usability {
                 continue;
             }

@@ -1,0 +1,53 @@
+//! The choice of a path for a command.
+use hakaru_contract::initiator::PathPolicy;
+use hakaru_units::Time;
+
+use super::path::{Path, Usability};
+
+/// Chooses among the usable paths with the best access state.
+#[derive(Debug)]
+pub struct Choice {
+    policy: PathPolicy,
+    /// Maximum number of outstanding commands per path.
+    outstanding_max: u32,
+    /// First path that round robin considers.
+    turn: usize,
+}
+
+impl Choice {
+    /// Creates a choice by a policy. Each path has at most `outstanding_max` outstanding commands.
+    pub fn new(policy: PathPolicy, outstanding_max: u32) -> Choice {
+        Choice {
+            policy,
+            outstanding_max,
+            turn: 0,
+        }
+    }
+
+    /// Returns the path of the next command, if one has room.
+    pub fn of(&self, paths: &[Path], now: Time) -> Option<usize> {
+        let usable = |&path: &usize| paths[path].usability(now) == Usability::Usable;
+        let best = (0..paths.len())
+            .filter(usable)
+            .map(|path| paths[path].access as u8)
+            .min()?;
+        let is_candidate = |path: &usize| {
+            let entry = &paths[*path];
+            entry.access as u8 == best && entry.outstanding < self.outstanding_max && usable(path)
+        };
+        // All paths, beginning with the one whose turn it is.
+        let mut in_turn = (self.turn..paths.len()).chain(0..self.turn);
+        match self.policy {
+            PathPolicy::Failover => (0..paths.len()).find(is_candidate),
+            PathPolicy::RoundRobin => in_turn.find(is_candidate),
+            PathPolicy::LeastQueueDepth => in_turn
+                .filter(is_candidate)
+                .min_by_key(|&path| paths[path].outstanding),
+        }
+    }
+
+    /// Lets the path after `path`, which a command takes, be the next in turn.
+    pub fn advance(&mut self, path: usize, paths: usize) {
+        self.turn = (path + 1) % paths;
+    }
+}
