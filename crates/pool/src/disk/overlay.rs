@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::iter;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, end_of};
@@ -59,6 +61,36 @@ impl<D: Disk> OverlayDisk<D> {
     }
 }
 
+/// A part of an access that lies in one chunk.
+struct Part {
+    /// Number of the chunk.
+    chunk: u64,
+    /// Bytes of the chunk.
+    within: Range<usize>,
+    /// The same bytes in the buffer of the access.
+    range: Range<usize>,
+}
+
+/// Returns the parts of an access to `length` bytes.
+fn parts(offset_bytes: u64, length: usize) -> impl Iterator<Item = Part> {
+    let mut done = 0;
+    iter::from_fn(move || {
+        if done == length {
+            return None;
+        }
+        let at = offset_bytes + done as u64;
+        let begin = (at % CHUNK_BYTES) as usize;
+        let end = (begin + length - done).min(CHUNK_BYTES as usize);
+        let range = done..done + end - begin;
+        done = range.end;
+        Some(Part {
+            chunk: at / CHUNK_BYTES,
+            within: begin..end,
+            range,
+        })
+    })
+}
+
 impl<D: Disk> Disk for OverlayDisk<D> {
     fn len(&self) -> io::Result<u64> {
         Ok(self.lock().length_bytes)
@@ -72,14 +104,9 @@ impl<D: Disk> Disk for OverlayDisk<D> {
             changed.length_bytes,
             io::ErrorKind::UnexpectedEof,
         )?;
-        let mut done = 0;
-        while done < buffer.len() {
-            let at = offset_bytes + done as u64;
-            let within = (at % CHUNK_BYTES) as usize;
-            let part = (CHUNK_BYTES as usize - within).min(buffer.len() - done);
-            let chunk = self.chunk(&changed, at / CHUNK_BYTES)?;
-            buffer[done..done + part].copy_from_slice(&chunk[within..within + part]);
-            done += part;
+        for part in parts(offset_bytes, buffer.len()) {
+            let chunk = self.chunk(&changed, part.chunk)?;
+            buffer[part.range].copy_from_slice(&chunk[part.within]);
         }
         Ok(())
     }
@@ -92,15 +119,10 @@ impl<D: Disk> Disk for OverlayDisk<D> {
             changed.length_bytes,
             io::ErrorKind::InvalidInput,
         )?;
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset_bytes + done as u64;
-            let within = (at % CHUNK_BYTES) as usize;
-            let part = (CHUNK_BYTES as usize - within).min(data.len() - done);
-            let mut chunk = self.chunk(&changed, at / CHUNK_BYTES)?;
-            chunk[within..within + part].copy_from_slice(&data[done..done + part]);
-            changed.chunks.insert(at / CHUNK_BYTES, chunk);
-            done += part;
+        for part in parts(offset_bytes, data.len()) {
+            let mut chunk = self.chunk(&changed, part.chunk)?;
+            chunk[part.within].copy_from_slice(&data[part.range]);
+            changed.chunks.insert(part.chunk, chunk);
         }
         Ok(())
     }
