@@ -5,12 +5,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, OFlags, StatxFlags, fcntl_getfl, flock, fstat,
     ioctl_blksszget, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
+
+/// How long to wait for a lock, and how often to try.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An open file or block device. Clones share the descriptor, which the last clone closes.
 #[derive(Clone, Debug)]
@@ -62,6 +68,9 @@ impl FileHandle {
     /// Opens a file (created if absent) or a block device for reading and writing, with an
     /// exclusive lock. `direct` bypasses the page cache.
     ///
+    /// Waits up to 2 s for the lock, because the kernel ends the I/O of a killed process after the
+    /// process, and its locks with it.
+    ///
     /// # Errors
     /// The file cannot be created or opened. Another process has locked it, or the device is
     /// mounted (`ResourceBusy`). The file system lacks `O_DIRECT` (`InvalidInput`).
@@ -79,13 +88,8 @@ impl FileHandle {
             .truncate(false)
             .custom_flags(flags.bits() as i32)
             .open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::ResourceBusy.into()),
-            other => {
-                other?;
-                Ok(FileHandle(Arc::new(file)))
-            }
-        }
+        lock(&file)?;
+        Ok(FileHandle(Arc::new(file)))
     }
 
     /// Makes the file at least `size_bytes` long. The added bytes are a hole.
@@ -212,5 +216,63 @@ impl FileHandle {
 impl AsFd for FileHandle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Locks a file exclusively, until its last descriptor is closed.
+///
+/// # Errors
+/// Another process holds the lock longer than [`LOCK_PATIENCE`] (`ResourceBusy`).
+fn lock(file: &File) -> io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_PATIENCE => {
+                thread::sleep(LOCK_INTERVAL);
+            }
+            Err(Errno::WOULDBLOCK) => return Err(io::ErrorKind::ResourceBusy.into()),
+            other => return Ok(other?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of descriptors of this process that have the file open.
+    fn descriptors(path: &Path) -> usize {
+        let all = fs::read_dir("/proc/self/fd").unwrap();
+        all.filter(|entry| {
+            let link = entry.as_ref().unwrap().path();
+            fs::read_link(link).is_ok_and(|target| target == path)
+        })
+        .count()
+    }
+
+    #[test]
+    fn a_lock_that_its_owner_releases_shortly_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("hakaru-lock-{}", std::process::id()));
+        let owner = FileHandle::open_exclusive(&path, false).unwrap();
+        let next = thread::spawn({
+            let path = path.clone();
+            move || FileHandle::open_exclusive(&path, false).map(drop)
+        });
+        // It has the file open, so it found the lock taken, or will.
+        while descriptors(&path) < 2 && !next.is_finished() {
+            thread::yield_now();
+        }
+        drop(owner);
+        next.join().unwrap().unwrap();
+        fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_stays_is_refused() {
+        let path = std::env::temp_dir().join(format!("hakaru-locked-{}", std::process::id()));
+        let _owner = FileHandle::open_exclusive(&path, false).unwrap();
+        let refused = FileHandle::open_exclusive(&path, false).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        fs::remove_file(path).unwrap();
     }
 }

@@ -1,7 +1,6 @@
 //! The file of a cartridge.
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use hakaru_pool::disk::Disk;
 use hakaru_runtime::file::FileHandle;
@@ -17,10 +16,6 @@ use crate::failure::Failure;
 /// Advice for a cartridge that cannot be read.
 const DAMAGE_HINT: &str =
     "nothing was changed; restore the file from a copy, or move it out of the folder";
-
-/// How long to wait for the lock of a cartridge, and how often to try.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A cartridge that was opened and locked.
 pub struct CartridgeFile {
@@ -86,19 +81,7 @@ pub fn open(path: &Path) -> Result<CartridgeFile, Failure> {
 /// The file cannot be created or opened, or another process uses it.
 pub fn lock(path: &Path) -> Result<(OpenFile, FileDisk), Failure> {
     let fail = |error| failure(path, &error);
-    let begun = Instant::now();
-    let handle = loop {
-        match FileHandle::open_exclusive(path, false) {
-            // The kernel may still be ending the writes of an array that was killed.
-            Err(error)
-                if error.kind() == io::ErrorKind::ResourceBusy
-                    && begun.elapsed() < LOCK_PATIENCE =>
-            {
-                std::thread::sleep(LOCK_INTERVAL);
-            }
-            other => break other.map_err(fail)?,
-        }
-    };
+    let handle = FileHandle::open_exclusive(path, false).map_err(fail)?;
     let disk = FileDisk::open(path, true).map_err(fail)?;
     let direct = false;
     Ok((OpenFile { handle, direct }, disk))
