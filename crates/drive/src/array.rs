@@ -178,7 +178,7 @@ impl Array {
                 let &Request {
                     op, length_bytes, ..
                 } = &self.active[request];
-                let service = self.controller_ns(length_bytes);
+                let service = self.controller_ns(op, length_bytes);
                 self.controller
                     .usage
                     .leave(self.now, op, length_bytes, service);
@@ -222,18 +222,26 @@ impl Array {
         }
     }
 
-    /// Returns the time that the controller spends on a command with this amount of data.
-    fn controller_ns(&self, bytes: u64) -> u64 {
+    /// Returns the time that the controller spends on a command for a range of this length. Flushes
+    /// and unmaps name a range, often a whole LU, and move none of its data.
+    fn controller_ns(&self, op: Op, length_bytes: u64) -> u64 {
         let config::Controller {
             command_us,
             data_us_per_mib,
             ..
         } = self.controller_config;
+        let bytes = match op {
+            Op::Read | Op::Write => length_bytes,
+            Op::Unmap | Op::Flush => 0,
+        };
         ((command_us + data_us_per_mib * bytes as f64 / MIB as f64) * 1e3) as u64
     }
 
     fn enter_controller(&mut self, request: usize) {
-        let service = self.controller_ns(self.active[request].length_bytes);
+        let &Request {
+            op, length_bytes, ..
+        } = &self.active[request];
+        let service = self.controller_ns(op, length_bytes);
         let at = self.controller.submit(self.now, service);
         self.schedule(at, Event::ControllerDone { request });
     }

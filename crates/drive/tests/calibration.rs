@@ -474,6 +474,25 @@ fn the_latency_of_the_controller_delays_each_command_and_no_other() {
 }
 
 #[test]
+fn the_controller_spends_time_on_data_only_if_a_command_moves_some() {
+    let took = |op, length| {
+        let mut model = array_of(Raid::Raid5, 9, hdd());
+        model.controller.command_us = 60.0;
+        model.controller.data_us_per_mib = 1200.0;
+        let mut array = Array::new(&model, 1).expect("valid");
+        array.handle_request(Time::ZERO, request(1, op, 0, length));
+        drain(&mut array);
+        let all = counters(&mut array, Time::from_secs_f64(10.0));
+        total(&all, "controller", "busy_ns") as u64
+    };
+    // A guest's file system flushes its whole disk with every commit of its journal.
+    assert_eq!(took(Op::Flush, 2 * GIB), 60_000);
+    assert_eq!(took(Op::Unmap, 2 * GIB), 60_000);
+    assert_eq!(took(Op::Write, 2 * MIB), 60_000 + 2_400_000);
+    assert_eq!(took(Op::Read, 2 * MIB), 60_000 + 2_400_000);
+}
+
+#[test]
 fn mirrors_share_the_reads() {
     let mut array = Array::new(&array_of(Raid::Raid1, 2, hdd()), 1).expect("valid");
     let mut rng = Pcg64::seed_from_u64(1);
