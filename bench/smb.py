@@ -1,5 +1,5 @@
 """Benchmark of the SMB client of the engine `files` and its peer: files per second, and CPU time of
-the clients. Each direction runs `bench/smb_scene.py` in a namespace of its own.
+the clients and of the server. Each direction runs `bench/smb_scene.py` in a namespace of its own.
 
 The peer is one process of smbclient (Debian package smbclient) per tool, with `mget` and `mput`, on
 the same server (Samba) and the same files, in turn. smbclient stores its copies in memory (tmpfs).
@@ -23,6 +23,8 @@ SCENE = Path(__file__).with_name("smb_scene.py")
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--net"]
 PROGRAMS = {"smbd": "samba", "pdbedit": "samba-common-bin", "smbclient": "smbclient"}
 TOOLS = 4
+SESSION = {"compound": "file", "folder_cache": True}
+"""Settings of the engine's sessions. smbclient looks its folder up once, too."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,15 @@ class SmbBench:
             if shutil.which(program) is None:
                 print(f"note: smb: {program} is not installed ({package}), so it is not measured", file=sys.stderr)
                 return []
-        rate = Figure(f"smb_{direction}_files_per_s", "1/s")
-        cpu = Figure(f"smb_{direction}_client_cpu_per_1k_files", "s", lower_is_better=True)
+        rate = Figure(f"smb_{direction}_files_per_s", "1/s", goal={"smbclient": 1.5})
+        cpu = Figure(f"smb_{direction}_client_cpu_per_1k_files", "s", lower_is_better=True, goal={"smbclient": 3.0})
+        server = Figure(f"smb_{direction}_server_cpu_per_1k_files", "s", lower_is_better=True)
         case = {"engine": str(self.binary), "direction": direction, "rounds": self.rounds, "tools": TOOLS}
-        for ours, theirs in self._case(**case):
+        for ours, theirs in self._case(**case, session=SESSION):
             rate.add(ours["files_per_s"], smbclient=theirs["files_per_s"])
             cpu.add(ours["cpu_s_per_1k"], smbclient=theirs["cpu_s_per_1k"])
-        return [rate, cpu]
+            server.add(ours["server_cpu_s_per_1k"], smbclient=theirs["server_cpu_s_per_1k"])
+        return [rate, cpu, server]
 
     def _case(self, **case: Any) -> list[tuple[dict[str, float], dict[str, float]]]:
         words = [*ALONE, sys.executable, str(SCENE), json.dumps(case)]

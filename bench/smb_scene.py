@@ -1,12 +1,14 @@
 """One direction of the SMB benchmark: `smb_scene.py JSON`, in a network namespace of its own.
 
-Prints a list with the results of every round: {hakaru, smbclient} → {files_per_s, cpu_s_per_1k}.
-Times are those of whole processes, with their start and login.
+Prints a list with the results of every round: {hakaru, smbclient} → {files_per_s, cpu_s_per_1k,
+server_cpu_s_per_1k}. Times are those of whole processes, with their start and login; those of the
+server are of all its processes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -33,6 +35,8 @@ class Scene:
 
     def __init__(self, case: dict[str, Any], share: Path, folder: Path) -> None:
         self.engine, self.direction, self.tools = case["engine"], case["direction"], case["tools"]
+        self.server_pid = 0
+        """Samba's first process."""
         self.share, self.folder = share, folder
         sizes = {
             "kind": "table",
@@ -47,6 +51,8 @@ class Scene:
             "share": SHARE,
             "folder": "trees",
             "user": {"kind": "password", "name": USER.name, "password": password},
+            # As smbclient, which names its folder once. It sends open, transfer and close apart.
+            **case["session"],
         }
 
     def build(self) -> None:
@@ -85,12 +91,18 @@ class Scene:
 
     def measure(self, client: Callable[[], None]) -> dict[str, float]:
         """Return rate and CPU time of a client; of all processes that it started and waited for."""
+        served = cpu_s(self.server_pid)
         begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
         client()
         after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - begun
         used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        served = cpu_s(self.server_pid) - served
         files = self.tools * FILES
-        return {"files_per_s": files / seconds, "cpu_s_per_1k": 1000 * used / files}
+        return {
+            "files_per_s": files / seconds,
+            "cpu_s_per_1k": 1000 * used / files,
+            "server_cpu_s_per_1k": 1000 * served / files,
+        }
 
     def _run(self, **config: Any) -> dict[str, float]:
         engine = EngineProcess([self.engine], {"engine": "files", "destination": self.destination} | config)
@@ -102,6 +114,19 @@ class Scene:
             engine.end()
 
 
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process, its children that have ended, and its children that run."""
+    ticks = 0
+    tasks = Path(f"/proc/{pid}/task")
+    children = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+    for process in [pid, *children]:
+        with contextlib.suppress(FileNotFoundError):
+            # Behind the name in parentheses: utime, stime, cutime and cstime are fields 14 to 17.
+            values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, values[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 async def main(case: dict[str, Any]) -> list[dict[str, dict[str, float]]]:
     """Start the server, and run both clients in every round, in alternating order."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -110,6 +135,7 @@ async def main(case: dict[str, Any]) -> list[dict[str, dict[str, float]]]:
         server = FileServer("bench", (Share(name=SHARE, path=share),), (USER,))
         async with await Samba.start(server, namespace=namespace) as samba:
             scene = Scene(case, Path(share), Path(folder))
+            scene.server_pid = samba.pid
             results = await asyncio.to_thread(_rounds, scene, case["rounds"])
             samba.check()
             return results

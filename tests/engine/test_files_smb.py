@@ -84,11 +84,15 @@ def test_damaged_and_missing_files_are_named(server: SmbServer) -> None:
     "settings",
     [
         {},
-        {"compound": False},
+        {"compound": "none"},
+        {"compound": "file"},
+        {"compound": "file", "encryption": "required"},
+        {"compound": "file", "signing": "required", "dialects": ["3.0.2"]},
+        {"compound": "file", "credits": 4},
         {"signing": "required"},
         {"encryption": "required"},
-        {"encryption": "required", "ciphers": ["aes_128_ccm"], "compound": False},
-        {"dialects": ["2.1"], "credits": 1, "compound": False},
+        {"encryption": "required", "ciphers": ["aes_128_ccm"], "compound": "none"},
+        {"dialects": ["2.1"], "credits": 1, "compound": "none"},
         {"credits": 8192},
     ],
 )
@@ -113,6 +117,19 @@ def test_load_uses_every_target_once_and_reports_each_operation(server: SmbServe
         f"{name}_latency_ns"
         for name in ("lookup", "open", "read", "write", "flush", "close", "file_read", "file_write")
     }
+    assert Ended(task("verify", server.destination()), server.inside).code == 0
+
+
+def test_large_files_have_several_transfers_in_flight(server: SmbServer) -> None:
+    built(server)
+    config = load(server.destination(compound="file", folder_cache=True), verify=True, flush=True, block_bytes=512)
+    apart, ahead = Ended(config | {"destination": server.destination()}, server.inside), Ended(config, server.inside)
+    assert (apart.code, ahead.code) == (0, 0), ahead.events
+    same = ("files_read", "files_written", "reads", "writes", "opens", "closes", "flushes", "read_bytes", "errors")
+    assert {name: ahead.values[name] for name in same} == {name: apart.values[name] for name in same}
+    assert ahead.values["writes"] > 2 * ahead.values["files_written"] > 0
+    # Each folder that has targets is looked up once for its tree, with those above it.
+    assert ahead.values["lookups"] == 3 * 9 < apart.values["lookups"]
     assert Ended(task("verify", server.destination()), server.inside).code == 0
 
 

@@ -36,12 +36,15 @@ pub struct SmbDestination {
     /// Ciphers to offer with dialect 3.1.1, in order of preference. Default: GCM, then CCM.
     #[serde(default = "default_ciphers")]
     pub ciphers: Vec<SmbCipher>,
-    /// Whether the requests of a step, such as open and close of a folder, are one compound.
-    /// Default true.
-    #[serde(default = "default_true")]
-    pub compound: bool,
-    /// Credits to request, 1 to 8192, with compounds at least 3. Each covers 64 KiB of a request in
-    /// flight. Default 512.
+    /// Requests that travel together. Default `operation`.
+    #[serde(default)]
+    pub compound: SmbCompound,
+    /// Whether a tool looks each folder of a tree up once, as a client that caches folders.
+    /// Otherwise it does so for every file. Default false.
+    #[serde(default)]
+    pub folder_cache: bool,
+    /// Credits to request, 1 to 8192; at least 3 with compounds of an operation, 4 with those of a
+    /// file. Each covers 64 KiB of a request in flight. Default 512.
     #[serde(default = "default_credits")]
     pub credits: u16,
     /// Time limit of a connection with its login, seconds, 0.1 to 600. Default 10.
@@ -112,6 +115,20 @@ pub enum SmbSigningAlgorithm {
     AesCmac,
 }
 
+/// Requests that travel as one compound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SmbCompound {
+    /// None: every request travels alone.
+    None,
+    /// Those of one operation, such as open and close of a folder.
+    #[default]
+    Operation,
+    /// Those of a file that fits in one read or write: open, transfer, flush and close. Of a larger
+    /// file, open and first transfer; reads and writes are then begun ahead of each other.
+    File,
+}
+
 /// Use of encryption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -143,9 +160,6 @@ fn default_signing_algorithms() -> Vec<SmbSigningAlgorithm> {
 }
 fn default_ciphers() -> Vec<SmbCipher> {
     vec![SmbCipher::Aes128Gcm, SmbCipher::Aes128Ccm]
-}
-fn default_true() -> bool {
-    true
 }
 fn default_credits() -> u16 {
     512

@@ -11,13 +11,13 @@
 //! 2. To build or check: for each tree, [`Forest::folder_path`] of each folder and, for each of
 //!    [`Forest::files`], [`Forest::path`], [`Forest::size`] and [`Forest::fill`]. A [`Marker`] in
 //!    the directory holds the description and the state of the build.
-//! 3. To load: [`Tool::assign`] gives a tool a tree from [`Units`]. [`Tool::poll_operation`]
-//!    returns its next operation, which a transport carries out: a mounted file system or a client
+//! 3. To load: [`Tool::assign`] gives a tool a tree from [`Units`]. [`Tool::poll_operations`]
+//!    returns its next operations, which a transport carries out: a mounted file system or a client
 //!    of a file protocol. [`Tool::fill`] provides the data of a write, [`Tool::check`] judges that
 //!    of a read. [`Tool::handle_completion`] records the outcome and its times in a [`Journal`],
 //!    which [`Meter::absorb`] adds to the counters and histograms.
 //!
-//! A tool has one operation in flight. It does not think, retry or wait; when its tree is used up,
+//! A tool has one operation in flight, or with [`Conduct::ahead`] those of one file. It does not think, retry or wait; when its tree is used up,
 //! [`Tool::is_idle`] is true until it gets another one.
 //!
 //! | module | contents |
@@ -27,7 +27,7 @@
 //! | `forest` | checked descriptions |
 //! | `marker` | the file that names the description of built trees |
 //! | `survey` | sizes and depths of an existing directory, as a table |
-//! | `operation`, `tool`, `units` | operations of a load; one tool; the trees that tools share |
+//! | `operation`, `step`, `tool`, `units` | operations of a load; the use of one file; one tool; the trees that tools share |
 //! | `meter` | counters and histograms |
 //!
 //! **Not supported**: think times, several files at once in one tool, partial reads and writes of
@@ -45,6 +45,7 @@ mod operation;
 mod settings;
 mod shape;
 mod sizes;
+mod step;
 mod survey;
 mod tool;
 mod units;
@@ -60,5 +61,5 @@ pub use settings::Settings;
 pub use shape::{Shape, folder_name};
 pub use sizes::{SIZE_MAX, Sizes};
 pub use survey::{Entry, Survey};
-pub use tool::{Mismatch, Tool};
+pub use tool::{Ahead, Conduct, Mismatch, Tool};
 pub use units::Units;

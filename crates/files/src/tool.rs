@@ -1,74 +1,58 @@
-//! One tool: it uses the files of a tree in a drawn order, one operation after the other.
+//! One tool: it uses the files of a tree in a drawn order, one operation after the other, or the
+//! operations of a file ahead of their ends.
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use hakaru_contract::files::FilesProfile;
-use hakaru_units::Time;
 
 use crate::draw::{self, Use};
 use crate::forest::{FileId, Forest, Role};
 use crate::meter::Journal;
-use crate::operation::{
-    Action, Completion, Failed, Measured, OpenMode, Operation, OperationId, Outcome,
-};
+use crate::operation::{Action, Completion, Failed, Measured, OpenMode, Operation, OperationId};
 use crate::settings::Settings;
+use crate::step::{State, Step};
+
+/// Way in which a transport carries out the operations of a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conduct {
+    /// Whether a folder of a tree that was looked up is not looked up again, as by a client with a
+    /// cache of folders.
+    pub caches_folders: bool,
+    /// Operations that are begun before those ahead of them have ended; `None`: one at a time.
+    pub ahead: Option<Ahead>,
+}
+
+/// Limits of the operations that a transport carries out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Largest read, bytes, at least 1.
+    pub read_bytes_max: u32,
+    /// Largest write, bytes, at least 1.
+    pub write_bytes_max: u32,
+    /// Reads or writes of a file at once, at least 1.
+    pub transfers: usize,
+}
 
 /// A tool.
 #[derive(Debug)]
 pub struct Tool {
     forest: Arc<Forest>,
     settings: Arc<Settings>,
+    conduct: Conduct,
     number: u32,
     next_id: u64,
+    /// Folders of the tree that need no further lookup.
+    known: HashSet<Arc<str>>,
     /// Files of the current tree that are still to be used, the next one last.
     remaining: Vec<FileId>,
     /// Whether a tree is being used.
     has_unit: bool,
     step: Option<Step>,
-    in_flight: Option<Operation>,
+    /// Operations in flight, in the order of their begin.
+    in_flight: VecDeque<Operation>,
     stopping: bool,
     cutting: bool,
     has_cut: bool,
-}
-
-/// The use of one file.
-#[derive(Debug)]
-struct Step {
-    file: FileId,
-    /// Folders on the way that are not looked up yet, the next one last, with their levels.
-    walk: Vec<(u32, Arc<str>)>,
-    path: Arc<str>,
-    direction: OpenMode,
-    size: u64,
-    /// Bytes that were read or written.
-    done: u64,
-    state: State,
-    began: Option<Time>,
-    failed: bool,
-    /// Whether the tool was stopped before the file was complete.
-    aborted: bool,
-}
-
-impl Step {
-    /// Returns whether the file is open for writing and shorter than described.
-    fn is_cut(&self) -> bool {
-        let is_open = matches!(
-            self.state,
-            State::Transferring | State::Flushing | State::Closing
-        );
-        is_open && self.direction == OpenMode::Write && self.done < self.size
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Walking,
-    Transferring,
-    Flushing,
-    Closing,
-    Stating,
-    Renaming,
-    Deleting,
-    Ended,
 }
 
 /// The first difference between what was read and the description.
@@ -83,16 +67,23 @@ pub struct Mismatch {
 impl Tool {
     /// Creates a tool without work. `number` is that of the tool among all of its engine.
     #[must_use]
-    pub fn new(forest: Arc<Forest>, settings: Arc<Settings>, number: u32) -> Tool {
+    pub fn new(
+        forest: Arc<Forest>,
+        settings: Arc<Settings>,
+        number: u32,
+        conduct: Conduct,
+    ) -> Tool {
         Tool {
             forest,
             settings,
+            conduct,
             number,
             next_id: 0,
+            known: HashSet::new(),
             remaining: Vec::new(),
             has_unit: false,
             step: None,
-            in_flight: None,
+            in_flight: VecDeque::new(),
             stopping: false,
             cutting: false,
             has_cut: false,
@@ -102,7 +93,7 @@ impl Tool {
     /// Returns whether the tool has no work left: it needs a tree, or it has stopped.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.in_flight.is_none()
+        self.in_flight.is_empty()
             && self.step.is_none()
             && (self.stopping || self.remaining.is_empty())
     }
@@ -126,6 +117,7 @@ impl Tool {
                 .swap(last, draw::below(bits, last as u64 + 1) as usize);
         }
         self.has_unit = true;
+        self.known.clear();
     }
 
     /// Ends the work: a file that is read is closed, one that is written is completed, and no other
@@ -147,66 +139,83 @@ impl Tool {
         self.has_cut || self.step.as_ref().is_some_and(Step::is_cut)
     }
 
-    /// Returns the next operation. Returns `None` while one is in flight, and if the tool is idle.
-    pub fn poll_operation(&mut self) -> Option<Operation> {
-        if self.in_flight.is_some() {
-            return None;
+    /// Appends the operations to begin now. There is none while one is in flight, apart from reads
+    /// and writes ahead, and if the tool is idle. Several operations with an open or a close among
+    /// them belong together; they are one file's, in their order.
+    ///
+    /// A file is never closed or flushed while a read or write of an earlier call is in flight.
+    pub fn poll_operations(&mut self, out: &mut Vec<Operation>) {
+        if self.step.is_none() && !self.stopping {
+            self.step = self.remaining.pop().map(|file| self.begin_step(file));
         }
-        if self.step.is_none() {
-            if self.stopping {
-                return None;
-            }
-            let file = self.remaining.pop()?;
-            self.step = Some(self.begin_step(file));
-        }
-        let step = self.step.as_ref()?;
-        let (path, action) = self.next_action(step);
-        let operation = Operation {
-            id: OperationId(self.next_id),
-            tool: self.number,
-            file: step.file,
-            path,
-            action,
+        let alone = self.in_flight.is_empty();
+        let Some(mut step) = self.step.take_if(|step| step.state != State::Ended) else {
+            return;
         };
-        self.next_id += 1;
-        self.in_flight = Some(operation.clone());
-        Some(operation)
+        while self.may_begin(&step, alone) {
+            let (path, action) = self.next_action(&step);
+            step.handle_begun(&action, self.settings.flush);
+            let operation = Operation {
+                id: OperationId(self.next_id),
+                tool: self.number,
+                file: step.file,
+                path,
+                action,
+            };
+            self.next_id += 1;
+            self.in_flight.push_back(operation.clone());
+            out.push(operation);
+        }
+        self.step = Some(step);
     }
 
-    /// Writes the data of the write in flight. `out` has its length.
-    pub fn fill(&self, out: &mut [u8]) {
-        if let Some(Operation {
-            file,
-            action: Action::Write { offset, .. },
-            ..
-        }) = &self.in_flight
-        {
-            self.forest.fill(*file, *offset, out);
+    /// Returns whether the next operation of a step may begin. `alone`: none was in flight before
+    /// this call.
+    fn may_begin(&self, step: &Step, alone: bool) -> bool {
+        let Some(last) = self.in_flight.back() else {
+            return step.state != State::Ended;
+        };
+        let Some(ahead) = self.conduct.ahead else {
+            return false;
+        };
+        let opens = matches!(last.action, Action::Open { .. });
+        match step.state {
+            // The second part of a file waits for its open: it needs the handle.
+            State::Transferring => opens || (step.opened && self.in_flight.len() < ahead.transfers),
+            State::Flushing | State::Closing => {
+                let transfers =
+                    |o: &&Operation| matches!(o.action, Action::Read { .. } | Action::Write { .. });
+                alone && self.in_flight.iter().filter(transfers).count() <= 1
+            }
+            _ => false,
         }
     }
 
-    /// Compares the data of the read in flight with the description, if the settings ask for it.
+    /// Writes the data of a write. `out` has its length.
+    pub fn fill(&self, operation: &Operation, out: &mut [u8]) {
+        if let Action::Write { offset, .. } = operation.action {
+            self.forest.fill(operation.file, offset, out);
+        }
+    }
+
+    /// Compares the data of a read in flight with the description, if the settings ask for it.
     /// `scratch` is at least as long as `data`.
     pub fn check(
         &self,
+        operation: &Operation,
         data: &[u8],
         scratch: &mut [u8],
         journal: &mut Journal,
     ) -> Option<Mismatch> {
-        let Some(Operation {
-            file,
-            path,
-            action: Action::Read { offset, .. },
-            ..
-        }) = &self.in_flight
-        else {
+        let Action::Read { offset, .. } = operation.action else {
             return None;
         };
-        if !self.settings.verify {
+        let wanted = self.step.as_ref().is_some_and(|step| !step.failed);
+        if !self.settings.verify || !wanted {
             return None;
         }
         let expected = &mut scratch[..data.len()];
-        self.forest.fill(*file, *offset, expected);
+        self.forest.fill(operation.file, offset, expected);
         journal.verified_bytes += data.len() as u64;
         let wrong = data
             .iter()
@@ -214,16 +223,24 @@ impl Tool {
             .position(|(is, should)| is != should)?;
         journal.mismatches += 1;
         Some(Mismatch {
-            path: Arc::clone(path),
+            path: Arc::clone(&operation.path),
             offset: offset + wrong as u64,
         })
     }
 
-    /// Handles the end of the operation in flight. A completion of another one is ignored.
+    /// Returns an operation in flight.
+    #[must_use]
+    pub fn operation(&self, id: OperationId) -> Option<&Operation> {
+        self.in_flight.iter().find(|operation| operation.id == id)
+    }
+
+    /// Handles the end of an operation in flight. A completion of another one is ignored.
     ///
-    /// A failed operation ends the use of its file; an open file is still closed.
+    /// A failed operation ends the use of its file; an open file is still closed. Failures of
+    /// operations that were in flight behind it are no further errors.
     pub fn handle_completion(&mut self, completion: Completion, journal: &mut Journal) {
-        let Some(operation) = self.in_flight.take_if(|o| o.id == completion.id) else {
+        let place = self.in_flight.iter().position(|o| o.id == completion.id);
+        let Some(operation) = place.and_then(|place| self.in_flight.remove(place)) else {
             return;
         };
         let Some(step) = &mut self.step else {
@@ -234,26 +251,23 @@ impl Tool {
         }
         let began = *step.began.get_or_insert(completion.started);
         let of = Measured::from(&operation.action);
-        match advance(step, &operation.action, completion.outcome, journal) {
+        let alone = self.in_flight.is_empty();
+        match step.handle_ended(&operation.action, completion.outcome, alone, journal) {
             Ok(()) => {
                 journal.record(of, completion.ended.ns_since(completion.started));
+                if self.conduct.caches_folders && matches!(of, Measured::Lookup) {
+                    self.known.insert(operation.path);
+                }
             }
             Err(reason) => {
-                step.failed = true;
-                journal.fail(Failed {
-                    path: operation.path,
-                    of,
-                    reason,
-                });
+                let follows = step.doomed.is_some_and(|last| operation.id <= last);
+                if !follows {
+                    step.failed = true;
+                    step.doomed = self.in_flight.back().map(|behind| behind.id);
+                    let path = operation.path;
+                    journal.fail(Failed { path, of, reason });
+                }
             }
-        }
-        if step.state == State::Transferring && step.done == step.size {
-            let flushes = self.settings.flush && step.direction == OpenMode::Write;
-            step.state = if flushes {
-                State::Flushing
-            } else {
-                State::Closing
-            };
         }
         let ends_now = self.cutting || self.stopping && step.direction == OpenMode::Read;
         if ends_now && step.state == State::Transferring {
@@ -264,7 +278,7 @@ impl Tool {
             self.step = None;
             return;
         }
-        if step.state == State::Ended {
+        if step.state == State::Ended && alone {
             let is_copy = self.settings.profile == FilesProfile::WholeFiles;
             let whole = match step.direction {
                 _ if !is_copy => Measured::Step,
@@ -297,7 +311,9 @@ impl Tool {
                 folder_path.push('/');
             }
             folder_path.push_str(&crate::shape::folder_name(file.tree, folder));
-            walk.push((above as u32 + 1, folder_path.as_str().into()));
+            if !self.known.contains(folder_path.as_str()) {
+                walk.push((above as u32 + 1, folder_path.as_str().into()));
+            }
         }
         walk.reverse();
         let bits = draw::bits(settings.seed, Use::Direction, [file.tree, file.index, 0], 0);
@@ -320,16 +336,25 @@ impl Tool {
                 OpenMode::Write
             },
             size: forest.size(file),
+            begun: 0,
             done: 0,
             state: State::Walking,
             began: None,
+            opened: false,
+            doomed: None,
             failed: false,
             aborted: false,
         }
     }
 
     fn next_action(&self, step: &Step) -> (Arc<str>, Action) {
-        let rest = (step.size - step.done).min(u64::from(self.settings.block_bytes)) as u32;
+        let reads = step.direction == OpenMode::Read;
+        let limit = self.conduct.ahead.map_or(u32::MAX, |ahead| match reads {
+            true => ahead.read_bytes_max,
+            false => ahead.write_bytes_max,
+        });
+        let block = u64::from(self.settings.block_bytes.min(limit));
+        let (offset, length) = (step.begun, (step.size - step.begun).min(block) as u32);
         let metadata = self.settings.profile == FilesProfile::Metadata;
         let renamed: Arc<str> = match step.state {
             State::Renaming | State::Deleting => {
@@ -347,14 +372,8 @@ impl Tool {
             (State::Walking, None) => Action::Open {
                 mode: step.direction,
             },
-            (State::Transferring, _) if step.direction == OpenMode::Read => Action::Read {
-                offset: step.done,
-                length: rest,
-            },
-            (State::Transferring, _) => Action::Write {
-                offset: step.done,
-                length: rest,
-            },
+            (State::Transferring, _) if reads => Action::Read { offset, length },
+            (State::Transferring, _) => Action::Write { offset, length },
             (State::Flushing, _) => Action::Flush,
             (State::Closing | State::Ended, _) => Action::Close,
             (State::Stating, _) => Action::Stat,
@@ -363,68 +382,4 @@ impl Tool {
         };
         (Arc::clone(&step.path), action)
     }
-}
-
-/// Advances a step past a completed operation.
-///
-/// # Errors
-/// The operation failed, or its result is not that of the described file. The step's state is then
-/// that of what must still be done.
-fn advance(
-    step: &mut Step,
-    action: &Action,
-    outcome: Outcome,
-    journal: &mut Journal,
-) -> Result<(), String> {
-    let holds_file = matches!(
-        action,
-        Action::Read { .. } | Action::Write { .. } | Action::Flush
-    );
-    let bytes = match outcome {
-        Ok(bytes) => bytes,
-        Err(reason) => {
-            step.state = match action {
-                _ if holds_file => State::Closing,
-                // The file exists under its old name, and is not left behind.
-                Action::Stat => State::Renaming,
-                _ => State::Ended,
-            };
-            return Err(reason);
-        }
-    };
-    match action {
-        Action::Lookup { .. } => {
-            step.walk.pop();
-        }
-        Action::Open { mode } => {
-            step.state = State::Transferring;
-            if *mode == OpenMode::Read && bytes != step.size {
-                step.state = State::Closing;
-                return Err(format!(
-                    "the file has {bytes} bytes instead of {}",
-                    step.size
-                ));
-            }
-        }
-        Action::Read { length, .. } | Action::Write { length, .. } => {
-            let reads = matches!(action, Action::Read { .. });
-            if bytes == 0 || bytes > u64::from(*length) {
-                step.state = State::Closing;
-                let verb = if reads { "read" } else { "written" };
-                return Err(format!("{bytes} of {length} bytes {verb} at {}", step.done));
-            }
-            step.done += bytes;
-            *(if reads {
-                &mut journal.read_bytes
-            } else {
-                &mut journal.written_bytes
-            }) += bytes;
-        }
-        Action::Flush => step.state = State::Closing,
-        Action::Create => step.state = State::Stating,
-        Action::Stat => step.state = State::Renaming,
-        Action::Rename { .. } => step.state = State::Deleting,
-        Action::Close | Action::Delete => step.state = State::Ended,
-    }
-    Ok(())
 }

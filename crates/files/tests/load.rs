@@ -1,5 +1,5 @@
 //! Loads on a file system in memory: every operation of every tool, scripted failures, and ends.
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use hakaru_contract::files::{
@@ -7,8 +7,8 @@ use hakaru_contract::files::{
     TreesConfig,
 };
 use hakaru_files::{
-    Action, Completion, FileId, Forest, Journal, Measured, Meter, OpenMode, Operation, OperationId,
-    Outcome, Settings, Tool, Units,
+    Action, Ahead, Completion, Conduct, FileId, Forest, Journal, Measured, Meter, OpenMode,
+    Operation, OperationId, Outcome, Settings, Tool, Units,
 };
 use hakaru_units::Time;
 
@@ -72,6 +72,8 @@ struct Disk {
     read: Vec<u8>,
     /// Whether a stop cuts the files that are written.
     cuts: bool,
+    /// Whether tools walk to every file.
+    walks: bool,
 }
 
 impl Disk {
@@ -85,6 +87,7 @@ impl Disk {
             executed: 0,
             read: Vec::new(),
             cuts: false,
+            walks: true,
         };
         for tree in 0..forest.config().trees {
             for folder in 0..forest.config().folders {
@@ -112,15 +115,17 @@ impl Disk {
             Action::Lookup { level } => {
                 let walked = self.walked.entry(operation.tool).or_default();
                 walked.truncate(*level as usize - 1);
-                assert_eq!(walked.len() as u32, level - 1, "levels follow each other");
-                assert!(walked.last().is_none_or(|above| path.starts_with(above)));
+                let follows = walked.len() as u32 == level - 1;
+                assert!(follows || !self.walks, "levels follow each other");
+                let below = walked.last().is_none_or(|above| path.starts_with(above));
+                assert!(below || !self.walks);
                 assert!(self.folders.contains(&path), "{path}");
                 walked.push(path);
                 Ok(0)
             }
             Action::Open { mode } => {
-                let walked = &self.walked[&operation.tool];
-                assert_eq!(walked.last().unwrap(), path.rsplit_once('/').unwrap().0);
+                let walked = self.walked[&operation.tool].last().unwrap();
+                assert!(!self.walks || walked == path.rsplit_once('/').unwrap().0);
                 assert!(
                     self.open
                         .insert(operation.tool, (path.clone(), *mode))
@@ -140,10 +145,12 @@ impl Disk {
             Action::Write { offset, length } => {
                 assert_eq!(self.open[&operation.tool], (path.clone(), OpenMode::Write));
                 let mut data = vec![0; *length as usize];
-                tool.fill(&mut data);
+                tool.fill(operation, &mut data);
                 let file = self.files.get_mut(&path).unwrap();
-                assert_eq!(file.len() as u64, *offset);
-                file.extend_from_slice(&data);
+                // A write that failed leaves a hole in front of those begun with it.
+                let end = *offset as usize + data.len();
+                file.resize(file.len().max(end), 0);
+                file[*offset as usize..end].copy_from_slice(&data);
                 Ok(u64::from(*length))
             }
             Action::Flush => Ok(0),
@@ -183,17 +190,25 @@ struct Run {
 
 /// Runs all tools in turn, one operation each, 10 µs per operation.
 fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
+    run_as(Conduct::default(), config, disk, stop_after)
+}
+
+/// Runs all tools in turn, one completion each. Operations are carried out when they begin; of
+/// reads and writes at once, the last one begun ends first.
+fn run_as(conduct: Conduct, config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
     let forest = Arc::new(Forest::new(&config.trees).unwrap());
     let settings = Arc::new(Settings::new(config).unwrap());
     let mut units = Units::new(config.first_tree, config.stride, config.trees.trees);
-    let mut tools: Vec<Tool> = (0..config.tools)
-        .map(|number| Tool::new(Arc::clone(&forest), Arc::clone(&settings), number))
+    let new = |number| Tool::new(Arc::clone(&forest), Arc::clone(&settings), number, conduct);
+    let mut tools: Vec<(Tool, VecDeque<Completion>)> = (0..config.tools)
+        .map(|number| (new(number), VecDeque::new()))
         .collect();
     let (mut meter, mut journal) = (Meter::default(), Journal::default());
     let (mut order, mut now) = (Vec::new(), Time::ZERO);
+    let mut operations = Vec::new();
     let mut busy = true;
     while std::mem::take(&mut busy) {
-        for tool in &mut tools {
+        for (tool, ended) in &mut tools {
             if stop_after.is_some_and(|after| disk.executed >= after) {
                 if disk.cuts {
                     tool.cut();
@@ -205,28 +220,49 @@ fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
             {
                 tool.assign(tree);
             }
-            let Some(operation) = tool.poll_operation() else {
+            tool.poll_operations(&mut operations);
+            let begun = operations.len();
+            assert!(begun <= 1 || conduct.ahead.is_some());
+            let closes = |o: &Operation| matches!(o.action, Action::Flush | Action::Close);
+            let alone = ended.is_empty();
+            assert!(
+                alone || !operations.iter().any(closes),
+                "closed while written"
+            );
+            let apart = !operations
+                .iter()
+                .any(|o| matches!(o.action, Action::Open { .. }) || closes(o));
+            let mut open_failed = false;
+            for operation in operations.drain(..) {
+                if order.last() != Some(&operation.file) {
+                    order.push(operation.file);
+                }
+                let outcome = match open_failed {
+                    true => Err("behind a failed open".into()),
+                    false => disk.execute(&operation, tool),
+                };
+                open_failed |= matches!(operation.action, Action::Open { .. }) && outcome.is_err();
+                if matches!((&operation.action, &outcome), (Action::Read { .. }, Ok(_))) {
+                    let mut scratch = vec![0; BLOCK as usize];
+                    tool.check(&operation, &disk.read, &mut scratch, &mut journal);
+                }
+                let started = now;
+                now.0 += 10_000;
+                ended.push_back(Completion {
+                    id: operation.id,
+                    started,
+                    ended: now,
+                    outcome,
+                });
+            }
+            if apart && begun > 0 {
+                ended.make_contiguous().reverse();
+            }
+            let Some(completion) = ended.pop_front() else {
                 assert!(tool.is_idle());
                 continue;
             };
-            assert_eq!(tool.poll_operation(), None, "one operation in flight");
             busy = true;
-            if order.last() != Some(&operation.file) {
-                order.push(operation.file);
-            }
-            let outcome = disk.execute(&operation, tool);
-            if matches!((&operation.action, &outcome), (Action::Read { .. }, Ok(_))) {
-                let mut scratch = vec![0; BLOCK as usize];
-                tool.check(&disk.read, &mut scratch, &mut journal);
-            }
-            let started = now;
-            now.0 += 10_000;
-            let completion = Completion {
-                id: operation.id,
-                started,
-                ended: now,
-                outcome,
-            };
             tool.handle_completion(completion, &mut journal);
             meter.absorb(&mut journal);
         }
@@ -240,7 +276,7 @@ fn run(config: &FilesLoad, disk: &mut Disk, stop_after: Option<u64>) -> Run {
         counts,
         meter,
         order,
-        has_cut: tools.iter().any(Tool::has_cut),
+        has_cut: tools.iter().any(|(tool, _)| tool.has_cut()),
     }
 }
 
@@ -412,43 +448,175 @@ fn wrong_short_and_missing_data_are_failures() {
     );
 }
 
+/// Returns the operations that a tool begins now.
+fn polled(tool: &mut Tool) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    tool.poll_operations(&mut operations);
+    operations
+}
+
 #[test]
 fn a_completion_of_another_operation_is_ignored() {
     let config = load();
     let forest = Arc::new(Forest::new(&config.trees).unwrap());
-    let mut tool = Tool::new(forest, Arc::new(Settings::new(&config).unwrap()), 0);
+    let settings = Arc::new(Settings::new(&config).unwrap());
+    let mut tool = Tool::new(forest, settings, 0, Conduct::default());
     tool.assign(0);
-    let first = tool.poll_operation().unwrap();
+    let first = polled(&mut tool).remove(0);
     let mut journal = Journal::default();
-    let completion = |id| Completion {
+    let completion = |id, outcome| Completion {
         id,
         started: Time(1),
         ended: Time(2),
-        outcome: Ok(0),
+        outcome: Ok(outcome),
     };
-    tool.handle_completion(completion(OperationId(first.id.0 + 1)), &mut journal);
+    tool.handle_completion(completion(OperationId(first.id.0 + 1), 0), &mut journal);
     assert!(journal.is_empty());
-    assert_eq!(tool.poll_operation(), None);
-    tool.handle_completion(completion(first.id), &mut journal);
+    assert_eq!(polled(&mut tool), []);
+    tool.handle_completion(completion(first.id, 0), &mut journal);
     assert_eq!(journal.len(), 1);
     // A transport that answers more than was asked for must not move the tool past the file.
-    while let Some(operation) = tool.poll_operation() {
+    while let Some(operation) = polled(&mut tool).pop() {
         let outcome = match operation.action {
-            Action::Read { .. } | Action::Write { .. } => Ok(u64::MAX),
-            _ => Ok(u64::MAX / 2),
+            Action::Read { .. } | Action::Write { .. } => u64::MAX,
+            _ => u64::MAX / 2,
         };
-        let (started, ended) = (Time(1), Time(2));
-        tool.handle_completion(
-            Completion {
-                id: operation.id,
-                started,
-                ended,
-                outcome,
-            },
-            &mut journal,
-        );
+        tool.handle_completion(completion(operation.id, outcome), &mut journal);
     }
     assert!(tool.is_idle());
+}
+
+/// A transport with three blocks in flight, of which a write is half as large as a read.
+fn ahead() -> Conduct {
+    Conduct {
+        caches_folders: false,
+        ahead: Some(Ahead {
+            read_bytes_max: BLOCK,
+            write_bytes_max: BLOCK / 2,
+            transfers: 3,
+        }),
+    }
+}
+
+#[test]
+fn operations_ahead_use_every_target_once_and_keep_the_trees() {
+    let config = FilesLoad {
+        flush: true,
+        ..load()
+    };
+    let forest = Forest::new(&config.trees).unwrap();
+    let mut disk = Disk::of(&forest);
+    let before = disk.files.clone();
+    let Run { counts, order, .. } = run_as(ahead(), &config, &mut disk, None);
+    assert!(disk.files == before);
+    assert_eq!(
+        order.iter().copied().collect::<HashSet<FileId>>().len(),
+        600
+    );
+    let same = run(&config, &mut Disk::of(&forest), None).counts;
+    for (name, count) in &counts {
+        // Writes are smaller, all other operations the same.
+        assert!(*name == "writes" || same[name] == *count, "{name}");
+    }
+    assert!(counts["writes"] > same["writes"]);
+}
+
+#[test]
+fn a_cache_of_folders_looks_each_up_once_per_tree() {
+    let conduct = Conduct {
+        caches_folders: true,
+        ..ahead()
+    };
+    let mut disk = Disk::of(&Forest::new(&trees()).unwrap());
+    disk.walks = false;
+    let counts = run_as(conduct, &load(), &mut disk, None).counts;
+    assert_eq!((counts["lookups"], counts["opens"]), (3 * 9, 600));
+}
+
+#[test]
+fn a_small_file_is_one_group_of_operations_and_a_large_one_is_closed_after_its_writes() {
+    let config = FilesLoad {
+        read_percent: 0,
+        flush: true,
+        ..load()
+    };
+    let forest = Arc::new(Forest::new(&config.trees).unwrap());
+    let settings = Arc::new(Settings::new(&config).unwrap());
+    let mut tool = Tool::new(Arc::clone(&forest), settings, 0, ahead());
+    tool.assign(0);
+    let mut journal = Journal::default();
+    let mut groups: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    loop {
+        let operations = polled(&mut tool);
+        if operations.is_empty() {
+            break;
+        }
+        let letters: String = operations
+            .iter()
+            .map(|o| format!("{:?}", o.action)[..1].to_owned())
+            .collect();
+        for operation in &operations {
+            let outcome = match operation.action {
+                Action::Write { length, .. } => length.into(),
+                _ => 0,
+            };
+            tool.handle_completion(
+                Completion {
+                    id: operation.id,
+                    started: Time(1),
+                    ended: Time(2),
+                    outcome: Ok(outcome),
+                },
+                &mut journal,
+            );
+        }
+        if !letters.starts_with('L') {
+            let blocks = forest.size(operations[0].file).div_ceil(256);
+            let groups = groups.entry(blocks).or_default();
+            if letters.starts_with('O') {
+                groups.clear();
+            }
+            groups.push(letters);
+        }
+    }
+    assert_eq!(groups[&0], ["OFC"]);
+    assert_eq!(groups[&1], ["OWFC"]);
+    assert_eq!(groups[&2], ["OW", "WFC"]);
+    assert_eq!(groups[&4], ["OW", "WWW", "FC"]);
+    assert_eq!(groups[&6], ["OW", "WWW", "WW", "FC"]);
+}
+
+#[test]
+fn a_failure_among_operations_ahead_is_one_error_and_the_file_is_closed() {
+    let config = FilesLoad {
+        read_percent: 50,
+        ..load()
+    };
+    let forest = Forest::new(&config.trees).unwrap();
+    let before = Disk::of(&forest).files;
+    for failed in 1..120 {
+        let mut disk = Disk::of(&forest);
+        disk.failures.insert(failed);
+        let run = run_as(ahead(), &config, &mut disk, None);
+        assert_eq!(run.has_cut, disk.files != before, "{failed}");
+        let counts = (run.counts["errors"], run.counts["files_failed"]);
+        assert_eq!(counts, (1, 1), "{failed}");
+    }
+}
+
+#[test]
+fn a_tool_that_runs_ahead_completes_or_cuts_its_file_when_it_is_stopped() {
+    let config = load();
+    let forest = Forest::new(&config.trees).unwrap();
+    let before = Disk::of(&forest).files;
+    for (stop_after, cuts) in (1..80).flat_map(|n| [(n, false), (n, true)]) {
+        let mut disk = Disk::of(&forest);
+        disk.cuts = cuts;
+        let run = run_as(ahead(), &config, &mut disk, Some(stop_after));
+        assert_eq!(run.has_cut, disk.files != before, "{stop_after}");
+        assert!(cuts || !run.has_cut, "{stop_after}");
+        assert_eq!(run.counts["errors"], 0, "{stop_after}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@
 //!
 //! [`FileSteps`] is a layer above, for loads: steps by path, such as "look a folder up" or "rename a
 //! file", each as one compound or as requests apart. Its owner passes it the ends of its operations
-//! and gets the end of the step.
+//! and gets the end of the step. [`FileRun`] begins the steps of a file ahead of each other.
 //!
 //! `examples/copy_files/shell.rs` is such a shell, for many connections in one thread.
 //!
@@ -36,7 +36,7 @@
 //! | [`wire`] | formats of all messages, for both sides |
 //! | `connection` | state machine: login, operations in flight, credits, time limits |
 //! | `receive`, `transmit` | frames of the stream; bytes to send |
-//! | `steps` | requests of a step by path |
+//! | `steps`, `file_run` | requests of a step by path; steps of a file ahead of each other |
 //! | `signing` | preauthentication hash, keys, HMAC-SHA256, AES-CMAC, AES-GMAC |
 //! | `encryption` | AES-128-GCM and AES-128-CCM |
 //! | `ntlm`, `spnego` | NTLMv2 and its wrapping |
@@ -61,6 +61,7 @@ mod config;
 mod connection;
 mod encryption;
 mod error;
+mod file_run;
 mod ntlm;
 mod op;
 mod receive;
@@ -73,6 +74,7 @@ pub mod wire;
 pub use config::{Config, Credentials, Encryption, Entropy, Signing};
 pub use connection::{Connection, Event, SessionFacts};
 pub use error::{ConnectionError, OpError};
+pub use file_run::FileRun;
 pub use ntlm::Password;
 pub use op::{Done, Op, OpId, Output, ReadData, WriteData};
 pub use steps::{FileSteps, Step, StepDone, StepError};

@@ -182,7 +182,7 @@ impl FileSteps {
         if effect == Effect::Opens && self.file.is_some() {
             return Err(StepError::Open);
         }
-        let mut ops = self.operations(step)?;
+        let mut ops = operations(step, self.file)?;
         let later = match self.compound {
             true => VecDeque::new(),
             false => ops.split_off(1),
@@ -274,93 +274,94 @@ impl FileSteps {
             data: current.data,
         })
     }
+}
 
-    /// Returns the requests of a step. Those behind the first use the file that it opens.
-    fn operations(&self, step: Step) -> Result<VecDeque<Op>, StepError> {
-        let file = FileId::RELATED;
-        let open_file = || self.file.ok_or(StepError::NotOpen);
-        let close = Op::Close { file };
-        let open = |path, access, disposition, options| {
-            Op::Create(CreateRequest {
-                path,
-                access,
-                sharing: Sharing::ALL,
-                disposition,
-                options,
-            })
-        };
-        let existing = |path, access| open(path, access, Disposition::Open, OPTION_FILE);
-        let ops = match step {
-            Step::Lookup { path } => {
-                let kind = OPTION_DIRECTORY;
-                vec![
-                    open(path, Access::ATTRIBUTES, Disposition::Open, kind),
-                    close,
-                ]
-            }
-            Step::CreateFolder { path } => {
-                let kind = OPTION_DIRECTORY;
-                vec![
-                    open(path, Access::ATTRIBUTES, Disposition::Create, kind),
-                    close,
-                ]
-            }
-            Step::OpenRead { path } => vec![existing(path, Access::READ)],
-            Step::OpenWrite { path } => {
-                let replace = Disposition::OverwriteIf;
-                vec![open(path, Access::WRITE, replace, OPTION_FILE)]
-            }
-            Step::Read {
-                offset,
-                length,
-                keep,
-            } => vec![Op::Read {
-                file: open_file()?,
-                offset,
-                length,
-                keep,
-            }],
-            Step::Write { offset, data } => vec![Op::Write {
-                file: open_file()?,
-                offset,
-                data,
-            }],
-            Step::Flush => vec![Op::Flush { file: open_file()? }],
-            Step::Close => vec![Op::Close { file: open_file()? }],
-            Step::Create { path } => {
-                vec![
-                    open(path, Access::WRITE, Disposition::Create, OPTION_FILE),
-                    close,
-                ]
-            }
-            Step::Stat { path } => vec![existing(path, Access::ATTRIBUTES), close],
-            Step::Rename { path, to } => {
-                let change = Change::Rename { to, replace: false };
-                vec![
-                    existing(path, Access::DELETE),
-                    Op::Set { file, change },
-                    close,
-                ]
-            }
-            Step::Delete { path } => {
-                let change = Change::Delete;
-                vec![
-                    existing(path, Access::DELETE),
-                    Op::Set { file, change },
-                    close,
-                ]
-            }
-            Step::DeleteFolder { path } => {
-                let (kind, change) = (OPTION_DIRECTORY, Change::Delete);
-                vec![
-                    open(path, Access::DELETE, Disposition::Open, kind),
-                    Op::Set { file, change },
-                    close,
-                ]
-            }
-        };
-        Ok(ops.into())
-    }
+/// Returns the requests of a step. Those behind the first use the file that it opens. `open_file`:
+/// file of the steps that need one.
+pub(crate) fn operations(step: Step, open_file: Option<FileId>) -> Result<VecDeque<Op>, StepError> {
+    let file = FileId::RELATED;
+    let open_file = || open_file.ok_or(StepError::NotOpen);
+    let close = Op::Close { file };
+    let open = |path, access, disposition, options| {
+        Op::Create(CreateRequest {
+            path,
+            access,
+            sharing: Sharing::ALL,
+            disposition,
+            options,
+        })
+    };
+    let existing = |path, access| open(path, access, Disposition::Open, OPTION_FILE);
+    let ops = match step {
+        Step::Lookup { path } => {
+            let kind = OPTION_DIRECTORY;
+            vec![
+                open(path, Access::ATTRIBUTES, Disposition::Open, kind),
+                close,
+            ]
+        }
+        Step::CreateFolder { path } => {
+            let kind = OPTION_DIRECTORY;
+            vec![
+                open(path, Access::ATTRIBUTES, Disposition::Create, kind),
+                close,
+            ]
+        }
+        Step::OpenRead { path } => vec![existing(path, Access::READ)],
+        Step::OpenWrite { path } => {
+            let replace = Disposition::OverwriteIf;
+            vec![open(path, Access::WRITE, replace, OPTION_FILE)]
+        }
+        Step::Read {
+            offset,
+            length,
+            keep,
+        } => vec![Op::Read {
+            file: open_file()?,
+            offset,
+            length,
+            keep,
+        }],
+        Step::Write { offset, data } => vec![Op::Write {
+            file: open_file()?,
+            offset,
+            data,
+        }],
+        Step::Flush => vec![Op::Flush { file: open_file()? }],
+        Step::Close => vec![Op::Close { file: open_file()? }],
+        Step::Create { path } => {
+            vec![
+                open(path, Access::WRITE, Disposition::Create, OPTION_FILE),
+                close,
+            ]
+        }
+        Step::Stat { path } => vec![existing(path, Access::ATTRIBUTES), close],
+        Step::Rename { path, to } => {
+            let change = Change::Rename { to, replace: false };
+            vec![
+                existing(path, Access::DELETE),
+                Op::Set { file, change },
+                close,
+            ]
+        }
+        Step::Delete { path } => {
+            let change = Change::Delete;
+            vec![
+                existing(path, Access::DELETE),
+                Op::Set { file, change },
+                close,
+            ]
+        }
+        Step::DeleteFolder { path } => {
+            let (kind, change) = (OPTION_DIRECTORY, Change::Delete);
+            vec![
+                open(path, Access::DELETE, Disposition::Open, kind),
+                Op::Set { file, change },
+                close,
+            ]
+        }
+    };
+    Ok(ops.into())
 }
 
 impl Current {

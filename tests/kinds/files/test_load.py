@@ -61,6 +61,8 @@ TWO_SERVERS = {"hosts": ["a"], "arrays": ["one", "two"], "switches": {"switch": 
         ({"load": {"to": {"directory": "small", "smb": {}}}}, "either `directory` or `smb`"),
         ({"factors": [{"signing": [False, True]}]}, "either `directory` or `smb`"),
         ({"load": {"to": {"smb": {"credits": 2}}}}, "compounds need at least 3 credits"),
+        ({"load": {"to": {"smb": {"compound": "file", "credits": 3}}}}, "compounds need at least 4 credits"),
+        ({"load": {"to": {"smb": {"compound": False}}}}, "load.to.smb.compound"),
         ({"load": {"to": {"smb": {"dialect": "2.0"}}}}, "load.to.smb.dialect"),
         ({"load": {"to": {"smb": {"server": {"protocol_max": "SMB3_00"}}}}}, "does not support dialect 3.1.1"),
         ({"load": {"to": {"smb": {"server": {"encryption": "required"}}}}}, "the server requires encryption"),
@@ -107,7 +109,7 @@ def test_directory_lies_below_the_scratch_folder(tmp_path: Path, monkeypatch: py
 
 def test_sessions_and_servers_follow_from_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAKARU_FILES", str(tmp_path / "scratch"))
-    smb = {"smb": {"compound": False, "credits": 1, "server": {"strict_sync": False}}}
+    smb = {"smb": {"compound": "none", "folder_cache": True, "credits": 1, "server": {"strict_sync": False}}}
     factors = [{"tools": [2], "signing": [False, True], "dialect": ["3.0"]}]
     expanded = expand(load(str(written(tmp_path, load={"to": smb}, factors=factors))).study)
     planned = plan_lab(expanded.study.lab)
@@ -119,7 +121,8 @@ def test_sessions_and_servers_follow_from_the_study(tmp_path: Path, monkeypatch:
         assert config.engine == "files" and config.task == "load" and config.destination.kind == "smb"
         to = config.destination
         assert (host, to.address) == ("client", f"{planned.addresses('server')[0]}:445")
-        assert (to.dialects, to.compound, to.credits, to.share) == (["3.0"], False, 1, "data")
+        assert (to.dialects, to.compound, to.credits, to.share) == (["3.0"], "none", 1, "data")
+        assert to.folder_cache
         assert to.signing == ("required" if turn.point.factors["signing"] else "if_required")
         assert RUN.ports(config) == {445}
     assert RUN.cost(expanded, expanded.points[0], planned).sockets == 14
@@ -136,14 +139,17 @@ def test_method_has_the_sessions_of_the_points(tmp_path: Path, language: str) ->
     def requests(read: str, write: str) -> str:
         return say(language, "method.files.smb.requests", {"block": "1 MiB", "read": read, "write": write})
 
+    separator = say(language, "list.separator")
     signed, unsigned = (say(language, f"method.files.smb.{word}") for word in ("signed", "unsigned"))
     whole = method({"tools": [1]})
     assert unsigned in whole and signed not in whole
     assert not any("64 KiB" in text for text in whole) and len(whole) == 4
     assert requests("256 KiB", "256 KiB") in method({"tools": [1]}, credits=4)
+    ahead = method({"compound": ["operation", "file"], "folder_cache": [False, True]}, credits=7)
+    assert {say(language, f"method.files.smb.{name}") for name in ("compound_file", "folder_cache")} <= set(ahead)
+    assert requests(separator.join(("448 KiB", "256 KiB")), separator.join(("448 KiB", "256 KiB"))) in ahead
     limited = {"read_max": "64 KiB", "write_max": "512 KiB"}
     assert requests("64 KiB", "512 KiB") in method({"tools": [1]}, server=limited)
-    separator = say(language, "list.separator")
     swept = method({"credits": [4, 512], "signing": [True, False]})
     both = separator.join(("256 KiB", "1 MiB"))
     assert requests(both, both) in swept

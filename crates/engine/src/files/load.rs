@@ -375,7 +375,8 @@ impl Load<'_> {
         let units = Units::new(first_tree, stride, self.config.trees.trees);
         let units = Arc::new(Mutex::new(units));
         for (number, transport) in (0..).zip(transports) {
-            let tool = Tool::new(Arc::clone(&self.forest), Arc::clone(&self.settings), number);
+            let (forest, settings) = (Arc::clone(&self.forest), Arc::clone(&self.settings));
+            let tool = Tool::new(forest, settings, number, transport.conduct());
             let root = Arc::clone(self.place.root());
             let mut worker = Worker::new(tool, transport, root, Arc::clone(&self.state));
             let units = Arc::clone(&units);

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use hakaru_files::Operation;
+use hakaru_files::{Conduct, Operation, OperationId};
+use hakaru_smb::ReadData;
+use hakaru_units::Time;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -82,8 +84,13 @@ pub trait Root: Send + Sync {
     fn transport(self: Arc<Self>, keep: bool) -> Result<Box<dyn Transport>, Failure>;
 }
 
-/// Carries out the operations of one tool. The calling thread waits for each of them.
+/// Carries out the operations of one tool.
 pub trait Transport: Send {
+    /// Returns the way in which it does so. By default, the calling thread waits for each operation.
+    fn conduct(&self) -> Conduct {
+        Conduct::default()
+    }
+
     /// Carries out an operation. `buffer` has the data of a write, or receives that of a read. A
     /// read or a write may do less than asked for.
     ///
@@ -92,10 +99,33 @@ pub trait Transport: Send {
     /// [`Transport::lost`] returns a reason.
     fn execute(&mut self, operation: &Operation, buffer: &mut Arc<Vec<u8>>) -> io::Result<u64>;
 
+    /// Begins operations of one file, without waiting for their ends. Each has the data of a write,
+    /// which begins at the begin of its buffer. Several operations with an open or a close among
+    /// them belong together. Called if [`Conduct::ahead`] allows it.
+    fn begin(&mut self, _operations: Vec<(Operation, Option<Arc<Vec<u8>>>)>) {
+        unreachable!("the tool runs ahead of transports that allow it")
+    }
+
+    /// Waits until operations that were begun have ended, at least one, and appends them. Called
+    /// while one is in flight.
+    fn wait(&mut self, _ended: &mut Vec<Ended>) {
+        unreachable!("the tool runs ahead of transports that allow it")
+    }
+
     /// Returns why no further operation can succeed; `None` as long as one can.
     fn lost(&self) -> Option<Failure> {
         None
     }
+}
+
+/// An operation that was begun with [`Transport::begin`] and has ended.
+pub struct Ended {
+    pub id: OperationId,
+    pub started: Time,
+    pub ended: Time,
+    pub outcome: io::Result<u64>,
+    /// Data of a read, if it was to be kept.
+    pub data: ReadData,
 }
 
 /// Visits folders and works on the files in them.

@@ -9,7 +9,7 @@ use hakaru_runtime::clock;
 use hakaru_units::Time;
 
 use super::crew::{Report, Shared};
-use super::root::{Root, Transport};
+use super::root::{Ended, Root, Transport};
 use super::state::State;
 use super::trees;
 use crate::failure::Failure;
@@ -36,6 +36,41 @@ pub struct Worker {
     absorbed: Time,
     /// Failed files in succession.
     failed: u32,
+    /// Operations begun ahead that have not ended.
+    in_flight: usize,
+    /// Data of the writes begun ahead.
+    buffers: Buffers,
+    /// Empty, to be used again.
+    ended: Vec<Ended>,
+}
+
+/// End of an operation, with the data of a read.
+struct Done<'a> {
+    started: Time,
+    ended: Time,
+    outcome: std::io::Result<u64>,
+    data: &'a [u8],
+}
+
+/// Buffers of writes in flight. A buffer is free again once the transport has dropped its copy.
+#[derive(Default)]
+struct Buffers(Vec<Arc<Vec<u8>>>);
+
+impl Buffers {
+    /// Returns a buffer of any length that nothing else refers to.
+    fn take(&mut self) -> Arc<Vec<u8>> {
+        let free = self
+            .0
+            .iter()
+            .position(|buffer| Arc::strong_count(buffer) == 1);
+        free.map(|place| self.0.swap_remove(place))
+            .unwrap_or_default()
+    }
+
+    /// Keeps a buffer that is in use, to be taken again.
+    fn lend(&mut self, buffer: &Arc<Vec<u8>>) {
+        self.0.push(Arc::clone(buffer));
+    }
 }
 
 impl Worker {
@@ -54,6 +89,9 @@ impl Worker {
             journal: Journal::default(),
             absorbed: clock::now(),
             failed: 0,
+            in_flight: 0,
+            buffers: Buffers::default(),
+            ended: Vec::new(),
         }
     }
 
@@ -84,6 +122,8 @@ impl Worker {
     ) -> Result<(), Failure> {
         let mut buffer = Arc::new(vec![0; block_bytes]);
         let mut scratch = vec![0; block_bytes];
+        let mut operations = Vec::new();
+        let runs_ahead = self.transport.conduct().ahead.is_some();
         let mut cut_at = None;
         loop {
             if shared.is_stopped() {
@@ -94,7 +134,15 @@ impl Worker {
                     self.tool.cut();
                 }
             }
-            if let Some(operation) = self.tool.poll_operation() {
+            self.tool.poll_operations(&mut operations);
+            if runs_ahead {
+                self.begin(&mut operations);
+                if self.in_flight > 0 {
+                    self.complete(&mut scratch, shared)?;
+                    continue;
+                }
+            }
+            if let Some(operation) = operations.pop() {
                 self.execute(&operation, &mut buffer, &mut scratch, shared)?;
             } else if shared.is_stopped() {
                 return Ok(());
@@ -107,6 +155,7 @@ impl Worker {
         }
     }
 
+    /// Carries out one operation.
     fn execute(
         &mut self,
         operation: &Operation,
@@ -115,16 +164,85 @@ impl Worker {
         shared: &Shared,
     ) -> Result<(), Failure> {
         if let Action::Write { length, .. } = operation.action {
-            self.tool
-                .fill(&mut Arc::make_mut(buffer)[..length as usize]);
+            let part = &mut Arc::make_mut(buffer)[..length as usize];
+            self.tool.fill(operation, part);
         }
         let started = clock::now();
         let outcome = self.transport.execute(operation, buffer);
         let ended = clock::now();
-        if let (Action::Read { .. }, Ok(read)) = (&operation.action, &outcome)
-            && let Some(wrong) =
-                self.tool
-                    .check(&buffer[..*read as usize], scratch, &mut self.journal)
+        let read = match (&operation.action, &outcome) {
+            (Action::Read { .. }, Ok(read)) => *read as usize,
+            _ => 0,
+        };
+        let done = Done {
+            started,
+            ended,
+            outcome,
+            data: &buffer[..read],
+        };
+        self.conclude(operation, done, scratch, shared)
+    }
+
+    /// Begins operations ahead of the ends of those in flight.
+    fn begin(&mut self, operations: &mut Vec<Operation>) {
+        if operations.is_empty() {
+            return;
+        }
+        self.in_flight += operations.len();
+        let begun = operations.drain(..).map(|operation| {
+            let data = match operation.action {
+                Action::Write { length, .. } => {
+                    let mut data = self.buffers.take();
+                    let part = Arc::make_mut(&mut data);
+                    part.resize(length as usize, 0);
+                    self.tool.fill(&operation, part);
+                    self.buffers.lend(&data);
+                    Some(data)
+                }
+                _ => None,
+            };
+            (operation, data)
+        });
+        self.transport.begin(begun.collect());
+    }
+
+    /// Waits until operations in flight have ended, and concludes them.
+    fn complete(&mut self, scratch: &mut [u8], shared: &Shared) -> Result<(), Failure> {
+        let mut ended = std::mem::take(&mut self.ended);
+        self.transport.wait(&mut ended);
+        self.in_flight -= ended.len();
+        for each in ended.drain(..) {
+            let Some(operation) = self.tool.operation(each.id).cloned() else {
+                continue;
+            };
+            let done = Done {
+                started: each.started,
+                ended: each.ended,
+                outcome: each.outcome,
+                data: &each.data,
+            };
+            self.conclude(&operation, done, scratch, shared)?;
+        }
+        self.ended = ended;
+        Ok(())
+    }
+
+    /// Checks, counts and reports the end of an operation.
+    fn conclude(
+        &mut self,
+        operation: &Operation,
+        done: Done<'_>,
+        scratch: &mut [u8],
+        shared: &Shared,
+    ) -> Result<(), Failure> {
+        let Done {
+            started,
+            ended,
+            outcome,
+            data,
+        } = done;
+        if outcome.is_ok()
+            && let Some(wrong) = self.tool.check(operation, data, scratch, &mut self.journal)
         {
             let path = self.root.locate(&wrong.path);
             self.complain(shared, || {

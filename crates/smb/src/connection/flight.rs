@@ -1,13 +1,16 @@
-//! Requests in flight, and the parsing of the responses to operations.
+//! Requests in flight with their time limits, and the parsing of the responses to operations.
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use hakaru_units::Time;
 
 use crate::error::{ConnectionError, OpError};
 use crate::op::{Op, OpId, Output, ReadData};
 use crate::wire::{
-    Command, CreateResponse, Query, Status, parse_buffer_response, parse_close_response,
-    parse_entries, parse_facts, parse_read_response, parse_space, parse_write_response,
+    Command, CreateResponse, FLAG_ASYNC, Header, Query, Status, parse_buffer_response,
+    parse_close_response, parse_entries, parse_facts, parse_read_response, parse_space,
+    parse_write_response,
 };
 
 /// A request in flight.
@@ -19,6 +22,141 @@ pub(super) struct Flight {
     pub submitted: Time,
     pub sent: Time,
     pub deadline: Time,
+}
+
+impl Flight {
+    /// Creates a request that costs one credit. [`Flights::add`] sets its deadline.
+    pub(super) fn new(command: Command, purpose: Purpose, submitted: Time) -> Flight {
+        Flight {
+            command,
+            purpose,
+            charge: 1,
+            submitted,
+            sent: submitted,
+            deadline: Time::ZERO,
+        }
+    }
+
+    /// Returns the limit of the data of the response, bytes.
+    fn data_bytes_max(&self) -> usize {
+        match self.purpose {
+            Purpose::Op(_, expected) => expected.data_bytes_max(),
+            _ => 0,
+        }
+    }
+}
+
+/// All requests in flight, by message id.
+#[derive(Debug)]
+pub(super) struct Flights {
+    by_id: BTreeMap<u64, Flight>,
+    timeout: Duration,
+    /// Instant not after the first deadline, if any request is in flight.
+    timer: Option<Time>,
+    /// Limit of the data of all responses, bytes.
+    expected_bytes: usize,
+}
+
+impl Flights {
+    pub(super) fn new(timeout: Duration) -> Flights {
+        Flights {
+            by_id: BTreeMap::new(),
+            timeout,
+            timer: None,
+            expected_bytes: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub(super) fn get(&self, message_id: u64) -> Option<&Flight> {
+        self.by_id.get(&message_id)
+    }
+
+    pub(super) fn expected_bytes(&self) -> usize {
+        self.expected_bytes
+    }
+
+    /// Adds a request that is sent now.
+    pub(super) fn add(&mut self, now: Time, message_id: u64, flight: Flight) {
+        let deadline = now + self.timeout;
+        self.timer = Some(self.timer.map_or(deadline, |timer| timer.min(deadline)));
+        self.restore(message_id, Flight { deadline, ..flight });
+    }
+
+    /// Adds a request again whose response could not be used. It ends with the connection.
+    pub(super) fn restore(&mut self, message_id: u64, flight: Flight) {
+        self.expected_bytes += flight.data_bytes_max();
+        self.by_id.insert(message_id, flight);
+    }
+
+    /// Records that a request was passed to the kernel entirely.
+    pub(super) fn handle_sent(&mut self, now: Time, message_id: u64) {
+        if let Some(flight) = self.by_id.get_mut(&message_id) {
+            flight.sent = now;
+        }
+    }
+
+    /// Removes and returns the request of a final response; `None` for a notice that the response
+    /// follows later, which restarts the time limit.
+    ///
+    /// # Errors
+    /// There is no such request, or it has another command.
+    pub(super) fn answer(
+        &mut self,
+        now: Time,
+        header: &Header,
+    ) -> Result<Option<Flight>, ConnectionError> {
+        let Some(flight) = self.by_id.get_mut(&header.message_id) else {
+            return Err(ConnectionError::Protocol("a response to no request"));
+        };
+        if flight.command != header.command {
+            return Err(ConnectionError::Protocol("a response to another command"));
+        }
+        if header.status == Status::PENDING && header.has(FLAG_ASYNC) {
+            // The final response has the same message id.
+            flight.deadline = now + self.timeout;
+            return Ok(None);
+        }
+        let flight = self.by_id.remove(&header.message_id);
+        self.expected_bytes -= flight.as_ref().map_or(0, Flight::data_bytes_max);
+        if self.by_id.is_empty() {
+            self.timer = None;
+        }
+        Ok(flight)
+    }
+
+    /// Returns the time at which [`Flights::overdue`] must be called next.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.timer
+    }
+
+    /// Returns the error of a request that was not answered in time.
+    pub(super) fn overdue(&mut self, now: Time) -> Option<ConnectionError> {
+        if self.timer.is_none_or(|timer| now < timer) {
+            return None;
+        }
+        let first = self.by_id.values().min_by_key(|flight| flight.deadline);
+        self.timer = first.map(|flight| flight.deadline);
+        let late = first.filter(|flight| flight.deadline <= now)?;
+        Some(ConnectionError::Timeout {
+            request: late.command.name(),
+            after: self.timeout,
+        })
+    }
+
+    /// Removes and returns all requests, in the order of their message ids.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Flight> + use<> {
+        self.timer = None;
+        self.expected_bytes = 0;
+        std::mem::take(&mut self.by_id).into_values()
+    }
 }
 
 /// Reason for a request.

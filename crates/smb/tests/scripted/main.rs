@@ -1,5 +1,6 @@
 //! Scripted exchanges between a connection and a server that the test plays, with the time as a
 //! variable.
+mod file_run;
 mod messages;
 mod mutations;
 mod server;

@@ -1,5 +1,6 @@
 //! The client against a real server: smbd of Samba.
 mod client;
+mod file_run;
 mod server;
 mod steps;
 

@@ -121,6 +121,7 @@ class SmbPassword(Message):
 
 SmbDialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
 SmbSigningAlgorithm = Literal["aes_gmac", "aes_cmac"]
+SmbCompound = Literal["none", "operation", "file"]
 SmbCipher = Literal["aes_128_gcm", "aes_128_ccm"]
 
 
@@ -137,7 +138,8 @@ class FilesSmb(Message):
     signing_algorithms: list[SmbSigningAlgorithm] = ["aes_gmac", "aes_cmac"]
     encryption: Literal["if_required", "required"] = "if_required"
     ciphers: list[SmbCipher] = ["aes_128_gcm", "aes_128_ccm"]
-    compound: bool = True
+    compound: SmbCompound = "operation"
+    folder_cache: bool = False
     credits: int = 512
     connect_timeout_s: float = 10.0
     request_timeout_s: float = 30.0

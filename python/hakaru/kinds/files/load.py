@@ -27,6 +27,7 @@ used once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -54,8 +55,11 @@ class MixSpec(Part):
 Dialect = Literal["2.1", "3.0", "3.0.2", "3.1.1"]
 _PROTOCOLS = {"2.1": "SMB2_10", "3.0": "SMB3_00", "3.0.2": "SMB3_02", "3.1.1": "SMB3_11"}
 Cipher = Literal["aes_128_gcm", "aes_128_ccm"]
-COMPOUND_CREDITS_MIN = 3
-"""Requests of the longest compound: open, rename, close."""
+Compound = Literal["none", "operation", "file"]
+CREDITS_MIN: Mapping[Compound, int] = {"none": 1, "operation": 3, "file": 4}
+"""Requests of the longest compound: open, rename, close; open, transfer, flush, close."""
+BESIDE_TRANSFER = 3
+"""Requests of the compound of a file beside its read or write."""
 CREDIT_BYTES = 64 << 10
 """Bytes of a request that one credit covers."""
 CLIENT_BYTES_MAX = 8 << 20
@@ -69,14 +73,20 @@ class SmbSpec(Part):
     encryption: Cipher | None = Field(
         default=None, description="cipher of all messages after the login, with dialect 3.1.1; not signed then"
     )
-    compound: bool = Field(
-        default=True, description="send the requests of one operation, such as open and close of a folder, together"
+    compound: Compound = Field(
+        default="operation",
+        description="requests that are sent together: `none`, those of one operation, such as open and close of a "
+        "folder, or those of a file: open, transfer and close, and several reads or writes at once",
+    )
+    folder_cache: bool = Field(
+        default=False, description="look each folder of a tree up once, as a client that caches folders"
     )
     credits: int = Field(
         default=512,
         ge=1,
         le=8192,
-        description="credits of a session, each for 64 KiB in flight; at least 3 if compound",
+        description="credits of a session, each for 64 KiB in flight; at least 3 for compounds of an operation, 4 for "
+        "those of a file",
     )
     dialect: Dialect = Field(default="3.1.1", description="version of the protocol")
     directory: Name = Field(
@@ -89,13 +99,14 @@ class SmbSpec(Part):
         """Largest read and largest write of a copy in blocks of `block` bytes, which the credits,
         the client and the server limit.
         """
-        most = min(block, self.credits * CREDIT_BYTES, CLIENT_BYTES_MAX)
+        credits = self.credits - (BESIDE_TRANSFER if self.compound == "file" else 0)
+        most = min(block, credits * CREDIT_BYTES, CLIENT_BYTES_MAX)
         return min(most, self.server.read_max), min(most, self.server.write_max)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.compound and self.credits < COMPOUND_CREDITS_MIN:
-            raise ValueError(f"compounds need at least {COMPOUND_CREDITS_MIN} credits; or set `compound: false`")
+        if self.credits < (least := CREDITS_MIN[self.compound]):
+            raise ValueError(f"compounds need at least {least} credits; or set `compound: none`")
         names = list(_PROTOCOLS.values())
         first, last = names.index(self.server.protocol_min), names.index(self.server.protocol_max)
         if not first <= names.index(_PROTOCOLS[self.dialect]) <= last:

@@ -86,5 +86,6 @@ def smb_session(
         encryption="if_required" if smb.encryption is None else "required",
         ciphers=["aes_128_gcm", "aes_128_ccm"] if smb.encryption is None else [smb.encryption],
         compound=smb.compound,
+        folder_cache=smb.folder_cache,
         credits=smb.credits,
     )

@@ -140,6 +140,10 @@ def _sessions(loads: Sequence[FilesLoad], language: str) -> list[str]:
         texts.append(say(language, "method.files.smb.encrypted", {"cipher": cipher.replace("_", "-").upper()}))
     elif len(signing) == len(ciphers) == 1:
         texts.append(say(language, "method.files.smb.signed" if True in signing else "method.files.smb.unsigned"))
+    if any(smb.compound == "file" for smb in sessions):
+        texts.append(say(language, "method.files.smb.compound_file"))
+    if any(smb.folder_cache for smb in sessions):
+        texts.append(say(language, "method.files.smb.folder_cache"))
     requests = [smb.request_bytes(load.block) for load in loads if (smb := load.to.smb) is not None]
     is_cut = any(min(sizes) < load.block for load, sizes in zip(loads, requests, strict=True))
     if is_cut and loads[0].profile == "whole_files":

@@ -24,7 +24,8 @@ class FilesStudy(StudyKind):
         """The numbers of tools, servers and clients, how sessions with file servers work, cold
         caches, and the layers of a chain.
         """
-        smb = {name: f"load.to.smb.{name}" for name in ("signing", "encryption", "compound", "credits", "dialect")}
+        sessions = ("signing", "encryption", "compound", "folder_cache", "credits", "dialect")
+        smb = {name: f"load.to.smb.{name}" for name in sessions}
         layers = {name: f"load.to.chain.{place}" for name, place in chain.FACTORS.items()}
         own = {name: f"load.{name}" for name in ("tools", "servers", "clients", "cold")}
         return own | smb | layers

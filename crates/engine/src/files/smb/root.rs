@@ -177,7 +177,7 @@ impl Root for Share {
 
     fn transport(self: Arc<Self>, keep: bool) -> Result<Box<dyn Transport>, Failure> {
         let session = Session::begin(&self.settings)?;
-        Ok(Box::new(ShareTransport::new(session, keep)))
+        Ok(Box::new(ShareTransport::new(session, keep, &self.settings)))
     }
 }
 

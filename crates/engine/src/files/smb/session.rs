@@ -2,12 +2,13 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
+use hakaru_contract::smb::SmbCompound;
 use hakaru_runtime::net::Socket;
 use hakaru_runtime::{Events, Interest, Reactor, Token, clock};
 use hakaru_smb::wire::Path;
 use hakaru_smb::{
-    Connection, ConnectionError, Event, FileSteps, Op, OpError, Output, SessionFacts, Step,
-    StepDone,
+    Connection, ConnectionError, Event, FileRun, FileSteps, Op, OpError, OpId, Output,
+    SessionFacts, Step, StepDone,
 };
 use hakaru_units::Time;
 
@@ -30,6 +31,7 @@ pub struct Session {
     socket: Socket,
     connection: Connection,
     steps: FileSteps,
+    run: FileRun,
     /// Whether the socket's buffer is full.
     full: bool,
     buffer: Vec<u8>,
@@ -61,7 +63,8 @@ impl Session {
             reactor,
             events: Events::with_capacity(4),
             socket,
-            steps: FileSteps::new(settings.compound),
+            steps: FileSteps::new(settings.compound != SmbCompound::None),
+            run: FileRun::new(),
             full: true,
             buffer: vec![0; RECEIVE_BYTES],
             lost: None,
@@ -110,6 +113,11 @@ impl Session {
                 let Event::Done(done) = event else { continue };
                 self.note(&done.result);
                 let now = clock::now();
+                if self.run.owns(done.id) {
+                    // The close of a file whose steps have ended.
+                    self.run.handle_done(now, &mut self.connection, done);
+                    continue;
+                }
                 let ended = self.steps.handle_done(now, &mut self.connection, done);
                 if let Some(ended) = ended {
                     return match ended.result {
@@ -117,6 +125,40 @@ impl Session {
                         Err(error) => Err(io_error(error)),
                     };
                 }
+            }
+            self.serve(None)?;
+        }
+    }
+
+    /// Begins steps of one file and sends them, without waiting for their ends. Returns the id of the
+    /// first one; those of the others follow it.
+    ///
+    /// # Errors
+    /// As [`FileRun::begin`].
+    pub fn begin_steps(&mut self, steps: Vec<Step>) -> io::Result<OpId> {
+        let first = self.run.begin(clock::now(), &mut self.connection, steps);
+        self.send();
+        first.map_err(io_error)
+    }
+
+    /// Waits until steps that [`Session::begin_steps`] has begun end, and appends all of them that have.
+    ///
+    /// # Errors
+    /// The session has ended, and no step is in flight.
+    pub fn wait(&mut self, ended: &mut Vec<(OpId, StepDone)>) -> io::Result<()> {
+        loop {
+            while let Some(event) = self.connection.poll_event() {
+                let Event::Done(done) = event else { continue };
+                self.note(&done.result);
+                let (id, now) = (done.id, clock::now());
+                let step = self.run.handle_done(now, &mut self.connection, done);
+                ended.extend(step.map(|step| (id, step)));
+            }
+            if !ended.is_empty() {
+                return Ok(());
+            }
+            if self.connection.is_ended() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
             }
             self.serve(None)?;
         }

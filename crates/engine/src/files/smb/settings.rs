@@ -3,7 +3,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use hakaru_contract::smb::{
-    SmbCipher, SmbDestination, SmbDialect, SmbEncryption, SmbSigning, SmbSigningAlgorithm, SmbUser,
+    SmbCipher, SmbCompound, SmbDestination, SmbDialect, SmbEncryption, SmbSigning,
+    SmbSigningAlgorithm, SmbUser,
 };
 use hakaru_runtime::process::entropy;
 use hakaru_smb::wire::{Dialect, EncryptionCipher, Path, SigningAlgorithm};
@@ -17,8 +18,10 @@ use crate::secret;
 const CREDIT_BYTES: u32 = 64 << 10;
 /// Limits of the client for one request, bytes.
 const IO_BYTES: std::ops::RangeInclusive<u32> = 4096..=8 << 20;
-/// Requests of the longest compound: open, rename, close. Each takes a credit.
-const COMPOUND_REQUESTS: u16 = 3;
+/// Requests of the longest compound of an operation: open, rename, close. Each takes a credit.
+const OPERATION_REQUESTS: u16 = 3;
+/// Requests of the compound of a file beside its transfer: open, flush, close.
+const FILE_REQUESTS: u16 = 3;
 const SHARE_NAME_MAX: usize = 80;
 /// Limit of the folder, UTF-16 units. The protocol's 32767 for a path leave room for the names of a
 /// tree below it: one of at most 8 units for each level and file.
@@ -30,8 +33,10 @@ pub struct Settings {
     pub config: Config,
     /// Folder of the trees below the share; empty: the share itself.
     pub folder: String,
-    /// Whether the requests of a step are one compound.
-    pub compound: bool,
+    /// Requests that are one compound.
+    pub compound: SmbCompound,
+    /// Whether a tool looks each folder of a tree up once.
+    pub folder_cache: bool,
     /// Time limit of a connection with its login.
     pub connect_timeout: Duration,
     share: String,
@@ -60,7 +65,11 @@ impl Settings {
         if smb.dialects.is_empty() {
             return Err(refuse("dialects", "", "omit it to offer all dialects"));
         }
-        let credits_min = if smb.compound { COMPOUND_REQUESTS } else { 1 };
+        let (credits_min, beside) = match smb.compound {
+            SmbCompound::None => (1, 0),
+            SmbCompound::Operation => (OPERATION_REQUESTS, 0),
+            SmbCompound::File => (FILE_REQUESTS + 1, FILE_REQUESTS),
+        };
         if !(credits_min..=8192).contains(&smb.credits) {
             let hint = format!("use {credits_min} to 8192");
             return Err(refuse("credits", smb.credits, hint));
@@ -86,7 +95,7 @@ impl Settings {
         config.ciphers = smb.ciphers.iter().copied().map(cipher).collect();
         config.credits = smb.credits;
         config.io_bytes_max = block_bytes
-            .min(u32::from(smb.credits) * CREDIT_BYTES)
+            .min(u32::from(smb.credits - beside) * CREDIT_BYTES)
             .clamp(*IO_BYTES.start(), *IO_BYTES.end());
         config.timeout = time("request_timeout_s", smb.request_timeout_s)?;
         Ok(Settings {
@@ -94,9 +103,15 @@ impl Settings {
             config,
             folder: folder.to_owned(),
             compound: smb.compound,
+            folder_cache: smb.folder_cache,
             connect_timeout,
             share: share.clone(),
         })
+    }
+
+    /// Returns the number of requests of this size that the credits cover.
+    pub fn transfers(&self, bytes: u32) -> u32 {
+        u32::from(self.config.credits) / bytes.div_ceil(CREDIT_BYTES).max(1)
     }
 
     /// Returns random values of a new session.
