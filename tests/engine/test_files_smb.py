@@ -121,8 +121,9 @@ def test_load_uses_every_target_once_and_reports_each_operation(server: SmbServe
 
 
 def test_large_files_have_several_transfers_in_flight(server: SmbServer) -> None:
-    built(server)
-    config = load(server.destination(compound="file", folder_cache=True), verify=True, flush=True, block_bytes=512)
+    # Files of 2 KB on average.
+    settings = {"trees": trees(scale="1/500"), "build": True, "verify": True, "flush": True, "block_bytes": 512}
+    config = load(server.destination(compound="file", folder_cache=True), **settings)
     apart, ahead = Ended(config | {"destination": server.destination()}, server.inside), Ended(config, server.inside)
     assert (apart.code, ahead.code) == (0, 0), ahead.events
     same = ("files_read", "files_written", "reads", "writes", "opens", "closes", "flushes", "read_bytes", "errors")
