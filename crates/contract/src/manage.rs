@@ -95,6 +95,10 @@ pub enum ManageAction {
         /// Whether the portal accepts connections.
         accepts: bool,
     },
+    /// Drop the data that the modelled cache holds from it. Data that is not on the drives yet
+    /// stays. Report `dropped_bytes`, and `write_pending_bytes` as the size of the segments that
+    /// stay; both 0 without a modelled cache.
+    EmptyCache,
 }
 
 /// Asymmetric access states (SPC-4 section 5.15.2).

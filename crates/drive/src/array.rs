@@ -19,7 +19,7 @@ use rand_pcg::Pcg64;
 
 use crate::cache::{Action, Cache};
 use crate::groups::{Access, Groups, Owner, Wake};
-use crate::request::{Completion, Op, Request};
+use crate::request::{Completion, Emptied, Op, Request};
 use crate::server::{Port, Server};
 use crate::usage::Usage;
 use crate::validate::{self, ModelError};
@@ -138,6 +138,13 @@ impl Array {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.events.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Drops all data from the cache that the drives have. Without a cache, nothing is dropped.
+    pub fn empty_cache(&mut self, now: Time) -> Emptied {
+        self.handle_timeout(now);
+        let cache = self.cache.as_mut();
+        cache.map(Cache::empty).unwrap_or_default()
     }
 
     /// Calls `visit(entity, name, value)` for every counter as of `now`. The entities are

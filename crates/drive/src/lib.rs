@@ -46,5 +46,5 @@ mod validate;
 
 pub use array::Array;
 pub use preset::{array_presets, drive_presets};
-pub use request::{Completion, Op, Request};
+pub use request::{Completion, Emptied, Op, Request};
 pub use validate::{ModelError, resolve};

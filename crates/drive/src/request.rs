@@ -34,6 +34,15 @@ pub struct Request {
     pub fua: bool,
 }
 
+/// Result of dropping the data of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emptied {
+    /// Data that was dropped, bytes.
+    pub dropped_bytes: u64,
+    /// Size of the segments that stay, because the drives lack some of their data, bytes.
+    pub write_pending_bytes: u64,
+}
+
 /// The completion of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {

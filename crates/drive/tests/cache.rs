@@ -406,6 +406,46 @@ fn time_of_flush(array: &mut Array, now: Time, offset: u64, length: u64) -> u64 
 }
 
 #[test]
+fn an_emptied_cache_reads_from_the_drives_again_and_keeps_what_they_lack() {
+    let model = array_of(Raid::Raid0, 1, Some(cache(256)));
+    let mut array = Array::new(&model, 1).expect("valid");
+    let read = |id| request(id, Op::Read, 64 * MIB, 64 * KIB);
+    let (first, again) = (
+        time_of(&mut array, Time::ZERO, read(1)),
+        time_of(&mut array, Time::from_secs_f64(1.0), read(2)),
+    );
+    assert!(first > HIT_US && again == HIT_US, "{first} {again}");
+    let write = request(3, Op::Write, 1 << 30, 64 * KIB);
+    time_of(&mut array, Time::from_secs_f64(2.0), write);
+    let now = Time::from_secs_f64(2.0) + std::time::Duration::from_millis(1);
+    let emptied = array.empty_cache(now);
+    assert_eq!(
+        (emptied.dropped_bytes, emptied.write_pending_bytes),
+        (64 * KIB, 64 * KIB)
+    );
+    let cold = time_of(&mut array, Time::from_secs_f64(3.0), read(4));
+    assert!(cold > HIT_US, "{cold}");
+    let kept = time_of(
+        &mut array,
+        Time::from_secs_f64(4.0),
+        request(5, Op::Read, 1 << 30, 64 * KIB),
+    );
+    assert_eq!(kept, HIT_US);
+    let now = Time::from_secs_f64(60.0);
+    // The write was destaged while the array was idle.
+    let emptied = array.empty_cache(now);
+    assert_eq!(
+        (emptied.dropped_bytes, emptied.write_pending_bytes),
+        (128 * KIB, 0)
+    );
+    let all = counters(&mut array, now);
+    assert_eq!(
+        (all["cache emptied"], all["cache emptied_bytes"]),
+        (2.0, 192.0 * 1024.0)
+    );
+}
+
+#[test]
 fn forced_unit_access_waits_for_the_drives_only_if_the_cache_is_volatile() {
     let forced = |nonvolatile| {
         let model = array_of(

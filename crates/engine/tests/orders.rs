@@ -249,3 +249,39 @@ fn a_lun_is_reused_only_when_the_commands_of_its_old_lu_have_ended() {
     let _ = client.read(7, 0, 1); // reports that the LUNs have changed
     assert_eq!(client.read(7, 0, 1).unwrap(), [7; BLOCK]);
 }
+
+#[test]
+fn a_modelled_cache_is_emptied_on_order() {
+    let scratch = Scratch::new("empty-cache");
+    let lus = json!([thin(0, "a", MIB)]);
+    let pools = json!([pool(&scratch.join("pool"), 64)]);
+    let order = json!({"kind": "empty_cache"});
+    let mut plain = Array::start(&config(lus.clone(), pools.clone()));
+    let nothing = json!({"dropped_bytes": 0, "write_pending_bytes": 0});
+    assert_eq!(json!(plain.manage(order.clone()).unwrap()), nothing);
+    plain.stop();
+    let mut cached = config(lus, pools);
+    cached["pools"][0]["groups"][0]["placement"] = json!({"group": 0, "offset_bytes": 0});
+    cached["model"] = json!({
+        "kind": "array",
+        "controller": {"command_us": 5.0, "data_us_per_mib": 0.0},
+        "cache": {
+            "size_bytes": 1 << 20, "segment_bytes": 4096, "write": "through",
+            "nonvolatile": true, "hit_us": 10.0,
+        },
+        "groups": [{
+            "raid": "raid0", "drives": 1, "stripe_unit_bytes": 65_536,
+            "drive": {"kind": "preset", "name": "nvme-ssd-2000"},
+        }],
+    });
+    let mut array = Array::start(&cached);
+    let mut client = Client::login(array.portal(), 1);
+    client.write(0, 0, &[7; BLOCK]).unwrap();
+    let emptied = array.manage(order.clone()).unwrap();
+    assert!(
+        emptied["dropped_bytes"].as_u64().unwrap() >= BLOCK as u64,
+        "{emptied:?}"
+    );
+    assert_eq!(json!(array.manage(order).unwrap()), nothing);
+    assert_eq!(client.read(0, 0, 1).unwrap(), [7; BLOCK]);
+}

@@ -1,5 +1,5 @@
 //! The timing model in front of the stores. It holds each access until its modelled completion.
-use hakaru_drive::{Array, Op, Request};
+use hakaru_drive::{Array, Emptied, Op, Request};
 use hakaru_units::Time;
 use slab::Slab;
 
@@ -48,6 +48,11 @@ impl<T> Gate<T> {
     /// Returns the model.
     pub(crate) fn model(&self) -> &Array {
         &self.model
+    }
+
+    /// Drops what the modelled cache holds and the drives have.
+    pub(crate) fn empty_cache(&mut self, now: Time) -> Emptied {
+        self.model.empty_cache(now)
     }
 
     /// Holds an access until the model has completed the work on all its stretches, of which there

@@ -1,7 +1,7 @@
 //! The entry points: dispatches an access to its LU, and tracks it until it completes.
 use std::collections::VecDeque;
 
-use hakaru_drive::{Array, Op};
+use hakaru_drive::{Array, Emptied, Op};
 use hakaru_pool::{Failure, Outcome, Request as PoolRequest, VolumeId};
 use hakaru_scsi_device::{Io, IoFailure, IoId, IoOp, IoResult, Returned, work_bytes};
 use hakaru_units::Time;
@@ -108,6 +108,12 @@ impl<M: LuMemory> Storage<M> {
     /// Returns the pool and the volume of a thin LU.
     fn volume_of(&self, lun: u8) -> Option<(usize, VolumeId)> {
         self.lus[usize::from(lun)].as_ref().and_then(Lu::volume)
+    }
+
+    /// Drops what the modelled cache holds and the drives have. Nothing is held without a model.
+    pub fn empty_cache(&mut self, now: Time) -> Emptied {
+        let gate = self.context.gate.as_mut();
+        gate.map(|gate| gate.empty_cache(now)).unwrap_or_default()
     }
 
     /// Cancels an access that waits in a pool for space or for a copy, or for the motion of a tape. Returns false if there is

@@ -173,3 +173,42 @@ def test_layers_that_do_not_agree_mark_their_point(tmp_path: Path) -> None:
     assert (caveat["values"]["upper"], caveat["values"]["lower"]) == ("host", "lu")
     assert "`host` and `lu` differs by 62,914,560 bytes" in caveat["text"]
     assert not summary["points"][0]["space"]["growths"][3]["agrees"]
+
+
+def test_a_cold_load_must_reach_the_drives_behind_a_modelled_cache(tmp_path: Path) -> None:
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to() | {"cold": True}, factors=[{"disk": ["cold", "warm"]}])
+    study["variables"] = {"disk": {"cold": {}, "warm": {}}}
+
+    def build_of_array(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build({}, rep)
+        share = {"cold": 1.0, "warm": 0.5}[factors["disk"]]
+        for second in range(-1, plain.SECONDS + 2):
+            # Tools read 0.8 MB per file. One read of the LU in ten is read ahead.
+            files = rep.files_per_s * (second + 1)
+            below = {
+                "lu/0": {"read_bytes": 0.8e6 * files},
+                "group/0": {"read_bytes": 0.8e6 * files * share},
+                "cache": {
+                    "read_hits": (10 - 9 * share) * files,
+                    "readahead_hits": share * files,
+                    "read_misses": 9 * share * files,
+                },
+            }
+            samples.add("storage", "array", plain.START + second * plain.SECOND, below)
+        return content, samples, histograms
+
+    points = [Pt({"disk": name}, [Rep(100.0)] * 2) for name in ("cold", "warm")]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_of_array))
+    cold, warm = summary["points"]
+    shares = {
+        name: [point["metrics"][name]["mean"] for point in (cold, warm)]
+        for name in ("read_below_percent", "read_from_drives_percent", "cache_hit_percent")
+    }
+    assert shares["read_below_percent"] == pytest.approx([100, 100])
+    assert shares["read_from_drives_percent"] == pytest.approx([100, 50])
+    assert shares["cache_hit_percent"] == pytest.approx([0, 50])
+    found = [
+        [each["values"] for each in point["caveats"] if each["caveat"] == "cache_not_cold"] for point in (cold, warm)
+    ]
+    assert found == [[], [{"layer": "drives", "percent": pytest.approx(50), "asked": 90.0}]]

@@ -63,6 +63,8 @@ pub(super) struct Counts {
     pub(super) destages: u64,
     pub(super) stalls: u64,
     pub(super) stall_ns: u64,
+    pub(super) emptied: u64,
+    pub(super) emptied_bytes: u64,
     pub(super) dirty_bytes: u64,
 }
 

@@ -21,7 +21,7 @@ use hakaru_units::Time;
 
 pub(crate) use self::core::Action;
 use self::core::{Core, Purpose};
-use crate::request::{Op, Request};
+use crate::request::{Emptied, Op, Request};
 use crate::usage::Usage;
 use hakaru_contract::drive as config;
 use segments::SECTOR_BYTES;
@@ -139,6 +139,18 @@ impl Cache {
         self.core.poll_action()
     }
 
+    /// Drops all data that is on the drives.
+    pub(crate) fn empty(&mut self) -> Emptied {
+        let dropped_bytes = self.core.segments.remove_clean();
+        self.core.counts.emptied += 1;
+        self.core.counts.emptied_bytes += dropped_bytes;
+        let pending = self.write_back.pending_segments() as u64;
+        Emptied {
+            dropped_bytes,
+            write_pending_bytes: pending * u64::from(self.core.config.segment_bytes),
+        }
+    }
+
     /// Records that a request has left the cache.
     pub(crate) fn handle_left(&mut self, now: Time, op: Op, length_bytes: u64) {
         self.usage.leave(now, op, length_bytes, 0);
@@ -164,6 +176,8 @@ impl Cache {
             ("discarded_bytes", counts.discarded_bytes),
             ("destages", counts.destages),
             ("destaged_bytes", counts.destaged_bytes),
+            ("emptied", counts.emptied),
+            ("emptied_bytes", counts.emptied_bytes),
             ("stalls", counts.stalls),
             ("stall_ns", counts.stall_ns + waiting),
             ("dirty_bytes_now", counts.dirty_bytes),

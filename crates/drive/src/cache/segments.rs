@@ -151,6 +151,16 @@ impl Segments {
         self.free.push(slot);
     }
 
+    /// Evicts all clean segments. Returns the number of bytes that they held.
+    pub(super) fn remove_clean(&mut self) -> u64 {
+        let mut held = 0;
+        while self.oldest != NONE {
+            held += bytes(self.get(self.oldest).valid);
+            self.remove(self.oldest);
+        }
+        held
+    }
+
     /// Moves a clean segment to the end of the list, as the most recently used one.
     pub(super) fn touch(&mut self, slot: u32) {
         if self.newest != slot {
@@ -267,6 +277,22 @@ mod tests {
         segments.get_mut(slot).dirty = 1;
         segments.unlink(slot);
         assert_eq!(segments.find_or_make((0, 1)), None);
+    }
+
+    #[test]
+    fn only_clean_segments_are_removed_at_once() {
+        let mut segments = Segments::new(4 * 4096, 4096);
+        for place in 0..3 {
+            let slot = segments.find_or_make((0, place)).expect("room");
+            segments.get_mut(slot).valid = 0b11;
+        }
+        let pending = segments.find((0, 1)).expect("made");
+        segments.get_mut(pending).dirty = 1;
+        segments.unlink(pending);
+        assert_eq!(segments.remove_clean(), 2 * 2 * SECTOR_BYTES);
+        assert_eq!(segments.within(0, &(0..100)), [((0, 1), pending)]);
+        assert_eq!(segments.remove_clean(), 0);
+        assert!(segments.find_or_make((0, 2)).is_some());
     }
 
     #[test]

@@ -147,6 +147,15 @@ impl OrderExecutor<'_, '_> {
                 state,
                 transition_ms,
             } => self.set_port_state(now, usize::from(portal), state, transition_ms),
+            ManageAction::EmptyCache => {
+                let emptied = self.storage.core.empty_cache(now);
+                let figures = [
+                    ("dropped_bytes", emptied.dropped_bytes),
+                    ("write_pending_bytes", emptied.write_pending_bytes),
+                ];
+                let figures = figures.map(|(name, bytes)| (name.to_owned(), bytes.into()));
+                Ok(Progress::Answered(Ok(BTreeMap::from(figures))))
+            }
             ManageAction::SetPortal { portal, accepts } => {
                 self.set_portal(now, usize::from(portal), accepts)
             }

@@ -100,6 +100,12 @@ class SetPortalAction(Message):
     accepts: bool
 
 
+class EmptyCacheAction(Message):
+    """Drop what the modelled cache holds and the drives have."""
+
+    kind: Literal["empty_cache"] = "empty_cache"
+
+
 ManageAction = Annotated[
     StatusAction
     | GrowAction
@@ -111,6 +117,7 @@ ManageAction = Annotated[
     | DeleteAction
     | WithdrawAction
     | SetPortStateAction
-    | SetPortalAction,
+    | SetPortalAction
+    | EmptyCacheAction,
     Field(discriminator="kind"),
 ]

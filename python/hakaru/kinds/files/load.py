@@ -180,8 +180,8 @@ class FilesLoad(Load):
     )
     cold: bool = Field(
         default=False,
-        description="drop the files from the page caches of tools, file servers and guests before each load, and check "
-        "that the layer below delivers them",
+        description="drop the files from the page caches of tools, file servers and guests, and from the modelled "
+        "cache of the array, before each load, and check that the layer below delivers them",
     )
     keep: bool = Field(
         default=False, description="keep the trees for the next repetition, instead of deleting and building them"

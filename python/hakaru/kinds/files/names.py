@@ -52,6 +52,10 @@ GAUGES = {
     "controller_busy_percent": "percent",
 }
 """Metrics of its array, if that has a timing model: gauges of the rule book."""
+CACHE = {"read_from_drives_percent": "percent", "cache_hit_percent": "percent"}
+"""Metrics of its cache: bytes that its drives delivered, of those that tools read; reads that the
+cache served without having read ahead.
+"""
 HEADROOM = {"headroom_low": "", "headroom_high": ""}
 """Factors by which the load could grow until the drives are as busy as the rule book allows, by its
 lower and its upper limit.
@@ -90,7 +94,7 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     """Metrics of a study's points → unit."""
     timed = (*operations(load), *wholes(load))
     latencies = {latency(name, percentile): "ms" for name in timed for percentile in PERCENTILES}
-    below = LU | GAUGES | HEADROOM if load.to.chain is not None else {}
+    below = LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 
 

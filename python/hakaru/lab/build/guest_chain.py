@@ -28,6 +28,8 @@ from hakaru.guest.machine import Guest
 from hakaru.units import format_size
 
 _POLL_S = 1.0
+# Drives of a slow model need minutes for a large cache.
+_EMPTY_POLLS, _EMPTY_POLL_S = 600, 0.5
 # For a guest whose disks do not respond.
 _CAUSE_S = 60.0
 _HINT_MAX = 800
@@ -86,6 +88,27 @@ class GuestChain:
         Raises GuestError if a layer has reported an error.
         """
         return await _unless_full(self.plan, self._array, self._examine(rewritten_bytes))
+
+    async def empty_caches(self) -> None:
+        """Empty the caches of the guest's kernel, and then that of the array. The array keeps what
+        its drives lack, and writes it to them once it is idle.
+
+        Raises GuestError if that takes too long, ArrayLostError if the array is lost.
+        """
+        await self.chain.empty_caches()
+        for _ in range(_EMPTY_POLLS):
+            try:
+                emptied = await self._array.manage(contract.EmptyCacheAction())
+            except HakaruError as error:
+                raise ArrayLostError(error.message, error.hint) from error
+            if emptied["write_pending_bytes"] == 0:
+                return
+            await asyncio.sleep(_EMPTY_POLL_S)
+        raise GuestError(
+            f"the cache of {self.plan.array} still has {format_size(int(emptied['write_pending_bytes']))} that its "
+            f"drives lack after {_EMPTY_POLLS * _EMPTY_POLL_S:g} s",
+            "use faster drives or a smaller cache in `lu.model`, or a shorter `destage_idle_ms`",
+        )
 
     async def watch(self) -> None:
         """Wait until the pool is full, and raise GuestError. Return if the array is lost. To be

@@ -233,12 +233,14 @@ class LoadGuests:
             running.chain = await GuestChain.build(running.guest, plan, array)
 
     async def empty_caches(self) -> None:
-        """Write back and empty the caches of the chains. Raises GuestError."""
+        """Write back and empty the caches of the chains and of their arrays. Raises GuestError, or
+        LostError if an array is lost.
+        """
         for node in self.plugged:
             chain = self._running[node].chain
             if chain is not None:
                 async with self._failing(node):
-                    await chain.chain.empty_caches()
+                    await chain.empty_caches()
 
     async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
         """Take the chains down, after the load and while their array serves, and return the record

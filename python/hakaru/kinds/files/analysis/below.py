@@ -31,7 +31,23 @@ def of_repetition(repetition: Repetition) -> dict[str, float]:
         of_array = [value for device, value in by_device.items() if not device.startswith(DISK)]
         if gauge in names.GAUGES and of_array:
             found[gauge] = max(of_array)
-    return found | headroom(found["drive_busy_percent"])
+    return found | cache(repetition) | headroom(found["drive_busy_percent"])
+
+
+def cache(repetition: Repetition) -> dict[str, float]:
+    """Return the metrics of the array's cache; NaN without a modelled cache, or without reads."""
+
+    def rate(entity: str, name: str, engine: str = "array") -> float:
+        return repetition.counters.total_rate(repetition.window, engine=engine, entity=entity, name=name)
+
+    hits, misses, ahead = (rate("cache", name) for name in ("read_hits", "read_misses", "readahead_hits"))
+    tools = rate(names.ENTITY, "read_bytes", "files")
+    return {
+        "read_from_drives_percent": 100.0 * rate("group/", "read_bytes") / tools
+        if hits + misses > 0 < tools
+        else math.nan,
+        "cache_hit_percent": 100.0 * (hits - ahead) / (hits + misses) if hits + misses > 0 else math.nan,
+    }
 
 
 def headroom(busy_percent: float) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Check that a cold load read its files from the layer below the caches: the bytes that this layer
 delivered against those that the tools read. Pure.
 
-    chain               reads of the LU, as the array counts them
+    chain               reads of the LU, as the array counts them; with a modelled cache also those
+                        of its drives
     directory, Samba    reads of this machine's disk, as its kernel counts them
 
 Each file is used once, so every byte that a tool reads must come from there. The layer below also
@@ -34,12 +35,21 @@ def read_below_percent(repetition: Repetition, load: FilesLoad) -> float:
     return 100.0 * below / read if read > 0 else math.nan
 
 
-def caveats(load: FilesLoad, percent: float) -> Iterator[Caveat]:
-    """Yield a caveat if a load that had to be cold was not. `percent`: `read_below_percent`."""
-    if load.cold and load.profile == "whole_files" and load.mix.read > 0 and not percent >= REACHED_MIN_PERCENT:
-        layer = "lu" if load.to.chain is not None else "disk"
-        found = 0.0 if math.isnan(percent) else percent
-        yield Caveat("cache_not_cold", {"layer": layer, "percent": found, "asked": REACHED_MIN_PERCENT})
+def caveats(load: FilesLoad, percent: float, drives_percent: float) -> Iterator[Caveat]:
+    """Yield a caveat for the first layer that a load which had to be cold did not reach.
+
+    `percent`: `read_below_percent`. `drives_percent`: that of the array's drives, NaN without a
+    modelled cache.
+    """
+    if not load.cold or load.profile != "whole_files" or load.mix.read == 0:
+        return
+    layer = "lu" if load.to.chain is not None else "disk"
+    if percent >= REACHED_MIN_PERCENT:
+        layer, percent = "drives", drives_percent
+        if math.isnan(percent) or percent >= REACHED_MIN_PERCENT:
+            return
+    found = 0.0 if math.isnan(percent) else percent
+    yield Caveat("cache_not_cold", {"layer": layer, "percent": found, "asked": REACHED_MIN_PERCENT})
 
 
 def _increase(repetition: Repetition, engine: str, entity: str) -> float:

@@ -88,7 +88,7 @@ def _add(
     values["read_below_percent"] = delivered = cold.read_below_percent(repetition, load)
     values |= parts.values(repetition, shared)
     values |= below.of_repetition(repetition) if load.to.chain is not None else {}
-    gathered.caveats += cold.caveats(load, delivered)
+    gathered.caveats += cold.caveats(load, delivered, values.get("read_from_drives_percent", math.nan))
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
     gathered.caveats += checks.machine(repetition.counters, repetition.window, {})
