@@ -22,6 +22,14 @@ pub struct Counters {
     pub verified_bytes: u64,
     /// Blocks of the copy that differ from the image.
     pub mismatches: u64,
+    /// Filemarks written.
+    pub filemarks: u64,
+    /// Filemarks that waited until everything before them was on the tape.
+    pub synchronisations: u64,
+    /// Sum of the times that filemarks took.
+    pub filemark_latency_ns_sum: u64,
+    /// Writes and filemarks after which little space was left on the tape.
+    pub early_warnings: u64,
     /// Jobs that are complete: everything written and on stable storage.
     pub done_now: u64,
     /// Reads and writes in flight.
@@ -42,6 +50,10 @@ impl Counters {
             ("errors", self.errors),
             ("verified_bytes", self.verified_bytes),
             ("mismatches", self.mismatches),
+            ("filemarks", self.filemarks),
+            ("synchronisations", self.synchronisations),
+            ("filemark_latency_ns_sum", self.filemark_latency_ns_sum),
+            ("early_warnings", self.early_warnings),
             ("done_now", self.done_now),
             ("in_flight_now", self.in_flight_now),
         ];
@@ -60,6 +72,10 @@ impl Counters {
         self.errors += other.errors;
         self.verified_bytes += other.verified_bytes;
         self.mismatches += other.mismatches;
+        self.filemarks += other.filemarks;
+        self.synchronisations += other.synchronisations;
+        self.filemark_latency_ns_sum += other.filemark_latency_ns_sum;
+        self.early_warnings += other.early_warnings;
         self.done_now += other.done_now;
         self.in_flight_now += other.in_flight_now;
     }

@@ -3,6 +3,8 @@ use hakaru_contract::ConfigError;
 use hakaru_iscsi_session::{NexusError, TaskError};
 use hakaru_wire::scsi::{AdditionalSense, Sense, SenseKey};
 
+use crate::tape::TapeError;
+
 /// One of the two LUs of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
@@ -93,6 +95,9 @@ pub enum JobError {
         /// Number of differing blocks.
         blocks: u64,
     },
+    /// The tape drive, its changer or the cartridge fails the copy.
+    #[error("destination: {0}")]
+    Tape(TapeError),
     /// zstd failed.
     #[error("compression: {0}")]
     Compression(String),

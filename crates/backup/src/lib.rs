@@ -12,6 +12,9 @@
 //!   starts the copy; [`JobEvent::Copied`], after which [`Job::verify`] may read the copy back;
 //!   [`JobEvent::Verified`]. [`JobEvent::Redirected`] asks for another connection of a leg.
 //!   [`JobEvent::Failed`] may come at any time and is the last event of the copy.
+//! - A job to a tape drive ([`tape`](hakaru_contract::backup::TapeDestination)) is prepared by
+//!   [`Job::mount`] first ([`JobEvent::Mounted`]), or when it begins. Jobs that use the same drive
+//!   take [`Turns`]: [`Job::wait`] starts the time of those that follow another one.
 //! - [`Job::end`] stops reading before the end of the image. [`Job::log_out`] ends the sessions,
 //!   each with a [`JobEvent::LoggedOut`].
 //! - [`Job::poll_transmit`] returns the legs that may have data to send, because an event of one
@@ -30,6 +33,7 @@
 //!    on the nexus to the destination. Without compression the write uses the read's buffer without
 //!    a copy; the buffer is reused for another read afterwards.
 //! 4. After the last write is acknowledged, SYNCHRONIZE CACHE makes the copy durable.
+//!    On a tape, a filemark does.
 //! 5. [`Check`] reads the copy back and compares it, if the job verifies.
 //!
 //! Nothing here has a socket, a thread or a clock: the caller passes the time.
@@ -45,6 +49,7 @@ mod pace;
 mod pack;
 mod part;
 mod plan;
+mod tape;
 
 pub use check::{Check, Outcome};
 pub use counters::Counters;
@@ -55,3 +60,4 @@ pub use pace::Pace;
 pub use pack::{Packer, Unpacker, packed_bytes_max};
 pub use part::{Evidence, Part, Place, Read, Write};
 pub use plan::plan_parts;
+pub use tape::{TapeError, Turns};

@@ -81,9 +81,11 @@ pub struct Part {
     next_tag: u32,
     /// Packer, with compression. It packs blocks in order, regardless of the order of completion.
     packer: Option<Packer>,
-    /// Blocks that were read and not packed.
+    /// Whether blocks are written in order without a packer, too.
+    in_order: bool,
+    /// Blocks that were read, and not packed or queued in order.
     arrived: BTreeMap<u32, Vec<u8>>,
-    /// Next block to pack.
+    /// Next block to pack or to queue in order.
     packed: u32,
     /// Offset of the next packed block in the part's copy, bytes.
     packed_at: u64,
@@ -118,6 +120,7 @@ impl Part {
             outbox: VecDeque::new(),
             next_tag: 0,
             packer,
+            in_order: false,
             arrived: BTreeMap::new(),
             packed: 0,
             packed_at: 0,
@@ -125,6 +128,16 @@ impl Part {
             abandoned: false,
             digests: verify.then(|| vec![Digest::default(); place.blocks() as usize]),
             spare: Vec::new(),
+        }
+    }
+
+    /// Writes blocks in the order of the image, regardless of the order in which reads end. Packed
+    /// blocks always are.
+    #[must_use]
+    pub fn in_order(self) -> Part {
+        Part {
+            in_order: true,
+            ..self
         }
     }
 
@@ -167,9 +180,9 @@ impl Part {
         if let Some(digests) = &mut self.digests {
             digests[block as usize] = Digest::of(&data);
         }
-        if self.packer.is_some() {
+        if self.packer.is_some() || self.in_order {
             self.arrived.insert(block, data);
-            self.pack()?;
+            self.queue_arrived()?;
         } else {
             let offset = self.place.destination_offset + self.place.block(block).0;
             self.put(offset, data);
@@ -251,9 +264,16 @@ impl Part {
         }
     }
 
-    fn pack(&mut self) -> Result<(), String> {
+    /// Queues the blocks that have arrived in order, packed or as they are.
+    fn queue_arrived(&mut self) -> Result<(), String> {
         while let Some(data) = self.arrived.remove(&self.packed) {
+            let block = self.packed;
             self.packed += 1;
+            if self.packer.is_none() {
+                let offset = self.place.destination_offset + self.place.block(block).0;
+                self.put(offset, data);
+                continue;
+            }
             let mut blocks = Vec::new();
             if let Some(packer) = &mut self.packer {
                 packer.pack(&data)?;
@@ -363,6 +383,23 @@ mod tests {
         part.handle_written(write.tag);
         assert!(part.is_copied() && !part.is_whole());
         assert_eq!(part.take_evidence().blocks, 1);
+    }
+
+    #[test]
+    fn blocks_of_a_tape_are_written_in_order_for_any_order_of_reads() {
+        let mut part = part().in_order();
+        for _ in 0..3 {
+            part.begin_read(Time(1));
+        }
+        for block in [2, 1] {
+            part.handle_read(block, Some(vec![block as u8; 4096]))
+                .unwrap();
+            assert!(part.poll_write(Time(1)).is_none());
+        }
+        part.handle_read(0, Some(vec![0; 4096])).unwrap();
+        let written = std::iter::from_fn(|| part.poll_write(Time(1)));
+        let first: Vec<u8> = written.map(|write| write.buffer[0]).collect();
+        assert_eq!(first, [0, 1, 2]);
     }
 
     #[test]

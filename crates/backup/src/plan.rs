@@ -180,6 +180,7 @@ mod tests {
             rate_limit_bytes_per_s: None,
             compression: Compression::None,
             verify: false,
+            tape: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! Copies between two real targets in virtual time.
 mod scene;
+mod tape;
 
 use std::time::Duration;
 

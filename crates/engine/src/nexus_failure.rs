@@ -33,7 +33,9 @@ pub fn of_nexus(place: &str, error: &NexusError) -> Failure {
 pub fn of_survey(place: &str, error: &SurveyError) -> Failure {
     let message = format!("{place}: {error}");
     match error {
-        SurveyError::NoDisk { .. } => Failure::usage(message, "name a LUN that is a disk"),
+        SurveyError::OtherDevice { .. } => {
+            Failure::usage(message, "name a LUN of the kind that the message expects")
+        }
         _ => Failure::peer(message, "see the array's own log"),
     }
 }

@@ -37,5 +37,5 @@ pub use session::{
     Chap, DiscoveredTarget, Done, Event, Phases, Purpose, Session, SessionConfig, SessionTimers,
     Task, TaskData,
 };
-pub use survey::{LuFacts, Survey, SurveyError, Volume};
+pub use survey::{LuFacts, LuKind, Survey, SurveyError, Volume};
 pub use transmit::Transmit;

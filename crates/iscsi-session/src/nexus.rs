@@ -13,7 +13,7 @@ use hakaru_wire::iscsi::Isid;
 use crate::arrival::Arrival;
 use crate::error::SessionError;
 use crate::session::{Done, Event, Session, SessionConfig, Task};
-use crate::survey::{LuFacts, Survey, SurveyError};
+use crate::survey::{LuFacts, LuKind, Survey, SurveyError};
 use crate::transmit::Transmit;
 
 /// Maximum number of consecutive redirects that are followed. A longer loop fails the nexus.
@@ -50,7 +50,7 @@ pub enum NexusError {
 /// One session and its LUs. See the module's documentation.
 #[derive(Debug)]
 pub struct Nexus {
-    luns: Box<[u8]>,
+    units: Box<[(u8, LuKind)]>,
     config: SessionConfig,
     session: Session,
     /// The survey of the LU that follows those in `facts`, until every LU was surveyed.
@@ -63,17 +63,28 @@ pub struct Nexus {
 }
 
 impl Nexus {
-    /// Creates a nexus to the LUs `luns` over a session that `config` describes. It waits for its
+    /// Creates a nexus to the disks `luns` over a session that `config` describes. It waits for its
     /// connection.
     ///
     /// # Panics
     /// Panics if `luns` is empty.
     #[must_use]
-    pub fn new(luns: Box<[u8]>, config: SessionConfig) -> Nexus {
+    pub fn new(luns: &[u8], config: SessionConfig) -> Nexus {
+        let disks = luns.iter().map(|lun| (*lun, LuKind::Disk));
+        Nexus::of_units(disks.collect(), config)
+    }
+
+    /// Creates a nexus to the LUs `units`, each of the given kind.
+    ///
+    /// # Panics
+    /// Panics if `units` is empty.
+    #[must_use]
+    pub fn of_units(units: Box<[(u8, LuKind)]>, config: SessionConfig) -> Nexus {
+        let (lun, kind) = units[0];
         Nexus {
-            survey: Some(Survey::new(luns[0].into())),
+            survey: Some(Survey::of_kind(lun.into(), kind)),
             facts: Vec::new(),
-            luns,
+            units,
             session: Session::new(config.clone()),
             config,
             redirects: 0,
@@ -197,8 +208,8 @@ impl Nexus {
 
     /// Returns the survey of the first LU that was not surveyed.
     fn next_survey(&self) -> Option<Survey> {
-        let lun = self.luns.get(self.facts.len())?;
-        Some(Survey::new((*lun).into()))
+        let (lun, kind) = *self.units.get(self.facts.len())?;
+        Some(Survey::of_kind(lun.into(), kind))
     }
 
     fn handle_session_event(&mut self, now: Time, event: Event) {

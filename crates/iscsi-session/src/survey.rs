@@ -14,6 +14,36 @@ const LUNS_ANSWER: u32 = 16_384;
 /// Accepted logical block lengths, bytes. SBC-3 sets no limits; actual disks are within this range.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=65_536;
 
+/// Kind of device that an LU is expected to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LuKind {
+    /// Direct access block device.
+    Disk,
+    /// Tape drive (sequential-access device).
+    TapeDrive,
+    /// Medium changer.
+    Changer,
+}
+
+impl LuKind {
+    /// Returns the PERIPHERAL DEVICE TYPE (SPC-4 table 140).
+    fn device_type(self) -> u8 {
+        match self {
+            LuKind::Disk => 0x00,
+            LuKind::TapeDrive => 0x01,
+            LuKind::Changer => 0x08,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            LuKind::Disk => "a disk",
+            LuKind::TapeDrive => "a tape drive",
+            LuKind::Changer => "a medium changer",
+        }
+    }
+}
+
 /// Block length and size of an LU or file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
@@ -26,7 +56,7 @@ pub struct Volume {
 /// Properties that an LU reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LuFacts {
-    /// Block length and size.
+    /// Block length and size. A tape drive or changer has neither: blocks of 1 byte without limit.
     pub volume: Volume,
     /// T10 vendor identification.
     pub vendor: String,
@@ -57,11 +87,13 @@ pub enum SurveyError {
         /// Description of the answer.
         answer: String,
     },
-    /// The LU does not exist or is not a disk.
-    #[error("LUN {lun} is not a disk ({reason}); the target has LUNs {luns:?}")]
-    NoDisk {
+    /// The LU does not exist or is another kind of device.
+    #[error("LUN {lun} is not {} ({reason}); the target has LUNs {luns:?}", .expected.name())]
+    OtherDevice {
         /// The LUN requested.
         lun: u16,
+        /// The expected kind.
+        expected: LuKind,
         /// Type of the LU, or that no device is connected.
         reason: String,
         /// LUNs of the target.
@@ -121,17 +153,26 @@ impl Step {
 #[derive(Debug)]
 pub struct Survey {
     lun: u16,
+    kind: LuKind,
     step: Step,
     luns: Vec<u16>,
     inquiry: Option<Inquiry>,
 }
 
 impl Survey {
-    /// Creates a survey of `lun`.
+    /// Creates a survey of `lun`, which is to be a disk.
     #[must_use]
     pub fn new(lun: u16) -> Survey {
+        Survey::of_kind(lun, LuKind::Disk)
+    }
+
+    /// Creates a survey of `lun`. Only a disk is asked for its readiness and capacity: a tape drive
+    /// may be empty.
+    #[must_use]
+    pub fn of_kind(lun: u16, kind: LuKind) -> Survey {
         Survey {
             lun,
+            kind,
             step: Step::ReportLuns,
             luns: Vec::new(),
             inquiry: None,
@@ -184,8 +225,15 @@ impl Survey {
             Step::Inquiry => {
                 let inquiry =
                     Inquiry::parse(data).map_err(|_| self.unusable_answer("too few bytes"))?;
-                self.check_is_disk(&inquiry)?;
+                self.check_kind(&inquiry)?;
                 self.inquiry = Some(inquiry);
+                if self.kind != LuKind::Disk {
+                    let volume = Volume {
+                        block_bytes: 1,
+                        capacity_bytes: i64::MAX as u64,
+                    };
+                    return Ok(Some(self.facts(volume)));
+                }
                 self.step = Step::TestUnitReady;
             }
             Step::TestUnitReady => self.step = Step::Capacity16,
@@ -230,19 +278,24 @@ impl Survey {
         Ok(None)
     }
 
-    /// Checks for qualifier 0 (a device is connected) and type 0 (direct access block device),
-    /// SPC-4 section 6.6.2.
-    fn check_is_disk(&self, inquiry: &Inquiry) -> Result<(), SurveyError> {
+    /// Checks for qualifier 0 (a device is connected) and the type of the expected kind, SPC-4
+    /// section 6.6.2.
+    fn check_kind(&self, inquiry: &Inquiry) -> Result<(), SurveyError> {
         let reason = match (inquiry.qualifier, inquiry.device_type) {
-            (PeripheralQualifier::Connected, 0) => return Ok(()),
+            (PeripheralQualifier::Connected, device_type)
+                if device_type == self.kind.device_type() =>
+            {
+                return Ok(());
+            }
             (PeripheralQualifier::Connected, 0x0c) => "it is the target's controller".to_owned(),
             (PeripheralQualifier::Connected, device_type) => {
                 format!("device type {device_type:02x}h")
             }
             _ => "no device is connected".to_owned(),
         };
-        Err(SurveyError::NoDisk {
+        Err(SurveyError::OtherDevice {
             lun: self.lun,
+            expected: self.kind,
             reason,
             luns: self.luns.clone(),
         })
@@ -260,20 +313,25 @@ impl Survey {
         let Some(capacity_bytes) = capacity.filter(|&bytes| bytes <= i64::MAX as u64) else {
             return Err(self.unusable_answer(&format!("a last block of {last_lba}")));
         };
+        Ok(self.facts(Volume {
+            block_bytes,
+            capacity_bytes,
+        }))
+    }
+
+    /// Returns the result of the survey. Requires the answer to INQUIRY.
+    fn facts(&mut self, volume: Volume) -> LuFacts {
         let inquiry = self
             .inquiry
             .take()
-            .expect("INQUIRY comes before READ CAPACITY");
-        Ok(LuFacts {
-            volume: Volume {
-                block_bytes,
-                capacity_bytes,
-            },
+            .expect("INQUIRY comes before the result");
+        LuFacts {
+            volume,
             vendor: inquiry.vendor,
             product: inquiry.product,
             revision: inquiry.revision,
             luns: std::mem::take(&mut self.luns),
-        })
+        }
     }
 
     fn unusable_answer(&self, answer: &str) -> SurveyError {

@@ -86,7 +86,7 @@ impl IscsiHost {
         let sessions = limits.sessions as usize;
         let leg = |leg: usize| Leg {
             nexus: Nexus::new(
-                luns.clone(),
+                &luns,
                 session_config(&config, &settings, first * sessions + leg),
             ),
             ready: false,

@@ -18,6 +18,7 @@ from hakaru.run import pool_folder
 from hakaru.study import Expanded, Repetition
 from hakaru.study.model import ArraySpec, Lu
 from hakaru.study.storage import Cap, Placement, Pool, SharesSpec
+from hakaru.study.tape import TapeLibrarySpec
 
 INITIATOR_NAME = "iqn.2011-10.example.hakaru"
 MS = 1_000_000
@@ -60,11 +61,28 @@ def _array_config(
         isolated_network=True,
         pools=[_pool(pool, name) for pool in array.pools],
         lus=[_lu(lu, seed_of(expanded.seed, name, lu.lun, "fill")) for lu in array.lus],
+        tape_library=None if array.tape_library is None else tape_library_config(array.tape_library),
         model=array.model,
         caps=[cap_config(cap) for cap in array.caps],
         shares=shares_config(array.shares),
         seed=seed_of(expanded.seed, turn.name, name),
         sample_interval_ms=expanded.measure.sample_interval // MS,
+    )
+
+
+def tape_library_config(library: TapeLibrarySpec) -> contract.TapeLibraryConfig:
+    """A tape library in the format of the engine. Each cartridge is in the slot of its number."""
+    return contract.TapeLibraryConfig(
+        lun=library.lun,
+        drives=[contract.TapeDriveConfig(lun=lun, generation=library.generation) for lun in library.drive_luns],
+        slots=library.cartridges,
+        cartridges=[
+            contract.CartridgeConfig(barcode=library.barcode(number), slot=number + 1)
+            for number in range(library.cartridges)
+        ],
+        capacity_bytes=library.capacity,
+        early_warning_bytes=library.early_warning,
+        times=contract.TapeTimesConfig(compression=library.compression),
     )
 
 

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from hakaru.engine.contract import Model
+from hakaru.engine.contract import Model, NoModel
 from hakaru.study.part import Id, Part
+from hakaru.study.tape import TapeLibrarySpec
 from hakaru.units import Duration, Rate, Size
 
 MS_NS = 1_000_000
@@ -152,7 +153,8 @@ class ArraySpec(Part):
     pools: list[Pool] = Field(
         default=[], max_length=16, description="thin-provisioned pools, empty at the start of every repetition"
     )
-    lus: list[Lu] = Field(min_length=1, max_length=256)
+    lus: list[Lu] = Field(default=[], max_length=256, description="disks; at least one, except with a tape library")
+    tape_library: TapeLibrarySpec | None = Field(default=None, description="tape library; default: none")
     caps: list[Cap] = Field(
         default=[], max_length=CAPS_MAX, description="caps on rates; an access passes every one that applies to it"
     )
@@ -172,8 +174,16 @@ class ArraySpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _has_units(self) -> ArraySpec:
+        if not self.lus and self.tape_library is None:
+            raise ValueError("the array has no LU; add `lus: [{lun: 0, size: 1 GiB}]`")
+        if self.tape_library is not None and not isinstance(self.model, NoModel):
+            raise ValueError("an array with a tape library has no disks to model; write `model: {kind: none}`")
+        return self
+
+    @model_validator(mode="after")
     def _luns_differ(self) -> ArraySpec:
-        luns = [lu.lun for lu in self.lus]
+        luns = [lu.lun for lu in self.lus] + (self.tape_library.luns if self.tape_library else [])
         if len(set(luns)) < len(luns):
             raise ValueError(f"each LU needs a number of its own; the numbers are {sorted(luns)}")
         return self
@@ -194,7 +204,7 @@ class ArraySpec(Part):
 
     @property
     def luns(self) -> list[int]:
-        """Numbers of its LUs, in order."""
+        """Numbers of its disks, in order."""
         return sorted(lu.lun for lu in self.lus)
 
     def lu(self, lun: int) -> Lu:

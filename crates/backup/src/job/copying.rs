@@ -8,6 +8,7 @@ use hakaru_wire::scsi::{Cdb, Sense, SenseKey};
 use super::{FLUSH, Job, JobEvent, Leg, Stage, check_length};
 use crate::error::JobError;
 use crate::part::Part;
+use crate::tape::TapeCopy;
 
 impl Job {
     pub(super) fn handle_read(
@@ -57,14 +58,16 @@ impl Job {
         let latency_ns = now.ns_since(started);
         latencies.write.record_ns(latency_ns);
         self.counters.write_latency_ns_sum += latency_ns;
-        match check_length(done.result, length) {
+        let result = self.end_tape_write(done.result, length);
+        match check_length(result, length) {
             Ok(()) => {
                 self.counters.writes += 1;
                 self.counters.written_bytes += u64::from(length);
             }
             Err(error) => {
                 let offset = offset - self.config.destination_offset_bytes;
-                self.fail_after_drain(JobError::of_write(offset, length, error));
+                let error = self.write_error(offset, length, error);
+                self.fail_after_drain(error);
             }
         }
         self.recycle(leg.stream());
@@ -80,6 +83,9 @@ impl Job {
     /// Ends the copy. A target without a volatile cache may lack SYNCHRONIZE CACHE; then there is
     /// nothing to flush.
     pub(super) fn handle_flushed(&mut self, now: Time, done: &Done) {
+        if self.tape.is_some() {
+            return self.handle_last_mark(now, done);
+        }
         let result = match done.result {
             Err(TaskError::Check(Sense {
                 key: SenseKey::IllegalRequest,
@@ -93,13 +99,16 @@ impl Job {
                 let error = self.pending_error.take().expect("checked by the guard");
                 self.fail(error);
             }
-            Ok(_) => {
-                self.stage = Stage::Copied;
-                self.copied = Some(now);
-                let whole = self.parts.iter().all(Part::is_whole);
-                self.events.push_back(JobEvent::Copied { whole });
-            }
+            Ok(_) => self.complete(now),
         }
+    }
+
+    /// Ends the copy: everything is on stable storage.
+    pub(super) fn complete(&mut self, now: Time) {
+        self.stage = Stage::Copied;
+        self.copied = Some(now);
+        let whole = self.parts.iter().all(Part::is_whole);
+        self.events.push_back(JobEvent::Copied { whole });
     }
 
     /// Fails the copy while its sessions are still up: no new command is issued, those in flight
@@ -118,7 +127,14 @@ impl Job {
             // After the last read, `is_copied` produces the last blocks of a compressed copy.
             return self.issue_writes(now);
         }
+        if self.tape.as_ref().is_some_and(TapeCopy::is_busy) {
+            return;
+        }
         self.stage = Stage::Flushing;
+        if let Some(tape) = &mut self.tape {
+            let mark = tape.begin_last_filemark(now);
+            return self.legs.submit(now, Leg(1), FLUSH, mark, TaskData::None);
+        }
         let flush = Cdb::SynchronizeCache {
             lba: 0,
             blocks: 0,
@@ -150,6 +166,9 @@ impl Job {
     }
 
     pub(super) fn issue_writes(&mut self, now: Time) {
+        if self.tape.is_some() {
+            return self.issue_tape_write(now);
+        }
         for stream in 0..self.parts.len() {
             while let Some(write) = self.parts[stream].poll_write(now) {
                 let length = write.buffer.len() as u32;

@@ -1,6 +1,6 @@
 //! Preparation of a job: every leg surveys its LU, the first destination reports whether it is
 //! writable, and the image is divided into parts.
-use hakaru_iscsi_session::{Done, LuFacts, TaskData};
+use hakaru_iscsi_session::{Done, LuFacts, TaskData, Volume};
 use hakaru_units::Time;
 use hakaru_wire::scsi::{Cdb, ModeData, ModeSense, PageControl};
 
@@ -9,6 +9,7 @@ use crate::error::{JobError, Side};
 use crate::pack::Packer;
 use crate::part::{Part, Place};
 use crate::plan::plan_parts;
+use crate::tape::TapeCopy;
 use hakaru_contract::backup::Compression;
 
 /// Allocation length of MODE SENSE, bytes: room for a mode parameter header and the pages of common
@@ -22,7 +23,8 @@ impl Job {
         if leg.stream() == 0 {
             self.facts[leg.side() as usize] = Some(facts);
         }
-        if leg != Leg(1) {
+        // A tape may not be in its drive yet; its preparation asks.
+        if leg != Leg(1) || self.tape.is_some() {
             return self.join();
         }
         let length = MODE_BYTES.into();
@@ -58,6 +60,7 @@ impl Job {
         }
     }
 
+    /// Returns the parts of the image.
     pub(super) fn plan(&self) -> Result<Vec<Part>, JobError> {
         let volume = |side: Side| {
             let facts = self.facts[side as usize].as_ref();
@@ -65,6 +68,14 @@ impl Job {
         };
         let (source, destination) = (volume(Side::Source), volume(Side::Destination));
         let config = &self.config;
+        // A copy on a tape consists of whole fixed blocks, and is as long as the tape allows.
+        let destination = match self.tape.as_ref().map(TapeCopy::config) {
+            Some(tape) => Volume {
+                block_bytes: tape.fixed_block_bytes.unwrap_or(1),
+                ..destination
+            },
+            None => destination,
+        };
         let places = plan_parts(&self.field, config, &source, &destination)?;
         let part = |place: Place| {
             let packer = match config.compression {
@@ -74,13 +85,11 @@ impl Job {
                 }
             };
             let sector = destination.block_bytes;
-            Ok(Part::new(
-                place,
-                config.depth,
-                sector,
-                packer,
-                config.verify,
-            ))
+            let part = Part::new(place, config.depth, sector, packer, config.verify);
+            Ok(match self.tape {
+                Some(_) => part.in_order(),
+                None => part,
+            })
         };
         places.into_iter().map(part).collect()
     }

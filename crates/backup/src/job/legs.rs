@@ -5,7 +5,7 @@ use std::time::Duration;
 use hakaru_contract::LoginKeys;
 use hakaru_contract::backup::{BackupJob, Lu};
 use hakaru_iscsi_session::{
-    Chap, Nexus, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData,
+    Chap, LuKind, Nexus, Purpose, Session, SessionConfig, SessionTimers, Task, TaskData,
 };
 use hakaru_units::Time;
 use hakaru_wire::iscsi::Lun;
@@ -68,7 +68,17 @@ impl Legs {
                 Side::Source => &config.source,
                 Side::Destination => &config.destination,
             };
-            Nexus::new([lu.lun].into(), session_config(lu, settings, session + leg))
+            let session = session_config(lu, settings, session + leg);
+            match (Leg(leg).side(), &config.tape) {
+                (Side::Destination, Some(tape)) => {
+                    let units = [
+                        (lu.lun, LuKind::TapeDrive),
+                        (tape.changer_lun, LuKind::Changer),
+                    ];
+                    Nexus::of_units(units.into(), session)
+                }
+                _ => Nexus::new(&[lu.lun], session),
+            }
         });
         Legs {
             nexuses: nexuses.collect(),
@@ -107,6 +117,19 @@ impl Legs {
     /// Submits a task to the LU of a leg.
     pub(super) fn submit(&mut self, now: Time, leg: Leg, tag: u32, cdb: Cdb, data: TaskData) {
         let lun = self.luns[leg.side() as usize];
+        self.submit_to(now, leg, lun, tag, cdb, data);
+    }
+
+    /// Submits a task to an LU of a leg's target.
+    pub(super) fn submit_to(
+        &mut self,
+        now: Time,
+        leg: Leg,
+        lun: u8,
+        tag: u32,
+        cdb: Cdb,
+        data: TaskData,
+    ) {
         let task = Task {
             tag,
             lun: Lun::new(lun.into()),

@@ -16,11 +16,15 @@
 //!     ↓
 //! Verified
 //! ```
+//! A job to a tape drive is Mounting before Copying or Verifying, or on request before that; it may be
+//! Waiting for a job that uses its drive.
+//!
 //! Any failure leads to Failed. If a read or write of the copy fails, no new commands are issued,
 //! those in flight are drained, and acknowledged writes are flushed first.
 mod copying;
 mod joining;
 mod legs;
+mod tape;
 mod verifying;
 
 use std::collections::VecDeque;
@@ -39,6 +43,7 @@ use crate::counters::Counters;
 use crate::error::{JobError, Side};
 use crate::pace::Pace;
 use crate::part::{Part, Place, Read};
+use crate::tape::{Mount, TapeCopy};
 use hakaru_contract::backup::BackupJob;
 use legs::Legs;
 pub use legs::{Leg, Settings};
@@ -48,12 +53,20 @@ pub use legs::{Leg, Settings};
 const FLUSH: u32 = u32::MAX;
 /// Tag of MODE SENSE.
 const MODE: u32 = u32::MAX - 1;
+/// Tag of the commands that prepare a tape.
+const MOUNT: u32 = u32::MAX - 2;
+/// Tag of a filemark between blocks.
+const MARK: u32 = u32::MAX - 3;
+/// Tag of READ POSITION at the end of a copy to a tape.
+const POSITION: u32 = u32::MAX - 4;
 
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub enum JobEvent {
     /// Every nexus is logged in and the image fits: [`Job::begin`] may be called.
     Ready,
+    /// The cartridge is in the drive and positioned, as requested by [`Job::mount`].
+    Mounted,
     /// The leg must be connected to this address instead; then call [`Job::handle_connected`].
     Redirected {
         /// The leg.
@@ -76,14 +89,27 @@ pub enum JobEvent {
 
 #[derive(Debug)]
 enum Stage {
-    Joining { ready_legs: usize },
+    Joining {
+        ready_legs: usize,
+    },
     Ready,
+    /// The time of the copy has begun, but another job uses the drive.
+    Waiting,
+    Mounting(Mount, AfterMount),
     Copying,
     Flushing,
     Copied,
     Verifying(Vec<Check>),
     Verified,
     Failed,
+}
+
+/// The step that follows the preparation of a tape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterMount {
+    Ready,
+    Copy,
+    Verify,
 }
 
 /// One job. See the module's documentation.
@@ -96,6 +122,8 @@ pub struct Job {
     facts: [Option<LuFacts>; 2],
     stage: Stage,
     parts: Vec<Part>,
+    /// The copy on a tape, if the destination is a tape drive.
+    tape: Option<TapeCopy>,
     /// Stream that may issue the next read. It rotates so that the rate limit favours no stream.
     next_stream: usize,
     pace: Option<Pace>,
@@ -120,6 +148,7 @@ impl Job {
             facts: [None, None],
             stage: Stage::Joining { ready_legs: 0 },
             parts: Vec::new(),
+            tape: config.tape.clone().map(TapeCopy::new),
             next_stream: 0,
             pace: config.rate_limit_bytes_per_s.map(Pace::new),
             begun: Time::ZERO,
@@ -177,23 +206,36 @@ impl Job {
             && matches!(self.stage, Stage::Copying)
             && self.parts.iter().any(|part| part.next_length().is_some());
         let pace = self.pace.filter(|_| has_pace).map(|pace| pace.due());
-        session.into_iter().chain(pace).min()
+        let mount = match &self.stage {
+            Stage::Mounting(mount, _) if leg == Leg(1) => mount.due(),
+            _ => None,
+        };
+        session.into_iter().chain(pace).chain(mount).min()
     }
 
     /// Starts the copy. Requires that [`JobEvent::Ready`] was returned.
     pub fn begin(&mut self, now: Time) {
-        if matches!(self.stage, Stage::Ready) {
-            self.stage = Stage::Copying;
-            self.begun = now;
-            self.issue_commands(now);
+        match self.stage {
+            Stage::Ready => self.begun = now,
+            Stage::Waiting => {}
+            _ => return,
         }
+        self.begin_copy(now);
     }
 
     /// Stops reading. [`JobEvent::Copied`] follows once all blocks that were read are written.
     pub fn end(&mut self, now: Time) {
-        if matches!(self.stage, Stage::Copying) {
-            self.parts.iter_mut().for_each(Part::stop);
-            self.issue_commands(now);
+        match self.stage {
+            Stage::Copying | Stage::Mounting(_, AfterMount::Copy) => {
+                self.parts.iter_mut().for_each(Part::stop);
+                self.issue_commands(now);
+            }
+            Stage::Waiting => {
+                self.parts.iter_mut().for_each(Part::stop);
+                self.stage = Stage::Copied;
+                self.events.push_back(JobEvent::Copied { whole: false });
+            }
+            _ => {}
         }
     }
 
@@ -203,7 +245,20 @@ impl Job {
         if !matches!(self.stage, Stage::Copied) || !self.config.verify {
             return;
         }
-        let depth = self.config.depth;
+        if self.mount_to_verify(now) {
+            return;
+        }
+        self.begin_checks(now);
+    }
+
+    /// Starts to read the copy back.
+    fn begin_checks(&mut self, now: Time) {
+        // A tape drive executes one command at a time.
+        let depth = if self.tape.is_some() {
+            1
+        } else {
+            self.config.depth
+        };
         let checks = self.parts.iter_mut().map(|part| Check::new(part, depth));
         match checks.collect() {
             Ok(checks) => {
@@ -319,10 +374,13 @@ impl Job {
     fn handle_done(&mut self, now: Time, leg: Leg, done: Done, latencies: &mut Latencies) {
         match (leg.side(), done.tag) {
             (_, MODE) => self.handle_mode(leg, done),
+            (_, MOUNT) => self.handle_mount_done(now, leg, done),
+            (_, MARK) => self.handle_marked(now, &done),
+            (_, POSITION) => self.handle_position(now, &done),
             (_, FLUSH) => self.handle_flushed(now, &done),
             (Side::Source, _) => self.handle_read(now, leg, done, latencies),
             (Side::Destination, _) if matches!(self.stage, Stage::Verifying(_)) => {
-                self.handle_read_back(leg, done);
+                self.handle_read_back(now, leg, done);
             }
             (Side::Destination, _) => self.handle_written(now, leg, &done, latencies),
         }
@@ -339,6 +397,7 @@ impl Job {
     /// Issues every command that may start now.
     fn issue_commands(&mut self, now: Time) {
         match self.stage {
+            Stage::Mounting(..) => self.continue_mount(now),
             Stage::Copying => self.continue_copy(now),
             Stage::Verifying(_) => self.continue_read_back(now),
             _ => {}
@@ -346,13 +405,15 @@ impl Job {
     }
 
     fn submit_read(&mut self, now: Time, leg: Leg, read: Read) {
-        let transfer = self.transfer(leg.side(), read.offset_bytes, read.length_bytes);
+        let cdb = match (leg.side(), &self.tape) {
+            (Side::Destination, Some(tape)) => tape.read(read.length_bytes),
+            (side, _) => Cdb::Read(self.transfer(side, read.offset_bytes, read.length_bytes)),
+        };
         let data = TaskData::In {
             length: read.length_bytes,
             keep: true,
         };
-        self.legs
-            .submit(now, leg, read.block, Cdb::Read(transfer), data);
+        self.legs.submit(now, leg, read.block, cdb, data);
     }
 
     fn transfer(&self, side: Side, offset_bytes: u64, length_bytes: u32) -> Transfer {

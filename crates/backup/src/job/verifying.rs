@@ -1,18 +1,32 @@
 //! The verification: reads the copy back, each part by its [`Check`].
-use hakaru_iscsi_session::Done;
+use hakaru_iscsi_session::{Done, TaskError};
 use hakaru_units::Time;
 
 use super::{Job, JobEvent, Leg, Stage, check_length};
 use crate::check::{Check, Outcome};
 use crate::error::JobError;
+use crate::part::Read;
 
 impl Job {
-    pub(super) fn handle_read_back(&mut self, leg: Leg, done: Done) {
+    pub(super) fn handle_read_back(&mut self, now: Time, leg: Leg, done: Done) {
         let Stage::Verifying(checks) = &mut self.stage else {
             return;
         };
         let check = &mut checks[leg.stream()];
         let (at, length) = check.piece(done.tag);
+        let met_filemark =
+            matches!(done.result, Err(TaskError::Check(sense)) if sense.stream.filemark);
+        if let Some(tape) = &mut self.tape
+            && tape.passes_filemark(met_filemark)
+        {
+            self.legs.nexus(leg).recycle(done.data);
+            let read = Read {
+                block: done.tag,
+                offset_bytes: at,
+                length_bytes: length,
+            };
+            return self.submit_read(now, leg, read);
+        }
         match check_length(done.result, length) {
             Ok(()) => {
                 let spare = check.handle_read(done.tag, done.data);

@@ -8,10 +8,11 @@ use std::time::Duration;
 use hakaru_backup::{Job, JobEvent, Leg, Settings, Side};
 use hakaru_contract::backup::{BackupJob, Compression, Lu};
 use hakaru_iscsi_target::{
-    Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment, Target,
-    TargetConfig,
+    Access, ConnectionId, Io, IoFailure, IoOp, IoResult, Limits, LuDescription, Segment,
+    TapeLibrary, Target, TargetConfig,
 };
 use hakaru_stats::Latencies;
+use hakaru_tape::timing::TimedDrive;
 use hakaru_units::Time;
 
 /// Maximum length of a piece transferred at a time, bytes; odd, so that pieces cut PDUs at every
@@ -31,6 +32,8 @@ pub struct Disk {
     /// Bytes as of the last flush, which survive a power cut.
     pub flushed: Vec<u8>,
     pub flushes: u32,
+    /// The times of a tape drive whose cartridges these bytes are.
+    pub drive: Option<TimedDrive>,
 }
 
 struct Array {
@@ -96,6 +99,7 @@ pub fn job(length_bytes: u64) -> BackupJob {
         rate_limit_bytes_per_s: None,
         compression: Compression::None,
         verify: false,
+        tape: None,
     }
 }
 
@@ -105,10 +109,21 @@ impl Array {
             write_cache: true,
             ..LuDescription::new(0, bytes.len() as u64)
         };
+        Array::of_units(name, bytes, vec![lu])
+    }
+
+    /// Creates an array whose LU 0 is a changer, with a drive at LUN 1.
+    fn library(name: &str, library: TapeLibrary) -> Array {
+        let changer = LuDescription::changer(0, library);
+        let bytes = vec![0; changer.size_bytes as usize];
+        Array::of_units(name, bytes, vec![changer, LuDescription::tape_drive(1)])
+    }
+
+    fn of_units(name: &str, bytes: Vec<u8>, lus: Vec<LuDescription>) -> Array {
         let target = Target::new(TargetConfig {
             target_name: format!("iqn.2013-01.lab:{name}"),
             portals: vec![address(1)],
-            lus: vec![lu],
+            lus,
             access: Access::default(),
             limits: Limits::default(),
         });
@@ -121,6 +136,7 @@ impl Array {
                 write_error_from: None,
                 unreadable: None,
                 flushes: 0,
+                drive: None,
             },
             connections: BTreeMap::new(),
             busy: BTreeMap::new(),
@@ -154,7 +170,8 @@ impl Disk {
                     }
                 }
             }
-            IoOp::Flush => {
+            IoOp::Tape { .. } => IoResult::Done,
+            IoOp::Flush | IoOp::FlushPart { .. } => {
                 self.flushed.clone_from(&self.bytes);
                 self.flushes += 1;
                 IoResult::Flushed
@@ -163,8 +180,16 @@ impl Disk {
         }
     }
 
-    fn service_time(&self, op: &IoOp) -> Duration {
+    fn service_time(&mut self, now: Time, op: &IoOp) -> Duration {
         match op {
+            IoOp::Tape { motion, .. } => {
+                let begun = now.as_ns() as f64 / 1e9;
+                let drive = self
+                    .drive
+                    .as_mut()
+                    .expect("a timed library has a timed drive");
+                Duration::from_secs_f64((drive.begin(begun, *motion) - begun).max(0.0))
+            }
             IoOp::Read { offset_bytes, .. } if (offset_bytes / 16_384).is_multiple_of(2) => {
                 2 * self.service
             }
@@ -177,10 +202,27 @@ impl Scene {
     /// Creates a connected job between a source that holds `image` and a destination of `size`
     /// zeros.
     pub fn new(job: BackupJob, image: Vec<u8>, size: usize) -> Scene {
+        Scene::between(job, image, Array::new("vtl", vec![0; size]))
+    }
+
+    /// Creates a connected job between a source that holds `image` and a tape library, whose drive
+    /// has these times.
+    pub fn to_tape(
+        job: BackupJob,
+        image: Vec<u8>,
+        library: TapeLibrary,
+        drive: Option<TimedDrive>,
+    ) -> Scene {
+        let mut array = Array::library("vtl", library);
+        array.disk.drive = drive;
+        Scene::between(job, image, array)
+    }
+
+    fn between(job: BackupJob, image: Vec<u8>, destination: Array) -> Scene {
         let settings = Settings {
             keys: hakaru_contract::LoginKeys::default(),
             chap: None,
-            timeout: Duration::from_secs(30),
+            timeout: Duration::from_secs(600),
             seed: 1,
         };
         let mut scene = Scene {
@@ -189,10 +231,7 @@ impl Scene {
             latencies: Latencies::default(),
             events: Vec::new(),
             delay: Duration::from_micros(50),
-            arrays: [
-                Array::new("primary", image),
-                Array::new("vtl", vec![0; size]),
-            ],
+            arrays: [Array::new("primary", image), destination],
             flights: BTreeMap::new(),
             serial: 0,
         };
@@ -247,6 +286,11 @@ impl Scene {
 
     pub fn begin(&mut self) {
         self.job.begin(self.now);
+        self.settle();
+    }
+
+    pub fn mount(&mut self) {
+        self.job.mount(self.now);
         self.settle();
     }
 
@@ -350,7 +394,7 @@ impl Scene {
         let array = &mut self.arrays[side];
         while let Some(io) = array.target.poll_io() {
             self.serial += 1;
-            let at = now + array.disk.service_time(&io.op);
+            let at = now + array.disk.service_time(now, &io.op);
             array.busy.insert((at, self.serial), io);
         }
         let mut outgoing = VecDeque::new();

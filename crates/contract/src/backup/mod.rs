@@ -72,6 +72,42 @@ pub struct BackupJob {
     /// Takes 16 bytes of memory per block. Default false.
     #[serde(default)]
     pub verify: bool,
+    /// How the copy is written if the destination is a tape drive. Its jobs run one after another,
+    /// in their order here. Default: the destination is a disk.
+    #[serde(default)]
+    pub tape: Option<TapeDestination>,
+}
+
+/// The writing of a copy to a tape drive. A job has one stream then, and one command at a time is
+/// outstanding at the drive. A filemark ends the copy; it is written when everything before it is on
+/// the tape.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TapeDestination {
+    /// Logical unit number of the medium changer, on the same target as the drive, 0 to 255.
+    pub changer_lun: u8,
+    /// Number of the drive among the drives that the changer reports, from 0.
+    pub drive: u16,
+    /// Barcode of the cartridge, 1 to 32 printable characters. It is moved into the drive if it is
+    /// not there; a cartridge that is there goes back to its slot.
+    pub cartridge: String,
+    /// Write behind the recorded data. Default false: from the beginning of the tape, which erases
+    /// what is recorded.
+    #[serde(default)]
+    pub append: bool,
+    /// Length of the blocks in fixed-block mode, bytes, at most 8 MiB; `block_bytes` is a multiple of
+    /// it, and so is the length of the image. Default: variable blocks, one of `block_bytes` for
+    /// each command.
+    #[serde(default)]
+    pub fixed_block_bytes: Option<u32>,
+    /// Write a filemark whenever at least so many bytes were written since the last one, at least
+    /// `block_bytes`. Default: only at the end of the copy.
+    #[serde(default)]
+    pub filemark_every_bytes: Option<u64>,
+    /// Do not wait until these filemarks are on the tape (IMMED). Default false: each waits until
+    /// the drive's buffer is written, which stops the tape.
+    #[serde(default)]
+    pub immediate_filemarks: bool,
 }
 
 /// An LU behind an iSCSI portal, and the initiator name used there.

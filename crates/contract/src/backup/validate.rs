@@ -2,7 +2,7 @@
 //! remedy.
 use std::collections::HashSet;
 
-use super::{BackupConfig, BackupJob, Compression, Lu};
+use super::{BackupConfig, BackupJob, Compression, Lu, TapeDestination};
 use crate::config_error::{ConfigError, refuse};
 use crate::initiator::Destination;
 
@@ -10,6 +10,11 @@ use crate::initiator::Destination;
 const JOBS_MAX: usize = 1000;
 /// Maximum number of sessions per engine.
 const SESSIONS_MAX: usize = 20_000;
+
+/// Longest block of a tape drive, bytes. Lengths of READ(6) and WRITE(6) have 24 bits.
+const TAPE_BLOCK_MAX: u32 = 8 << 20;
+/// Maximum length of a barcode: the identifier of a volume tag (SMC-3 section 6.11).
+const BARCODE_MAX: usize = 32;
 
 /// Checks that `value` is from `min` to `max`.
 fn within<T: PartialOrd + std::fmt::Display>(
@@ -70,6 +75,10 @@ impl BackupConfig {
     /// writes.
     fn validate_disjoint(&self) -> Result<(), ConfigError> {
         for (i, job) in self.jobs.iter().enumerate() {
+            if let Some(tape) = &job.tape {
+                self.validate_cartridge(i, job, tape)?;
+                continue;
+            }
             let written = (
                 &job.destination,
                 job.destination_offset_bytes,
@@ -85,7 +94,11 @@ impl BackupConfig {
                 let (data, clash) = if overlap(written, read) {
                     ("source", true)
                 } else {
-                    ("copy", k < i && overlap(written, other_written))
+                    let both_disks = other.tape.is_none();
+                    (
+                        "copy",
+                        k < i && both_disks && overlap(written, other_written),
+                    )
                 };
                 if clash {
                     return refuse(
@@ -97,6 +110,41 @@ impl BackupConfig {
                         "give each job its own part of the destination",
                     );
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that job `i` erases no copy of an earlier job, and that its drive is the same LU with
+    /// the same changer for every job.
+    fn validate_cartridge(
+        &self,
+        i: usize,
+        job: &BackupJob,
+        tape: &TapeDestination,
+    ) -> Result<(), ConfigError> {
+        for earlier in &self.jobs[..i] {
+            let Some(other) = &earlier.tape else { continue };
+            if earlier.destination.target_name != job.destination.target_name {
+                continue;
+            }
+            if other.cartridge == tape.cartridge && !tape.append {
+                return refuse(
+                    format!("jobs[{i}].tape.append"),
+                    format!(
+                        "{} begins at the start of cartridge {}, which erases the copy of {}",
+                        job.name, tape.cartridge, earlier.name
+                    ),
+                    "set append, or give each job its own cartridge",
+                );
+            }
+            let same_lu = earlier.destination.lun == job.destination.lun;
+            if same_lu != (other.drive == tape.drive) || other.changer_lun != tape.changer_lun {
+                return refuse(
+                    format!("jobs[{i}].tape.drive"),
+                    format!("differs from that of {} for the same LUN", earlier.name),
+                    "each drive has one LUN, one number, and one changer",
+                );
             }
         }
         Ok(())
@@ -147,12 +195,59 @@ impl BackupJob {
                 1 << 50,
             )?;
         }
+        if let Some(tape) = &self.tape {
+            self.validate_tape(&format!("{field}.tape"), tape)?;
+        }
         match self.compression {
             Compression::None => Ok(()),
             Compression::Zstd { level } => {
                 within(format!("{field}.compression.level"), level, 1, 19)
             }
         }
+    }
+}
+
+impl BackupJob {
+    fn validate_tape(&self, field: &str, tape: &TapeDestination) -> Result<(), ConfigError> {
+        let barcode = &tape.cartridge;
+        if !(1..=BARCODE_MAX).contains(&barcode.len())
+            || !barcode.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return refuse(
+                format!("{field}.cartridge"),
+                format!("{barcode:?} is not a barcode"),
+                format!("use 1 to {BARCODE_MAX} printable characters, like HAK001L5"),
+            );
+        }
+        if self.streams != 1 || self.destination_offset_bytes != 0 {
+            return refuse(
+                field.to_owned(),
+                format!("{} has several streams or an offset", self.name),
+                "a copy to a tape has one stream, and no destination_offset_bytes",
+            );
+        }
+        within(
+            format!("{field}: block_bytes"),
+            self.block_bytes,
+            4096,
+            TAPE_BLOCK_MAX,
+        )?;
+        if let Some(fixed) = tape.fixed_block_bytes {
+            let field = format!("{field}.fixed_block_bytes");
+            within(field.clone(), fixed, 1, TAPE_BLOCK_MAX)?;
+            if !self.block_bytes.is_multiple_of(fixed) {
+                return refuse(
+                    field,
+                    format!("block_bytes is not a multiple of {fixed}"),
+                    "choose a divisor of block_bytes",
+                );
+            }
+        }
+        if let Some(every) = tape.filemark_every_bytes {
+            let field = format!("{field}.filemark_every_bytes");
+            within(field, every, self.block_bytes.into(), u64::MAX)?;
+        }
+        Ok(())
     }
 }
 
@@ -193,6 +288,7 @@ mod tests {
             rate_limit_bytes_per_s: Some(1_000_000),
             compression: Compression::Zstd { level: 3 },
             verify: true,
+            tape: None,
         };
         BackupConfig {
             jobs: vec![job("vm1", 0), job("vm2", 1 << 20)],
@@ -202,6 +298,62 @@ mod tests {
             command_timeout_s: 30.0,
             sample_interval_ms: 1000,
         }
+    }
+
+    #[test]
+    fn every_refusal_of_a_tape_names_its_field() {
+        let tape = |config: &mut BackupConfig| {
+            for (n, job) in config.jobs.iter_mut().enumerate() {
+                (job.streams, job.destination_offset_bytes) = (1, 0);
+                job.tape = Some(TapeDestination {
+                    changer_lun: 9,
+                    drive: 0,
+                    cartridge: format!("HAK00{n}L5"),
+                    append: false,
+                    fixed_block_bytes: Some(16_384),
+                    filemark_every_bytes: Some(1 << 20),
+                    immediate_filemarks: false,
+                });
+            }
+        };
+        type TapeCase = (fn(&mut BackupJob), &'static str);
+        let cases: [TapeCase; 7] = [
+            (
+                |job| job.tape.as_mut().unwrap().cartridge.clear(),
+                ".cartridge",
+            ),
+            (|job| job.streams = 2, ""),
+            (|job| job.destination_offset_bytes = 512, ""),
+            (|job| job.block_bytes = 16 << 20, ": block_bytes"),
+            (
+                |job| job.tape.as_mut().unwrap().fixed_block_bytes = Some(3000),
+                ".fixed_block_bytes",
+            ),
+            (
+                |job| job.tape.as_mut().unwrap().filemark_every_bytes = Some(1),
+                ".filemark_every_bytes",
+            ),
+            (
+                |job| job.tape.as_mut().unwrap().cartridge = "HAK000L5".into(),
+                ".append",
+            ),
+        ];
+        let mut valid = config();
+        tape(&mut valid);
+        assert_eq!(valid.validate(), Ok(()));
+        for (change, field) in cases {
+            let mut changed = valid.clone();
+            change(&mut changed.jobs[1]);
+            let error = changed.validate().expect_err(field);
+            assert_eq!(error.field, format!("jobs[1].tape{field}"));
+            assert!(!error.hint.is_empty());
+        }
+        // Copies behind each other on one cartridge are fine, another number of the drive is not.
+        valid.jobs[1].tape.as_mut().unwrap().cartridge = "HAK000L5".into();
+        valid.jobs[1].tape.as_mut().unwrap().append = true;
+        assert_eq!(valid.validate(), Ok(()));
+        valid.jobs[1].tape.as_mut().unwrap().drive = 1;
+        assert_eq!(valid.validate().unwrap_err().field, "jobs[1].tape.drive");
     }
 
     /// One change to the configuration and the field that the refusal must name.

@@ -227,6 +227,10 @@ impl<'r> Shell<'r> {
                 json!(socket.as_ref().map(describe_socket)),
             ),
             (
+                "tape_drives".to_owned(),
+                json!(tape::facts(config.tape_library.as_deref())),
+            ),
+            (
                 "sessions_max".to_owned(),
                 json!(self.descriptors.sessions_max),
             ),

@@ -2,7 +2,7 @@
 //! hint. The message names the job and the LU.
 use std::io;
 
-use hakaru_backup::{Job, JobError, Side};
+use hakaru_backup::{Job, JobError, Side, TapeError};
 use hakaru_contract::backup::{BackupJob, Lu};
 use hakaru_contract::{ConfigError, ErrorClass};
 
@@ -54,6 +54,7 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
             ),
             "enlarge the pool behind the destination, or copy less",
         ),
+        JobError::Tape(error) => of_tape(config, error),
         JobError::Mismatch { .. } => Failure::new(
             ErrorClass::Verification,
             format_args!(
@@ -87,4 +88,42 @@ pub fn of_job(job: &Job, error: &JobError) -> Failure {
         failure.message.push_str(&progress);
     }
     failure
+}
+
+/// Returns the failure of a tape drive, its changer or a cartridge.
+fn of_tape(job: &BackupJob, error: &TapeError) -> Failure {
+    let message = format!("{}: {error}", place_of(job, Side::Destination));
+    match error {
+        TapeError::NoDrive { .. } => {
+            Failure::usage(message, "name a drive of the library, counted from 0")
+        }
+        TapeError::NoCartridge { .. } => Failure::usage(
+            message,
+            "name a cartridge of the library, or put this one into a slot",
+        ),
+        TapeError::InUse { .. } => Failure::usage(
+            message,
+            "give each drive its own cartridges, or move this one back to a slot",
+        ),
+        TapeError::NoSlot => Failure::usage(message, "export a cartridge to free a slot"),
+        TapeError::Empty => Failure::peer(
+            message,
+            "something else has taken the cartridge out; see who uses the library",
+        ),
+        TapeError::WriteProtected { .. } => Failure::usage(
+            message,
+            "name another cartridge, or move its write-protect tab",
+        ),
+        TapeError::Full { .. } => Failure::peer(
+            message,
+            "use larger cartridges, a cartridge for each image, or smaller images",
+        ),
+        TapeError::Moved { .. } => Failure::peer(
+            message,
+            "something else has used the drive meanwhile, or it was reset; the copy is not complete",
+        ),
+        TapeError::Answer { .. } | TapeError::Command { .. } => {
+            Failure::peer(message, "see the array's own log")
+        }
+    }
 }

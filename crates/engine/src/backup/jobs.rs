@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side};
+use hakaru_backup::{Job, JobError, JobEvent, Leg, Settings, Side, Turns};
 use hakaru_contract::SocketOptions;
 use hakaru_contract::backup::BackupConfig;
 use hakaru_iscsi_session::{Arrival, NexusError, Session, SessionError, Transmit};
@@ -44,7 +44,12 @@ struct JobSet {
     /// New address of each redirected socket.
     redirects: Vec<Option<SocketAddr>>,
     latencies: Latencies,
+    /// Order of the jobs on each tape drive.
+    turns: Turns,
+    /// Jobs whose predecessor on their drive is done.
+    due: Vec<usize>,
     ready: usize,
+    mounted: usize,
     copied: usize,
     verified: usize,
     logged_out: usize,
@@ -61,7 +66,10 @@ impl<'r> Jobs<'r> {
         settings: &Settings,
     ) -> Result<Jobs<'r>, Failure> {
         let mut sockets = Sockets::new(reactor, settings.timeout, SocketOptions::default());
-        let mut job_set = JobSet::default();
+        let mut job_set = JobSet {
+            turns: Turns::new(&config.jobs),
+            ..JobSet::default()
+        };
         for (index, job) in config.jobs.iter().enumerate() {
             let first = sockets.count();
             let job = Job::new(Arc::new(job.clone()), settings, index, first);
@@ -107,6 +115,79 @@ impl<'r> Jobs<'r> {
 
     pub fn all_ready(&self) -> bool {
         self.job_set.ready == self.job_set.jobs.len()
+    }
+
+    /// Prepares the tape of the first job on each drive.
+    pub fn mount(&mut self, now: Time) {
+        for job in self.first_on_tapes().collect::<Vec<_>>() {
+            self.act(job, |job| job.mount(now));
+        }
+    }
+
+    /// Returns whether the tape of the first job on each drive is prepared.
+    pub fn all_mounted(&self) -> bool {
+        self.job_set.mounted == self.first_on_tapes().count()
+    }
+
+    fn first_on_tapes(&self) -> impl Iterator<Item = usize> {
+        let jobs = self.jobs().enumerate();
+        jobs.filter(|(number, job)| {
+            job.config().tape.is_some() && self.job_set.turns.is_first(*number)
+        })
+        .map(|(number, _)| number)
+    }
+
+    /// Begins all copies. A job that follows another one on its tape drive waits for it.
+    pub fn begin(&mut self, now: Time) {
+        for number in 0..self.job_set.jobs.len() {
+            if self.job_set.turns.is_first(number) {
+                self.act(number, |job| job.begin(now));
+            } else {
+                self.act(number, |job| job.wait(now));
+            }
+        }
+    }
+
+    /// Begins the jobs whose turn has come.
+    pub fn take_turns(&mut self, now: Time) {
+        while let Some(number) = self.job_set.due.pop() {
+            self.act(number, |job| job.begin(now));
+        }
+    }
+
+    /// Begins to verify. Copies that were written by one tape drive are verified one after another.
+    pub fn verify(&mut self, now: Time) {
+        self.job_set.due.clear();
+        for number in 0..self.job_set.jobs.len() {
+            if self.job_set.turns.is_first(number) {
+                self.verify_from(number, now);
+            }
+        }
+    }
+
+    /// Verifies the next copies whose turn has come.
+    pub fn take_turns_to_verify(&mut self, now: Time) {
+        while let Some(number) = self.job_set.due.pop() {
+            self.verify_from(number, now);
+        }
+    }
+
+    /// Begins to verify the first copy that is configured for it, from this job on.
+    fn verify_from(&mut self, number: usize, now: Time) {
+        let mut next = Some(number);
+        while let Some(number) = next {
+            if self.job_set.jobs[number].config().verify {
+                return self.act(number, |job| job.verify(now));
+            }
+            next = self.job_set.turns.after(number);
+        }
+    }
+
+    /// Calls `act` for a job, and sends the resulting data.
+    fn act(&mut self, number: usize, act: impl FnOnce(&mut Job)) {
+        act(&mut self.job_set.jobs[number]);
+        self.sockets
+            .flush(self.job_set.first[number], &mut self.job_set);
     }
 
     /// Returns whether every job has written all data that it read to stable storage.
@@ -237,8 +318,15 @@ impl JobSet {
                     self.fail(index, &JobError::Nexus { side, error });
                 }
             },
-            JobEvent::Copied { .. } => self.copied += 1,
-            JobEvent::Verified => self.verified += 1,
+            JobEvent::Mounted => self.mounted += 1,
+            JobEvent::Copied { .. } => {
+                self.copied += 1;
+                self.due.extend(self.turns.after(index));
+            }
+            JobEvent::Verified => {
+                self.verified += 1;
+                self.due.extend(self.turns.after(index));
+            }
             JobEvent::Failed(error @ JobError::Mismatch { .. }) => {
                 let failure = of_job(job, &error);
                 self.mismatch.get_or_insert(failure);

@@ -1,8 +1,8 @@
 //! The `backup` engine: image backup jobs in one thread, each over its own iSCSI sessions.
 //!
-//! 1. Check the configuration, log in, survey every LU, and check that every image fits. Then send
-//!    `ready`.
-//! 2. At the instant of `start`, every job begins. Phase `measure` lasts until all jobs are done,
+//! 1. Check the configuration, log in, survey every LU, and check that every image fits. Put the
+//!    first cartridge of each tape drive into it. Then send `ready`.
+//! 2. At the instant of `start`, every job begins; jobs on one tape drive run one after another. Phase `measure` lasts until all jobs are done,
 //!    the time limit has passed, or `stop` arrives. In phase `drain`, data in memory is written and
 //!    flushed.
 //! 3. In phase `verify`, the copies configured for it are read back and compared. Skipped after a
@@ -108,6 +108,17 @@ impl<'r> Engine<'r> {
                 None => self.jobs.open_more(),
             }
         }
+        self.jobs.mount(clock::now());
+        while !self.jobs.all_mounted() {
+            match self.turn(control, Time::MAX)? {
+                Some(Order::Stop) => return Ok(false),
+                Some(Order::Start(_)) => {
+                    let message = "order `start` arrived before `ready`";
+                    return Err(Failure::usage(message, "send `start` after `ready`"));
+                }
+                None => {}
+            }
+        }
         control.ready(self.jobs.facts());
         Ok(true)
     }
@@ -154,8 +165,9 @@ impl<'r> Engine<'r> {
             0.0 => Time::MAX,
             seconds => begun + Duration::from_secs_f64(seconds),
         };
-        self.jobs.for_each(begun, |job, now, _| job.begin(now));
+        self.jobs.begin(begun);
         while !self.jobs.all_copied() && clock::now() < limit && !self.stopped {
+            self.jobs.take_turns(clock::now());
             self.step(control, limit)?;
         }
         self.enter("drain", control);
@@ -168,9 +180,9 @@ impl<'r> Engine<'r> {
 
     fn verify(&mut self, control: &mut Control) -> Result<(), Failure> {
         self.enter("verify", control);
-        self.jobs
-            .for_each(clock::now(), |job, now, _| job.verify(now));
+        self.jobs.verify(clock::now());
         while !self.jobs.all_verified() && !self.stopped {
+            self.jobs.take_turns_to_verify(clock::now());
             self.step(control, Time::MAX)?;
         }
         Ok(())

@@ -8,6 +8,7 @@
 mod capacity;
 mod cdb;
 mod copy;
+mod elements;
 mod inquiry;
 mod log;
 mod luns;
@@ -27,6 +28,7 @@ pub use cdb::{
     Verify, WriteAtomic, WriteSame, changer_opcode, maintenance_in, opcode, stream_opcode,
 };
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
+pub use elements::{ElementStatus, parse_elements};
 pub use inquiry::{Inquiry, PeripheralQualifier};
 pub use log::{LogPage, LogParameter, ResourceScope, log_page, provisioning_parameter};
 pub use luns::{emit_luns, parse_luns};

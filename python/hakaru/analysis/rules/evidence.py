@@ -195,6 +195,8 @@ class Evidence:
     """Share of the requests outstanding that wait for the ring of their guest's disk."""
     host_queue_percent: float | None = None
     """Share of the commands in the hosts that wait for their session."""
+    tape_percent: float | None = None
+    """Rate at which data arrives at the tape drives, in percent of their native rate."""
     cpu_wait_percent: float | None = None
     """Time in which some process of this machine waited for a CPU."""
 

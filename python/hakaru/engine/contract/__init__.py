@@ -38,7 +38,15 @@ from hakaru.engine.contract.array import (
     ShareClass,
     SharesConfig,
 )
-from hakaru.engine.contract.backup import BackupConfig, BackupJob, Compression, Lu, NoCompression, Zstd
+from hakaru.engine.contract.backup import (
+    BackupConfig,
+    BackupJob,
+    Compression,
+    Lu,
+    NoCompression,
+    TapeDestination,
+    Zstd,
+)
 from hakaru.engine.contract.drive import ArrayModel
 from hakaru.engine.contract.fabric import (
     BurstLoss,
@@ -298,6 +306,7 @@ __all__ = [
     "SwitchConfig",
     "SwitchEnd",
     "TailDrop",
+    "TapeDestination",
     "TapeDriveConfig",
     "TapeGeneration",
     "TapeLibraryConfig",

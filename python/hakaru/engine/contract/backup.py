@@ -36,6 +36,18 @@ class Zstd(Message):
 Compression = Annotated[NoCompression | Zstd, Field(discriminator="kind")]
 
 
+class TapeDestination(Message):
+    """The writing of a copy to a tape drive, on a cartridge that the changer puts into it."""
+
+    changer_lun: int
+    drive: int
+    cartridge: str
+    append: bool = False
+    fixed_block_bytes: int | None = None
+    filemark_every_bytes: int | None = None
+    immediate_filemarks: bool = False
+
+
 class BackupJob(Message):
     """The copy of one disk image. `length_bytes` 0: up to the end of the source."""
 
@@ -51,6 +63,7 @@ class BackupJob(Message):
     rate_limit_bytes_per_s: int | None = None
     compression: Compression = NoCompression()
     verify: bool = False
+    tape: TapeDestination | None = None
 
 
 class BackupConfig(Message):

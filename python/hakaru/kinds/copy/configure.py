@@ -1,6 +1,7 @@
 """Configuration of every engine that copies, from a study, a point and addresses. Pure.
 
-Job i (from 0) runs on host i mod hosts, and uses portal i mod portals of an array.
+Job i (from 0) runs on host i mod hosts, and uses portal i mod portals of an array. A job to a tape
+runs on the host of its drive, because the jobs of a drive take turns within one engine.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from hakaru.engine import contract
 from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.run.configure import INITIATOR_NAME, MS, Reaches, port_of
 from hakaru.study import Expanded, Repetition, Study
+from hakaru.study.tape import TapeLibrarySpec
 
 ENDS = ("source", "destination")
+COMMAND_TIMEOUT_S = 30.0
+TAPE_COMMAND_TIMEOUT_S = 600.0
+"""Time-out of commands to tapes: a cartridge may be rewound, unloaded and replaced."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,16 @@ def lab_targets(study: Study, portals: Mapping[str, Sequence[str]]) -> dict[str,
     targets = {}
     for side, end in zip(ENDS, (load.source, load.destination), strict=True):
         array = study.storage[end.array]
-        targets[side] = [Target(tuple(portals[end.array]), array.target_name, lun) for lun in end.lus]
+        tape = library_of(study) if side == "destination" else None
+        luns = end.lus if tape is None else tape.drive_luns
+        targets[side] = [Target(tuple(portals[end.array]), array.target_name, lun) for lun in luns]
     return targets
+
+
+def library_of(study: Study) -> TapeLibrarySpec | None:
+    """The tape library that the copies are written to; None if they are written to disks."""
+    end = load_at(study).destination
+    return None if end.tape is None else study.storage[end.array].tape_library
 
 
 def copy_configs(
@@ -45,19 +58,21 @@ def copy_configs(
     reaches: Reaches = lambda host, portal: True,
 ) -> dict[str, contract.BackupConfig]:
     """Host → configuration of its engine, without hosts that have no job."""
-    load = load_at(expanded.at(turn.point))
+    study = expanded.at(turn.point)
+    load, library = load_at(study), library_of(study)
     jobs: dict[str, list[contract.BackupJob]] = {}
     for i, name in enumerate(load.job_names):
-        host = hosts[i % len(hosts)]
+        host = hosts[(i if library is None else i % library.drives) % len(hosts)]
         reachable = {
             end: [_reachable(target, host, reaches) for target in end_targets] for end, end_targets in targets.items()
         }
-        jobs.setdefault(host, []).append(_job(load, i, name, reachable))
+        jobs.setdefault(host, []).append(_job(load, i, name, reachable, library))
     return {
         host: contract.BackupConfig(
             jobs=host_jobs,
             chap=chap,
             time_limit_s=load.time_limit / 1e9,
+            command_timeout_s=COMMAND_TIMEOUT_S if library is None else TAPE_COMMAND_TIMEOUT_S,
             sample_interval_ms=expanded.measure.sample_interval // MS,
         )
         for host, host_jobs in jobs.items()
@@ -68,7 +83,9 @@ def _reachable(target: Target, host: str, reaches: Reaches) -> Target:
     return replace(target, portals=tuple(portal for portal in target.portals if reaches(host, portal)))
 
 
-def _job(load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Target]]) -> contract.BackupJob:
+def _job(
+    load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Target]], library: TapeLibrarySpec | None
+) -> contract.BackupJob:
     source, source_offset = _lu(load, i, name, targets["source"])
     destination, destination_offset = _lu(load, i, name, targets["destination"])
     zstd = load.compression == "zstd"
@@ -77,7 +94,7 @@ def _job(load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Targe
         source=source,
         source_offset_bytes=source_offset,
         destination=destination,
-        destination_offset_bytes=destination_offset,
+        destination_offset_bytes=0 if library else destination_offset,
         length_bytes=load.image,
         block_bytes=load.block,
         depth=load.depth,
@@ -85,6 +102,24 @@ def _job(load: CopyLoad, i: int, name: str, targets: Mapping[str, Sequence[Targe
         rate_limit_bytes_per_s=None if load.rate_limit is None else load.rate_limit // 8,
         compression=contract.Zstd(level=load.compression_level) if zstd else contract.NoCompression(),
         verify=load.verify,
+        tape=None if library is None else _tape(load, i, library),
+    )
+
+
+def _tape(load: CopyLoad, i: int, library: TapeLibrarySpec) -> contract.TapeDestination | None:
+    """How job i is written: to a cartridge of its own, or behind those before it on its drive."""
+    tape = load.destination.tape
+    if tape is None:
+        return None
+    drive, appended = i % library.drives, tape.cartridges == "appended"
+    return contract.TapeDestination(
+        changer_lun=library.lun,
+        drive=drive,
+        cartridge=library.barcode(drive if appended else i),
+        append=appended,
+        fixed_block_bytes=tape.fixed_block,
+        filemark_every_bytes=tape.filemark_every,
+        immediate_filemarks=tape.immediate_filemarks,
     )
 
 

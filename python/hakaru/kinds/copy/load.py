@@ -10,7 +10,8 @@ another, all at the same time.
       time_limit: 60 s
 
 Job i (from 0) runs on host i mod hosts. Its image is number i div n on LU i mod n of the n LUs, at
-both ends.
+both ends. `to: {array: vtl, tape: {}}` writes to the drives of a tape library instead; job i uses
+drive i mod drives then, and the jobs of a drive run on the same host.
 """
 
 from __future__ import annotations
@@ -40,6 +41,40 @@ class CopyEnd(Part):
         return self.lus[job % len(self.lus)], job // len(self.lus)
 
 
+class TapeWriting(Part):
+    """How copies are written to the drives of a tape library. Job i uses drive i mod drives; jobs
+    of one drive run one after another.
+    """
+
+    fixed_block: Size | None = Field(
+        default=None,
+        ge=512,
+        le=8 << 20,
+        description="length of fixed blocks, of which a write of `block` has several; default: variable blocks, one "
+        "for each write",
+    )
+    filemark_every: Size | None = Field(
+        default=None, ge=4096, description="data between two filemarks; default: one filemark, at the end of each image"
+    )
+    immediate_filemarks: bool = Field(
+        default=False,
+        description="filemarks between data do not wait for the tape (IMMED); the one at the end of an image does",
+    )
+    cartridges: Literal["per_vm", "appended"] = Field(
+        default="per_vm",
+        description="a cartridge for each VM, or one for each drive on which its VMs follow each other",
+    )
+
+
+class CopyDestination(CopyEnd):
+    """LUs of one array, or the drives of its tape library."""
+
+    lus: list[int] = Field(default=[], max_length=256, description="jobs are dealt to these in turn")
+    tape: TapeWriting | None = Field(
+        default=None, description="write to the drives of the array's tape library instead of `lus`; default: to `lus`"
+    )
+
+
 class CopyLoad(Load):
     """Images copied from LUs to LUs: one job per VM, all started at once."""
 
@@ -66,7 +101,7 @@ class CopyLoad(Load):
         description="read the copy back and compare it after the measurement; wrong data ends the run with exit code 6",
     )
     source: CopyEnd = Field(alias="from")
-    destination: CopyEnd = Field(alias="to")
+    destination: CopyDestination = Field(alias="to")
     time_limit: Duration = Field(
         ge=SECOND_NS,
         le=86_400 * SECOND_NS,

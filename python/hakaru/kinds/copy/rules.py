@@ -11,10 +11,12 @@ from hakaru.analysis.rules.link import LINK
 from hakaru.analysis.rules.losses import CONGESTION_MARKS, SWITCH_BUFFER
 from hakaru.analysis.rules.processor import ARRAY_CPU, GENERATOR_CPU, MACHINE_CPU
 from hakaru.analysis.rules.rate_limit import RATE_LIMIT
+from hakaru.analysis.rules.tape import TAPE_DRIVE
 
 STAGES: Stages = (
     (FABRIC,),
     (LINK,),
+    (TAPE_DRIVE,),
     (RATE_LIMIT,),
     (CACHE,),
     DEVICES,

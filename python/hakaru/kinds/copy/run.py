@@ -8,7 +8,7 @@ from typing import cast
 from hakaru.caveats import Caveat
 from hakaru.engine import contract
 from hakaru.errors import UsageError
-from hakaru.kinds.copy.configure import ENDS, Target, copy_configs, lab_targets, ports
+from hakaru.kinds.copy.configure import ENDS, Target, copy_configs, lab_targets, library_of, ports
 from hakaru.kinds.copy.load import CopyLoad, load_at
 from hakaru.kinds.copy.meter import CopyMeter, result_of
 from hakaru.lab.plan import LabPlan
@@ -66,14 +66,18 @@ class CopyRun(RunKind):
         copied = load.copied_bytes
         limit = load.time_limit / 1e9
         seconds_max = limit + (copied / VERIFY_BYTES_PER_S if load.verify else 0.0)
-        ideal = copied / _path_bytes_per_s(load, lab)
+        ideal = copied / _path_bytes_per_s(load, lab, _tapes_at_once(expanded.at(point)))
         seconds = min(limit, (3 if load.verify else 2) * ideal)
         return Cost(seconds, seconds_max, 2 * copied, load.jobs, 2 * load.jobs * load.streams)
 
     def each(self, expanded: Expanded) -> str:
-        """Number and size of the images, and the time limit, in words."""
-        load = load_at(expanded.study)
+        """Number and size of the images, the time limit, and whether they wait for tape drives, in
+        words.
+        """
+        load, library = load_at(expanded.study), library_of(expanded.study)
         images = f"{load.jobs} images of {format_size(load.image)}"
+        if library is not None and load.jobs > library.drives:
+            images += f" one after another on {library.drives} tape drives"
         return f"{images}, at most {format_duration(load.time_limit)} each"
 
     def baseline(self, lab: LabPlan) -> bool:
@@ -114,6 +118,11 @@ def _check_site(expanded: Expanded, site: Site) -> None:
     """Check that the site has sources and expendable destinations, and that points change only the
     load. Raises UsageError otherwise.
     """
+    if load_at(expanded.study).destination.tape is not None:
+        raise UsageError(
+            "nothing was written: the study copies images to a tape library, which a site cannot name",
+            "run the study in its lab, without --site",
+        )
     for role in ("source", "destination"):
         if not site.of_role(role):
             raise UsageError(
@@ -131,11 +140,17 @@ def _check_site(expanded: Expanded, site: Site) -> None:
             )
 
 
-def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None) -> float:
+def _tapes_at_once(study: Study) -> int:
+    """Number of jobs that run at the same time: with a tape library, at most one on each drive."""
+    load, library = load_at(study), library_of(study)
+    return load.jobs if library is None else min(load.jobs, library.drives)
+
+
+def _path_bytes_per_s(load: CopyLoad, lab: LabPlan | None, jobs_at_once: int) -> float:
     """The lowest rate among the lab's links and the rate limits of the jobs, in bytes per
     second.
     """
-    rates = [load.rate_limit * load.jobs] if load.rate_limit else []
+    rates = [load.rate_limit * jobs_at_once] if load.rate_limit else []
     if lab:
         line_rates = [link.rate_bits_per_s for link in lab.links] + [trunk.rate_bits_per_s for trunk in lab.trunks]
         rates += [rate for rate in line_rates if rate is not None]

@@ -25,6 +25,10 @@ def problems(study: Study) -> Iterator[Problem]:
         hint = "leave it out: the load distributes its VMs over the hosts"
         yield ("lab", "guests"), "guests run the jobs of a copy, not a load of VMs", hint
     load, (array,) = load_at(study), study.storage.values()
+    if not array.lus:
+        place = ("array", "lus") if study.array is not None else ("arrays", *study.storage, "lus")
+        yield place, "the array has no disk, and VMs load disks", "add `lus: [{lun: 9, size: 1 GiB}]`"
+        return
     for place, message, hint in load.iscsi.problems():
         yield ("load", "iscsi", *place), message, hint
     end = load.iscsi.initiator

@@ -22,6 +22,7 @@ use hakaru_runtime::{Events, Reactor, clock};
 use hakaru_store::{MemoryStore, PartStore, Place, Store};
 use hakaru_tape::timing::{Parameters, TimedDrive};
 use hakaru_tape::{Generation, LibraryConfig, Placed};
+use serde_json::{Value, json};
 
 pub use self::config::check;
 pub use self::tap::{export, import};
@@ -117,6 +118,25 @@ fn timed(config: &TapeLibraryConfig) -> Result<Vec<TimedDrive>, Failure> {
         let message = format!("tape_library: times: {error}");
         Failure::usage(message, "choose a value within these bounds")
     })
+}
+
+/// Returns the parameters of the times of each drive for `ready`; empty if motions take no time.
+pub fn facts(config: Option<&TapeLibraryConfig>) -> Vec<Value> {
+    let timed = config.filter(|library| library.times.is_some());
+    let drives = timed.into_iter().flat_map(|library| &library.drives);
+    drives
+        .map(|drive| {
+            let parameters = Parameters::of(generation(drive.generation));
+            json!({
+                "lun": drive.lun,
+                "generation": drive.generation,
+                "rate_min_bytes_per_s": parameters.rate_min_bytes_per_s,
+                "rate_max_bytes_per_s": parameters.rate_max_bytes_per_s,
+                "buffer_bytes": parameters.buffer_bytes,
+                "backhitch_s": parameters.backhitch_s,
+            })
+        })
+        .collect()
 }
 
 fn describe(config: &TapeLibraryConfig) -> TapeLibrary {

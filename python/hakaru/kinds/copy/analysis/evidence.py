@@ -30,7 +30,9 @@ def evidence_of(
         return estimate.mean if estimate else None
 
     # While all jobs run, their rates add up, which the closed forms are about.
-    rate = mean("sum_mib_per_s")
+    # Jobs that wait for a tape drive do not run together, so their own rates do not add up.
+    takes_turns = setup.jobs_at_once < setup.jobs
+    rate = mean("mib_per_s" if takes_turns else "sum_mib_per_s")
     mb_per_s = None if rate is None else rate * MIB / 1e6
     rate_limit = setup.rate_limit_bytes_per_s
     flow = Flow(
@@ -53,11 +55,11 @@ def evidence_of(
         throttled_links=frozenset(
             p.hop.resource for p in passages if p.carries == "data" and p.hop.held_bits_per_s is not None
         ),
-        asked_bytes_per_s=rate_limit * setup.jobs if rate_limit else None,
+        asked_bytes_per_s=rate_limit * setup.jobs_at_once if rate_limit else None,
         cache=cache,
         load=_load(setup, mean("read_latency_ms_mean"), mean("write_latency_ms_mean")),
         copying=Copying(
-            setup.jobs,
+            setup.jobs_at_once,
             setup.streams,
             setup.depth,
             setup.block_bytes,
@@ -66,6 +68,7 @@ def evidence_of(
             mean("write_latency_ms_mean"),
             mean("timeout_wait_percent"),
         ),
+        tape_percent=mean("tape_native_percent"),
         cpu_wait_percent=mean("cpu_wait_percent"),
     )
 
@@ -77,5 +80,5 @@ def _load(setup: Setup, read_ms: float | None, write_ms: float | None) -> Closed
     cycle_s = ((read_ms or 0.0) + (write_ms or 0.0)) / 1e3
     if not setup.outstanding_bytes or cycle_s <= 0:
         return None
-    blocks = setup.jobs * setup.streams * setup.depth
+    blocks = setup.jobs_at_once * setup.streams * setup.depth
     return ClosedLoad(float(blocks), rate_bytes_per_s=setup.outstanding_bytes / cycle_s)

@@ -5,6 +5,7 @@ limiter   the bottleneck of each plain point (those of the study's first block)
 ratio     the rate of the fastest plain point relative to the slowest on the same path
 tcp_age   the rate with today's TCP relative to that with TCP of 2009
 collapse  the region of collapse in a map: the least buffer by number of streams
+tape      what the tape drives did at each plain point, and why
 remedy    single settings that end the collapse, the cheapest first
 """
 
@@ -21,6 +22,7 @@ from hakaru.analysis.rules.arithmetic import count as counted
 from hakaru.analysis.rules.evidence import Evidence
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.rules.rule import UNDETERMINED
+from hakaru.kinds.copy.analysis import tape_finding
 from hakaru.kinds.copy.analysis.maps import COLLAPSE_PERCENT, Map, collapsed
 from hakaru.kinds.copy.analysis.metrics import MIB
 from hakaru.kinds.copy.analysis.neighbours import GOOD_SHARE, KINDS, Change, remedies, same_path, tcp_age_pairs
@@ -41,6 +43,7 @@ def of_run(study: Study, points: list[CopyPoint], maps: list[Map], comparisons: 
     plain = plain_points(points)
     measured = [p for p in plain if p.mean("mib_per_s") is not None]
     findings = [_limiter(p, len(plain) > 1) for p in plain]
+    findings += [f for p in measured if (f := tape_finding.of_point(p, len(plain) > 1)) is not None]
     findings += [f for group in _groups(measured) if (f := _ratio(group, comparisons)) is not None]
     # If the test setup was the bottleneck, a difference does not describe TCP.
     valid_for_tcp = [p for p in measured if not p.verdict.test_setup_limited]
@@ -98,7 +101,8 @@ def _rates(language: str, point: CopyPoint) -> list[str]:
     path, total, capacity = point.mean("path_percent"), point.mean("sum_mib_per_s"), point.setup.payload_bytes_per_s
     values = {"mib_per_s": point.mean("mib_per_s"), "sum": total, "path": tenths(path, language)}
     rates = [say(language, "backup.rate" if path is not None else "backup.rate.only", values)]
-    if total is not None and capacity is not None and total > capacity / MIB:
+    takes_turns = point.setup.jobs_at_once < point.setup.jobs
+    if total is not None and capacity is not None and total > capacity / MIB and not takes_turns:
         ends = {"first": point.mean("first_done_s"), "last": point.mean("last_done_s"), "capacity": capacity / MIB}
         rates.append(say(language, "backup.rate.above", ends))
     return rates

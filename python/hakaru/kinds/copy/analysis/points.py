@@ -21,7 +21,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.rules.evidence import Cache
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, Use
-from hakaru.kinds.copy.analysis import checks, metrics
+from hakaru.kinds.copy.analysis import checks, metrics, tape
 from hakaru.kinds.copy.analysis.evidence import evidence_of
 from hakaru.kinds.copy.analysis.setup import Setup, setup_at
 from hakaru.kinds.copy.rules import STAGES
@@ -36,6 +36,8 @@ class CopyPoint(Point):
     """
 
     setup: Setup
+    drive: tape.Drive | None
+    """The parameters of the tape drives; None without tapes."""
     passages: list[Passage]
     tcp: dict[str, Any]
     lateness_us: float | None
@@ -65,7 +67,8 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
     """Analyse one point of the run."""
     changed = run.study_at(raw["point"], raw["factors"])
     setup = setup_at(run.study, changed)
-    gathered = _GatheredCopies(str(run.run.get("origin")), metrics.UNITS)
+    units = metrics.UNITS | (tape.UNITS if setup.tape else {})
+    gathered = _GatheredCopies(str(run.run.get("origin")), units)
     data_hops = [*setup.read, *setup.write]
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
@@ -74,7 +77,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
             gathered.add(repetition, setup, use)
     names = [n.removeprefix("mib_per_s/") for n in gathered.values if n.startswith("mib_per_s/")]
     fields, passages, late_us = (
-        gathered.point_fields(raw, run.study.measure, metrics.UNITS | metrics.of_jobs(names), "mib_per_s"),
+        gathered.point_fields(raw, run.study.measure, units | metrics.of_jobs(names), "mib_per_s"),
         hops.passages(setup.legs, gathered.hops),
         gathered.late_us,
     )
@@ -93,6 +96,7 @@ def analyse(run: RunData, raw: Mapping[str, Any], nics: list[Nic]) -> CopyPoint:
     return CopyPoint(
         **fields,
         setup=setup,
+        drive=gathered.drive,
         passages=passages,
         tcp=tcp_counts.to_json(gathered.tcp_growths),
         lateness_us=late_us,
@@ -121,12 +125,14 @@ class _GatheredCopies(Gathered):
         self.hops: list[dict[str, hops.Counts]] = []
         self.tcp_growths: list[tcp_counts.Growth] = []
         self.caches: list[Cache] = []
+        self.drive: tape.Drive | None = None
 
     def add(self, repetition: Repetition, setup: Setup, use: dict[str, Use]) -> None:
         """Add one repetition that gave a result."""
         latencies = Latencies.of_table(repetition.histograms, repetition.window, ENTITY)
         hop_counts = hops.of_repetition(repetition)
-        values = metrics.of_repetition(repetition, setup, latencies)
+        values = metrics.of_repetition(repetition, setup, latencies) | tape.of_repetition(repetition, setup)
+        self.drive = self.drive or (tape.drive_of(repetition, setup) if setup.tape else None)
         for metric, name in (("dropped_frames", "dropped"), ("marked_frames", "marked"), ("pauses", "pauses")):
             values[metric] = sum(c.get(name, 0.0) for c in hop_counts.values()) if hop_counts else metrics.NAN
         self.add_values(repetition, values, use, latencies)

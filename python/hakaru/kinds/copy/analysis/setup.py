@@ -10,9 +10,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from hakaru.analysis.network import Hop, hops_between, settings_of
+from hakaru.kinds.copy.configure import library_of
 from hakaru.kinds.copy.load import load_at
 from hakaru.lab.plan import plan_lab
 from hakaru.study import Study
+
+
+@dataclass(frozen=True)
+class TapeSetup:
+    """The tape library that the images are written to."""
+
+    drives: int
+    generation: str
+    compression: float
+    """Bytes of the initiator for each byte on the tape."""
+    filemark_every: int | None
+    """Bytes between two filemarks within an image; None if there is none."""
+    immediate: bool
+    """Whether these filemarks do not wait for the tape."""
+
+    @property
+    def synchronises_every(self) -> int | None:
+        """Bytes between two filemarks that wait for the tape; None without those within an
+        image.
+        """
+        return None if self.immediate else self.filemark_every
 
 
 @dataclass(frozen=True)
@@ -36,14 +58,21 @@ class Setup:
     """Rate limit of each job."""
     read: tuple[Hop, ...]
     write: tuple[Hop, ...]
+    tape: TapeSetup | None
+    """The tape library of the destination; None if the copies are on disks."""
     settings: dict[str, Any]
     """Place in the study → value at this point, for all places that the study's variables change.
     """
 
     @property
+    def jobs_at_once(self) -> int:
+        """Jobs that run at the same time: at most one on each tape drive."""
+        return self.jobs if self.tape is None else min(self.jobs, self.tape.drives)
+
+    @property
     def outstanding_bytes(self) -> int:
         """Bytes that all jobs together may have outstanding, reading or writing."""
-        return self.jobs * self.streams * self.depth * self.block_bytes
+        return self.jobs_at_once * self.streams * self.depth * self.block_bytes
 
     @property
     def legs(self) -> tuple[tuple[str, tuple[Hop, ...]], ...]:
@@ -62,7 +91,7 @@ class Setup:
 
     def _senders(self, hop: Hop) -> int:
         """Number of such hops in parallel: each node that jobs run on has its own first hop."""
-        return min(self.jobs, len(self.hosts)) if hop is self.write[0] else 1
+        return min(self.jobs_at_once, len(self.hosts)) if hop is self.write[0] else 1
 
     @property
     def payload_bytes_per_s(self) -> float | None:
@@ -103,5 +132,19 @@ def setup_at(study: Study, changed: Study) -> Setup:
         rate_limit_bytes_per_s=load.rate_limit / 8 if load.rate_limit else None,
         read=read,
         write=write,
+        tape=_tape(changed),
         settings=settings_of(study, changed),
+    )
+
+
+def _tape(study: Study) -> TapeSetup | None:
+    writing, library = load_at(study).destination.tape, library_of(study)
+    if writing is None or library is None:
+        return None
+    return TapeSetup(
+        drives=library.drives,
+        generation=library.generation,
+        compression=library.compression,
+        filemark_every=writing.filemark_every,
+        immediate=writing.immediate_filemarks,
     )

@@ -1,0 +1,194 @@
+"""Copies to tape drives: the motions of the drives, compared with the closed form of their times
+(docs/reference/array.md, crates/tape/src/timing).
+
+Between two synchronisations, n stored bytes arrive at w bytes/s at a drive whose buffer of B bytes
+is empty and whose tape stands. The tape starts when the buffer is full. At w below its lowest rate
+it empties the buffer, stops, and begins again; otherwise it streams until the last byte has
+arrived. The synchronisation writes the rest at the native rate and stops the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hakaru.analysis.counters import Series
+from hakaru.analysis.run_data import Repetition
+from hakaru.kinds.copy.analysis.setup import Setup, TapeSetup
+
+NAN = float("nan")
+MB = 1e6
+
+UNITS: dict[str, str] = {
+    "tape_arrival_mb_per_s": "MB/s",
+    "tape_native_percent": "percent",
+    "tape_streaming_percent": "percent",
+    "tape_streaming_percent_predicted": "percent",
+    "tape_stops_per_min": "per min",
+    "tape_stops_per_min_predicted": "per min",
+    "tape_stops_to_predicted": "",
+    "tape_streaming_to_predicted": "",
+    "tape_synchronisations_per_min": "per min",
+}
+"""Metrics of copies to tapes, and their units. Rates count bytes of the initiator."""
+
+
+@dataclass(frozen=True)
+class Drive:
+    """The parameters of a drive, as its array reports them; rates in stored bytes."""
+
+    low: float
+    """Lowest rate at which the tape streams, bytes/s."""
+    high: float
+    """Native rate, bytes/s."""
+    buffer: float
+    """Buffer, bytes."""
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Stops and streaming time of a tape while data is written."""
+
+    stops: float
+    streaming_s: float
+
+    def plus(self, other: Motion, times: int = 1) -> Motion:
+        """The sum with another one, `times` times."""
+        return Motion(self.stops + times * other.stops, self.streaming_s + times * other.streaming_s)
+
+
+NO_MOTION = Motion(0.0, 0.0)
+
+
+def of_stretch(drive: Drive, stored: float, rate: float) -> Motion:
+    """The motion of the tape for `stored` bytes that arrive at `rate` bytes/s before a
+    synchronisation.
+    """
+    if stored <= 0 or rate <= 0:
+        return NO_MOTION
+    if rate >= drive.high:
+        return Motion(1.0, stored / drive.high)
+    cycles, rest = 0, stored
+    cycle_s = 0.0
+    if rate < drive.low:
+        cycle_s = drive.buffer / (drive.low - rate)
+        per_cycle = drive.low * cycle_s
+        cycles = int(stored // per_cycle)
+        rest = stored - cycles * per_cycle
+    if rest <= drive.buffer:
+        return Motion(cycles + (rest > 0), cycles * cycle_s + rest / drive.high)
+    # The tape has started, and data still arrives.
+    arriving_s = (rest - drive.buffer) / rate
+    left = drive.buffer - max(0.0, max(drive.low, rate) - rate) * arriving_s
+    if rate >= drive.low:
+        # Above nine tenths of the buffer, the tape streams at its native rate.
+        left = max(0.9 * drive.buffer, drive.buffer - (drive.high - rate) * arriving_s)
+    return Motion(cycles + 1, cycles * cycle_s + arriving_s + left / drive.high)
+
+
+def of_image(drive: Drive, tape: TapeSetup, block: int, octets: float, rate: float) -> Motion:
+    """The motion of the tape for an image of `octets` bytes, which arrive at `rate` bytes/s."""
+    stored, stored_rate = octets / tape.compression, rate / tape.compression
+    if tape.synchronises_every is None:
+        return of_stretch(drive, stored, stored_rate)
+    # A filemark follows the block that reaches the distance.
+    stretch = -(-tape.synchronises_every // block) * block
+    whole = int(octets // stretch)
+    motion = NO_MOTION.plus(of_stretch(drive, stretch / tape.compression, stored_rate), whole)
+    return motion.plus(of_stretch(drive, (octets - whole * stretch) / tape.compression, stored_rate))
+
+
+def drive_of(repetition: Repetition, setup: Setup) -> Drive | None:
+    """The parameters of the drives; None if the array did not report them."""
+    for engine in repetition.engines:
+        drives = (engine.get("found") or {}).get("tape_drives") or []
+        if engine.get("node") == setup.destination and drives:
+            first = drives[0]
+            return Drive(
+                float(first["rate_min_bytes_per_s"]),
+                float(first["rate_max_bytes_per_s"]),
+                float(first["buffer_bytes"]),
+            )
+    return None
+
+
+def of_repetition(repetition: Repetition, setup: Setup) -> dict[str, float]:
+    """Metric → value; NaN if the repetition has none. Nothing without a tape."""
+    tape = setup.tape
+    if tape is None:
+        return {}
+    values = dict.fromkeys(UNITS, NAN)
+    seconds = (repetition.window[1] - repetition.window[0]) / 1e9
+    streaming, stops, stored = (
+        _sum(repetition, setup, name) for name in ("streaming_ns", "backhitches", "stored_bytes")
+    )
+    drive, written = drive_of(repetition, setup), [*_written(repetition)]
+    marks = [
+        s.grown(*repetition.window)
+        for _, s in repetition.counters.select(engine="backup", entity="backups", name="synchronisations")
+    ]
+    if seconds <= 0 or drive is None or not written or streaming is None or stops is None or stored is None:
+        return values
+    drives = min(setup.jobs, tape.drives)
+    arrival = sum(octets for octets, _ in written) / sum(active for _, active in written)
+    predicted = NO_MOTION
+    for octets, active in written:
+        predicted = predicted.plus(of_image(drive, tape, setup.block_bytes, octets, octets / active))
+    values |= {
+        "tape_arrival_mb_per_s": arrival / MB,
+        "tape_native_percent": 100 * arrival / tape.compression / drive.high,
+        "tape_streaming_percent": 100 * streaming / 1e9 / seconds / drives,
+        "tape_stops_per_min": 60 * stops / seconds / drives,
+        "tape_synchronisations_per_min": 60 * sum(marks) / seconds / drives,
+    }
+    if not setup.warms_up:
+        values |= {
+            "tape_streaming_percent_predicted": 100 * predicted.streaming_s / seconds / drives,
+            "tape_stops_per_min_predicted": 60 * predicted.stops / seconds / drives,
+            "tape_stops_to_predicted": stops / predicted.stops if predicted.stops else NAN,
+            "tape_streaming_to_predicted": streaming / 1e9 / predicted.streaming_s if predicted.streaming_s else NAN,
+        }
+    return values
+
+
+def _sum(repetition: Repetition, setup: Setup, name: str) -> float | None:
+    """Growth of a counter of the drives, all together; None if there are none."""
+    selected = repetition.counters.select(engine="array", node=setup.destination, entity="tape/", name=name)
+    grown = [series.grown(*repetition.window) for _, series in selected]
+    return sum(grown) if grown else None
+
+
+def _written(repetition: Repetition) -> Iterator[tuple[float, float]]:
+    """Bytes that each job wrote, and the time in which it wrote them, without the time of
+    filemarks: to within an interval between samples. A job that wrote nothing is left out.
+    """
+    for key, series in repetition.counters.select(engine="backup", entity="backup/", name="written_bytes"):
+        octets = float(series.value[-1])
+        if octets <= 0:
+            continue
+        start, end = _last_at(series, 0.0), _first_at(series, octets)
+        marks = repetition.counters.get(key.node, key.engine, key.entity, "filemark_latency_ns_sum")
+        waited_ns = 0.0 if marks is None else marks.at(end)
+        active = (end - start - waited_ns) / 1e9
+        if active > 0:
+            yield octets, active
+
+
+def _last_at(series: Series, value: float) -> int:
+    """The last instant at which a series that grows has at most a value."""
+    return max(
+        (int(at) for at, v in zip(series.at_ns, series.value, strict=True) if v <= value), default=int(series.at_ns[0])
+    )
+
+
+def _first_at(series: Series, value: float) -> int:
+    """The first instant at which it has at least a value."""
+    return min(
+        (int(at) for at, v in zip(series.at_ns, series.value, strict=True) if v >= value), default=int(series.at_ns[-1])
+    )
+
+
+def facts_of(drive: Drive, tape: TapeSetup) -> dict[str, Any]:
+    """Rates of a drive for sentences, in MB/s of the initiator."""
+    return {"low": drive.low * tape.compression / MB, "high": drive.high * tape.compression / MB}

@@ -1,0 +1,115 @@
+"""A study that copies images to a tape drive: runs, metrics, finding, and mistakes in the study."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hakaru.store import RunReader
+
+from tests.run.conftest import Hakaru
+
+STUDY = """\
+format: 1
+id: to-tape
+title: {en: To tape, ja: テープへ}
+question: {en: Does it stream?, ja: ストリーミングするか}
+expectation: {en: No., ja: しない}
+origin: emulated
+lab:
+  hosts: [backup]
+  arrays: [primary, library]
+  switches: {core: {}}
+  links:
+    backup: {between: [backup, core], rate: 1 Gbit/s, sustained: 1 Mbit/s}
+    primary: {between: [primary, core], rate: 1 Gbit/s, sustained: 1 Mbit/s}
+    library: {between: [library, core], rate: 1 Gbit/s, sustained: 1 Mbit/s}
+arrays:
+  primary:
+    target_name: iqn.2013-01.example.hakaru:primary
+    model: {kind: none}
+    lus: [{lun: 0, size: 128 MiB, fill: {}}]
+  library:
+    target_name: iqn.2013-01.example.hakaru:library
+    model: {kind: none}
+    tape_library: {generation: lto3, cartridges: 1, capacity: 256 MiB}
+load:
+  kind: copy
+  jobs: 2
+  image: 48 MiB
+  block: 256 KiB
+  rate_limit: 20 MB/s
+  verify: true
+  from: {array: primary, lus: [0]}
+  to: {array: library, tape: {cartridges: appended, fixed_block: 64 KiB, filemark_every: 16 MiB}}
+  time_limit: 60 s
+variables: {case: {plain: {}}}
+factors: [{case: [plain]}]
+measure: {repetitions: 1, sample_interval: 100 ms}
+expect:
+  - {kind: bound, metric: tape_stops_to_predicted, at_least: 0.99, at_most: 1.01}
+"""
+
+
+def write(folder: Path, *changes: tuple[str, str]) -> str:
+    text = STUDY
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    path = folder / "to-tape" / "study.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    return str(path)
+
+
+def test_copies_to_a_tape_drive_stop_it_at_every_synchronising_filemark(hakaru: Hakaru, tmp_path: Path) -> None:
+    result = hakaru.run("run", write(tmp_path), "--report", "json")
+    assert result.returncode in (0, 5), result.stderr  # a point may be invalid on a busy machine
+    run = hakaru.only_run()
+    (record,) = RunReader(run).repetitions()
+    (values,) = (e["values"] for e in record["engines"] if e["engine"] == "backup")
+    assert (values["jobs_done"], values["mismatches"]) == (2, 0)
+    assert values["verified_bytes"] == 2 * 48 << 20
+    summary = json.loads((run / "report" / "report.json").read_text())
+    (point,) = summary["points"]
+    metrics = {name: estimate["mean"] for name, estimate in point["metrics"].items()}
+    seconds = (record["measure"]["end_ns"] - record["measure"]["start_ns"]) / 1e9
+    # Each image has three filemarks, the last at its end, and each stops the tape once.
+    assert metrics["tape_stops_per_min"] == pytest.approx(6 * 60 / seconds)
+    assert metrics["tape_stops_to_predicted"] == pytest.approx(1)
+    assert metrics["tape_synchronisations_per_min"] == pytest.approx(6 * 60 / seconds)
+    # All data passes the head at 80 MB/s.
+    assert metrics["tape_streaming_percent"] == pytest.approx(100 * (96 << 20) / 80e6 / seconds, rel=0.02)
+    (finding,) = (f for f in summary["findings"] if f["kind"] == "tape")
+    assert finding["evidence"]["cause"] == "marks"
+    assert "A filemark after every 16 MiB" in finding["text"]
+    assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("    tape_library: {gener", "    lus: [{lun: 0, size: 1 GiB}]\n    # {gener"), "has no tape library"),
+        (("cartridges: appended, ", ""), "2 cartridges are needed, and the library of library has 1"),
+        (("capacity: 256 MiB", "capacity: 64 MiB"), "2 images of 48 MiB do not fit on a cartridge"),
+        (("fixed_block: 64 KiB", "fixed_block: 60 KiB"), "not a multiple of the fixed block"),
+        (("filemark_every: 16 MiB", "filemark_every: 16 KiB"), "less than a block"),
+        (("  image: 48 MiB", "  streams: 2\n  image: 48 MiB"), "a tape has one stream"),
+        (("array: library, tape", "array: library, lus: [0], tape"), "either `lus: [0]` or `tape: {}`"),
+        (
+            ("model: {kind: none}\n    tape_l", "model: {kind: preset, name: jdsf-2011}\n    tape_l"),
+            "no disks to model",
+        ),
+    ],
+)
+def test_mistakes_are_named(hakaru: Hakaru, tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    result = hakaru.run("plan", write(tmp_path, change))
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+def test_plan_says_that_jobs_wait_for_the_drive(hakaru: Hakaru, tmp_path: Path) -> None:
+    result = hakaru.run("plan", write(tmp_path))
+    assert result.returncode == 0, result.stderr
+    assert "2 images of 48 MiB one after another on 1 tape drives" in result.stdout
