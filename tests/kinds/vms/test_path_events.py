@@ -302,7 +302,7 @@ def test_tiles_are_the_longest_gap_of_each_failure_and_the_failed_requests() -> 
             "commands move after 5.01 s, timers 5 s (default, 2 paths per VM)",
         ),
         ("Longest gap when port of portal 0 becomes standby", "16.3 ms", "short, 4 paths per VM"),
-        ("Failed requests", "3", "in all 2 points"),
+        ("Failed requests", "3", "at 2 points"),
     ]
     # They are not about one of the curves.
     assert REPORT.tiles_about(failovers(), "en") == ""
