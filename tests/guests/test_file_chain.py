@@ -54,7 +54,29 @@ STUDY: dict[str, Any] = {
     "variables": {
         "case": {
             "smb": {"load.to.smb": {}, "load.verify": True},
-            "cold": {"load.to.smb": {}, "load.clients": 2, "load.cold": True, "load.verify": True},
+            "cold": {
+                **{"load.to.smb": {}, "load.clients": 2, "load.cold": True, "load.verify": True},
+                "load.to.chain.lu.model": {
+                    "kind": "array",
+                    "controller": {"command_us": 60.0, "data_us_per_mib": 1200.0},
+                    # Larger than the files.
+                    "cache": {
+                        **{"size_bytes": 8 << 20, "segment_bytes": 32 << 10, "write": "back"},
+                        **{"nonvolatile": True, "hit_us": 100.0},
+                    },
+                    "groups": [
+                        {
+                            **{"raid": "raid5", "drives": 9, "stripe_unit_bytes": 64 << 10},
+                            "drive": {"kind": "preset", "name": "sas-15k-300"},
+                        }
+                    ],
+                },
+            },
+            "btrfs": {
+                **{"load.to.smb": {}, "load.verify": True, "load.to.chain.disk.size": "256 MiB"},
+                **{"load.to.chain.host_file_system": "btrfs", "load.to.chain.guest_file_system": "btrfs"},
+                "load.to.chain.lu": {"size": "512 MiB", "pool": "384 MiB", "page": "64 KiB"},
+            },
             # More than the pool has, and less than disk and LU.
             "full": {
                 "load.to.chain.disk.size": "96 MiB",
@@ -75,7 +97,7 @@ STUDY: dict[str, Any] = {
         }
     },
     # The second one continues in the guest of the first one.
-    "factors": [{"case": ["smb", "cold", "full", "full-xfs", "damaged", "killed"]}],
+    "factors": [{"case": ["smb", "cold", "btrfs", "full", "full-xfs", "damaged", "killed"]}],
     "measure": {"repetitions": 1, "sample_interval": "100 ms"},
     "seed": 1,
 }
@@ -163,8 +185,24 @@ def test_cold_files_of_two_clients_come_from_the_lu(run: tuple[Path, Records]) -
     assert all(engine["values"]["verified_bytes"] == engine["values"]["read_bytes"] > 0 for engine in loads)
     points = {p["factors"]["case"]: p for p in json.loads((directory / "report" / "report.json").read_text())["points"]}
     assert points["cold"]["metrics"]["read_below_percent"]["mean"] >= 90
+    assert points["cold"]["metrics"]["read_from_drives_percent"]["mean"] >= 90
+    # A flush of the whole disk takes the controller no time for data.
+    assert points["cold"]["metrics"]["controller_busy_percent"]["mean"] < 20
     assert points["smb"]["metrics"]["read_below_percent"]["mean"] < 50
     assert "cache_not_cold" not in {caveat["caveat"] for caveat in points["cold"]["caveats"]}
+
+
+def test_a_chain_of_btrfs_keeps_the_files_and_its_layers_agree(run: tuple[Path, Records]) -> None:
+    _, records = run
+    record = records["btrfs"]
+    assert record["status"] == "done", record["error"]
+    (chain,) = record["chains"].values()
+    assert chain["disagreement"] is None, chain["growths"]
+    # btrfs names its space cache among its mount options; the others have none.
+    assert "space_cache" in chain["host_mount"] and "space_cache" in chain["guest_mount"]
+    (load,) = (engine for engine in record["engines"] if engine["engine"] == "files")
+    assert load["values"]["verified_bytes"] == load["values"]["read_bytes"] > 0
+    assert load["values"]["errors"] == 0
 
 
 def test_nothing_is_left_after_a_run_is_killed_while_its_chain_is_loaded(chain_image: None, tmp_path: Path) -> None:

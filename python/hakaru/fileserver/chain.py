@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
@@ -39,9 +39,18 @@ _DEVICE = "/dev/nbd0"
 _SAMBA_FOLDER = "/run/samba"
 _UID = 1000
 # `-K`, `nodiscard`: a new LU has no data, and TRIM of a whole LU is slow on an emulated processor.
-_MAKE = {"ext4": "mkfs.ext4 -q -F -E nodiscard", "xfs": "mkfs.xfs -q -f -K"}
-# ext4 would write its inode tables in the background for minutes.
-_MOUNT_OPTIONS: dict[FileSystem, tuple[str, ...]] = {"ext4": ("rw", "noinit_itable"), "xfs": ("rw",)}
+_MAKE: dict[FileSystem, str] = {
+    "ext4": "mkfs.ext4 -q -F -E nodiscard",
+    "xfs": "mkfs.xfs -q -f -K",
+    "btrfs": "mkfs.btrfs -q -f -K",
+}
+# ext4 would write its inode tables in the background for minutes. btrfs of newer kernels would trim
+# freed space by itself, unlike the others.
+_MOUNT_OPTIONS: dict[FileSystem, tuple[str, ...]] = {
+    "ext4": ("rw", "noinit_itable"),
+    "xfs": ("rw",),
+    "btrfs": ("rw", "nodiscard"),
+}
 _PROGRAMS = ("qemu-img", "qemu-nbd", "smbd", "pdbedit")
 # Commands copy whole disks, on an emulated processor of a busy machine.
 _LONG_S = 600.0
@@ -77,7 +86,8 @@ class Chain:
         `guest`: booted from the image `file-server`. Raises EnvironmentError_ if its qemu-img
         cannot create the disk.
         """
-        refusal = virtual_disk.refusal(spec.disk, await examine(guest))
+        programs = {_MAKE[kind].split()[0] for kind in spec.file_systems}
+        refusal = virtual_disk.refusal(spec.disk, await examine(guest, programs))
         if refusal is not None:
             raise EnvironmentError_(f"guest {guest.name}: {refusal.reason}", refusal.hint)
         chain = cls(guest, spec, OpenIscsi(guest, initiator_name))
@@ -352,11 +362,12 @@ echo image_blocks=$(stat -c %b {IMAGE_PATH})
 """
 
 
-async def examine(guest: Guest) -> QemuImg:
-    """Return the facts about a guest's qemu-img. Raises EnvironmentError_ if the guest's image has
-    no programs for a chain.
+async def examine(guest: Guest, programs: Collection[str] = ()) -> QemuImg:
+    """Return the facts about a guest's qemu-img. `programs`: others that the chain needs. Raises
+    EnvironmentError_ if the guest's image has no programs for a chain.
     """
-    missing = await guest.run(f"for p in {' '.join(_PROGRAMS)}; do command -v $p >/dev/null || echo $p; done")
+    needed = [*_PROGRAMS, *sorted(programs)]
+    missing = await guest.run(f"for p in {' '.join(needed)}; do command -v $p >/dev/null || echo $p; done")
     if missing.split():
         raise EnvironmentError_(
             f"guest {guest.name} has no {', '.join(missing.split())}", "boot it from the image `file-server`"

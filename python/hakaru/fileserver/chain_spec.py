@@ -12,7 +12,7 @@ from typing import Any, Literal
 from hakaru.fileserver.samba_settings import FileServer
 from hakaru.fileserver.virtual_disk import VirtualDisk
 
-FileSystem = Literal["ext4", "xfs"]
+FileSystem = Literal["ext4", "xfs", "btrfs"]
 
 HOST_PATH, SHARE_PATH = "/srv/host", "/srv/share"
 """Mount points, in the guest, of the file system on the LU and of the one on the virtual disk."""
@@ -31,6 +31,11 @@ class ChainSpec:
     """The same for the file system on the virtual disk."""
     lu_write_back: bool = True
     """Whether the LU's write cache is on (WCE of its caching mode page)."""
+
+    @property
+    def file_systems(self) -> tuple[FileSystem, FileSystem]:
+        """The file system on the LU and the one on the virtual disk."""
+        return self.host_file_system, self.guest_file_system
 
     def describe(self) -> dict[str, Any]:
         """Return the description for the record of a run."""

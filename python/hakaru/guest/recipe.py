@@ -91,9 +91,9 @@ RECIPES: Mapping[RecipeName, Recipe] = {
             "file-server",
             "linux-image-cloud-amd64",
             ("virtio_net", "vmxnet3"),
-            extra_modules=("nbd",),
-            extra_packages=("samba", "samba-common-bin", "qemu-utils"),
-            extra_programs=("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat"),
+            extra_modules=("nbd", "btrfs"),
+            extra_packages=("samba", "samba-common-bin", "qemu-utils", "btrfs-progs"),
+            extra_programs=("smbd", "pdbedit", "qemu-img", "qemu-nbd", "df", "stat", "mkfs.btrfs"),
         ),
         # Debian's kernel for everything else: NICs that QEMU emulates, ALUA of dm-multipath, and
         # tape libraries.

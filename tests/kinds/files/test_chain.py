@@ -52,6 +52,8 @@ LARGE = TREE | {"targets": 2000, "scale": "1/50"}
         ),
         ({"load": to(lu={"size": "256 MiB"})}, "XFS needs more than a LU of 256 MiB"),
         ({"load": to(guest_file_system="xfs")}, "XFS needs more than a virtual disk of 64 MiB"),
+        ({"load": to(guest_file_system="btrfs")}, "btrfs needs more than a virtual disk of 64 MiB"),
+        ({"load": to(guest_file_system="ntfs")}, "load.to.chain.guest_file_system"),
         ({"load": to(guest_file_system="ntfs")}, "guest_file_system"),
         ({"load": to(disk={"format": "vmdk"})}, "format"),
         ({"load": to(disk={"preallocation": "metadata"})}, "a dynamic vhd disk has no preallocation 'metadata'"),

@@ -14,7 +14,7 @@ another host of the lab.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -39,15 +39,18 @@ FOLDER = f"{SHARE_PATH}/trees"
 TARGET_NAME = "iqn.2011-10.example.hakaru:chain"
 PORT = 3260
 POOL, VOLUME, GROUP = "pool", "disk", "group"
-METADATA_PERCENT = 12
-"""Share of a file system or pool for its own metadata, as far as plans are concerned: XFS has a log
-of 64 MiB at least, ext4 a journal of up to 1/16.
+METADATA_PERCENT: Mapping[FileSystem, int] = {"ext4": 12, "xfs": 12, "btrfs": 25}
+"""Share of a file system for its own metadata, as far as plans are concerned: XFS has a log of
+64 MiB at least, ext4 a journal of up to 1/16, btrfs two copies of its metadata, of up to 1/10 each.
 """
+POOL_METADATA_PERCENT = 12
+"""The same of a pool."""
 _MIB = 1 << 20
 _PAGE_MIN_BYTES, _PAGE_MAX_BYTES = 64 << 10, 16 * _MIB
 _SIZE_MIN_BYTES = 256 * _MIB
-# mkfs.xfs(8) refuses less.
-_XFS_MIN_BYTES = 300 * _MIB
+# mkfs.xfs(8) refuses less; mkfs.btrfs(8) refuses less than 109 MiB.
+_MIN_BYTES: Mapping[FileSystem, int] = {"ext4": 0, "xfs": 300 * _MIB, "btrfs": 128 * _MIB}
+_NAMES: Mapping[FileSystem, str] = {"ext4": "ext4", "xfs": "XFS", "btrfs": "btrfs"}
 
 
 class LuSpec(Part):
@@ -167,9 +170,10 @@ def _size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) ->
         ("virtual disk", chain.guest_file_system, chain.disk.size, (*place, "disk", "size")),
         ("LU", chain.host_file_system, chain.lu.size, (*place, "lu", "size")),
     ):
-        if kind == "xfs" and size < _XFS_MIN_BYTES:
-            yield field, f"XFS needs more than a {name} of {format_size(size)}", "use at least 300 MiB, or ext4"
-    usable = chain.disk.size * (100 - METADATA_PERCENT) // 100
+        if size < (least := _MIN_BYTES[kind]):
+            message = f"{_NAMES[kind]} needs more than a {name} of {format_size(size)}"
+            yield field, message, f"use at least {format_size(least)}, or ext4"
+    usable = chain.disk.size * (100 - METADATA_PERCENT[chain.guest_file_system]) // 100
     if tree_bytes > usable:
         message = f"trees of {_rounded(tree_bytes)} do not fit on a disk of {format_size(chain.disk.size)}"
         yield (
@@ -177,11 +181,14 @@ def _size_problems(place: tuple[str, ...], chain: ChainPart, tree_bytes: int) ->
             message,
             f"use a larger disk, or a smaller `load.tree` (at most {_rounded(usable)})",
         )
-    usable = chain.lu.size * (100 - METADATA_PERCENT) // 100
+    usable = chain.lu.size * (100 - METADATA_PERCENT[chain.host_file_system]) // 100
     if chain.disk.size > usable:
         message = f"a disk of {format_size(chain.disk.size)} does not fit on an LU of {format_size(chain.lu.size)}"
         yield (*place, "lu", "size"), message, "use a larger LU: it is thin, and takes only what is written"
-    if chain.disk.chosen_preallocation == "full" and chain.disk.size > chain.lu.pool * (100 - METADATA_PERCENT) // 100:
+    if (
+        chain.disk.chosen_preallocation == "full"
+        and chain.disk.size > chain.lu.pool * (100 - POOL_METADATA_PERCENT) // 100
+    ):
         message = f"a fixed disk of {format_size(chain.disk.size)} fills a pool of {format_size(chain.lu.pool)}"
         yield (*place, "lu", "pool"), message, "use a larger pool, or `preallocation: falloc`"
 
