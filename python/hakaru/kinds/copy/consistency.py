@@ -58,7 +58,9 @@ def _names(name: str, end: CopyEnd, arrays: Mapping[str, ArraySpec]) -> Iterator
 
 
 def _room(name: str, load: CopyLoad, end: CopyEnd, array: ArraySpec) -> Iterator[Problem]:
-    for lun, images in load.images_on(end).items() if end.lus else ():
+    if not end.lus:
+        return
+    for lun, images in load.images_on(end).items():
         size = array.lu(lun).size
         if images * load.image > size:
             message = (
@@ -111,10 +113,10 @@ def _tape(load: CopyLoad, tape: TapeWriting, library: TapeLibrarySpec) -> Iterat
         )
         hint = f"write `cartridges: {needed}` in its `tape_library`, or `cartridges: appended` here"
         yield ("load", "to", "tape", "cartridges"), message, hint
-    images = 1 if per_vm else -(-load.jobs // library.drives)
-    if images * load.image > library.capacity * library.compression - library.early_warning:
+    on_each = 1 if per_vm else -(-load.jobs // library.drives)
+    if on_each * load.image > library.capacity * library.compression - library.early_warning:
         message = (
-            f"{images} images of {format_size(load.image)} do not fit on a cartridge of "
+            f"{on_each} images of {format_size(load.image)} do not fit on a cartridge of "
             f"{format_size(library.capacity)} before its early warning"
         )
         yield ("load", "to", "tape"), message, "make `capacity` of the tape library larger, or the images smaller"

@@ -77,7 +77,9 @@ class CopyRun(RunKind):
         load, library = load_at(expanded.study), library_of(expanded.study)
         images = f"{load.jobs} images of {format_size(load.image)}"
         if library is not None and load.jobs > library.drives:
-            images += f" one after another on {library.drives} tape drives"
+            images = (
+                f"{load.jobs} images of {format_size(load.image)} one after another on {library.drives} tape drives"
+            )
         return f"{images}, at most {format_duration(load.time_limit)} each"
 
     def baseline(self, lab: LabPlan) -> bool:
