@@ -70,10 +70,10 @@ test-rust: $(VENV)/.ready
 	cargo test --workspace --quiet --test other_lus
 
 test-rust-storms:
-	cargo test --workspace --quiet --test storms
+	MAKEFLAGS= cargo test --workspace --quiet --test storms
 
 test-rust-others:
-	cargo test --workspace --quiet -- --skip every_storm_passes_and_leaves_nothing \
+	MAKEFLAGS= cargo test --workspace --quiet -- --skip every_storm_passes_and_leaves_nothing \
 		--skip served_while_another_is_worked_on
 
 $(TEST_ENGINE): $(RUST_SOURCES)
