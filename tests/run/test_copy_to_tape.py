@@ -87,6 +87,20 @@ def test_copies_to_a_tape_drive_stop_it_at_every_synchronising_filemark(hakaru: 
     assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
 
 
+def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(hakaru: Hakaru, tmp_path: Path) -> None:
+    packed = ("  image: 48 MiB", "  image: 4 MiB\n  compression: zstd")
+    variable = (", fixed_block: 64 KiB, filemark_every: 16 MiB", "")
+    result = hakaru.run("run", write(tmp_path, packed, variable), "--report", "json")
+    assert result.returncode in (0, 4, 5), result.stderr
+    summary = json.loads((hakaru.only_run() / "report" / "report.json").read_text())
+    (point,) = summary["points"]
+    (record,) = RunReader(hakaru.only_run()).repetitions()
+    (values,) = (e["values"] for e in record["engines"] if e["engine"] == "backup")
+    assert values["verified_bytes"] == 2 * 4 << 20
+    assert values["written_bytes"] % 512, "the last blocks have any length"
+    assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -94,6 +108,7 @@ def test_copies_to_a_tape_drive_stop_it_at_every_synchronising_filemark(hakaru: 
         (("cartridges: appended, ", ""), "2 cartridges are needed, and the library of library has 1"),
         (("capacity: 256 MiB", "capacity: 64 MiB"), "2 images of 48 MiB do not fit on a cartridge"),
         (("fixed_block: 64 KiB", "fixed_block: 60 KiB"), "not a multiple of the fixed block"),
+        (("fixed_block: 64 KiB", "fixed_block: 768"), "fixed_block"),
         (("filemark_every: 16 MiB", "filemark_every: 16 KiB"), "less than a block"),
         (("  image: 48 MiB", "  streams: 2\n  image: 48 MiB"), "a tape has one stream"),
         (("array: library, tape", "array: library, lus: [0], tape"), "either `lus: [0]` or `tape: {}`"),

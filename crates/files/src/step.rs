@@ -126,7 +126,7 @@ impl Step {
                     let verb = if reads { "read" } else { "written" };
                     return Err(format!("{bytes} of {length} bytes {verb} at {offset}"));
                 }
-                if short {
+                if short && !self.failed {
                     self.begun = offset + bytes;
                     self.state = State::Transferring;
                 }

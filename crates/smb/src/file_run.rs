@@ -22,7 +22,7 @@ pub struct FileRun {
     /// Compound of which a step has failed.
     failed: Option<OpId>,
     /// CLOSE of a file that the compound which opened it did not close.
-    rescue: Option<OpId>,
+    rescues: Vec<OpId>,
 }
 
 /// A step in flight.
@@ -116,7 +116,7 @@ impl FileRun {
     /// Returns whether an operation belongs to a step in flight.
     #[must_use]
     pub fn owns(&self, id: OpId) -> bool {
-        self.rescue == Some(id) || self.in_flight.iter().any(|sent| sent.id == id)
+        self.rescues.contains(&id) || self.in_flight.iter().any(|sent| sent.id == id)
     }
 
     /// Handles the end of an operation. Returns the step that has ended with it, which was begun
@@ -132,7 +132,8 @@ impl FileRun {
         connection: &mut Connection,
         done: Done,
     ) -> Option<StepDone> {
-        if self.rescue.take_if(|id| *id == done.id).is_some() {
+        if let Some(place) = self.rescues.iter().position(|id| *id == done.id) {
+            self.rescues.swap_remove(place);
             return None;
         }
         let place = self.in_flight.iter().position(|sent| sent.id == done.id);
@@ -158,7 +159,8 @@ impl FileRun {
             let lost = matches!(result, Err(StepError::Op(OpError::Lost(_))));
             if result.is_err() && self.failed == Some(sent.compound) && !lost {
                 // Servers fail the requests behind a failed one, so the file is still open.
-                self.rescue = Some(connection.submit(now, Op::Close { file }));
+                let rescue = connection.submit(now, Op::Close { file });
+                self.rescues.push(rescue);
             }
         }
         if result.is_err() {

@@ -55,3 +55,17 @@ def test_compression_lowers_the_rate_and_the_bytes_at_the_head() -> None:
     plain = of_image(LTO5, tape(None), MIB, 4e9, 40e6)
     packed = of_image(LTO5, tape(None, compression=2.0), MIB, 8e9, 80e6)
     assert packed == plain
+
+
+@pytest.mark.parametrize("source", [30e6, 50e6, 75e6, 100e6])
+def test_wait_for_the_start_of_a_stopped_tape_does_not_count_as_slow_arrival(source: float) -> None:
+    drive = Drive(low=27e6, high=80e6, buffer=64e6, backhitch=3.0)
+    stored = 128e6
+    # The buffer is full before the tape can start; then the drive takes the rest as it arrives.
+    seconds = drive.backhitch + (stored - drive.buffer) / min(source, drive.high)
+    measured = of_stretch(drive, stored, stored / seconds, stopped=True)
+    free = of_stretch(Drive(low=27e6, high=80e6, buffer=64e6), stored, source)
+    assert measured.stops == free.stops == 1
+    assert measured.streaming_s == pytest.approx(free.streaming_s)
+    # A stretch that fits the buffer needs no start meanwhile.
+    assert of_stretch(drive, 32e6, source, stopped=True).streaming_s == pytest.approx(32 / 80)

@@ -173,6 +173,29 @@ fn a_file_that_its_compound_left_open_is_closed_without_a_further_step() {
 }
 
 #[test]
+fn files_that_several_compounds_left_open_may_be_closed_in_any_order() {
+    let mut server = Server::logged_in(config(), 20);
+    let mut run = FileRun::new();
+    let mut closes = Vec::new();
+    for _ in 0..2 {
+        let requests = begin(&mut server, &mut run, vec![open(), write(0), Step::Close]);
+        succeed(&mut server, &requests[0]);
+        server.refuse(&requests[1], Status::DISK_FULL);
+        server.refuse(&requests[2], Status::DISK_FULL);
+        let full = refused(Status::DISK_FULL);
+        assert_eq!(
+            results(settle(&mut server, &mut run)),
+            [Ok(700), full, full]
+        );
+        closes.push(server.take());
+    }
+    for close in closes.iter().rev() {
+        succeed(&mut server, close);
+        assert_eq!(results(settle(&mut server, &mut run)), []);
+    }
+}
+
+#[test]
 fn a_failed_open_leaves_nothing_to_close() {
     let mut server = Server::logged_in(config(), 10);
     let mut run = FileRun::new();

@@ -49,6 +49,7 @@ class TapeWriting(Part):
     fixed_block: Size | None = Field(
         default=None,
         ge=512,
+        multiple_of=512,
         le=8 << 20,
         description="length of fixed blocks, of which a write of `block` has several; default: variable blocks, one "
         "for each write",

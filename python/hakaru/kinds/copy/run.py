@@ -28,6 +28,9 @@ VERIFY_BYTES_PER_S = 5_000_000
 stuck.
 """
 
+EXCHANGE_S = 160.0
+"""Longest time in which a cartridge is rewound, unloaded, exchanged and loaded."""
+
 
 class CopyRun(RunKind):
     """The part of the kind `copy` that runs use."""
@@ -66,6 +69,10 @@ class CopyRun(RunKind):
         copied = load.copied_bytes
         limit = load.time_limit / 1e9
         seconds_max = limit + (copied / VERIFY_BYTES_PER_S if load.verify else 0.0)
+        if (library := library_of(expanded.at(point))) is not None:
+            # One exchange may be under way at the limit; verification exchanges one for each job.
+            exchanges = 1 + (-(-load.jobs // library.drives) if load.verify else 0)
+            seconds_max += EXCHANGE_S * exchanges
         ideal = copied / _path_bytes_per_s(load, lab, _tapes_at_once(expanded.at(point)))
         seconds = min(limit, (3 if load.verify else 2) * ideal)
         return Cost(seconds, seconds_max, 2 * copied, load.jobs, 2 * load.jobs * load.streams)

@@ -4,7 +4,8 @@
 Between two synchronisations, n stored bytes arrive at w bytes/s at a drive whose buffer of B bytes
 is empty and whose tape stands. The tape starts when the buffer is full. At w below its lowest rate
 it empties the buffer, stops, and begins again; otherwise it streams until the last byte has
-arrived. The synchronisation writes the rest at the native rate and stops the tape.
+arrived. The synchronisation writes the rest at the native rate and stops the tape. If the buffer is
+full before the tape can start again, the initiator waits, which lowers the rate that it measures.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class Drive:
     """Native rate, bytes/s."""
     buffer: float
     """Buffer, bytes."""
+    backhitch: float = 0.0
+    """Time after a stop in which the tape cannot start, s."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,16 @@ class Motion:
 NO_MOTION = Motion(0.0, 0.0)
 
 
-def of_stretch(drive: Drive, stored: float, rate: float) -> Motion:
+def of_stretch(drive: Drive, stored: float, rate: float, *, stopped: bool = False) -> Motion:
     """The motion of the tape for `stored` bytes that arrive at `rate` bytes/s before a
-    synchronisation.
+    synchronisation. `stopped`: the tape has stopped just before, so the rate contains the time in
+    which a full buffer waited for its start.
     """
     if stored <= 0 or rate <= 0:
         return NO_MOTION
+    if stopped and stored > drive.buffer and rate * drive.backhitch > drive.buffer:
+        # The rest arrived after the start: this is the rate without the wait.
+        rate = (stored - drive.buffer) / (stored / rate - drive.backhitch)
     if rate >= drive.high:
         return Motion(1.0, stored / drive.high)
     cycles, rest = 0, stored
@@ -95,8 +102,9 @@ def of_image(drive: Drive, tape: TapeSetup, block: int, octets: float, rate: flo
     # A filemark follows the block that reaches the distance.
     stretch = -(-tape.synchronises_every // block) * block
     whole = int(octets // stretch)
-    motion = NO_MOTION.plus(of_stretch(drive, stretch / tape.compression, stored_rate), whole)
-    return motion.plus(of_stretch(drive, (octets - whole * stretch) / tape.compression, stored_rate))
+    motion = NO_MOTION.plus(of_stretch(drive, stretch / tape.compression, stored_rate, stopped=True), whole)
+    rest = (octets - whole * stretch) / tape.compression
+    return motion.plus(of_stretch(drive, rest, stored_rate, stopped=whole > 0))
 
 
 def drive_of(repetition: Repetition, setup: Setup) -> Drive | None:
@@ -109,6 +117,7 @@ def drive_of(repetition: Repetition, setup: Setup) -> Drive | None:
                 float(first["rate_min_bytes_per_s"]),
                 float(first["rate_max_bytes_per_s"]),
                 float(first["buffer_bytes"]),
+                float(first["backhitch_s"]),
             )
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hakaru.analysis import sentences
@@ -33,9 +34,13 @@ def of_point(point: CopyPoint, several: bool) -> Finding | None:
 
 def _cause(point: CopyPoint, tape: TapeSetup, drive: Drive) -> str:
     """The reason why the tapes stop or stream: `slow`, `marks`, `native`, `streams`."""
-    if tape.synchronises_every is not None:
-        return "marks"
     native = point.mean("tape_native_percent") or 0.0
+    every, arrival = tape.synchronises_every, native / 100 * drive.high
+    if every is not None and every < point.setup.image_bytes:
+        # Bytes at the head between two stops that the arrival alone would cause.
+        cycle = drive.low * drive.buffer / (drive.low - arrival) if arrival < drive.low else math.inf
+        if every / tape.compression <= cycle:
+            return "marks"
     if native >= FOLLOWS_PERCENT:
         return "native"
     return "slow" if native < 100 * drive.low / drive.high else "streams"
