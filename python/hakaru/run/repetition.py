@@ -9,7 +9,8 @@ stop.
     the chain is examined; arrays and watches stop, then the fabric, which by then has delivered
     every frame, then the file servers
 
-Messages of engines are stored as they are. Only the live rates are computed from them.
+Messages of engines are stored as they are (`hakaru.run.gang`). Only the live rates are computed
+from them. The record that the run keeps is made in `hakaru.run.outcome`.
 """
 
 from __future__ import annotations
