@@ -160,7 +160,7 @@ def test_page_is_generated() -> None:
     page = PAGE.read_text()
     assert page.startswith(HEADER), "run `make scorecard`"
     found = parts(page)
-    assert [row[0] for row in found["Overview"]] == NAMES
+    assert [row[0] for row in found["Overview"]] == [*NAMES, "all"]
     assert [row[0] for row in found["Runs"]] == NAMES
 
 
@@ -184,6 +184,19 @@ def test_every_large_error_is_listed(invented_run: Path) -> None:
     assert len(listed[0]) == len(large)
 
 
+def test_numbers_of_all_studies_are_counted_together(invented_run: Path) -> None:
+    """Whether a study's part is new or kept from the earlier page, its numbers count the same."""
+    measured: Any = card(load("vm-sweep"), invented_run)
+    other = card(load("long-distance"), None)
+    page = markdown([measured, other])
+    first, second, total = parts(page)["Overview"]
+    assert total[:2] == ["all", str(int(first[1]) + int(second[1]))]
+    assert total[-1] == first[-1]
+    kept = parts(markdown([card(load("vm-sweep"), None), other], page))["Overview"]
+    assert kept[-1] == total
+    assert float(total[-2].removesuffix(" %")) == pytest.approx(measured.scorecard["median_error_percent"], abs=0.06)
+
+
 # --- Parts kept from an earlier page
 
 
@@ -202,7 +215,7 @@ def test_studies_without_a_run_keep_their_parts_of_the_page(invented_run: Path) 
             assert [row for row in after[heading] if row[0] == name] == [
                 row for row in before[heading] if row[0] == name
             ]
-    assert [row[0] for row in after["Overview"]] == NAMES
+    assert [row[0] for row in after["Overview"]] == [*NAMES, "all"]
     assert after["vm-sweep"] == parts(markdown([card(load("vm-sweep"), invented_run)]))["vm-sweep"]
     assert markdown(cards, page) == page
 

@@ -38,14 +38,19 @@ def to_json(compared: Compared) -> Json:
 
 def figures(rows: Sequence[Json]) -> Json:
     """Counts of all rows; median and worst error of the predicted rows measured at valid points."""
-    errors = [abs(row["error_percent"]) for row in rows if row["counted"] and row["mark"] == "predicted"]
+    sizes = errors(rows)
     return {
         **{mark: sum(row["mark"] == mark for row in rows) for mark in ("calibrated", "predicted", "by_definition")},
         "measured": sum(row["error_percent"] is not None for row in rows),
-        "predicted_measured": len(errors),
-        "median_error_percent": median(errors) if errors else None,
+        "predicted_measured": len(sizes),
+        "median_error_percent": median(sizes) if sizes else None,
         "worst": worst(rows),
     }
+
+
+def errors(rows: Sequence[Json]) -> list[float]:
+    """The sizes of the errors of the predicted rows measured at valid points, in percent."""
+    return [abs(row["error_percent"]) for row in rows if row["counted"] and row["mark"] == "predicted"]
 
 
 def worst(rows: Sequence[Json]) -> Json | None:

@@ -51,4 +51,6 @@ def scorecard(
             notes |= {row["not_judged"][language]: row for row in card.scorecard["rows"] if row["not_judged"]}
             for note, row in notes.items():
                 print(f"  {full_name(row, language)}: {note}")
+    if len(found) > 1:
+        print_text(scorecard_page.together(found))
     return 0

@@ -15,6 +15,12 @@ from hakaru.errors import UsageError
 PUBLISHED_SIDE = (0, 1, 5)
 """Columns of a row that do not depend on the run: name, published value and mark."""
 
+ERROR, MARKED = 4, 5
+"""Columns of a row: its error and its mark."""
+
+COUNTS = slice(1, 6)
+"""Columns of counts in the overview."""
+
 MARK = "; kept from an earlier page"
 
 
@@ -26,6 +32,27 @@ class Kept:
     overview: str
     explained: tuple[str, ...]
     section: tuple[str, ...]
+
+    @property
+    def counts(self) -> list[int]:
+        """The counts of its row of the overview: numbers, calibrated, predicted, of these measured,
+        by definition.
+        """
+        return [int(cell) for cell in _cells(self.overview)[COUNTS]]
+
+    @property
+    def errors(self) -> list[float]:
+        """The sizes of the errors of its predicted numbers measured at valid points, in percent, as
+        the page rounds them.
+        """
+        rows = [_cells(line) for line in self.section if line.startswith("|")][2:]
+        shown = [re.fullmatch(r"[+-]?([\d,.]+) %", row[ERROR]) for row in rows if row[MARKED] == "predicted"]
+        return [float(match[1].replace(",", "")) for match in shown if match]
+
+    @property
+    def worst(self) -> str:
+        """The last cell of its row of the overview: the largest error and its number."""
+        return re.sub(r"\\(.)", r"\1", _cells(self.overview)[-1])
 
     @property
     def is_incomplete(self) -> bool:

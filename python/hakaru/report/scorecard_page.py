@@ -5,6 +5,8 @@ English.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
 from textwrap import fill
 from typing import Any
 
@@ -39,6 +41,14 @@ def text(card: Card, language: str = "en") -> str:
     return "\n".join(
         [f"{card.study.id}: {getattr(card.study.title, language)}", f"  {_run(card)}", f"  {_figures(card.scorecard)}"]
     )
+
+
+def together(cards: Sequence[Card]) -> str:
+    """A line about the numbers of all studies."""
+    numbers = [_numbers(card) for card in cards]
+    errors = [error for study in numbers for error in study.errors]
+    counted = f"{len(cards)} studies: {len(errors)} predicted numbers measured"
+    return f"{counted}; median error {tenths(median(errors))} %" if errors else counted
 
 
 def columns() -> list[str]:
@@ -148,16 +158,50 @@ def _overview(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
     yield "| study | numbers | calibrated | predicted | of these measured | by definition | median | worst |"
     yield "|---|---|---|---|---|---|---|---|"
     for card in cards:
-        if parts := kept.get(card.study.id):
-            yield parts.overview
-            continue
-        figures = card.scorecard
-        worst = figures["worst"]
-        median = MISSING if worst is None else f"{tenths(figures['median_error_percent'])} %"
-        shown = MISSING if worst is None else f"{scorecard.error('en', worst)}: {full_name(worst, 'en')}"
-        counts = (figures[name] for name in ("calibrated", "predicted", "predicted_measured", "by_definition"))
-        line = [card.study.id, str(len(figures["rows"])), *map(str, counts), median, shown]
-        yield _line(line)
+        parts = kept.get(card.study.id)
+        yield parts.overview if parts else _line(_overview_cells(card.study.id, [_numbers(card)]))
+    if len(cards) > 1:
+        numbers = [_kept_numbers(kept[name]) if (name := card.study.id) in kept else _numbers(card) for card in cards]
+        yield _line(_overview_cells("all", numbers))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One study in the overview. `counts`: those of the columns. `errors`: sizes of the errors of
+    the predicted numbers measured at valid points, in percent. `worst`: the largest in words, which
+    is empty without any.
+    """
+
+    counts: Sequence[int]
+    errors: Sequence[float]
+    worst: str
+
+
+def _numbers(card: Card) -> Numbers:
+    figures = card.scorecard
+    marks = [figures[name] for name in ("calibrated", "predicted", "predicted_measured", "by_definition")]
+    worst = figures["worst"]
+    return Numbers(
+        counts=[len(figures["rows"]), *marks],
+        errors=scorecard.errors(figures["rows"]),
+        worst="" if worst is None else f"{scorecard.error('en', worst)}: {full_name(worst, 'en')}",
+    )
+
+
+def _kept_numbers(kept: Kept) -> Numbers:
+    return Numbers(kept.counts, kept.errors, kept.worst)
+
+
+def _overview_cells(name: str, studies: Sequence[Numbers]) -> list[str]:
+    """A row of the overview: the sum of the studies' counts, and the errors of their numbers
+    together.
+    """
+    counts = [str(sum(column)) for column in zip(*(study.counts for study in studies), strict=True)]
+    errors = [error for study in studies for error in study.errors]
+    if not errors:
+        return [name, *counts, MISSING, MISSING]
+    worst = max((study for study in studies if study.errors), key=lambda study: max(study.errors)).worst
+    return [name, *counts, f"{tenths(median(errors))} %", worst]
 
 
 def _explained(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
