@@ -33,7 +33,8 @@ A *calibrated* number was used to choose a parameter of the study, so its error 
 *predicted* number was not. A number that holds *by definition* follows from another row. Median and
 worst error are those of the predicted numbers that were measured. The error of a rate, a time or a
 ratio is relative to the published value. That of a peak is relative to the published level. That of
-a ranking is the share of pairs in the wrong order."""
+a ranking is the share of pairs in the wrong order. In the overview, the row *all* counts the numbers
+of all studies together, so a study weighs as much as the numbers of it that were measured."""
 
 
 def text(card: Card, language: str = "en") -> str:
@@ -45,10 +46,12 @@ def text(card: Card, language: str = "en") -> str:
 
 def together(cards: Sequence[Card]) -> str:
     """A line about the numbers of all studies."""
-    numbers = [_numbers(card) for card in cards]
-    errors = [error for study in numbers for error in study.errors]
+    errors = [error for card in cards for error in scorecard.errors(card.scorecard["rows"])]
     counted = f"{len(cards)} studies: {len(errors)} predicted numbers measured"
-    return f"{counted}; median error {tenths(median(errors))} %" if errors else counted
+    if not errors:
+        return counted
+    error = f"median error {tenths(median(errors))} %"
+    return f"{counted}; {error}"
 
 
 def columns() -> list[str]:
@@ -161,8 +164,7 @@ def _overview(cards: Sequence[Card], kept: Mapping[str, Kept]) -> Iterator[str]:
         parts = kept.get(card.study.id)
         yield parts.overview if parts else _line(_overview_cells(card.study.id, [_numbers(card)]))
     if len(cards) > 1:
-        numbers = [_kept_numbers(kept[name]) if (name := card.study.id) in kept else _numbers(card) for card in cards]
-        yield _line(_overview_cells("all", numbers))
+        yield _line(_overview_cells("all", [kept.get(card.study.id) or _numbers(card) for card in cards]))
 
 
 @dataclass(frozen=True)
@@ -188,11 +190,7 @@ def _numbers(card: Card) -> Numbers:
     )
 
 
-def _kept_numbers(kept: Kept) -> Numbers:
-    return Numbers(kept.counts, kept.errors, kept.worst)
-
-
-def _overview_cells(name: str, studies: Sequence[Numbers]) -> list[str]:
+def _overview_cells(name: str, studies: Sequence[Numbers | Kept]) -> list[str]:
     """A row of the overview: the sum of the studies' counts, and the errors of their numbers
     together.
     """
