@@ -90,6 +90,48 @@ def test_search_continues_below_a_load_that_the_tester_cannot_send() -> None:
     assert [logged.is_valid for logged in outcome.trials[:4]] == [False, False, False, True]
 
 
+def nearly_all_above(limit: float, share: float) -> Callable[[Trial], TrialResult]:
+    """Return a device without loss, behind a tester that sends `share` of loads above `limit`."""
+
+    def measure(trial: Trial) -> TrialResult:
+        intended = round(trial.load)
+        return TrialResult(
+            trial, offered=intended if trial.load <= limit else int(intended * share), lost=0, intended=intended
+        )
+
+    return measure
+
+
+def test_limit_of_a_tester_that_sends_nearly_all_is_halved_in() -> None:
+    outcome = run_simulated(controller(), nearly_all_above(600_000.0, 0.995))
+    [result] = outcome.goals
+    assert result.verdict is Verdict.TESTER_LIMIT
+    assert result.lower is not None and 597_000.0 <= result.lower <= 600_000.0
+    assert min(logged.result.trial.load for logged in outcome.trials) < 300_000.0, "it has to rise again"
+
+
+def test_budget_that_ends_while_the_limit_of_the_tester_is_searched_keeps_the_result_below() -> None:
+    device = nearly_all_above(600_000.0, 0.995)
+    whole = run_simulated(controller(), device)
+    first = next(place for place, logged in enumerate(whole.trials) if logged.is_valid)
+    found = []
+    for more in range(14, len(whole.trials) - first, 4):
+        budget_s = sum(logged.result.cost_s for logged in whole.trials[: first + more])
+        [result] = run_simulated(controller(budget_s), device).goals
+        assert result.verdict is Verdict.TESTER_LIMIT
+        found.append(result.lower)
+    assert found == sorted(found)
+    assert found[0] == whole.trials[first].result.trial.load
+
+
+def test_throughput_is_that_of_the_work_that_was_sent() -> None:
+    search = Controller(MlrSearch([GOAL]), GRID, shortfall_max=0.0025)
+    [result] = run_simulated(search, nearly_all_above(0.0, 0.998)).goals
+    assert result.verdict is Verdict.AT_LEAST
+    assert result.lower == pytest.approx(1_488_095.0)
+    assert result.throughput == pytest.approx(0.998 * 1_488_095.0, rel=1e-5)
+
+
 def test_capacity_below_the_limit_of_the_tester_is_found_as_usual() -> None:
     device = SimulatedForwarder(5, capacity_per_s=400_000.0, bursts_per_s=0.0, sender_per_s=600_000.0)
     [result] = run_simulated(controller(), device.measure).goals

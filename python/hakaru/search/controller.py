@@ -5,10 +5,11 @@ The controller has no clock. Its user passes the time and runs the trials that i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from statistics import fmean
 
-from hakaru.search.goal import GoalResult
+from hakaru.search.goal import GoalResult, Verdict
 from hakaru.search.grid import Grid
 from hakaru.search.procedure import LoadRange, Procedure, Request, Requests
 from hakaru.search.trial import Trial, TrialResult
@@ -64,6 +65,8 @@ class Controller:
       the procedure does not learn its result.
     - `attempts`: an invalid trial is repeated until it was run this often, at least once. If all
       are invalid, the tester cannot offer this load, and the search continues below it.
+    - `relative_width`: precision of the tester's own limit, (upper - lower) / upper, above 0. It is
+      searched only as far as it limits the result.
 
     The draft of MLRsearch recommends to count unsent frames as lost. Then the result of a weak
     tester would look like the result of a weak device, and `Verdict.TESTER_LIMIT` could not exist.
@@ -77,12 +80,14 @@ class Controller:
         budget_s: float | None = None,
         shortfall_max: float = 0.001,
         attempts: int = 3,
+        relative_width: float = 0.005,
     ) -> None:
         self._procedure = procedure
         self._loads = LoadRange(grid, grid.steps)
         self._budget_s = budget_s
         self._shortfall_max = shortfall_max
         self._attempts_max = attempts
+        self._width = grid.width(relative_width)
         self._deadline_s: float | None = None
         self._log: list[LoggedTrial] = []
         self._ended: Ended | None = None
@@ -90,6 +95,12 @@ class Controller:
         self._request: Request | None = None
         self._sent_ratios: list[float] = []
         self._lowered = 0
+        self._offered: set[int] = set()
+        """Steps that the tester offered."""
+        self._refused: int | None = None
+        """Step that the tester could not offer; the search continues below it."""
+        self._completed: LoadRange | None = None
+        """Range whose search was completed, while one with a higher top is searched."""
         self._advance(None)
 
     def next_trial(self, now_s: float) -> Trial | None:
@@ -104,6 +115,7 @@ class Controller:
             self._deadline_s = now_s + self._budget_s
         if self._deadline_s is not None and now_s + self._request.duration_s > self._deadline_s:
             self._ended = Ended.BUDGET
+            self._loads = self._completed or self._loads
             return None
         return Trial(self._loads.grid.load(self._request.step), self._request.duration_s)
 
@@ -116,6 +128,7 @@ class Controller:
         self._log.append(LoggedTrial(result, is_valid))
         if is_valid:
             self._sent_ratios.clear()
+            self._offered.add(request.step)
             self._advance(result)
             return
         self._sent_ratios.append(result.sent_ratio * result.tester_ratio)
@@ -124,29 +137,79 @@ class Controller:
             self._sent_ratios.clear()
 
     def outcome(self) -> Outcome:
-        """Return the results so far; they are final after `next_trial` returned None."""
-        return Outcome(self._procedure.results(self._loads), self._ended, tuple(self._log))
+        """Return the results so far; they are final after `next_trial` returned None.
+
+        Throughputs are those of the work that was offered: a tester may leave `shortfall_max` of a
+        load unsent.
+        """
+        goals = tuple(self._as_offered(goal) for goal in self._procedure.results(self._loads))
+        return Outcome(goals, self._ended, tuple(self._log))
+
+    def _as_offered(self, goal: GoalResult) -> GoalResult:
+        """Return a result whose throughput is reduced by what was left unsent at its loads."""
+        loads = {goal.lower, *goal.repeats}
+        sent = [t.result.sent_ratio for t in self._log if t.is_valid and t.result.trial.load in loads]
+        if goal.throughput is None or not sent:
+            return goal
+        return replace(goal, throughput=goal.throughput * fmean(sent))
 
     def _advance(self, result: TrialResult | None) -> None:
         """Hand a result to the procedure (None: start it) and fetch its next request."""
         try:
             self._request = next(self._requests) if result is None else self._requests.send(result)
         except StopIteration:
-            self._request, self._ended = None, Ended.DONE
+            if not self._raise_top():
+                self._request, self._ended = None, Ended.DONE
 
     def _lower_top(self, step: int, sent_ratio: float) -> None:
         """Continue below a step at which the tester sent at most `sent_ratio` of the work.
 
         A tester at its limit often sends nearly all of it. The load therefore falls by at least 2 %
-        the first time, and by twice as much each further time.
+        the first time, and by twice as much each further time, until the tester can offer one. Then
+        the interval between both is halved.
         """
         grid = self._loads.grid
+        self._refused = step
+        if self._completed is not None and step <= self._completed.top:
+            self._completed = None
+        if (middle := self._middle()) is not None:
+            self._continue_below(middle)
+            return
         least = LOWER_LEAST * 2**self._lowered
         self._lowered += 1
         top = min(step - 1, grid.step_at_or_below(grid.load(step) * min(sent_ratio, max(0.0, 1.0 - least))))
         if top < 0:
             self._ended = Ended.TESTER
             return
-        self._loads = LoadRange(grid, top, is_lowered=True)
+        self._continue_below(top)
+
+    def _raise_top(self) -> bool:
+        """Continue with a higher top, if the tester limits a result and its own limit is not known
+        precisely. Returns whether it is so.
+        """
+        top = self._middle()
+        if top is None or top <= self._loads.top:
+            return False
+        if all(goal.verdict is not Verdict.TESTER_LIMIT for goal in self._procedure.results(self._loads)):
+            return False
+        self._completed = self._loads
+        self._continue_below(top)
+        return True
+
+    def _middle(self) -> int | None:
+        """Return the middle between the step that the tester could not offer and the highest below
+        it that it could, or the latter if they are close enough. None if one is missing.
+        """
+        if self._refused is None:
+            return None
+        offered = max((step for step in self._offered if step < self._refused), default=None)
+        if offered is None:
+            return None
+        distance = self._refused - offered
+        return offered + (distance // 2 if distance > self._width else 0)
+
+    def _continue_below(self, top: int) -> None:
+        """Let the procedure continue with the steps up to `top`."""
+        self._loads = LoadRange(self._loads.grid, top, is_lowered=True)
         self._requests = self._procedure.requests(self._loads)
         self._advance(None)

@@ -141,7 +141,14 @@ class PacketsDialogue(Dialogue):
         widths = [goal.width_percent / 100 for goal in search.goals]
         grid = RateGrid.for_widths(search.lowest, highest, widths)
         budget_s = search.budget / 1e9 if search.budget else None
-        self._controller = Controller(procedure_of(search), grid, budget_s=budget_s, attempts=ATTEMPTS)
+        self._controller = Controller(
+            procedure_of(search),
+            grid,
+            budget_s=budget_s,
+            shortfall_max=min(widths) / 2,
+            attempts=ATTEMPTS,
+            relative_width=min(widths),
+        )
         yield from self._search(self._controller)
         rate = self._controller.outcome().goals[0].throughput
         if self._load.latency is not None and rate:
