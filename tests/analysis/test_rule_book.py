@@ -114,8 +114,9 @@ def test_headroom_is_the_published_range() -> None:
         (judged,) = judge(BOOK, [{"drive_busy_percent": {"group/0": busy}}])
         assert judged.headroom is not None
         assert min(abs(bound - expected) for bound in judged.headroom) < 0.02
-    (idle,) = judge(BOOK, [{"drive_busy_percent": {"group/0": 0.0}}])
-    assert idle.headroom is None
+    for busy in (0.0, 0.007, 4.9):
+        (idle,) = judge(BOOK, [{"drive_busy_percent": {"group/0": busy}}])
+        assert idle.headroom is None
 
 
 def test_values_are_means_over_repetitions_with_an_interval() -> None:

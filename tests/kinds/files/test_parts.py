@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,3 +125,4 @@ def test_cold_load_that_the_disk_did_not_serve_is_marked(
 def test_headroom_is_that_of_the_publication_at_its_busy_drives() -> None:
     assert headroom(41.0)["headroom_low"] == pytest.approx(1.5, abs=0.02)
     assert headroom(44.0)["headroom_high"] == pytest.approx(1.8, abs=0.01)
+    assert all(math.isnan(value) for busy in (math.nan, 0.007) for value in headroom(busy).values())

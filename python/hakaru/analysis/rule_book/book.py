@@ -11,6 +11,10 @@ from ruamel.yaml import YAML
 from hakaru.analysis.rule_book.gauges import Gauge
 
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+HEADROOM_BUSY_MIN_PERCENT = 5.0
+"""Least use of a device of which a headroom is computed. Below it, one would assume that the use
+grows with the load over more than a factor of ten.
+"""
 
 
 class BookRule(BaseModel):
@@ -35,6 +39,15 @@ class BookRule(BaseModel):
         if self.limit is None and (self.headroom or self.overridden_by is not None):
             raise ValueError("`headroom` and `overridden_by` need a `limit`")
         return self
+
+    def headroom_at(self, busy_percent: float) -> tuple[float, float] | None:
+        """Return how many times the load could grow until the device is at the lower and at the
+        upper limit, if its use grows with the load. None for a rule without headroom, and for a use
+        that is too low to say.
+        """
+        if not self.headroom or self.limit is None or busy_percent < HEADROOM_BUSY_MIN_PERCENT:
+            return None
+        return self.limit[0] / busy_percent, self.limit[1] / busy_percent
 
 
 def read(text: str) -> tuple[BookRule, ...]:

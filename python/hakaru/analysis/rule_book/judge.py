@@ -31,13 +31,8 @@ class Judgement:
 
     @property
     def headroom(self) -> tuple[float, float] | None:
-        """How many times the load could grow until the device is at the lower and at the upper
-        limit, if its use grows with the load. None without such a rule, or for an idle device.
-        """
-        mean, limit = self.value.mean, self.rule.limit
-        if not self.rule.headroom or limit is None or not mean:
-            return None
-        return limit[0] / mean, limit[1] / mean
+        """As `BookRule.headroom_at` of the mean."""
+        return None if self.value.mean is None else self.rule.headroom_at(self.value.mean)
 
     def to_json(self) -> dict[str, Any]:
         """One element of `rule_book` of a point of the report."""

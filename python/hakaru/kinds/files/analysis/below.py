@@ -51,10 +51,9 @@ def cache(repetition: Repetition) -> dict[str, float]:
 
 
 def headroom(busy_percent: float) -> dict[str, float]:
-    """Return how often the load would fit by each limit of the rule of busy drives."""
+    """Return how often the load would fit by each limit of the rule of busy drives; NaN if the
+    drives are too idle to say.
+    """
     rule = next(rule for rule in rule_book.BOOK if rule.rule == "drive_busy")
-    assert rule.limit is not None
-    return {
-        name: limit / busy_percent if busy_percent > 0 else math.nan
-        for name, limit in zip(names.HEADROOM, rule.limit, strict=True)
-    }
+    found = rule.headroom_at(busy_percent) or (math.nan, math.nan)
+    return dict(zip(names.HEADROOM, found, strict=True))
