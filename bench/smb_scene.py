@@ -1,8 +1,8 @@
 """One direction of the SMB benchmark: `smb_scene.py JSON`, in a network namespace of its own.
 
-Prints a list with the results of every round: {hakaru, smbclient} → {files_per_s, cpu_s_per_1k,
-server_cpu_s_per_1k}. Times are those of whole processes, with their start and login; those of the
-server are of all its processes.
+Prints a list with the results of every round: {hakaru, smbclient, smb2} → {files_per_s,
+cpu_s_per_1k, server_cpu_s_per_1k}. Times are those of whole processes, with their start and login;
+those of the server are of all its processes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,13 @@ FILES, FILE_BYTES = 1000, 16 << 10
 
 
 class Scene:
-    """A server with the files, and its two clients. `folder`: where smbclient keeps its copies."""
+    """A server with the files, and its clients. `folder`: where smbclient keeps its copies, which
+    `smb2` writes.
+    """
 
     def __init__(self, case: dict[str, Any], share: Path, folder: Path) -> None:
         self.engine, self.direction, self.tools = case["engine"], case["direction"], case["tools"]
+        self.smb2_program: str | None = case["smb2"]
         self.server_pid = 0
         """Samba's first process."""
         self.share, self.folder = share, folder
@@ -85,6 +88,14 @@ class Scene:
         if copies != self.tools * FILES:
             raise RuntimeError(f"smbclient copied {copies} files")
 
+    def smb2(self) -> None:
+        """Copy all files once with one process of bench/smb2, which has a task for each tree."""
+        words = [self.smb2_program, self.direction, f"{ADDRESS}:445", SHARE, USER.name, USER.password]
+        words += [f"trees/t{tool:05}={self.folder / str(tool)}" for tool in range(self.tools)]
+        copied = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        if copied != self.tools * FILES:
+            raise RuntimeError(f"smb2 copied {copied} files")
+
     def check(self) -> None:
         """Compare the files of the server with their description."""
         self._run(task="verify")
@@ -128,7 +139,7 @@ def cpu_s(pid: int) -> float:
 
 
 async def main(case: dict[str, Any]) -> list[dict[str, dict[str, float]]]:
-    """Start the server, and run both clients in every round, in alternating order."""
+    """Start the server, and run all clients in every round, in alternating order."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     with tempfile.TemporaryDirectory(dir=MEMORY) as share, tempfile.TemporaryDirectory(dir=MEMORY) as folder:
@@ -149,6 +160,8 @@ def _rounds(scene: Scene, rounds: int) -> list[dict[str, dict[str, float]]]:
         scene.smbclient()
         scene.direction = "write"
     clients = {"hakaru": scene.hakaru, "smbclient": scene.smbclient}
+    if scene.smb2_program:
+        clients["smb2"] = scene.smb2
     results = []
     for number in range(rounds):
         names = list(clients) if number % 2 == 0 else list(reversed(clients))
