@@ -17,6 +17,7 @@ import base64
 import contextlib
 import re
 import socket
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +107,8 @@ class Guest:
         self.emulator = emulator
         self.kernel_version = ""
         """Kernel version as reported by the guest."""
+        self.booted_ns = 0
+        """Instant at which the guest accepted commands, ns of CLOCK_MONOTONIC."""
         self._channels: dict[str, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
         self._id = 0
         self._programs = 0
@@ -141,6 +144,7 @@ class Guest:
             answer = await guest._answer("boot", boot_timeout_s or BOOT_TIMEOUT_S[accelerator.kind])
             word, guest.kernel_version = answer.split()
             assert word == "ready", word
+            guest.booted_ns = time.monotonic_ns()
             await pin_threads(emulator, spec.pinning)
             await guest._configure()
         except BaseException:

@@ -119,7 +119,7 @@ class Place(Protocol):
         ...
 
     async def release(self) -> None:
-        """Return nodes from their guests after a repetition, in whatever state it ended."""
+        """End the guests of a repetition, in whatever state it ended."""
         ...
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
@@ -289,9 +289,10 @@ class LabPlace:
             await self.lab.load_guests.finish()
 
     async def release(self) -> None:
-        """Unplug the guests."""
-        if self.lab.has_load_guests:
-            await self.lab.load_guests.unplug()
+        """End the guests. Those of the next repetition are booted for it, so that repetitions are
+        independent of each other.
+        """
+        await self.lab.end_guests()
 
     def fabrics(self, expanded: Expanded, turn: Repetition) -> Mapping[str, contract.FabricEngineConfig]:
         """The lab's switches and links in the state of the point."""

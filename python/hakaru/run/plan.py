@@ -84,8 +84,8 @@ def estimate(expanded: Expanded, lab: LabPlan | None, impossible: Collection[str
         seconds += VARIANT_S * len(_variants(studies, lab))
     guests = [_guest_memory(expanded.at(point), lab, by_point[point.id]) for point in expanded.points]
     by_guests = {point.id: len(memory) for point, memory in zip(expanded.points, guests, strict=True)}
-    seconds += sum(by_guests[point.id] for point in points) * GUEST_LOGIN_S
-    seconds += max(by_guests.values(), default=0) * GUEST_BOOT_S
+    seconds += sum(by_guests[point.id] for point in points) * (GUEST_BOOT_S + GUEST_LOGIN_S)
+    seconds += sum(_forwarding_guests(study) for study in studies) * GUEST_BOOT_S
     nodes = len(lab.namespaces) if lab else 1
     drives = 12 * (len(lab.array_names) if lab else 0)
     # Links of a fabric have 17 counters each way, TCP of a namespace 10.
@@ -109,6 +109,12 @@ def _guest_memory(study: Study, lab: LabPlan | None, cost: Cost) -> list[int]:
     if lab is None or study.lab.load_guest is None:
         return []
     return [study.lab.load_guest.memory] * min(len(lab.loading_names), cost.actors)
+
+
+def _forwarding_guests(study: Study) -> int:
+    """Number of the guests that are the device of a point."""
+    device = study.lab.device
+    return device.guest.count if device is not None and device.forwards == "guest" else 0
 
 
 def _variants(studies: Iterable[Study], lab: LabPlan) -> set[tuple[Hashable, ...]]:

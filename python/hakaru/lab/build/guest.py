@@ -242,4 +242,5 @@ def describe_guests(guests: Sequence[Guest], spec: GuestDeviceSpec, ports: Guest
         "kernel": guest.kernel_version,
         "accelerator": guest.accelerator.kind,
         "accelerator_reason": guest.accelerator.reason,
+        "booted_ns": guest.booted_ns,
     }

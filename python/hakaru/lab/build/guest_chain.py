@@ -62,7 +62,7 @@ class GuestChain:
 
     @classmethod
     async def _build(cls, guest: Guest, plan: ChainPlan, array: EngineSession) -> Self:
-        # Earlier repetitions in the same guest may have left messages of disks that are gone.
+        # The boot may have left messages of disks.
         await guest.run("dmesg -c >/dev/null")
         built = await Chain.build(
             guest,

@@ -195,6 +195,16 @@ class Lab:
             self._load_guests = LoadGuests()
         return self._load_guests
 
+    async def end_guests(self) -> None:
+        """End the guests of a repetition: those with load, whose nodes get their links again, and
+        those that forward, which the next change boots anew.
+        """
+        if self._load_guests is not None:
+            await self._load_guests.unplug()
+        if self._guests:
+            await self._close_guest()
+            self._forget_device()
+
     @property
     def has_load_guests(self) -> bool:
         """Whether nodes had guests in their place so far."""

@@ -1,19 +1,18 @@
 """The guests in which the load of a lab runs: their boot, their cables, their disks, their engines.
 
     guests = LoadGuests()
-    await guests.plug(plan, namespaces, ["host-1"])     boots those that are missing
+    await guests.plug(plan, namespaces, ["host-1"])     boots them
     paths = await guests.attach("host-1", disks)        logs in with open-iscsi
     await guests.build_chain(plan, array)               or builds a file server's disk
     engine = await guests.start("host-1", config)
     …
     records = await guests.examine_chains(rewritten)    bytes of every layer, while arrays serve
     await guests.finish()                               logs out, measures the clocks again
-    await guests.unplug()                               the nodes have their links again
+    await guests.unplug()                               ends them; the nodes have their links again
     await guests.close()
 
-A guest stays for later points with the same machine, links and TCP; between its points its
-processors are stopped. Every failure of a guest is a GuestError, after which the guest is gone; the
-next `plug` boots another one.
+Every repetition boots guests of its own, so that repetitions are independent: where a boot puts
+memory and interrupts, it keeps them. Every failure of a guest is a GuestError.
 """
 
 from __future__ import annotations
@@ -65,20 +64,7 @@ class _Running:
         self.initiator: OpenIscsi | None = None
         self.joined: JoinedPaths | None = None
         self.chain: GuestChain | None = None
-        self.builds_chain = False
-        """Whether a chain was begun, of which something may exist."""
         self.uses_kernel_initiator = False
-        self.is_stopped = False
-        self.is_connected = False
-        """Whether all links of the node were given to it."""
-        self.is_measured = False
-        """Whether the clocks were measured again, so nothing of the repetition runs any more."""
-
-    @property
-    def is_in_use(self) -> bool:
-        """Whether something of a repetition that failed may still run in the guest."""
-        opened = self.engines is not None and not self.is_measured
-        return opened or bool(self.spawned) or self.initiator is not None or self.builds_chain
 
     def describe(self) -> dict[str, Any]:
         """The guest for the record of a repetition."""
@@ -92,6 +78,7 @@ class _Running:
             "accelerator": accelerator.kind,
             "accelerator_reason": accelerator.reason,
             "unknown_sysctls": list(self.unknown_sysctls),
+            "booted_ns": self.guest.booted_ns,
             "clock": self.engines.clock.describe() if self.engines else None,
         }
 
@@ -111,7 +98,7 @@ class LoadGuests:
         return tuple(self._plugged)
 
     async def plug(self, plan: LabPlan, namespaces: Namespaces, nodes: Sequence[str]) -> None:
-        """Give the links of `nodes` to their guests, which are booted if there are none, or others.
+        """Boot a guest for each of `nodes`, and give it the links of the node.
 
         Does nothing if the load of the plan runs in the nodes themselves. Raises GuestError.
         """
@@ -125,20 +112,12 @@ class LoadGuests:
             await asyncio.to_thread(self._forget_neighbours)
 
     async def _plug(self, wanted: LoadGuest) -> None:
-        running = self._running.get(wanted.node)
-        if running is not None and (running.planned != wanted or not running.guest.emulator.running):
+        if wanted.node in self._running:
             await self._discard(wanted.node)
-            running = None
-        if running is None:
-            running = await self._boot(wanted)
-            self._running[wanted.node] = running
-        if running.is_stopped:
-            await running.guest.emulator.execute("cont")
-            running.is_stopped = False
+        self._running[wanted.node] = await self._boot(wanted)
         # Before the links are given: after an error, `unplug` returns those that were.
         self._plugged[wanted.node] = wanted
         await asyncio.to_thread(give_links, self._namespaces, wanted)
-        running.is_connected = True
 
     async def _boot(self, wanted: LoadGuest) -> _Running:
         spec = wanted.spec
@@ -229,7 +208,7 @@ class LoadGuests:
         """
         running = self._running[plan.node]
         async with self._failing(plan.node):
-            running.builds_chain = running.uses_kernel_initiator = True
+            running.uses_kernel_initiator = True
             running.chain = await GuestChain.build(running.guest, plan, array)
 
     async def empty_caches(self) -> None:
@@ -254,7 +233,7 @@ class LoadGuests:
             if running.chain is not None:
                 async with self._failing(node):
                     records[node] = await running.chain.examine(rewritten_bytes)
-                    running.chain, running.builds_chain = None, False
+                    running.chain = None
         return records
 
     async def watch_chains(self) -> None:
@@ -297,7 +276,6 @@ class LoadGuests:
         running.spawned.clear()
         if running.engines is not None:
             await running.engines.close()
-            running.is_measured = True
         if running.joined is not None:
             await running.joined.part()
             running.joined = None
@@ -318,9 +296,7 @@ class LoadGuests:
                 raise GuestError(f"guest {node} has ended", f"its console: {emulator.console()}")
 
     async def unplug(self) -> None:
-        """Return the links to the nodes, and stop the processors of the guests. A guest that is in
-        use, because its repetition failed, that did not get all of its links, or that has ended, is
-        discarded.
+        """Return the links to the nodes, and end the guests.
 
         Raises EnvironmentError_ if the kernel refuses to return the links of a node. Those of the
         others are returned, and the next call tries again.
@@ -334,25 +310,11 @@ class LoadGuests:
                 refused = refused or _not_returned(node, error)
                 continue
             del self._plugged[node]
-            await self._pause(node)
+            await self._discard(node)
         if plugged:
             await asyncio.to_thread(self._forget_neighbours)
         if refused is not None:
             raise refused
-
-    async def _pause(self, node: str) -> None:
-        """Stop the processors of a guest, or discard it."""
-        running = self._running[node]
-        if running.is_in_use or not running.is_connected or not running.guest.emulator.running:
-            await self._discard(node)
-            return
-        running.engines, running.uses_kernel_initiator, running.is_measured = None, False, False
-        running.is_connected = False
-        try:
-            await running.guest.emulator.execute("stop")
-            running.is_stopped = True
-        except HakaruError:
-            await self._discard(node)
 
     async def _discard(self, node: str) -> None:
         running = self._running.pop(node)
