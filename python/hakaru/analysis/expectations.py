@@ -176,9 +176,17 @@ def _verdicts(where: dict[str, Any], results: Results) -> list[Verdict]:
     in_sweeps = {p.id for sweep in results.sweeps for p in sweep.points}
     unswept = [p for p in results.at(where) if p.id not in in_sweeps]
     found = [p.verdict for p in unswept if p.evidence.mb_per_s is not None]
-    for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True):
-        chosen = [p for p in sweep.measured() if selects(where, p.factors)]
-        found += [p.verdict for p in chosen] if sweep.over in where else [verdict.verdict] if chosen else []
+    judged = [
+        (sweep, verdict, [p for p in sweep.measured() if selects(where, p.factors)])
+        for sweep, verdict in zip(results.sweeps, results.verdicts, strict=True)
+    ]
+    # A point may lie on two sweeps. The verdict on one that is selected as a whole includes it.
+    whole = {p.id for sweep, _, chosen in judged if sweep.over not in where for p in chosen}
+    for sweep, verdict, chosen in judged:
+        if sweep.over in where:
+            found += [p.verdict for p in chosen if p.id not in whole]
+        elif chosen:
+            found.append(verdict.verdict)
     return found
 
 

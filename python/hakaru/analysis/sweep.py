@@ -81,22 +81,63 @@ def _highest(point: Point, metric: str) -> float:
     return float((estimate.mean if estimate.high is None else estimate.high) or 0.0)
 
 
-def sweeps_of(points: list[Point], preferred: str, *, is_searched: bool = False) -> list[Sweep]:
+def sweeps_of(
+    points: list[Point], preferred: str, *, is_searched: bool = False, sweeps_lone: bool = True
+) -> list[Sweep]:
     """All sweeps over the factor `preferred`, or else over the first numeric factor, in the order
     of the study. `is_searched`: whether a search chose the levels.
+
+    `sweeps_lone`: a point that would be alone in its sweep is swept over another numeric factor, if
+    points differ from it in that factor alone. These may be points of other sweeps, such as the one
+    from which the factor starts. Searched points are not, because their levels coincide by chance.
     """
     over = swept_factor([p.factors for p in points], preferred)
     if over is None:
         return []
-    groups: dict[tuple[tuple[str, str], ...], list[Point]] = {}
-    for point in points:
-        rest = tuple((f, str(level)) for f, level in point.factors.items() if f != over)
-        groups.setdefault(rest, []).append(point)
-    sweeps = []
-    for members in groups.values():
-        where = {f: level for f, level in members[0].factors.items() if f != over}
-        sweeps.append(Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over]))), is_searched))
+    sweeps: list[Sweep] = []
+    swept: set[str] = set()
+    for members in _groups(points, over):
+        if len(members) == 1 and sweeps_lone and not is_searched:
+            if members[0].id in swept:
+                continue
+            own = _across(members[0], points, over)
+            swept |= {p.id for p in own.points}
+            sweeps.append(own)
+        else:
+            sweeps.append(_sweep(members, over, is_searched))
     return sweeps
+
+
+def _groups(points: Sequence[Point], over: str) -> list[list[Point]]:
+    """Points that differ only in the factor `over`, in the order of the study."""
+    groups: dict[frozenset[tuple[str, str]], list[Point]] = {}
+    for point in points:
+        groups.setdefault(_rest(point, over), []).append(point)
+    return list(groups.values())
+
+
+def _rest(point: Point, over: str) -> frozenset[tuple[str, str]]:
+    """The other factors with their levels."""
+    return frozenset((f, str(level)) for f, level in point.factors.items() if f != over)
+
+
+def _across(lone: Point, points: Sequence[Point], preferred: str) -> Sweep:
+    """The sweep of a point over the numeric factor, except `preferred`, in which most points differ
+    from it; the first of equals. Over `preferred`, with this point only, if there is none.
+    """
+    best = [lone]
+    over = preferred
+    for factor in (f for f, level in lone.factors.items() if f != preferred and is_number(level)):
+        rest = _rest(lone, factor)
+        alike = [p for p in points if is_number(p.factors.get(factor)) and _rest(p, factor) == rest]
+        if len(alike) > len(best):
+            best, over = alike, factor
+    return _sweep(best, over, False)
+
+
+def _sweep(members: Sequence[Point], over: str, is_searched: bool) -> Sweep:
+    where = {f: level for f, level in members[0].factors.items() if f != over}
+    return Sweep(over, where, tuple(sorted(members, key=lambda p: float(p.factors[over]))), is_searched)
 
 
 def sweep_over(points: Sequence[Point], over: str, where: Mapping[str, Any]) -> Sweep | None:
@@ -117,5 +158,5 @@ def swept_factor(factors: list[dict[str, Any]], preferred: str) -> str | None:
     None.
     """
     names = list(dict.fromkeys(f for each in factors for f in each))
-    numeric = [f for f in names if all(isinstance(each.get(f), (int, float)) for each in factors)]
+    numeric = [f for f in names if all(is_number(each.get(f)) for each in factors)]
     return preferred if preferred in numeric else next(iter(numeric), None)

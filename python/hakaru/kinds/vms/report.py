@@ -14,6 +14,7 @@ from hakaru.kinds.vms import (
     path,
     path_event_report,
     path_figures,
+    path_gains,
     tables,
 )
 from hakaru.kinds.vms.hypervisor import CustomHypervisor, limits_of
@@ -117,8 +118,11 @@ class VmsReport(ReportKind):
         return [*groups, *([Group(path_figures.of_run(summary, language))] if path.is_distance(summary) else [])]
 
     def tables(self, summary: Json, letters: Mapping[str, str], language: str) -> list[Table]:
-        """Points of each sweep; in studies of distance, also points with their bounds."""
+        """The worth of further paths, and points of each sweep; in studies of distance, also points
+        with their bounds.
+        """
         all_tables = path.tables(summary, letters, language) if path.is_distance(summary) else []
+        all_tables += path_gains.tables(summary, letters, language)
         all_tables += neighbour_matrix.tables(summary, language)
         all_tables += neighbour_tables.of_run(summary, letters, self.point_name, language)
         all_tables += path_event_report.tables(summary, letters, self.point_name, language)

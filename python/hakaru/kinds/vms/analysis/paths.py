@@ -1,89 +1,128 @@
-"""Worth of further paths: points that differ only in the factor `paths`, compared with the one that
-has the fewest.
+"""Worth of further paths: points that differ only in a factor of paths, compared with the one that
+has the fewest. The paths are those of the lab that the VMs share, or those that each VM uses.
+
+Points with events of paths are not compared, because their rates are those of interrupted loads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
+from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.findings import Finding
+from hakaru.analysis.rules.judge import words
 from hakaru.analysis.sweep import Sweep
 from hakaru.kinds.vms.analysis.points import VmsPoint
 from hakaru.wording import LANGUAGES, say
 
-FACTOR = "paths"
+FACTORS = ("paths", "paths_per_vm")
 METRIC = "mb_per_s"
 
 
-def of_run(points: list[VmsPoint]) -> list[Finding]:
+def of_run(points: Sequence[VmsPoint]) -> list[Finding]:
     """One finding per set of points that differ only in their paths, in the order of the study."""
-    return [_finding(group) for group in _groups(points)]
+    return [_finding(over, group) for over in FACTORS for group in _groups(points, over)]
 
 
-def compared(points: list[VmsPoint]) -> set[str]:
+def compared(points: Sequence[VmsPoint]) -> set[str]:
     """IDs of the points that are compared with one of fewer paths."""
-    return {point.id for group in _groups(points) for point in group[1:]}
+    return {point.id for over in FACTORS for group in _groups(points, over) for point in group[1:]}
 
 
-def is_secondary(candidate: Sweep, sweeps: list[Sweep]) -> bool:
+def is_secondary(candidate: Sweep, sweeps: Sequence[Sweep]) -> bool:
     """Whether a sweep only adds some levels to one with fewer paths, which is reported instead."""
     return any(
-        _others(other.where) == _others(candidate.where)
-        and FACTOR in candidate.where
-        and other.where[FACTOR] < candidate.where[FACTOR]
+        _others(other.where, over) == _others(candidate.where, over)
+        and other.over == candidate.over
+        and over in candidate.where
+        and over in other.where
+        and other.where[over] < candidate.where[over]
         and len(other.points) > len(candidate.points)
         for other in sweeps
+        for over in FACTORS
     )
 
 
-def _others(factors: Any) -> dict[str, Any]:
-    return {factor: level for factor, level in factors.items() if factor != FACTOR}
+def is_compared(sweep: Sweep, points: Sequence[VmsPoint]) -> bool:
+    """Whether a sweep goes over paths and its points are compared, so that findings about a growing
+    load do not apply: with more paths, the lab grows.
+    """
+    chosen = {point.id for point in sweep.points}
+    groups = _groups(points, sweep.over) if sweep.over in FACTORS else []
+    return any(len(chosen & {p.id for p in group}) > 1 for group in groups)
 
 
-def _groups(points: list[VmsPoint]) -> list[list[VmsPoint]]:
-    """Measured points that differ only in their paths, the fewest first; at least two per group."""
+def verdict_of(sweep: Sweep) -> SweepVerdict:
+    """The verdict on a sweep over paths: that on its peak. A link that is full with one path need
+    not be the bottleneck with four.
+    """
+    peak = sweep.peak()
+    assert peak is not None  # its points are compared, so they have rates
+    resource = peak.verdict.resource
+    by_level = {f"{sweep.level(p):g}": p.percent(resource) for p in sweep.points} if resource else {}
+    member = peak.members.get(resource) if resource else None
+    return SweepVerdict(peak.verdict, peak.evidence, sweep.level(peak), by_level, member)
+
+
+def _others(factors: Mapping[str, Any], over: str) -> dict[str, Any]:
+    return {factor: level for factor, level in factors.items() if factor != over}
+
+
+def _groups(points: Sequence[VmsPoint], over: str) -> list[list[VmsPoint]]:
+    """Measured points without events that differ only in their paths, the fewest first; at least
+    two per group.
+    """
     groups: list[list[VmsPoint]] = []
-    for point in (p for p in points if FACTOR in p.factors and p.mean(METRIC)):
+    for point in (p for p in points if over in p.factors and p.mean(METRIC) and not p.events):
         for group in groups:
-            if _others(group[0].factors) == _others(point.factors):
+            if _others(group[0].factors, over) == _others(point.factors, over):
                 group.append(point)
                 break
         else:
             groups.append([point])
-    return [sorted(group, key=lambda p: float(p.factors[FACTOR])) for group in groups if len(group) > 1]
+    return [sorted(group, key=lambda p: float(p.factors[over])) for group in groups if len(group) > 1]
 
 
-def _finding(group: list[VmsPoint]) -> Finding:
-    base, where = group[0], _others(group[0].factors)
-    ratios = {p.factors[FACTOR]: p.ratio_to(base, METRIC) for p in group[1:]}
+def _finding(over: str, group: list[VmsPoint]) -> Finding:
+    base, where = group[0], _others(group[0].factors, over)
+    ratios = {p.factors[over]: p.ratio_to(base, METRIC) for p in group[1:]}
+    by_level = {str(p.factors[over]): p for p in group}
     evidence = {
-        "over": FACTOR,
-        "base": base.factors[FACTOR],
-        METRIC: {str(p.factors[FACTOR]): p.mean(METRIC) for p in group},
+        "over": over,
+        "base": base.factors[over],
+        "points": {level: p.id for level, p in by_level.items()},
+        METRIC: {level: p.mean(METRIC) for level, p in by_level.items()},
         "ratio": {str(level): estimate.to_json() for level, estimate in ratios.items()},
-        "limiter": {str(p.factors[FACTOR]): p.verdict.limiter for p in group},
+        "limiter": {level: p.verdict.limiter for level, p in by_level.items()},
+        "because": {level: _because(p, "en") for level, p in by_level.items()},
+        "because_ja": {level: _because(p, "ja") for level, p in by_level.items()},
     }
 
     def write(language: str) -> str:
-        def words(point: VmsPoint) -> dict[str, Any]:
+        def values(point: VmsPoint) -> dict[str, Any]:
             return {
-                "paths": sentences.level(language, FACTOR, point.factors[FACTOR]),
+                "paths": sentences.level(language, over, point.factors[over]),
                 "mb_per_s": point.mean(METRIC),
                 "limiter": say(language, f"limiter.{point.verdict.limiter}"),
             }
 
-        parts = [say(language, "paths.base", words(base))]
+        parts = [say(language, "paths.base", values(base))]
         for point in group[1:]:
-            estimate = ratios[point.factors[FACTOR]]
+            estimate = ratios[point.factors[over]]
             known = "paths.ratio" if estimate.low is not None else "paths.ratio.single"
             numbers = {name: value and round(value, 2) for name, value in _numbers(estimate).items()}
-            parts.append(say(language, known, words(point) | numbers))
+            parts.append(say(language, known, values(point) | numbers))
         return sentences.sentences(language, *parts)
 
     text = {language: sentences.in_series(language, where, write(language), bool(where)) for language in LANGUAGES}
     return Finding("paths", where, text, None, evidence)
+
+
+def _because(point: VmsPoint, language: str) -> str:
+    return sentences.sentences(language, *words(language, point.verdict, point.evidence))
 
 
 def _numbers(estimate: Estimate) -> dict[str, float | None]:

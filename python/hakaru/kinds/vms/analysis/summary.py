@@ -47,10 +47,17 @@ class VmsAnalysis(AnalysisKind):
         distance_curves = curves.curves_of(analysed)
         streamless = [p for p in analysed if not p.setup.is_stream]
         all_sweeps = sweep.sweeps_of(
-            list(streamless), run.searches[0].over if run.searches else SWEPT, is_searched=bool(run.searches)
+            list(streamless),
+            run.searches[0].over if run.searches else SWEPT,
+            is_searched=bool(run.searches),
+            sweeps_lone=not distance_curves,
         )
         sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
-        verdicts = [bottleneck.judge_sweep(STAGES, s) for s in sweeps]
+        over_paths = [paths.is_compared(s, streamless) for s in sweeps]
+        verdicts = [
+            paths.verdict_of(s) if of_paths else bottleneck.judge_sweep(STAGES, s)
+            for s, of_paths in zip(sweeps, over_paths, strict=True)
+        ]
         # The run judged its levels point by point, before a sweep could show what limits them.
         answers = goals.answers_of(run, analysed)
         for sweep_, verdict in zip(sweeps, verdicts, strict=True):
@@ -58,7 +65,8 @@ class VmsAnalysis(AnalysisKind):
         compared = reference.compare(run, list(analysed))
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = failovers.of_run(streamless) + neighbours.of_run(streamless)
-        all_findings += [f for s, v in zip(sweeps, verdicts, strict=True) for f in findings.of_sweep(s, v, several)]
+        for sweep_, verdict, of_paths in zip(sweeps, verdicts, over_paths, strict=True):
+            all_findings += [] if of_paths else findings.of_sweep(sweep_, verdict, several)
         all_findings += paths.of_run(streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
         all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
