@@ -27,7 +27,7 @@ def test_table_has_limits_published_values_and_points() -> None:
     (section,) = rule_book.section({"points": [light, heavy, slow]}, "en")
     (table,) = section.tables
     assert [column.title for column in table.columns] == [
-        "vms",
+        "VMs",
         "response time, ms",
         "drives busy, %",
         "headroom, times",

@@ -183,7 +183,7 @@ def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Draft:
         if verdict.rule is None:
             return sentences.sentences(language, *parts)
         if sweep_verdict.member is not None:
-            parts.append(say(language, "finding.limiter.member", {"member": sweep_verdict.member.replace("/", " ")}))
+            parts.append(say(language, "finding.limiter.member", {"member": _member(language, sweep_verdict.member)}))
         if verdict.rule.is_capacity and len(sweep.measured()) > 1 and sweep_verdict.reached_at is not None:
             reached = sentences.level(language, sweep.over, sweep_verdict.reached_at)
             later = sweep_verdict.reached_at > sweep.level(sweep.near_peak()[-1])
@@ -192,6 +192,11 @@ def _limiter(sweep: Sweep, sweep_verdict: SweepVerdict) -> Draft:
         return sentences.sentences(language, *parts, *_other_resources(language, sweep_verdict))
 
     return "limiter", write, verdict.limiter, evidence | {"over": sweep.over}
+
+
+def _member(language: str, name: str) -> str:
+    """The name of a member of a resource: a drive, or a thread of a process."""
+    return sentences.resource(language, name) if name.startswith("drive/") else name.replace("/", " ")
 
 
 def _other_resources(language: str, sweep_verdict: SweepVerdict) -> list[str]:

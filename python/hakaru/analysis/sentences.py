@@ -86,6 +86,8 @@ def resource(language: str, name: str) -> str:
         return say(language, "resource.cpu.host", {"host": host}) if host else say(language, f"resource.cpu.{part}")
     if kind in ("group", "port", "disk"):
         return say(language, f"resource.{kind}", {"name": rest.replace(".", " ")})
+    if kind == "drive":
+        return say(language, "resource.drive", {"name": rest})
     words = say(language, f"resource.{kind}")
     return say(language, "resource.of", {"resource": words, "node": rest}) if rest else words
 

@@ -8,6 +8,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report.blocks import Cell, Column, Row, Table
 from hakaru.report.figures import note
+from hakaru.report.sweep import factor_title
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
@@ -60,7 +61,7 @@ def points_table(
     repetitions of `metric`.
     """
     varied, about = factors(points, language, metric)
-    heads = [Column(factor, "level", header=True) for factor in varied]
+    heads = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
     rows: list[Row] = []
     for point in points:
         levels: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]

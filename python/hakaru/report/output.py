@@ -120,10 +120,22 @@ def sections(body: str) -> list[tuple[str, Markup]]:
     return [(anchor, Markup(heading)) for anchor, heading in _SECTION.findall(body)]
 
 
+_UNIT = r"\S*/\S*|（[^（）]*）"
+_WORD = r"(?<![ァ-ヶー])[ァ-ヶー]{2,7}(?![ァ-ヶー])|(?<![一-龠])[一-龠]{2,4}(?![一-龠])"
+_WHOLE = re.compile(f"({_UNIT})|({_WORD})")
+
+
 def unbroken(text: str) -> Markup:
-    """A heading as markup whose units, such as `MB/s`, stay on one line."""
-    span = Markup('<span class="unit">{}</span>')
-    return Markup(" ").join(span.format(word) if "/" in word else word for word in text.split(" "))
+    """A heading as markup whose units (`MB/s`), Japanese parentheses and short words of katakana
+    or kanji stay on one line.
+    """
+    shown, end = Markup(), 0
+    for match in _WHOLE.finditer(text):
+        name = "unit" if match[1] else "word"
+        shown += text[end : match.start()]
+        shown += Markup('<span class="{}">{}</span>').format(name, match[0])
+        end = match.end()
+    return shown + text[end:]
 
 
 @functools.cache

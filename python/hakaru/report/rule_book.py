@@ -8,6 +8,7 @@ from typing import Any
 from hakaru.analysis import sentences
 from hakaru.report import common
 from hakaru.report.blocks import Across, Cell, Column, Row, Section, Table
+from hakaru.report.sweep import factor_title
 from hakaru.wording import MISSING, number, say, tenths
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ def section(summary: Json, language: str) -> list[Section]:
 def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Table:
     shown = points[:ROWS_MAX]
     varied = common.varied_factors(points)
-    heads = [Column(factor, "level", header=True) for factor in varied]
+    heads = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
     heads += [Column(say(language, f"rule_book.{rule['rule']}")) for rule in rules]
     headroom = any(rule["headroom"] for rule in rules)
     heads += [Column(say(language, "rule_book.headroom"))] if headroom else []

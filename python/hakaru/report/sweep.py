@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hakaru.analysis import sentences
 from hakaru.wording import has, say
 
 Summary = dict[str, Any]
@@ -14,6 +15,7 @@ class Sweep:
 
     def __init__(self, summary: Summary, index: int) -> None:
         self.raw = summary["sweeps"][index]
+        self._alike = sum(sweep["where"] == self.raw["where"] for sweep in summary["sweeps"]) > 1
         by_id = {p["point"]: p for p in summary["points"]}
         self.points: list[dict[str, Any]] = [by_id[i] for i in self.raw["points"]]
         self.over: str = self.raw["over"]
@@ -24,6 +26,15 @@ class Sweep:
             (g for g in summary.get("goals") or [] if g["where"] == self.where and g["over"] == self.over), None
         )
         self.references = [r for r in summary["references"] if r["where"] == self.where and r["over"] == self.over]
+
+    def name(self, language: str) -> str:
+        """The levels of the other factors, with the swept one if another sweep has the same levels;
+        empty without other factors.
+        """
+        series = sentences.series(self.where, language)
+        if not (series and self._alike):
+            return series
+        return say(language, "series.by", {"series": series, "factor": factor_title(self.over, language)})
 
     def level(self, point: dict[str, Any]) -> float:
         """The point's level of the swept factor."""

@@ -54,7 +54,7 @@ def test_points_with_more_paths_make_a_curve_that_begins_with_one_path(tmp_path:
 
 def test_finding_states_rate_gain_and_bottleneck_with_its_evidence_in_both_languages(tmp_path: Path) -> None:
     summary = summarise(run_over(tmp_path, "paths"))
-    # A growing load has a peak, a decline and a first bottleneck; growing equipment has not.
+    # A growing load has a peak, a decline and a first bottleneck. Growing equipment has none.
     assert [f["kind"] for f in summary["findings"] if f["where"] == {"vms": 7}] == ["paths"]
     (finding,) = [f for f in summary["findings"] if f["kind"] == "paths"]
     evidence = finding["evidence"]

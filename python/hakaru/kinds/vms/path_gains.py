@@ -30,7 +30,7 @@ def tables(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
 
 def _table(summary: Json, over: str, findings: list[Json], letters: Mapping[str, str], language: str) -> Table:
     columns = [
-        Column(factor_title(over, language), header=True),
+        Column(factor_title(over, language), "level", header=True),
         *(Column(say(language, f"table.{name}")) for name in NUMBERS),
         *(Column(say(language, f"table.{name}"), "words") for name in WORDS),
     ]

@@ -77,8 +77,8 @@ class VmsReport(ReportKind):
         of_curve = not path.is_distance(summary) and not any(f["kind"] in WITH_TILES for f in summary["findings"])
         if not of_curve or len(summary["sweeps"]) < 2:
             return ""
-        curve = next((s for s in summary["sweeps"] if s["peak"] and len(s["points"]) > 1), None)
-        return sentences.series(curve["where"], language) if curve else ""
+        sweeps = [Sweep(summary, i) for i in range(len(summary["sweeps"]))]
+        return next((sweep.name(language) for sweep in sweeps if sweep.peak and len(sweep.points) > 1), "")
 
     def method(self, summary: Json, study: Study, plan: LabPlan | None, language: str) -> list[str]:
         """Times, patterns, bounds."""
@@ -108,7 +108,7 @@ class VmsReport(ReportKind):
         groups = [
             Group(
                 figures.of_sweep(summary, i, language),
-                sentences.series(sweep.where, language),
+                sweep.name(language),
                 _about_sweep(study, sweep.where, language),
             )
             for i, sweep in enumerate(sweeps)

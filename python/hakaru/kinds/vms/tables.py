@@ -47,10 +47,10 @@ def of_sweep(sweep: Sweep, letters: Mapping[str, str], language: str) -> list[Ta
     was monitored.
     """
     others = [*_equipment(sweep, language), *_hosts(sweep, language), *_utilisation(sweep, language)]
-    tables = [
-        replace(table, caption=sentences.in_series(language, sweep.where, table.caption, True)) for table in others
-    ]
-    return [_points(sweep, letters, language), *tables]
+    name = sweep.name(language)
+    if name:
+        others = [replace(t, caption=say(language, "series", {"series": name, "text": t.caption})) for t in others]
+    return [_points(sweep, letters, language), *others]
 
 
 def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
@@ -62,7 +62,7 @@ def _points(sweep: Sweep, letters: Mapping[str, str], language: str) -> Table:
     ]
     origins = dict.fromkeys(point["origin"] for point in sweep.points)
     about = {
-        "series": sentences.series(sweep.where, language) or factor_title(sweep.over, language),
+        "series": sweep.name(language) or factor_title(sweep.over, language),
         "origin": say(language, "list.separator").join(say(language, f"origin.{origin}") for origin in origins),
     }
     rows = []

@@ -11,7 +11,6 @@ from typing import Any
 
 from hakaru.analysis import sentences
 from hakaru.analysis.bottleneck import SweepVerdict
-from hakaru.analysis.estimate import Estimate
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.sweep import Sweep
@@ -113,7 +112,7 @@ def _finding(over: str, group: list[VmsPoint]) -> Finding:
         for point in group[1:]:
             estimate = ratios[point.factors[over]]
             known = "paths.ratio" if estimate.low is not None else "paths.ratio.single"
-            numbers = {name: value and round(value, 2) for name, value in _numbers(estimate).items()}
+            numbers = {"ratio": estimate.mean, "low": estimate.low, "high": estimate.high}
             parts.append(say(language, known, values(point) | numbers))
         return sentences.sentences(language, *parts)
 
@@ -123,7 +122,3 @@ def _finding(over: str, group: list[VmsPoint]) -> Finding:
 
 def _because(point: VmsPoint, language: str) -> str:
     return sentences.sentences(language, *words(language, point.verdict, point.evidence))
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    return {"ratio": estimate.mean, "low": estimate.low, "high": estimate.high}
