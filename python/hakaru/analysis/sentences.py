@@ -17,10 +17,12 @@ def level(language: str, factor: str, value: float | str) -> str:
     """A level in words: `7 VMs`, `queue_depth 32`. A level that is text stays as it is.
 
     A kind of study may provide the catalogue entry `level.FACTOR` for the words of a factor that
-    counts.
+    counts, and `level.FACTOR.true` and `level.FACTOR.false` for those of one that does not.
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, bool) and has(f"level.{factor}.{value}".lower()):
+        return say(language, f"level.{factor}.{value}".lower())
     if has(f"level.{factor}"):
         return say(language, f"level.{factor}", {"count": value})
     # As written in the study: a frame size of 1518, not 1,518.

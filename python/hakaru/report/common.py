@@ -22,6 +22,12 @@ def varied_factors(points: Sequence[Json]) -> list[str]:
     return [f for f in names if len({str(p["factors"].get(f, "")) for p in points}) > 1] or names
 
 
+def level(point: Json, factor: str, language: str) -> str:
+    """The cell of a point's level of a factor; empty if it lacks the factor."""
+    value = point["factors"].get(factor, "")
+    return sentences.level(language, factor, value) if isinstance(value, bool) else str(value)
+
+
 def factors(points: Sequence[Json], language: str, metric: str) -> tuple[list[str], str]:
     """Factors that vary between the points, and a caption with the levels of the other factors and
     the number of repetitions that gave `metric`.
@@ -64,7 +70,7 @@ def points_table(
     heads = [Column(factor_title(factor, language), "level", header=True) for factor in varied]
     rows: list[Row] = []
     for point in points:
-        levels: list[Cell | str] = [str(point["factors"].get(factor, "")) for factor in varied]
+        levels: list[Cell | str] = [level(point, factor, language) for factor in varied]
         rows.append(row(point, [*levels, *cells(point)], letters))
     caption = say(language, "table.points.caption", {"title": say(language, title), "about": about})
     return Table(caption, [*heads, *columns], rows, "numbers", caveats=True)

@@ -43,7 +43,7 @@ def _table(points: Sequence[Json], rules: Sequence[Json], language: str) -> Tabl
         judged = {judgement["rule"]: judgement for judgement in point["rule_book"]}
         cells: list[Cell | str] = [_cell(judged.get(rule["rule"]), language) for rule in rules]
         cells += [_headroom(judged.values(), language)] if headroom else []
-        levels = [str(point["factors"].get(factor, "")) for factor in varied]
+        levels = [common.level(point, factor, language) for factor in varied]
         rows.append(Row([*levels, *cells], "" if point["valid"] else "invalid"))
     if len(points) > len(shown):
         rows.append(Across(say(language, "rule_book.more", {"count": len(points) - len(shown)}), heading=False))

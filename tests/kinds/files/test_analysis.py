@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hakaru.analysis import summarise
+from hakaru.analysis import sentences, summarise
 from hakaru.kinds.files.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
@@ -32,6 +32,8 @@ class Rep:
     files_per_s: float
     waiting: float = 0.8
     cpu: float = 40.0
+    own_s: float = SECONDS
+    """Measuring phase of the client itself."""
 
 
 @dataclass
@@ -51,11 +53,11 @@ def build(factors: dict[str, Any], rep: Rep) -> RepetitionData:
         names = dict.fromkeys(("user_ns", "irq_ns", "softirq_ns", "steal_ns", "iowait_ns"), 0.0)
         names |= {"system_ns": at_ns * rep.cpu / 100, "idle_ns": at_ns * (100 - rep.cpu) / 100}
         samples.add("server", "watch", at_ns, {"cpu/0": names, "machine": names})
-    tools_ns = SECONDS * SECOND * factors["tools"] * rep.waiting
+    tools_ns = rep.own_s * SECOND * factors["tools"] * rep.waiting
     found = [("open", 0.25 * tools_ns / 100, 100), ("read", 0.75 * tools_ns / 400, 400), ("file_read", 2e6, 80)]
     rows = [{"entity": "files", "name": f"{name}_latency_ns", "hdr": alike(ns, count)} for name, ns, count in found]
     histograms.add("client", "files", None, rows)
-    engine = {"node": "client", "engine": "files", "values": {"load_ns": 5e9}}
+    engine = {"node": "client", "engine": "files", "values": {"load_ns": 5e9, "measured_ns": rep.own_s * SECOND}}
     return repetition(START, SECONDS, engine, origin="measured"), samples, histograms
 
 
@@ -86,6 +88,13 @@ def test_rates_times_and_shares_of_a_point(tmp_path: Path) -> None:
     (finding,) = summary["findings"]
     assert "wait for it 80.0 % of their time, 60.0 % for read" in finding["text"]
     assert "読み出し" in finding["text_ja"]
+
+
+def test_shares_are_those_of_the_time_that_each_client_measures(tmp_path: Path) -> None:
+    """It is longer than the phase of the repetition, which ends when the first client ends."""
+    (point,) = summary_of(tmp_path, Pt({"tools": 4}, [Rep(100.0, own_s=1.5 * SECONDS)] * 3))["points"]
+    shares = [point["metrics"][f"{name}_time_percent"]["mean"] for name in ("open", "read")]
+    assert shares == [pytest.approx(20, rel=0.002), pytest.approx(60, rel=0.002)]
 
 
 @pytest.mark.parametrize(
@@ -130,3 +139,8 @@ def test_report_has_figures_tables_and_tiles_in_both_languages(tmp_path: Path) -
         assert len(REPORT.tiles(summary, language)) == 3
     rows = REPORT.table(summary).rows
     assert [row[0] for row in rows] == ["50", "100"]
+
+
+def test_levels_that_are_true_or_false_have_words_in_both_languages() -> None:
+    words = [sentences.level(language, "cold", cold) for language in ("en", "ja") for cold in (True, False)]
+    assert words == ["cold caches", "warm caches", "コールドキャッシュ", "ウォームキャッシュ"]

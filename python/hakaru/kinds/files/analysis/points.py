@@ -147,9 +147,13 @@ def _latencies(histograms: dict[str, HdrHistogram], load: FilesLoad) -> dict[str
 
 
 def _shares(histograms: dict[str, HdrHistogram], repetition: Repetition, load: FilesLoad) -> dict[str, float]:
-    """Share of the tools' time that each operation takes, in percent."""
+    """Share of the tools' time that each operation takes, in percent. The times are those of each
+    client's own measuring phase, and clients whose tools end later have a longer one than all have
+    together.
+    """
     start, end = repetition.window
-    tools_ns = (end - start) * load.tools * load.servers
+    phases = [float(each.get("values", {}).get("measured_ns") or end - start) for each in _loads(repetition)]
+    tools_ns = sum(phases) / len(phases) * load.tools * load.servers if phases else 0.0
     shares = {}
     for operation in names.operations(load):
         histogram = histograms.get(operation)
