@@ -36,20 +36,27 @@ def read(path: Path) -> PdfReader:
     return PdfReader(io.BytesIO(path.read_bytes()))
 
 
-def lines_of(page: PageObject) -> list[tuple[int, int, str]]:
-    """Left edge, height and text of each line of a page, from top to bottom, without the texts of
-    drawings. Pieces of text at one height are one line.
+def pieces_of(page: PageObject, *, drawings: bool) -> list[tuple[int, int, str]]:
+    """Left edge, height and text of each piece of text of a page, with or without the texts of
+    drawings.
     """
     pieces: list[tuple[int, int, str]] = []
 
     def visit(text: str, cm: list[float], tm: list[float], font: Any, size: float) -> None:
-        if text.strip() and abs(cm[0]) == SCALE:
+        if text.strip() and (drawings or abs(cm[0]) == SCALE):
             x, y = tm[4] * cm[0] + tm[5] * cm[2] + cm[4], tm[4] * cm[1] + tm[5] * cm[3] + cm[5]
             pieces.append((round(x), round(y), text))
 
     page.extract_text(visitor_text=visit)
+    return pieces
+
+
+def lines_of(page: PageObject) -> list[tuple[int, int, str]]:
+    """Left edge, height and text of each line of a page, from top to bottom, without the texts of
+    drawings. Pieces of text at one height are one line.
+    """
     rows: dict[int, list[tuple[int, str]]] = {}
-    for x, y, text in pieces:
+    for x, y, text in pieces_of(page, drawings=False):
         rows.setdefault(y, []).append((x, text))
     return [
         (min(x for x, _ in row), y, " ".join("".join(text for _, text in sorted(row)).split()))
@@ -74,7 +81,7 @@ def test_no_page_of_the_pdf_is_half_empty_and_nothing_is_beyond_its_margins(
     for number, page in enumerate(pages, 1):
         lines = lines_of(page)
         assert all(MARGIN - 1 <= x < A4[0] - MARGIN for x, _, _ in lines), number
-        lowest = min(y for _, y, _ in lines if y > FOOTER)
+        lowest = min(y for _, y, _ in pieces_of(page, drawings=True) if y > FOOTER)
         if number < len(pages):
             assert lowest < A4[1] / 2, f"page {number} ends at {lowest} of {A4[1]} points"
 
