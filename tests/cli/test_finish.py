@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing.process
 import multiprocessing.synchronize
 from pathlib import Path
 
@@ -21,8 +22,19 @@ def test_reports_are_drawn_without_semaphores_that_a_kill_would_leave(
 
     monkeypatch.setattr(multiprocessing.synchronize.SemLock, "__init__", refuse)
     run = write_run(tmp_path, [Pt({"vms": 2}, [Rep()] * 2)])
-    written = render_each(run, ["html"], ["en", "ja"], summarise(run))
-    assert [path.name for path in written] == ["report.en.html", "report.ja.html"]
+    written = render_each(run, ["html", "json"], ["en", "ja"], summarise(run))
+    assert [path.name for path in written] == ["report.json", "report.en.html", "report.ja.html"]
+
+
+def test_json_is_written_without_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: object) -> None:
+        raise AssertionError("a process takes longer to import everything than to write the file")
+
+    run = write_run(tmp_path, [Pt({"vms": 2}, [Rep()] * 2)])
+    summary = summarise(run)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", refuse)
+    (path,) = render_each(run, ["json"], ["en", "ja"], summary)
+    assert path.read_bytes() == (run / "summary.json").read_bytes()
 
 
 def test_error_of_a_report_reaches_the_command_line(tmp_path: Path) -> None:

@@ -46,22 +46,25 @@ def render_each(
     directory: Path, formats: Sequence[str], languages: Sequence[str], summary: dict[str, Any]
 ) -> list[Path]:
     """Write a report per language, each in a process of its own, because drawing and typesetting
-    take seconds.
+    take seconds. The report as JSON has all languages, so it is written once, by this process.
 
     Processes answer over pipes, because the named semaphores of a process pool stay in /dev/shm if
     all its processes are killed.
     """
     from multiprocessing import get_context
 
+    from hakaru.report import render
+
+    paths = render(directory, ["json"], languages, summary=summary) if "json" in formats else []
+    drawn = [name for name in formats if name != "json"]
     context = get_context("spawn")
     started = []
-    for language in languages:
+    for language in languages if drawn else ():
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_render, args=(sender, directory, list(formats), language, summary))
+        process = context.Process(target=_render, args=(sender, directory, drawn, language, summary))
         process.start()
         sender.close()
         started.append((language, process, receiver))
-    paths: list[Path] = []
     for language, process, receiver in started:
         try:
             answer = receiver.recv()
