@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hakaru.errors import EnvironmentError_, UsageError
-from hakaru.store import FORMAT, Histograms, RunReader, RunWriter, Samples, find_run, list_runs
+from hakaru.store import FORMAT, Histograms, RunReader, RunWriter, Samples, directory, find_run, list_runs
 
 NOW = dt.datetime(2026, 11, 21, 12, 30, 5, tzinfo=dt.UTC)
 
@@ -159,6 +161,20 @@ def test_run_that_is_being_written_cannot_be_reopened(tmp_path: Path) -> None:
     writer = write(tmp_path)
     with pytest.raises(UsageError, match="being written"):
         RunWriter.reopen(writer.directory)
+
+
+def test_list_of_runs_delays_a_writer_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished = write(tmp_path).finish()
+    # A list locks each run for an instant (`hakaru.store.inventory`). This one ends while the
+    # writer waits for its next attempt.
+    listing = os.open(finished, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(listing, fcntl.LOCK_SH)
+    monkeypatch.setattr(directory, "LOCK_S", 60)
+    monkeypatch.setattr(time, "sleep", lambda _: os.close(listing))
+    writer = RunWriter.reopen(finished)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.close(listing)  # the writer did wait
+    writer.close()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
