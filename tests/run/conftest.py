@@ -19,6 +19,8 @@ import pytest
 from hakaru.engine import contract
 from hakaru.engine.binary import find_engine
 
+from tests.cli.command import run_here
+
 ROOT = Path(__file__).parents[2]
 
 STUDY = """\
@@ -81,6 +83,10 @@ class Hakaru:
         return subprocess.run(
             self.command(*arguments), capture_output=True, text=True, env=self.environment(), timeout=800, check=False
         )
+
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command that starts no engine, within the process of the tests."""
+        return run_here(*arguments, HAKARU_RUNS=str(self.runs), NO_COLOR="1")
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start the command in the background, in its own process group."""

@@ -85,11 +85,11 @@ def test_attach_to_a_pipe_prints_plain_lines_and_reports_a_killed_run(hakaru: Ha
     directory = hakaru.only_run()
     with pytest.raises(ConnectionRefusedError):
         unix_socket.connect(directory, SOCKET)
-    again = hakaru.run("attach", directory.name.removesuffix(".partial"))
+    again = hakaru.ask("attach", directory.name.removesuffix(".partial"))
     assert again.returncode == 2
     assert "is not in progress: killed" in again.stderr
     assert f"--resume {directory.name.removesuffix('.partial')}" in again.stderr
-    none = hakaru.run("attach")
+    none = hakaru.ask("attach")
     assert none.returncode == 2 and "no run is in progress" in none.stderr
     # A resumed run replaces the socket.
     resumed = hakaru.run("run", str(study), "--resume", "latest", "--report", "none", "--quiet")

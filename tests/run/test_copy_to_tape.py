@@ -122,12 +122,12 @@ def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(hakaru
     ],
 )
 def test_mistakes_are_named(hakaru: Hakaru, tmp_path: Path, change: tuple[str, str], message: str) -> None:
-    result = hakaru.run("plan", write(tmp_path, change))
+    result = hakaru.ask("plan", write(tmp_path, change))
     assert result.returncode == 2
     assert message in result.stderr
 
 
 def test_plan_says_that_jobs_wait_for_the_drive(hakaru: Hakaru, tmp_path: Path) -> None:
-    result = hakaru.run("plan", write(tmp_path))
+    result = hakaru.ask("plan", write(tmp_path))
     assert result.returncode == 0, result.stderr
     assert "2 images of 48 MiB one after another on 1 tape drives" in result.stdout

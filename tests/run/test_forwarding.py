@@ -100,6 +100,6 @@ def test_failed_device_is_tried_again_by_resume(hakaru: Hakaru, tmp_path: Path) 
 
 
 def test_plan_names_the_device(hakaru: Hakaru, tmp_path: Path) -> None:
-    result = hakaru.run("plan", str(forwarding(tmp_path / "study", one=["bridge"])))
+    result = hakaru.ask("plan", str(forwarding(tmp_path / "study", one=["bridge"])))
     assert result.returncode == 0 and "one search each, at most 4 s" in result.stdout, result
     assert json.loads((tmp_path / "study/study.yaml").read_text())["lab"]["device"]["forwards"] == "bridge"

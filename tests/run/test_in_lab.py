@@ -90,7 +90,7 @@ def test_study_with_tcp_watch_stores_the_series_of_both_ends(hakaru: Hakaru, stu
         lost_rows = sum(row["source"] == "lost" for row in table.to_pylist())
         assert engine["values"]["tcp_records"] <= counted + lost_rows
         assert engine["found"]["tcp"]["trace"] or engine["found"]["tcp"]["why_not_traced"]
-    answer = hakaru.run("query", "SELECT count(*) FROM tcp WHERE point = 'p01'")
+    answer = hakaru.ask("query", "SELECT count(*) FROM tcp WHERE point = 'p01'")
     assert str(table.num_rows) in answer.stdout, answer
 
 

@@ -21,7 +21,7 @@ BOTTLENECKS = {"link": "link", "controller": "controller", "cache": "cache", "dr
 
 
 def test_quick_form_is_planned_to_take_less_than_three_minutes(hakaru: Hakaru) -> None:
-    result = hakaru.run("plan", "noisy-neighbour", "--quick", "--json")
+    result = hakaru.ask("plan", "noisy-neighbour", "--quick", "--json")
     assert result.returncode == 0, result.stdout + result.stderr
     assert json.loads(result.stdout)["estimate"]["seconds_most"] < LONGEST_S
 

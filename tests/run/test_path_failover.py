@@ -67,7 +67,7 @@ def test_each_repetition_begins_with_all_paths(hakaru: Hakaru, tmp_path: Path, b
 
 
 def test_quick_form_is_planned_to_take_about_a_minute(hakaru: Hakaru) -> None:
-    result = hakaru.run("plan", "path-failover", "--quick", "--json")
+    result = hakaru.ask("plan", "path-failover", "--quick", "--json")
     assert result.returncode == 0, result.stdout + result.stderr
     assert json.loads(result.stdout)["estimate"]["seconds_most"] < 75
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hakaru.store import RunReader
 
+from tests.cli.command import run_here
 from tests.fileserver.conftest import need_samba
 from tests.kinds.files.study import LAB, TREE, written
 
@@ -111,7 +112,7 @@ def test_measuring_begins_once_the_rate_of_files_is_steady(tmp_path: Path) -> No
     measure = {"warmup": "100 ms", "time": "1 s", "repetitions": 1, "sample_interval": "100 ms", "steady": steady}
     loads = {"to": {"smb": {}}, "profile": "metadata", "tree": TREE | {"targets": 2000}}
     study = written(tmp_path, load=loads, measure=measure, factors=[{"tools": [1]}])
-    planned = hakaru(tmp_path, "plan", str(study))
+    planned = run_here("plan", str(study))
     assert "700 ms to 1 min, until steady, warm-up + 1 s measured each" in planned.stdout
     ran = hakaru(tmp_path, "run", str(study), "--report", "html,json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -136,24 +137,25 @@ def processes_of(folder: Path, program: str) -> set[int]:
     return found
 
 
-def test_commands_build_verify_survey_and_remove(tmp_path: Path) -> None:
-    built = hakaru(tmp_path, "files", "build", "trees", "--scale", "1/10000", "--trees", "1")
+def test_commands_build_verify_survey_and_remove(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    built = run_here("files", "build", "trees", "--scale", "1/10000", "--trees", "1")
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("1000 files built: 100042 bytes")
-    surveyed = hakaru(tmp_path, "files", "survey", "trees/t00000")
+    surveyed = run_here("files", "survey", "trees/t00000")
     assert surveyed.returncode == 0, surveyed.stderr
     (tmp_path / "like.yaml").write_text(surveyed.stdout)
-    like = hakaru(tmp_path, "files", "build", "like", "--tree", "like.yaml", "--seed", "5")
+    like = run_here("files", "build", "like", "--tree", "like.yaml", "--seed", "5")
     assert like.stdout.startswith("1000 files built"), like.stderr
     file = tmp_path / "trees" / "t00000" / "f000000"
     file.write_bytes(file.read_bytes()[:-1])
-    damaged = hakaru(tmp_path, "files", "verify", "trees")
+    damaged = run_here("files", "verify", "trees")
     assert damaged.returncode == 6
     assert f"{file}: it has" in damaged.stderr and "1 files differ" in damaged.stderr
-    repaired = hakaru(tmp_path, "files", "build", "trees", "--scale", "1/10000", "--trees", "1")
+    repaired = run_here("files", "build", "trees", "--scale", "1/10000", "--trees", "1")
     assert "999 of them found complete" in repaired.stdout
-    assert hakaru(tmp_path, "files", "verify", "trees").returncode == 0
-    assert hakaru(tmp_path, "files", "remove", "trees").returncode == 0
+    assert run_here("files", "verify", "trees").returncode == 0
+    assert run_here("files", "remove", "trees").returncode == 0
     assert not (tmp_path / "trees").exists()
 
 
