@@ -86,25 +86,28 @@ test-python: $(VENV)/.package $(TEST_ENGINE)
 		$(addprefix --ignore=,$(STRUCTURE))
 	$(TESTED) -m "alone and not guest" $$(grep -rl "mark\.alone" tests --include="test_*.py")
 
+# An emulated guest computes nearly all the time.
+GUEST_WORKERS ?= $(shell nproc)
+
 # Boots stock Debian guests; takes minutes where their processors are emulated. Downloads 100 MB of
 # packages once per recipe of an image. The gate runs only tests that boot no guest.
 test-guests: $(VENV)/.package $(TEST_ENGINE)
-	$(TESTED) -n 2 --dist loadfile --no-loadscope-reorder tests/guests
+	$(TESTED) -n $(GUEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/guests
 
-# Runs the long forms of checks that the gate runs in a short form: `crash` and `storms`;
-# crates/pool with sixteen times the images per power cut, twenty times the simulated seeds and
-# fifty times the damages; all damages at all packets in crates/dissect; property tests with CASES
-# cases (gate: 256), in Python with 5000 (gate: 100). Takes several hours on two processors. Stops
-# at the first failure. HAKARU_LONG=1 selects the long form of a single test.
+# Runs the long forms of checks that the gate runs in a short form: `crash` and `storms`, and every
+# other file that reads HAKARU_LONG; property tests with CASES cases (gate: 256), in Python with 5000
+# (gate: 100). Takes several hours on two processors. Stops at the first failure. HAKARU_LONG=1
+# selects the long form of a single test.
 CASES ?= 8192
 test-long: crash storms $(TEST_ENGINE)
-	HAKARU_LONG=1 cargo test --quiet --package hakaru-pool --tests
-	HAKARU_LONG=1 PROPTEST_CASES=$(CASES) cargo test --quiet --package hakaru-dissect --tests
+	HAKARU_LONG=1 PROPTEST_CASES=$(CASES) cargo test --quiet $(addprefix --package hakaru-,$(LONG)) --lib --tests
 	PROPTEST_CASES=$(CASES) cargo test --quiet $(addprefix --package hakaru-,$(PROPERTIES)) --lib --tests
-	HAKARU_LONG=1 $(TESTED) $$(grep -rl "from hypothesis import" tests --include="test_*.py")
+	HAKARU_LONG=1 $(TESTED) $$(grep -rlE "from hypothesis import|HAKARU_LONG" tests --include="test_*.py")
 
-# Crates with property tests, apart from hakaru-dissect.
-PROPERTIES := fabric iscsi-session iscsi-target load send-queue wire
+# Crates with long forms, apart from those that `crash` and `storms` run, and other crates with
+# property tests.
+LONG = $(filter-out engine world,$(shell grep -rl HAKARU_LONG crates --include=*.rs | cut -d / -f 2 | sort -u))
+PROPERTIES = $(filter-out engine world $(LONG),$(shell grep -rl "proptest!" crates --include=*.rs | cut -d / -f 2 | sort -u))
 
 # Measures hakaru and its peers in one run; prints a table and writes results/bench.json.
 # BASELINE=DIR compares every figure with that of an earlier commit's checkout, after `make setup`
