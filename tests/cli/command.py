@@ -1,5 +1,5 @@
-"""`hakaru …` within the process of the tests. It takes a hundredth of the time of a process of its
-own, which imports everything first.
+"""`hakaru …` and its reports within the process of the tests. A command takes a hundredth of the
+time of a process of its own, which imports everything first, and a report a tenth.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from hakaru.cli import main
+from hakaru.report import render
+from hakaru.wording import LANGUAGES
 
 
 def run_here(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -21,3 +23,9 @@ def run_here(*arguments: str | Path, **environment: str) -> subprocess.Completed
     with patch.dict(os.environ, environment), redirect_stdout(stdout), redirect_stderr(stderr):
         code = main(words)
     return subprocess.CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
+
+
+def pages_of(run: Path) -> dict[str, str]:
+    """Write the report of a run as HTML; return language → page."""
+    pages = render(run, ["html"], LANGUAGES)
+    return {language: page.read_text() for language, page in zip(LANGUAGES, pages, strict=True)}
