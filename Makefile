@@ -64,7 +64,9 @@ STRUCTURE := tests/test_layering.py tests/test_packages.py tests/test_rust_modul
 
 # The storms wait for time-outs of the array, so other tests run meanwhile, apart from those that
 # measure how long a read waits.
+# The fuzz targets are a workspace of their own. A check needs neither a linker nor libFuzzer.
 test-rust: $(VENV)/.ready
+	cd fuzz && CUSTOM_LIBFUZZER_PATH=/unused/libfuzzer.a cargo check --quiet --locked
 	cargo test --workspace --quiet --no-run
 	$(MAKE) --jobs 2 --output-sync test-rust-storms test-rust-others
 	cargo test --workspace --quiet --test other_lus

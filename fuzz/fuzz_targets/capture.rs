@@ -79,7 +79,11 @@ fn read_segments(mut rest: &[u8], dissector: &mut Dissector) {
             _ => ACK,
         };
         let packet = segment(from, sequence, next[1 - from], flags, payload);
-        let captured = if control & 0x40 == 0 { packet.len() } else { HEADERS_LENGTH + usize::from(*gap) };
+        let captured = if control & 0x40 == 0 {
+            packet.len()
+        } else {
+            HEADERS_LENGTH + usize::from(*gap)
+        };
         let captured = &packet[..captured.min(packet.len())];
         dissector.handle_packet(now, Link::Ethernet, captured, packet.len() as u32);
         let end = sequence.wrapping_add(length as u32 + u32::from(flags & SYN != 0));
@@ -97,7 +101,9 @@ fn check(report: &Report) {
             assert_eq!(sum, kind.latency_sum_ns, "{session:#?}");
         }
         let complete: u64 = kinds.iter().map(|kind| kind.commands).sum();
-        let incomplete = session.commands_not_whole + session.commands_unfinished + session.commands_without_response;
+        let incomplete = session.commands_not_whole
+            + session.commands_unfinished
+            + session.commands_without_response;
         assert_eq!(complete + incomplete, session.commands, "{session:#?}");
     }
 }

@@ -31,11 +31,19 @@ const CONFIG: &str = r#"{
 
 fn check(fabric: &mut Fabric) {
     for (name, c) in fabric.counters(Time::MAX) {
-        assert_eq!(c.frames_in + c.duplicated, c.frames_out + c.drops.all() + c.frames_now, "{name}: {c:?}");
+        assert_eq!(
+            c.frames_in + c.duplicated,
+            c.frames_out + c.drops.all() + c.frames_now,
+            "{name}: {c:?}"
+        );
     }
     for (name, c) in fabric.switch_counters() {
         let ended = c.frames_out + c.taken + c.dropped() + c.frames_now;
-        assert_eq!(c.frames_in + c.copied + c.originated, ended, "{name}: {c:?}");
+        assert_eq!(
+            c.frames_in + c.copied + c.originated,
+            ended,
+            "{name}: {c:?}"
+        );
     }
 }
 
@@ -66,7 +74,9 @@ fuzz_target!(|data: &[u8]| {
         now += core::time::Duration::from_micros(u64::from(*gap).pow(2));
         let packet = match kind {
             0..=99 => Packet::new(bytes.to_vec(), None, (*kind > 50).then_some((34, 6))),
-            payload_bytes => Packet::super_frame(bytes.to_vec(), u16::from(*payload_bytes), Some((34, 16))),
+            payload_bytes => {
+                Packet::super_frame(bytes.to_vec(), u16::from(*payload_bytes), Some((34, 16)))
+            }
         };
         if let Ok(packet) = packet {
             fabric.handle_frame(now, usize::from(*port) % 3, packet);
@@ -84,6 +94,10 @@ fuzz_target!(|data: &[u8]| {
     }
     check(&mut fabric);
     for (name, c) in fabric.counters(Time::MAX) {
-        assert_eq!((c.frames_now, c.queue_bytes_now), (0, 0), "{name}: frames are left");
+        assert_eq!(
+            (c.frames_now, c.queue_bytes_now),
+            (0, 0),
+            "{name}: frames are left"
+        );
     }
 });

@@ -272,9 +272,11 @@ impl Scene {
             IoOp::Write { .. } if failed => IoResult::Failed(IoFailure::Space),
             IoOp::Write { data, .. } => IoResult::Written(data),
             _ if failed => IoResult::Failed(IoFailure::Internal),
-            IoOp::Flush => IoResult::Flushed,
+            IoOp::Flush | IoOp::FlushPart { .. } => IoResult::Flushed,
             IoOp::Status { range, .. } => IoResult::Provisioned(vec![(range, control & 1 == 0)]),
-            IoOp::Unmap { .. } | IoOp::WriteSame { .. } | IoOp::Keep { .. } => IoResult::Done,
+            IoOp::Unmap { .. } | IoOp::WriteSame { .. } | IoOp::Keep { .. } | IoOp::Tape { .. } => {
+                IoResult::Done
+            }
         };
         self.target.handle_io_done(self.time, id, result);
     }
@@ -347,13 +349,12 @@ impl Scene {
                 IoOp::WriteSame { range, .. } => (vec![*range], true),
                 IoOp::Status { range, .. } => (vec![*range], false),
                 IoOp::Flush | IoOp::Keep { .. } => (Vec::new(), false),
+                // Of tape libraries, which this target does not have.
+                IoOp::FlushPart { .. } | IoOp::Tape { .. } => panic!("{:?} of a disk", io.op),
             };
             let block = if io.lun == 1 { 4096 } else { 512 };
             assert!(io.lun <= 2);
-            assert!(
-                !writes || io.lun != 2,
-                "a write to the write-protected LU"
-            );
+            assert!(!writes || io.lun != 2, "a write to the write-protected LU");
             for Extent {
                 offset_bytes: offset,
                 length_bytes: length,

@@ -13,7 +13,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use hakaru_smb::wire::{
-    Access, Change, CreateRequest, Disposition, FileId, OPTION_FILE, Path, Query, Status,
+    Access, Change, CreateRequest, Disposition, FileId, OPTION_FILE, Path, Query, Sharing, Status,
 };
 use hakaru_smb::{Event, Op, OpId};
 use libfuzzer_sys::fuzz_target;
@@ -46,6 +46,7 @@ fn operation(kind: u8) -> Op {
         0 => Op::Create(CreateRequest {
             path,
             access: Access::READ,
+            sharing: Sharing::ALL,
             disposition: Disposition::Open,
             options: OPTION_FILE,
         }),

@@ -68,7 +68,10 @@ pub struct FilesLoad {
     /// Number of engines that share the trees, 1 to 1024. Default 1.
     #[serde(default = "default_one")]
     pub stride: u32,
-    /// Share of steps that read, percent, 0 to 100. Default 80.
+    /// Operations of the users of the profile `mix`, which has it alone. Default: none.
+    #[serde(default)]
+    pub mix: Option<FilesMix>,
+    /// Share of steps that read, percent, 0 to 100. Not used by `mix`. Default 80.
     #[serde(default = "default_read_percent")]
     pub read_percent: u8,
     /// Bytes of a read or write, 512 to 16 MiB. Default 1 MiB.
@@ -126,6 +129,61 @@ pub enum FilesProfile {
     WholeFiles,
     /// Walk to the folder of a file, and create, stat, rename and delete an empty file there.
     Metadata,
+    /// Each tool is a user, who has one tree and draws operations by weight until the load ends.
+    Mix,
+}
+
+/// Operations of users. A user begins one, waits for its end, and begins the next one after a think
+/// time, or at the instants of a requested rate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilesMix {
+    /// Operations, each at most once.
+    pub operations: Vec<WeightedOperation>,
+    /// Mean time between the end of an operation and the begin of the next one, milliseconds, 0 to
+    /// 3 600 000. Exponentially distributed. Default 0.
+    #[serde(default)]
+    pub think_ms: f64,
+    /// Operations per second that all tools of this engine begin together, above 0 to 1 000 000,
+    /// each tool at equal intervals. An operation whose instant has passed begins when the one
+    /// before it has ended. Excludes `think_ms`. Default: as fast as think times allow.
+    #[serde(default)]
+    pub rate_per_s: Option<f64>,
+}
+
+/// An operation and its weight in a mix.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedOperation {
+    /// Operation.
+    pub operation: UserOperation,
+    /// Weight, finite and above 0.
+    pub weight: f64,
+}
+
+/// Operation of a user, behind the walk to its folder. Files of the tree are drawn evenly, and stay
+/// as described. Files that a user creates are empty; there are at most 16, and they are deleted at
+/// the end of the load. With none left to rename or delete, one is created instead; with 16, one
+/// is deleted instead of created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UserOperation {
+    /// List a folder entirely.
+    List,
+    /// Read the attributes of a file.
+    Stat,
+    /// Open a file for reading, and close it.
+    Open,
+    /// Open, read and close a whole file.
+    Read,
+    /// Open, write and close a whole file. Its contents stay the same.
+    Write,
+    /// Create an empty file.
+    Create,
+    /// Rename a file that the user created.
+    Rename,
+    /// Delete a file that the user created.
+    Delete,
 }
 
 /// Description of trees of files. Every name, size and byte follows from it.

@@ -20,6 +20,10 @@ pub enum Use {
     Order = 6,
     /// Whether a tool reads or writes a file.
     Direction = 7,
+    /// Operation of a user, and its file.
+    Mix = 8,
+    /// Think time of a user.
+    Think = 9,
 }
 
 /// Returns 128 random bits for `of` at a place.

@@ -17,8 +17,9 @@
 //!    of a read. [`Tool::handle_completion`] records the outcome and its times in a [`Journal`],
 //!    which [`Meter::absorb`] adds to the counters and histograms.
 //!
-//! A tool has one operation in flight, or with [`Conduct::ahead`] those of one file. It does not think, retry or wait; when its tree is used up,
-//! [`Tool::is_idle`] is true until it gets another one.
+//! A tool has one operation in flight, or with [`Conduct::ahead`] those of one file. It does not
+//! retry. When its tree is used up, [`Tool::is_idle`] is true until it gets another one. Users of a
+//! mix keep their tree and think: [`Tool::due`] is the instant at which the next operation begins.
 //!
 //! | module | contents |
 //! |---|---|
@@ -28,10 +29,10 @@
 //! | `marker` | the file that names the description of built trees |
 //! | `survey` | sizes and depths of an existing directory, as a table |
 //! | `operation`, `step`, `tool`, `units` | operations of a load; the use of one file; one tool; the trees that tools share |
+//! | `mix`, `user` | weighted operations; the draws, files and times of one user |
 //! | `meter` | counters and histograms |
 //!
-//! **Not supported**: think times, several files at once in one tool, partial reads and writes of
-//! files.
+//! **Not supported**: several files at once in one tool, partial reads and writes of files.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -40,6 +41,7 @@ mod draw;
 mod forest;
 mod marker;
 mod meter;
+mod mix;
 mod normal;
 mod operation;
 mod settings;
@@ -49,6 +51,7 @@ mod step;
 mod survey;
 mod tool;
 mod units;
+mod user;
 
 pub use content::BLOCK_BYTES;
 pub use forest::{FILES_MAX, FileId, Forest, Role, Total};

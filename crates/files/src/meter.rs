@@ -19,6 +19,7 @@ pub struct Journal {
     pub(crate) mismatches: u64,
     pub(crate) units_done: u64,
     pub(crate) files_failed: u64,
+    pub(crate) entries_listed: u64,
     errors: u64,
     failures: Vec<Failed>,
 }
@@ -64,6 +65,7 @@ pub struct Meter {
     mismatches: u64,
     units_done: u64,
     files_failed: u64,
+    entries_listed: u64,
     errors: u64,
 }
 
@@ -81,6 +83,7 @@ impl Meter {
             (&mut self.mismatches, &mut journal.mismatches),
             (&mut self.units_done, &mut journal.units_done),
             (&mut self.files_failed, &mut journal.files_failed),
+            (&mut self.entries_listed, &mut journal.entries_listed),
             (&mut self.errors, &mut journal.errors),
         ] {
             *sum += std::mem::take(part);
@@ -98,6 +101,7 @@ impl Meter {
         visit("mismatches", self.mismatches);
         visit("units_done", self.units_done);
         visit("files_failed", self.files_failed);
+        visit("entries_listed", self.entries_listed);
         visit("errors", self.errors);
     }
 

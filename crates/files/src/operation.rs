@@ -21,8 +21,8 @@ pub struct Operation {
     pub tool: u32,
     /// File that the step is about.
     pub file: FileId,
-    /// Path below the directory or share, with `/` between names: of a folder in a lookup, else of
-    /// a file.
+    /// Path below the directory or share, with `/` between names: of a folder in a lookup or a
+    /// listing, else of a file.
     pub path: Arc<str>,
     /// Kind of operation.
     pub action: Action,
@@ -36,6 +36,8 @@ pub enum Action {
         /// Level of the folder, from 1.
         level: u32,
     },
+    /// List the folder that was looked up last. The completion has the number of its entries.
+    List,
     /// Open the file. The completion of an open for reading has the size of the file, bytes.
     Open {
         /// Purpose.
@@ -94,8 +96,8 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// Outcome of an operation: bytes read or written, the size of an opened file, otherwise 0; or the
-/// reason of a failure.
+/// Outcome of an operation: bytes read or written, the size of an opened file, the entries of a
+/// listed folder, otherwise 0; or the reason of a failure.
 pub type Outcome = Result<u64, String>;
 
 /// Things that have a duration: operations by kind, and whole files.
@@ -103,6 +105,8 @@ pub type Outcome = Result<u64, String>;
 pub enum Measured {
     /// Lookup of a folder.
     Lookup,
+    /// Listing of a folder.
+    List,
     /// Open.
     Open,
     /// Read.
@@ -125,14 +129,18 @@ pub enum Measured {
     FileRead,
     /// Walk to a file and writing it.
     FileWrite,
-    /// Walk to a folder and all operations of the metadata profile.
+    /// Walk to a folder and all operations of the metadata profile; of a user, any operation other
+    /// than reading or writing a file, with its walk.
     Step,
+    /// Time by which an operation of a user began late, although the user had no other one.
+    Delay,
 }
 
 impl Measured {
     /// All of them, in the order of their values.
-    pub const ALL: [Measured; 13] = [
+    pub const ALL: [Measured; 15] = [
         Measured::Lookup,
+        Measured::List,
         Measured::Open,
         Measured::Read,
         Measured::Write,
@@ -145,6 +153,7 @@ impl Measured {
         Measured::FileRead,
         Measured::FileWrite,
         Measured::Step,
+        Measured::Delay,
     ];
 
     /// Returns the name of its histogram.
@@ -152,6 +161,7 @@ impl Measured {
     pub fn histogram(self) -> &'static str {
         match self {
             Measured::Lookup => "lookup_latency_ns",
+            Measured::List => "list_latency_ns",
             Measured::Open => "open_latency_ns",
             Measured::Read => "read_latency_ns",
             Measured::Write => "write_latency_ns",
@@ -164,6 +174,7 @@ impl Measured {
             Measured::FileRead => "file_read_latency_ns",
             Measured::FileWrite => "file_write_latency_ns",
             Measured::Step => "step_latency_ns",
+            Measured::Delay => "delay_latency_ns",
         }
     }
 
@@ -172,6 +183,7 @@ impl Measured {
     pub fn counter(self) -> &'static str {
         match self {
             Measured::Lookup => "lookups",
+            Measured::List => "lists",
             Measured::Open => "opens",
             Measured::Read => "reads",
             Measured::Write => "writes",
@@ -184,6 +196,7 @@ impl Measured {
             Measured::FileRead => "files_read",
             Measured::FileWrite => "files_written",
             Measured::Step => "steps",
+            Measured::Delay => "begins",
         }
     }
 }
@@ -192,6 +205,7 @@ impl From<&Action> for Measured {
     fn from(action: &Action) -> Measured {
         match action {
             Action::Lookup { .. } => Measured::Lookup,
+            Action::List => Measured::List,
             Action::Open { .. } => Measured::Open,
             Action::Read { .. } => Measured::Read,
             Action::Write { .. } => Measured::Write,

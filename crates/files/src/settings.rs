@@ -2,11 +2,15 @@
 use hakaru_contract::files::{FilesLoad, FilesProfile};
 use hakaru_contract::{ConfigError, refuse};
 
+use crate::mix::Mix;
+
 /// Settings that all tools share.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Operations of a step.
     pub profile: FilesProfile,
+    /// Operations of users, with the profile `mix`.
+    pub(crate) mix: Option<Mix>,
     /// Share of steps that read, percent.
     pub read_percent: u8,
     /// Bytes of a read or write.
@@ -58,8 +62,21 @@ impl Settings {
         {
             return refuse("measure_s", seconds.to_string(), "use 0.05 to 86400");
         }
+        if load.mix.is_some() != (load.profile == FilesProfile::Mix) {
+            let problem = "it belongs to the profile `mix`".to_owned();
+            return refuse("mix", problem, "set both or none");
+        }
+        if load.mix.is_some() && load.measure_s.is_none() {
+            let problem = "users never run out of files".to_owned();
+            return refuse("measure_s", problem, "set it for the profile `mix`");
+        }
         Ok(Settings {
             profile: load.profile,
+            mix: load
+                .mix
+                .as_ref()
+                .map(|mix| Mix::new(mix, load.tools))
+                .transpose()?,
             read_percent: load.read_percent,
             block_bytes: load.block_bytes,
             flush: load.flush,

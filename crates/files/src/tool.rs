@@ -4,13 +4,15 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use hakaru_contract::files::FilesProfile;
+use hakaru_units::Time;
 
 use crate::draw::{self, Use};
 use crate::forest::{FileId, Forest, Role};
 use crate::meter::Journal;
 use crate::operation::{Action, Completion, Failed, Measured, OpenMode, Operation, OperationId};
 use crate::settings::Settings;
-use crate::step::{State, Step};
+use crate::step::{Job, State, Step};
+use crate::user::User;
 
 /// Way in which a transport carries out the operations of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub struct Tool {
     remaining: Vec<FileId>,
     /// Whether a tree is being used.
     has_unit: bool,
+    /// The user of the tree, with the profile `mix`.
+    user: Option<User>,
     step: Option<Step>,
     /// Operations in flight, in the order of their begin.
     in_flight: VecDeque<Operation>,
@@ -82,6 +86,7 @@ impl Tool {
             known: HashSet::new(),
             remaining: Vec::new(),
             has_unit: false,
+            user: None,
             step: None,
             in_flight: VecDeque::new(),
             stopping: false,
@@ -95,13 +100,30 @@ impl Tool {
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
             && self.step.is_none()
-            && (self.stopping || self.remaining.is_empty())
+            && match &self.user {
+                Some(user) => self.stopping && !user.has_files(),
+                None => self.stopping || self.remaining.is_empty(),
+            }
     }
 
-    /// Gives an idle tool the targets of a tree.
-    pub fn assign(&mut self, tree: u32) {
+    /// Returns the instant before which the next operations are not to be polled, if the tool is a
+    /// user between two operations.
+    #[must_use]
+    pub fn due(&self) -> Option<Time> {
+        let waits = self.step.is_none() && !self.stopping;
+        self.user.as_ref().filter(|_| waits).map(User::due)
+    }
+
+    /// Gives an idle tool the targets of a tree, at `now`.
+    pub fn assign(&mut self, tree: u32, now: Time) {
         debug_assert!(self.is_idle(), "a tool uses one tree at a time");
         let targets = self.forest.config().targets;
+        self.known.clear();
+        if let Some(mix) = &self.settings.mix {
+            let seed = self.settings.seed;
+            self.user = Some(User::new(seed, tree, targets, self.number, now, mix));
+            return;
+        }
         self.remaining = (0..targets)
             .map(|index| FileId {
                 tree,
@@ -117,11 +139,10 @@ impl Tool {
                 .swap(last, draw::below(bits, last as u64 + 1) as usize);
         }
         self.has_unit = true;
-        self.known.clear();
     }
 
-    /// Ends the work: a file that is read is closed, one that is written is completed, and no other
-    /// file is begun.
+    /// Ends the work: a file that is read is closed, one that is written is completed, files that a
+    /// user created are deleted, and no other file is begun.
     pub fn stop(&mut self) {
         self.stopping = true;
     }
@@ -145,15 +166,15 @@ impl Tool {
     ///
     /// A file is never closed or flushed while a read or write of an earlier call is in flight.
     pub fn poll_operations(&mut self, out: &mut Vec<Operation>) {
-        if self.step.is_none() && !self.stopping {
-            self.step = self.remaining.pop().map(|file| self.begin_step(file));
+        if self.step.is_none() {
+            self.step = self.next_step();
         }
         let alone = self.in_flight.is_empty();
         let Some(mut step) = self.step.take_if(|step| step.state != State::Ended) else {
             return;
         };
         while self.may_begin(&step, alone) {
-            let (path, action) = self.next_action(&step);
+            let (path, action) = step.next_action(&self.forest, self.block_bytes(&step));
             step.handle_begun(&action, self.settings.flush);
             let operation = Operation {
                 id: OperationId(self.next_id),
@@ -249,6 +270,12 @@ impl Tool {
         if operation.action == Action::Close {
             self.has_cut |= step.is_cut();
         }
+        if let Some(user) = &self.user
+            && step.began.is_none()
+            && !step.tidies
+        {
+            journal.record(Measured::Delay, completion.started.ns_since(user.due()));
+        }
         let began = *step.began.get_or_insert(completion.started);
         let of = Measured::from(&operation.action);
         let alone = self.in_flight.is_empty();
@@ -273,22 +300,19 @@ impl Tool {
         if ends_now && step.state == State::Transferring {
             step.aborted = true;
             step.state = State::Closing;
-        } else if self.stopping && step.state == State::Walking {
+        } else if self.stopping && step.state == State::Walking && !step.tidies {
             // Nothing is open, and nothing was begun that must be undone.
             self.step = None;
             return;
         }
         if step.state == State::Ended && alone {
-            let is_copy = self.settings.profile == FilesProfile::WholeFiles;
-            let whole = match step.direction {
-                _ if !is_copy => Measured::Step,
-                OpenMode::Read => Measured::FileRead,
-                OpenMode::Write => Measured::FileWrite,
-            };
             if step.failed {
                 journal.files_failed += 1;
             } else if !step.aborted {
-                journal.record(whole, completion.ended.ns_since(began));
+                journal.record(step.measured(), completion.ended.ns_since(began));
+            }
+            if let (Some(user), Some(mix)) = (&mut self.user, &self.settings.mix) {
+                user.handle_ended(completion.ended, step, mix);
             }
             self.step = None;
             if self.remaining.is_empty() && std::mem::take(&mut self.has_unit) {
@@ -297,89 +321,34 @@ impl Tool {
         }
     }
 
-    fn begin_step(&self, file: FileId) -> Step {
-        let (forest, settings) = (&self.forest, &self.settings);
-        let mut folder_path = String::new();
-        let mut walk: Vec<(u32, Arc<str>)> = Vec::new();
-        for (above, folder) in forest
-            .shape()
-            .chain(file.tree, forest.folder(file))
-            .into_iter()
-            .enumerate()
-        {
-            if above > 0 {
-                folder_path.push('/');
-            }
-            folder_path.push_str(&crate::shape::folder_name(file.tree, folder));
-            if !self.known.contains(folder_path.as_str()) {
-                walk.push((above as u32 + 1, folder_path.as_str().into()));
-            }
-        }
-        walk.reverse();
-        let bits = draw::bits(settings.seed, Use::Direction, [file.tree, file.index, 0], 0);
-        let reads = draw::below(bits, 100) < u64::from(settings.read_percent);
-        let path = match settings.profile {
-            FilesProfile::WholeFiles => format!("{folder_path}/{}", forest.file_name(file)),
-            // Tools of several engines may work in one folder.
-            FilesProfile::Metadata => {
-                let [name, _] = forest.passing_names(file);
-                format!("{folder_path}/{name}")
+    /// Plans the next step: that of the user, or the next file of the tree.
+    fn next_step(&mut self) -> Option<Step> {
+        let (file, job) = match (&mut self.user, &self.settings.mix) {
+            (Some(user), Some(mix)) if !self.stopping => user.draw(mix),
+            (Some(user), _) => user.leftover()?,
+            _ if self.stopping => return None,
+            _ => {
+                let job = match self.settings.profile {
+                    FilesProfile::Metadata => Job::Metadata,
+                    FilesProfile::WholeFiles | FilesProfile::Mix => Job::WholeFile,
+                };
+                (self.remaining.pop()?, job)
             }
         };
-        Step {
-            file,
-            walk,
-            path: path.into(),
-            direction: if reads {
-                OpenMode::Read
-            } else {
-                OpenMode::Write
-            },
-            size: forest.size(file),
-            begun: 0,
-            done: 0,
-            state: State::Walking,
-            began: None,
-            opened: false,
-            doomed: None,
-            failed: false,
-            aborted: false,
-        }
+        let mut step = Step::new(&self.forest, &self.settings, &self.known, file, job);
+        step.tidies = self.stopping;
+        Some(step)
     }
 
-    fn next_action(&self, step: &Step) -> (Arc<str>, Action) {
-        let reads = step.direction == OpenMode::Read;
-        let limit = self.conduct.ahead.map_or(u32::MAX, |ahead| match reads {
-            true => ahead.read_bytes_max,
-            false => ahead.write_bytes_max,
-        });
-        let block = u64::from(self.settings.block_bytes.min(limit));
-        let (offset, length) = (step.begun, (step.size - step.begun).min(block) as u32);
-        let metadata = self.settings.profile == FilesProfile::Metadata;
-        let renamed: Arc<str> = match step.state {
-            State::Renaming | State::Deleting => {
-                let [_, renamed] = self.forest.passing_names(step.file);
-                let folder = step.path.rsplit_once('/').map_or("", |(folder, _)| folder);
-                format!("{folder}/{renamed}").into()
-            }
-            _ => Arc::clone(&step.path),
-        };
-        let action = match (step.state, step.walk.last()) {
-            (State::Walking, Some((level, path))) => {
-                return (Arc::clone(path), Action::Lookup { level: *level });
-            }
-            (State::Walking, None) if metadata => Action::Create,
-            (State::Walking, None) => Action::Open {
-                mode: step.direction,
-            },
-            (State::Transferring, _) if reads => Action::Read { offset, length },
-            (State::Transferring, _) => Action::Write { offset, length },
-            (State::Flushing, _) => Action::Flush,
-            (State::Closing | State::Ended, _) => Action::Close,
-            (State::Stating, _) => Action::Stat,
-            (State::Renaming, _) => Action::Rename { to: renamed },
-            (State::Deleting, _) => return (renamed, Action::Delete),
-        };
-        (Arc::clone(&step.path), action)
+    /// Returns the bytes of the next read or write of a step, but for the end of its file.
+    fn block_bytes(&self, step: &Step) -> u64 {
+        let limit = self
+            .conduct
+            .ahead
+            .map_or(u32::MAX, |ahead| match step.direction {
+                OpenMode::Read => ahead.read_bytes_max,
+                OpenMode::Write => ahead.write_bytes_max,
+            });
+        self.settings.block_bytes.min(limit).into()
     }
 }

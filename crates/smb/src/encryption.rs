@@ -160,6 +160,8 @@ impl std::fmt::Debug for Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     /// A client, and a server that has its keys the other way round.
     fn pair(cipher: EncryptionCipher) -> (Sealer, Sealer) {
@@ -206,6 +208,51 @@ mod tests {
             }
             for length in 0..frame.len() {
                 assert!(!server.open(&mut frame[..length].to_vec()), "{length}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_never_decrypted(
+            mut frame in vec(any::<u8>(), 0..200),
+            begins_right in any::<bool>(),
+            has_fields in any::<bool>(),
+        ) {
+            if begins_right && frame.len() >= 4 {
+                frame[..4].copy_from_slice(&PROTOCOL);
+            }
+            if has_fields && frame.len() > TRANSFORM_LENGTH {
+                let length = (frame.len() - TRANSFORM_LENGTH) as u32;
+                frame[LENGTH_AT..LENGTH_AT + 4].copy_from_slice(&length.to_le_bytes());
+                frame[FLAGS_AT..FLAGS_AT + 2].copy_from_slice(&ENCRYPTED.to_le_bytes());
+                frame[SESSION_AT..TRANSFORM_LENGTH].copy_from_slice(&0x1122_u64.to_le_bytes());
+            }
+            for cipher in EncryptionCipher::ALL {
+                let (client, _) = pair(cipher);
+                prop_assert!(!client.open(&mut frame.clone()));
+            }
+        }
+
+        #[test]
+        fn damaged_frames_of_the_server_are_never_decrypted(
+            length in 1usize..200,
+            changes in vec((any::<prop::sample::Index>(), 1u8..), 1..4),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            for cipher in EncryptionCipher::ALL {
+                let (client, mut server) = pair(cipher);
+                let sent = sealed(&mut server, &vec![3; length]);
+                let mut frame = sent.clone();
+                for (place, mask) in &changes {
+                    // `is_sealed` checks the bytes before the tag.
+                    let at = TAG_AT + place.index(frame.len() - TAG_AT);
+                    frame[at] ^= mask;
+                }
+                // Changes of one byte may undo each other.
+                prop_assert_eq!(client.open(&mut frame.clone()), frame == sent);
+                frame.truncate(cut.index(frame.len()));
+                prop_assert!(!client.open(&mut frame));
             }
         }
     }

@@ -331,6 +331,19 @@ mod tests {
 
     proptest! {
         #[test]
+        fn garbage_is_never_verified(
+            message in proptest::collection::vec(any::<u8>(), 64..300),
+            message_id in any::<u64>(),
+            signature in any::<[u8; 16]>(),
+        ) {
+            use SigningAlgorithm::{AesCmac, AesGmac, HmacSha256};
+            for algorithm in [HmacSha256, AesCmac, AesGmac] {
+                let signer = Signer::with_key(algorithm, &[7; 16]);
+                prop_assert!(!signer.verify_response(message_id, &signature, &message));
+            }
+        }
+
+        #[test]
         fn gmac_is_aes_gcm_without_a_plaintext(
             key in any::<[u8; 16]>(),
             nonce in any::<[u8; 12]>(),

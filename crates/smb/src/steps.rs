@@ -22,6 +22,11 @@ pub enum Step {
         /// Folder.
         path: Path,
     },
+    /// Opens a folder, reads all of its entries, and closes it.
+    List {
+        /// Folder.
+        path: Path,
+    },
     /// Opens a file for reading.
     OpenRead {
         /// File.
@@ -107,7 +112,8 @@ pub struct StepDone {
     pub begun: Time,
     /// When the response to its last request was received.
     pub ended: Time,
-    /// Bytes read or written; the length of the file for steps that open one; otherwise 0.
+    /// Bytes read or written; the length of the file for steps that open one; the entries of a
+    /// listed folder, without `.` and `..`; otherwise 0.
     pub result: Result<u64, StepError>,
     /// Data of a read that was to be kept.
     pub data: ReadData,
@@ -182,8 +188,11 @@ impl FileSteps {
         if effect == Effect::Opens && self.file.is_some() {
             return Err(StepError::Open);
         }
+        let is_listing = matches!(step, Step::List { .. });
         let mut ops = operations(step, self.file)?;
         let later = match self.compound {
+            // A folder is closed behind its last entries.
+            true if is_listing => ops.split_off(2),
             true => VecDeque::new(),
             false => ops.split_off(1),
         };
@@ -300,6 +309,19 @@ pub(crate) fn operations(step: Step, open_file: Option<FileId>) -> Result<VecDeq
                 close,
             ]
         }
+        Step::List { path } => {
+            let kind = OPTION_DIRECTORY;
+            let list = Op::List {
+                file,
+                pattern: "*".into(),
+                restart: false,
+            };
+            vec![
+                open(path, Access::READ, Disposition::Open, kind),
+                list,
+                close,
+            ]
+        }
         Step::CreateFolder { path } => {
             let kind = OPTION_DIRECTORY;
             vec![
@@ -378,6 +400,18 @@ impl Current {
                 self.data = data;
             }
             Output::Written(count) => self.result = Ok(count.into()),
+            Output::Entries { entries, end } => {
+                self.result = self
+                    .result
+                    .map(|sum| sum.saturating_add(entries.len() as u64));
+                if !end {
+                    self.later.push_front(Op::List {
+                        file: FileId::RELATED,
+                        pattern: "*".into(),
+                        restart: false,
+                    });
+                }
+            }
             _ => {}
         }
     }
@@ -386,7 +420,7 @@ impl Current {
 /// Sets the file of an operation that was planned before the file was open.
 fn set_file(op: &mut Op, opened: FileId) {
     match op {
-        Op::Close { file } | Op::Set { file, .. } => *file = opened,
+        Op::Close { file } | Op::Set { file, .. } | Op::List { file, .. } => *file = opened,
         // Steps plan no other operations behind an open.
         _ => {}
     }

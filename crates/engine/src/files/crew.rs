@@ -1,7 +1,7 @@
 //! Threads beside the main thread, which report their end to it.
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use hakaru_runtime::{Reactor, Token, Waiter, Waker, clock};
@@ -19,6 +19,8 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 #[derive(Clone)]
 pub struct Shared {
     stop: Arc<AtomicBool>,
+    /// Wakes threads that wait for an instant.
+    stopped: Arc<(Mutex<()>, Condvar)>,
     running: Arc<AtomicU32>,
     reports: Sender<Report>,
     waker: Waker,
@@ -42,7 +44,25 @@ impl Shared {
 
     /// Orders the threads to end.
     pub fn stop(&self) {
+        let (lock, stopped) = &*self.stopped;
+        // A thread between its check and its wait holds the lock, so it does not miss the order.
+        let _lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.stop.store(true, Ordering::Relaxed);
+        stopped.notify_all();
+    }
+
+    /// Waits until an instant, or until the threads must end.
+    pub fn wait_until(&self, at: Time) {
+        let (lock, stopped) = &*self.stopped;
+        let mut lock = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = at.since(clock::now());
+            if left.is_zero() || self.is_stopped() {
+                return;
+            }
+            let woken = stopped.wait_timeout(lock, left);
+            lock = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Returns the number of threads whose end was not received.
@@ -102,6 +122,7 @@ impl Crew {
         Ok(Crew {
             shared: Shared {
                 stop: Arc::default(),
+                stopped: Arc::default(),
                 running: Arc::default(),
                 reports: send,
                 waker: waker.clone(),

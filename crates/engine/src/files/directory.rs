@@ -155,6 +155,13 @@ impl Transport for DirectoryTransport {
                 self.chain.push(found);
                 Ok(0)
             }
+            Action::List => {
+                // A handle of its own, because a listing has a position.
+                let mut entries = 0;
+                let listed = self.folder().open_folder(OsStr::new("."))?;
+                listed.list(&mut |_| entries += 1)?;
+                Ok(entries)
+            }
             Action::Open {
                 mode: OpenMode::Read,
             } => {

@@ -134,6 +134,12 @@ impl Worker {
                     self.tool.cut();
                 }
             }
+            if let Some(due) = self.tool.due() {
+                shared.wait_until(due);
+                if shared.is_stopped() {
+                    continue;
+                }
+            }
             self.tool.poll_operations(&mut operations);
             if runs_ahead {
                 self.begin(&mut operations);
@@ -147,7 +153,7 @@ impl Worker {
             } else if shared.is_stopped() {
                 return Ok(());
             } else if let Some(tree) = trees::take(units) {
-                self.tool.assign(tree);
+                self.tool.assign(tree, clock::now());
             } else {
                 shared.send(Report::OutOfWork);
                 return Ok(());
@@ -253,11 +259,11 @@ impl Worker {
                 )
             });
         }
-        let transferred = matches!(
+        let prepares = matches!(
             operation.action,
-            Action::Read { .. } | Action::Write { .. } | Action::Create
+            Action::Lookup { .. } | Action::Open { .. } | Action::Flush | Action::Close
         );
-        if transferred && outcome.is_ok() {
+        if !prepares && outcome.is_ok() {
             self.failed = 0;
         }
         let completion = Completion {

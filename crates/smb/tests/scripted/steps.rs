@@ -1,7 +1,8 @@
 //! Requests that steps by path send, and their ends after failures.
 use hakaru_smb::wire::{
-    Command, CreateResponse, FileFacts, FileId, Path, Status, emit_close_response, emit_error,
-    emit_set_info_response, parse_file,
+    ATTRIBUTE_DIRECTORY, Command, CreateResponse, DirectoryEntry, FileFacts, FileId, Path, Status,
+    emit_buffer_response, emit_close_response, emit_entries, emit_error, emit_set_info_response,
+    parse_file,
 };
 use hakaru_smb::{ConnectionError, Event, FileSteps, OpError, Step, StepDone, StepError};
 use hakaru_units::Time;
@@ -23,10 +24,30 @@ fn settle(server: &mut Server, steps: &mut FileSteps) -> Option<StepDone> {
 }
 
 fn created(server: &mut Server, request: &Request) {
-    let facts = FileFacts {
-        length_bytes: 700,
-        ..FileFacts::default()
-    };
+    let length_bytes = 700;
+    open(
+        server,
+        request,
+        FileFacts {
+            length_bytes,
+            ..FileFacts::default()
+        },
+    );
+}
+
+fn opened_folder(server: &mut Server, request: &Request) {
+    let attributes = ATTRIBUTE_DIRECTORY;
+    open(
+        server,
+        request,
+        FileFacts {
+            attributes,
+            ..FileFacts::default()
+        },
+    );
+}
+
+fn open(server: &mut Server, request: &Request, facts: FileFacts) {
     let response = CreateResponse {
         action: 1,
         facts,
@@ -86,6 +107,63 @@ fn a_step_that_fails_closes_the_file_that_it_opened() {
     server.respond(&close, Status::SUCCESS, 1, emit_close_response);
     let denied = StepError::Op(OpError::Status(Status::ACCESS_DENIED));
     assert_eq!(settle(&mut server, &mut steps).unwrap().result, Err(denied));
+}
+
+#[test]
+fn a_folder_is_listed_to_its_end_before_it_is_closed() {
+    for compound in [false, true] {
+        let mut server = Server::logged_in(config(), 10);
+        let mut steps = FileSteps::new(compound);
+        let path = Path::new("folder").unwrap();
+        begin(&mut server, &mut steps, Step::List { path });
+        let create = server.take();
+        let mut list = compound.then(|| server.take());
+        opened_folder(&mut server, &create);
+        assert!(settle(&mut server, &mut steps).is_none());
+        for names in [3, 2] {
+            let request = list.take().unwrap_or_else(|| server.take());
+            assert_eq!(request.header.command, Command::QueryDirectory);
+            let entry = |n| DirectoryEntry {
+                name: format!("file {n}"),
+                facts: FileFacts::default(),
+            };
+            let mut page = Vec::new();
+            emit_entries(&(0..names).map(entry).collect::<Vec<_>>(), &mut page);
+            server.respond(&request, Status::SUCCESS, 1, |out| {
+                emit_buffer_response(&page, out);
+            });
+            assert!(settle(&mut server, &mut steps).is_none());
+        }
+        let last = server.take();
+        server.refuse(&last, Status::NO_MORE_FILES);
+        assert!(settle(&mut server, &mut steps).is_none());
+        let close = server.take();
+        assert_eq!(parse_file(&close.message), Ok(FILE));
+        server.respond(&close, Status::SUCCESS, 1, emit_close_response);
+        assert_eq!(settle(&mut server, &mut steps).unwrap().result, Ok(5));
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_is_closed() {
+    for compound in [false, true] {
+        let mut server = Server::logged_in(config(), 10);
+        let mut steps = FileSteps::new(compound);
+        let path = Path::new("folder").unwrap();
+        begin(&mut server, &mut steps, Step::List { path });
+        let create = server.take();
+        let list = compound.then(|| server.take());
+        opened_folder(&mut server, &create);
+        assert!(settle(&mut server, &mut steps).is_none());
+        let list = list.unwrap_or_else(|| server.take());
+        server.refuse(&list, Status::ACCESS_DENIED);
+        assert!(settle(&mut server, &mut steps).is_none());
+        let close = server.take();
+        assert_eq!(parse_file(&close.message), Ok(FILE));
+        server.respond(&close, Status::SUCCESS, 1, emit_close_response);
+        let denied = StepError::Op(OpError::Status(Status::ACCESS_DENIED));
+        assert_eq!(settle(&mut server, &mut steps).unwrap().result, Err(denied));
+    }
 }
 
 #[test]

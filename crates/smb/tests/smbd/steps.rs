@@ -73,6 +73,7 @@ fn a_program_walks_writes_reads_renames_and_deletes() {
         assert_eq!((count, data.len()), (1 << 20, 0));
         ok(Step::Close);
         ok(Step::Create { path: at("b") });
+        assert_eq!(ok(Step::List { path: path(&root) }).0, 2);
         assert_eq!(ok(Step::Stat { path: at("b") }).0, 0);
         assert_eq!(ok(Step::Stat { path: at("a") }).0, 1 << 20);
         let to = at("c");

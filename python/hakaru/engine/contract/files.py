@@ -177,6 +177,24 @@ class FilesRemove(Message):
     destination: FilesDestination
 
 
+UserOperation = Literal["list", "stat", "open", "read", "write", "create", "rename", "delete"]
+
+
+class WeightedOperation(Message):
+    """An operation of users and its weight."""
+
+    operation: UserOperation
+    weight: float
+
+
+class FilesMix(Message):
+    """Operations of users, and the times between them."""
+
+    operations: list[WeightedOperation]
+    think_ms: float = 0.0
+    rate_per_s: float | None = None
+
+
 class FilesLoad(Message):
     """The `files` engine that runs a load."""
 
@@ -186,7 +204,8 @@ class FilesLoad(Message):
     trees: TreesConfig
     build: bool = False
     remove: bool = False
-    profile: Literal["whole_files", "metadata"] = "whole_files"
+    profile: Literal["whole_files", "metadata", "mix"] = "whole_files"
+    mix: FilesMix | None = None
     tools: int
     first_tree: int = 0
     stride: int = 1

@@ -20,6 +20,11 @@ own. Each may have several clients, which divide its tools and its trees among t
       servers: 4
       clients: 2
 
+Users draw operations by weight, think between them, and keep their tree
+(`hakaru.kinds.files.mixes`):
+
+      users: {mix: home_folders, think: 2 s}
+
 One unit of work is one tree. A tool draws reading or writing for each file, looks up each folder
 from the root of the tree to the file, copies the file, and continues without thinking. Each file is
 used once.
@@ -35,6 +40,7 @@ from pydantic import Field, StringConstraints, model_validator
 from hakaru.files.tree import PUBLISHED_BYTES, PUBLISHED_FILES, TreeSpec
 from hakaru.fileserver.samba_settings import SambaSettings
 from hakaru.kinds.files.chain import ChainPart
+from hakaru.kinds.files.mixes import UsersSpec
 from hakaru.study.any_load import Load
 from hakaru.study.kind import load_of
 from hakaru.study.model import Study
@@ -172,6 +178,11 @@ class FilesLoad(Load):
         default="whole_files",
         description="`metadata`: create, stat, rename and delete an empty file instead of copying one",
     )
+    users: UsersSpec | None = Field(
+        default=None,
+        description="each tool is a user with a tree of its own, who draws operations and thinks between them, instead "
+        "of `profile` and `mix`",
+    )
     mix: MixSpec = Field(default_factory=MixSpec)
     block: Size = Field(default=1 << 20, ge=512, le=16 << 20, description="one read or write of a copy")
     flush: bool = Field(default=False, description="flush each written file to stable storage before it is closed")
@@ -193,6 +204,12 @@ class FilesLoad(Load):
         le=86_400 * SECOND_NS,
         description="longest duration of a load without `measure.time`, which otherwise ends when every file was used",
     )
+
+    @model_validator(mode="after")
+    def _check_users(self) -> Self:
+        if self.users is not None and (self.profile != "whole_files" or self.mix != MixSpec()):
+            raise ValueError("users have a mix of their own; write either `users`, or `profile` and `mix`")
+        return self
 
 
 def load_at(study: Study) -> FilesLoad:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from hakaru.engine.contract import UserOperation
 from hakaru.kinds.files.load import FilesLoad
 
 ENTITY = "files"
@@ -11,14 +12,32 @@ ENTITY = "files"
 SWEPT = "tools"
 """The factor that sweeps go over."""
 RATE = "files_per_s"
-"""The chief result of a point: files that were copied, or steps of the metadata profile."""
+"""The chief result of a point: files that were copied, steps of the metadata profile, or operations of
+users.
+"""
 
 WALK = ("lookup",)
+LISTING = ("list",)
 COPY = ("open", "read", "write", "flush", "close")
 METADATA = ("create", "stat", "rename", "delete")
 WHOLE = ("file_read", "file_write", "step")
-SHARED = (*WALK, *COPY, *METADATA)
+SHARED = (*WALK, *LISTING, *COPY, *METADATA)
 """Operations that share the time of a tool."""
+DELAY = "delay"
+"""Time by which operations of users begin late, although their user is free."""
+ACHIEVED = "achieved_percent"
+"""Rate of users in percent of the requested one."""
+OF_USERS: Mapping[UserOperation, tuple[str, ...]] = {
+    "list": LISTING,
+    "stat": ("stat",),
+    "open": ("open", "close"),
+    "read": ("open", "read", "close"),
+    "write": ("open", "write", "flush", "close"),
+    "create": ("create", "delete"),
+    "rename": ("create", "rename", "delete"),
+    "delete": ("create", "delete"),
+}
+"""Operation of a user → the operations of which it consists. Created files are deleted."""
 PERCENTILES = {"p50": 50.0, "p99": 99.0}
 
 RATES = {
@@ -70,6 +89,9 @@ COUNTERS = {
 
 def operations(load: FilesLoad) -> tuple[str, ...]:
     """Operations of a load, in the order in which they occur."""
+    if load.users is not None:
+        occurring = {name for operation in load.users.weights for name in OF_USERS[operation]} | {*WALK}
+        return tuple(name for name in SHARED if name in occurring and (name != "flush" or load.flush))
     if load.profile == "metadata":
         return (*WALK, *METADATA)
     return (*WALK, *(name for name in COPY if name != "flush" or load.flush))
@@ -77,7 +99,16 @@ def operations(load: FilesLoad) -> tuple[str, ...]:
 
 def wholes(load: FilesLoad) -> tuple[str, ...]:
     """Things that consist of several operations."""
+    if load.users is not None:
+        kinds = {"read": "file_read", "write": "file_write"}
+        occurring = {kinds.get(operation, "step") for operation in load.users.weights}
+        return tuple(name for name in WHOLE if name in occurring)
     return ("step",) if load.profile == "metadata" else ("file_read", "file_write")
+
+
+def timed(load: FilesLoad) -> tuple[str, ...]:
+    """Everything that has a time of its own."""
+    return (*operations(load), *wholes(load), *((DELAY,) if load.users is not None else ()))
 
 
 def latency(operation: str, percentile: str) -> str:
@@ -92,8 +123,9 @@ def share(operation: str) -> str:
 
 def metrics_of(load: FilesLoad) -> dict[str, str]:
     """Metrics of a study's points → unit."""
-    timed = (*operations(load), *wholes(load))
-    latencies = {latency(name, percentile): "ms" for name in timed for percentile in PERCENTILES}
+    latencies = {latency(name, percentile): "ms" for name in timed(load) for percentile in PERCENTILES}
+    if load.users is not None:
+        latencies[ACHIEVED] = "percent"
     below = LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 

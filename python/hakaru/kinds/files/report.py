@@ -7,13 +7,14 @@ from typing import Any
 
 from hakaru.kinds.files import figures, names, tables
 from hakaru.kinds.files.load import FilesLoad, approximate_bytes, load_at
+from hakaru.kinds.files.mixes import UsersSpec
 from hakaru.lab.plan import LabPlan
 from hakaru.report.blocks import Group, Table
 from hakaru.report.kind import ReportKind, TerminalTable
 from hakaru.study import Study
 from hakaru.study.model import Measure
 from hakaru.units import format_duration, format_size
-from hakaru.wording import number, percent, say
+from hakaru.wording import number, percent, say, tenths
 
 Json = dict[str, Any]
 COLUMNS = ("files/s", "±", "MB/s", "read MB/s", "write MB/s", "p99 ms", "CPU", "bottleneck")
@@ -70,11 +71,17 @@ class FilesReport(ReportKind):
             "size": format_size(approximate_bytes(load)),
             "read": load.mix.read,
         }
-        texts = [say(language, "method.files", values), say(language, f"method.files.{load.profile}", values)]
+        texts = [say(language, "method.files", values)]
+        texts += [say(language, f"method.files.{load.profile}", values)] if load.users is None else []
+        # The points may differ in the mix and in the times.
+        every = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load]
+        texts += dict.fromkeys(
+            text for each in every if each.users is not None for text in _users(each.users, language)
+        )
         if study.measure.time is not None:
             texts.append(_times(study.measure, language))
         # A study may have points of both kinds.
-        loads = [load_at(study.at(point["factors"])) for point in summary["points"]] or [load]
+        loads = every
         if chains := [load for load in loads if load.to.chain is not None]:
             texts.append(say(language, "method.files.chain"))
             served = dict.fromkeys("guest" if load.to.smb is None else "smb" for load in chains)
@@ -105,6 +112,23 @@ class FilesReport(ReportKind):
     def about_tables(self, summary: Json, language: str) -> str:
         """Meaning of the columns."""
         return say(language, "table.files")
+
+
+def _users(users: UsersSpec, language: str) -> list[str]:
+    """The operations of users, and the times between them."""
+    weights, total = users.weights, sum(users.weights.values())
+    listed = say(language, "list.separator").join(
+        say(language, "method.files.users.share", {"operation": say(language, f"operation.{name}"), "percent": share})
+        for name, share in ((name, tenths(100 * weight / total, language)) for name, weight in weights.items())
+    )
+    texts = [say(language, "method.files.users", {"mix": listed})]
+    if users.rate is not None:
+        texts.append(say(language, "method.files.users.rate", {"rate": number(users.rate, language)}))
+    else:
+        texts.append(say(language, "method.files.users.think", {"think": format_duration(users.think)}))
+    if isinstance(users.mix, str):
+        texts.append(say(language, f"method.files.users.{users.mix}"))
+    return texts
 
 
 def _times(measure: Measure, language: str) -> str:

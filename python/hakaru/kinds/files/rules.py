@@ -14,6 +14,10 @@ from hakaru.analysis.rules.rule import Rule, Verdict
 from hakaru.wording import say, tenths
 
 WAITED_PERCENT = 50.0
+DELAY_MS = 10.0
+"""Delay of the begin of operations, 99th percentile, from which on the tool limits the load."""
+REACHED_PERCENT = 98.0
+"""Share of the requested rate from which on it is reached."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,19 @@ class FilesEvidence(Evidence):
     """Whether the files are on a file server."""
     time_percent: Mapping[str, float] = field(default_factory=dict)
     """Operation → share of the tools' time in which they waited for it."""
+    is_of_users: bool = False
+    """Whether the tools are users, who wait between operations."""
+    achieved_percent: float | None = None
+    """Rate in percent of the requested one; None without a request."""
+    delay_ms: float | None = None
+    """Time by which users begin late although they are free, 99th percentile."""
 
     def to_json(self) -> dict[str, Any]:
         """As `Evidence.to_json`, with the shares."""
-        return super().to_json() | {"time_percent": dict(self.time_percent)}
+        found = super().to_json() | {"time_percent": dict(self.time_percent)}
+        if self.is_of_users:
+            found |= {"achieved_percent": self.achieved_percent, "delay_ms": self.delay_ms}
+        return found
 
 
 def _waited(name: str, *, served: bool) -> Callable[[Evidence], Verdict | None]:
@@ -53,6 +66,46 @@ def _words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
     return [say(language, f"because.{verdict.limiter}", values)]
 
 
+def _late(evidence: Evidence) -> Verdict | None:
+    if not isinstance(evidence, FilesEvidence) or (evidence.delay_ms or 0.0) < DELAY_MS:
+        return None
+    return Verdict("users_late", values={"delay": evidence.delay_ms})
+
+
+def _late_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    return [say(language, "because.users_late", {"delay": tenths(verdict.values["delay"], language)})]
+
+
+def _offered(evidence: Evidence) -> Verdict | None:
+    if not isinstance(evidence, FilesEvidence) or not evidence.is_of_users:
+        return None
+    achieved, waited = evidence.achieved_percent, sum(evidence.time_percent.values())
+    is_reached = waited < WAITED_PERCENT if achieved is None else achieved >= REACHED_PERCENT
+    return Verdict("users", percent=waited, values={"achieved": achieved}) if is_reached else None
+
+
+def _offered_words(language: str, verdict: Verdict, evidence: Evidence) -> list[str]:
+    achieved = verdict.values["achieved"]
+    if achieved is None:
+        return [say(language, "because.users", {"percent": tenths(verdict.percent, language)})]
+    return [say(language, "because.users.rate", {"achieved": tenths(achieved, language)})]
+
+
+USERS_LATE = Rule(
+    "users_late",
+    "test setup",
+    "Operations of users begin at least 10 ms (99th percentile) after their instant, although their user is free.",
+    _late,
+    _late_words,
+)
+USERS = Rule(
+    "users",
+    "load",
+    "At least 98 % of the rate that the study requests from users is reached; or users with think times wait for "
+    "operations for less than half of their time.",
+    _offered,
+    _offered_words,
+)
 FILE_SYSTEM = Rule(
     "file_system",
     "device",
@@ -67,4 +120,4 @@ FILE_SERVER = Rule(
     _waited("file_server", served=True),
     _words,
 )
-STAGES: Stages = ((LINK,), (MACHINE_CPU,), (FILE_SYSTEM, FILE_SERVER))
+STAGES: Stages = ((LINK,), (MACHINE_CPU,), (USERS_LATE,), (USERS,), (FILE_SYSTEM, FILE_SERVER))

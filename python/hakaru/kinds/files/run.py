@@ -134,7 +134,7 @@ class FilesRun(RunKind):
         return f"{trees}, {times_in_words(measure)}"
 
     def work(self, sample: contract.Sample) -> float | None:
-        """Files that were copied, or steps of the metadata profile."""
+        """Files that were copied, steps of the metadata profile, or operations of users."""
         counters = sample.counters.get(ENTITY)
         return None if counters is None else sum(counters[name] for name in COUNTERS[RATE] if name in counters)
 
@@ -164,7 +164,8 @@ def _tools(
         build=True,
         # The disk is new each time, and its files are deleted once they were counted.
         remove=not load.keep and load.to.chain is None,
-        profile=load.profile,
+        profile=load.profile if load.users is None else "mix",
+        mix=None if load.users is None else load.users.config(load.clients if seat is not None else 1),
         tools=load.tools // (load.clients if seat is not None else 1),
         read_percent=load.mix.read,
         block_bytes=load.block,

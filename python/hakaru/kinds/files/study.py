@@ -55,6 +55,8 @@ class FilesStudy(StudyKind):
         load = load_at(study)
         if study.lab.device is None:
             yield from seats.problems(load, plan_lab(study.lab))
+        if load.users is not None and study.measure.time is None:
+            yield ("measure", "time"), "users never run out of files", "set it, such as `time: 60 s`"
         if load.tools > load.tree.trees:
             message = f"{load.tools} tools for {load.tree.trees} trees"
             yield ("load", "tools"), message, "use at most one tool per tree, or more `load.tree.trees`"

@@ -64,6 +64,7 @@ impl ShareTransport {
         let facts = self.session.facts();
         match &operation.action {
             Action::Lookup { .. } => Step::Lookup { path },
+            Action::List => Step::List { path },
             Action::Open {
                 mode: OpenMode::Read,
             } => Step::OpenRead { path },

@@ -25,7 +25,7 @@ KEPT_SHARE = 0.25
 """Share of the deleted files below which a layer is said to have given nothing back."""
 
 
-def of_run(points: list[Point], sweeps: list[Sweep]) -> list[Finding]:
+def of_run(points: Sequence[FilesPoint], sweeps: list[Sweep]) -> list[Finding]:
     """All findings of a run: the peaks, then the points in their order."""
     several = len(points) > 1
     peaks = [_peak(sweep, len(sweeps) > 1) for sweep in sweeps if len(sweep.measured(names.RATE)) > 1]
@@ -126,13 +126,19 @@ def _peak(sweep: Sweep, several: bool) -> Finding | None:
     return Finding("peak", dict(sweep.where), text, None, evidence)
 
 
-def _limiter(point: Point, several: bool) -> Finding:
+def _limiter(point: FilesPoint, several: bool) -> Finding:
     levels = dict(point.factors) if several else {}
     text = {}
     for language in LANGUAGES:
         rate = point.mean(names.RATE)
         values = {"files": rate, "mb": point.mean("mb_per_s")}
-        parts = [] if rate is None else [say(language, "files.rate", values)]
+        message = "files.rate"
+        if (users := point.load.users) is not None:
+            message = "files.rate.users"
+            if users.rate is not None:
+                message = "files.rate.requested"
+                values |= {"requested": users.rate * point.load.servers, "achieved": point.mean(names.ACHIEVED)}
+        parts = [] if rate is None else [say(language, message, values)]
         parts += words(language, point.verdict, point.evidence)
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
     evidence = point.evidence.to_json() | {"resource": point.verdict.resource}

@@ -84,6 +84,8 @@ def _add(
     use = of_repetition(repetition.counters, repetition.window, nics)
     histograms = _histograms(repetition)
     values = {**_rates(repetition, load), **_latencies(histograms, load), **_shares(histograms, repetition, load)}
+    if load.users is not None and load.users.rate is not None:
+        values[names.ACHIEVED] = 100 * values[names.RATE] / (load.users.rate * load.servers)
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
     values["read_below_percent"] = delivered = cold.read_below_percent(repetition, load)
     values |= parts.values(repetition, shared)
@@ -138,7 +140,7 @@ def _histograms(repetition: Repetition) -> dict[str, HdrHistogram]:
 
 def _latencies(histograms: dict[str, HdrHistogram], load: FilesLoad) -> dict[str, float]:
     values: dict[str, float] = {}
-    for operation in (*names.operations(load), *names.wholes(load)):
+    for operation in names.timed(load):
         histogram = histograms.get(operation)
         percents = names.PERCENTILES.values()
         found = percentiles_ms(histogram, percents) if histogram else [math.nan] * len(percents)
@@ -169,4 +171,11 @@ def _evidence(fields: dict[str, Any], load: FilesLoad) -> FilesEvidence:
     rate = metrics["mb_per_s"].mean if metrics[names.RATE].mean is not None else None
     shares = {operation: metrics[names.share(operation)].mean for operation in names.operations(load)}
     time_percent = {operation: share for operation, share in shares.items() if share is not None}
-    return FilesEvidence(rate, used, served=load.to.smb is not None, time_percent=time_percent)
+    users: dict[str, Any] = {}
+    if load.users is not None:
+        users = {
+            "is_of_users": True,
+            "achieved_percent": metrics[names.ACHIEVED].mean,
+            "delay_ms": metrics[names.latency(names.DELAY, "p99")].mean,
+        }
+    return FilesEvidence(rate, used, served=load.to.smb is not None, time_percent=time_percent, **users)

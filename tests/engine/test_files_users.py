@@ -1,0 +1,84 @@
+"""Users of the files engine on a directory and on a real SMB server."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine import files_engine
+from tests.engine.files_engine import Ended, build, load, remove, trees, verify
+from tests.engine.smb_server import need_server, smb_server
+from tests.peers.array import Engine
+
+WEIGHTS = {"list": 3, "stat": 2, "open": 1, "read": 2, "write": 1, "create": 2, "rename": 1, "delete": 1}
+OPERATIONS = [{"operation": name, "weight": weight} for name, weight in WEIGHTS.items()]
+
+
+def mix(**times: Any) -> dict[str, Any]:
+    return {"profile": "mix", "mix": {"operations": OPERATIONS, **times}, "measure_s": 1.0}
+
+
+def check(values: dict[str, float]) -> None:
+    """All operations were performed, none failed, and created files are gone."""
+    assert values["errors"] == values["mismatches"] == 0
+    for name in ("lists", "stats", "files_read", "files_written", "renames", "entries_listed"):
+        assert values[name] > 0, name
+    assert values["creates"] == values["deletes"] > 0
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    directory = tmp_path / "trees"
+    assert Ended(build(directory)).code == 0
+    return directory
+
+
+def test_users_of_a_directory_leave_the_trees_as_described(built: Path, tmp_path: Path) -> None:
+    ended = Ended(load(built, verify=True, **mix()))
+    assert ended.code == 0, ended.events
+    check(ended.values)
+    assert Ended(verify(built)).code == 0
+    assert Ended(remove(built)).code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_users_begin_at_the_requested_rate(built: Path) -> None:
+    # 40 operations in 2 s, which any machine can do.
+    ended = Ended(load(built, **mix(rate_per_s=20.0) | {"measure_s": 2.0}))
+    assert ended.code == 0, ended.events
+    assert 36 <= ended.values["begins"] <= 42
+
+
+def test_users_that_think_are_stopped_at_once(built: Path) -> None:
+    engine = Engine(load(built, **mix(think_ms=3_600_000.0) | {"measure_s": 3600.0}))
+    try:
+        engine.send({"type": "start", "at_ns": 0})
+        while engine.wait_for("phase")["phase"] != "measure":
+            pass
+        begun = time.monotonic()
+        engine.send({"type": "stop"})
+        assert engine.wait_for("result")["values"]["errors"] == 0
+        # Far below the 20 s that threads have to end.
+        assert time.monotonic() - begun < 10
+        assert engine.process.wait(60) == 0
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("compound", ["none", "operation", "file"])
+def test_users_of_a_share_leave_the_trees_as_described(tmp_path: Path, compound: str) -> None:
+    need_server()
+    folder = tmp_path / "share"
+    folder.mkdir()
+    with smb_server(folder) as server:
+        destination = server.destination() | {"compound": compound}
+        config = load(Path("/"), verify=True, build=True, **mix()) | {"destination": destination}
+        ended = Ended(config, server.inside)
+        assert ended.code == 0, ended.events
+        check(ended.values)
+        assert Ended(files_engine.verify(folder / "trees")).code == 0
+        # Every folder of these trees is listed to its end.
+        assert trees()["folders"] > 1
