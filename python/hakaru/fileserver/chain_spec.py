@@ -67,3 +67,5 @@ class ChainPlan:
     """Directory of the pool. It holds a file system in memory while the chain exists."""
     server: FileServer | None = None
     """Samba on the virtual disk; None: the load runs in the guest."""
+    hosts: tuple[str, ...] = ()
+    """Nodes whose loads are on the disk: the clients of the server, or the guest itself."""

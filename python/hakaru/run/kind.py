@@ -46,6 +46,8 @@ class Cost:
     """Number of VMs, jobs or other entities with counters of their own."""
     sockets: int
     """Largest number of sockets in one process."""
+    guests: int | None = None
+    """Guests of a point in a lab with guests; None: one for each actor, at most one per host."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,11 @@ class RunKind(ABC):
         """The load of one point on disks of its guest. Default: None, the engine logs in itself."""
         return None
 
-    def chain(self, study: Study, lab: LabPlan) -> ChainPlan | None:
-        """The chain of a file server that is built in a guest before the loads of a point start, on
-        an LU of the array. Default: None.
+    def chains(self, study: Study, lab: LabPlan) -> Sequence[ChainPlan]:
+        """The chains of file servers that are built in guests before the loads of a point start, on
+        LUs of arrays. Default: none.
         """
-        return None
+        return ()
 
     def empties_caches(self, study: Study) -> bool:
         """Whether the caches of file servers and guests are emptied before the second start of the

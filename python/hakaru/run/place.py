@@ -29,42 +29,37 @@ if TYPE_CHECKING:
     from hakaru.lab.build.load_guests import LoadGuests
 
 
-class Chain(Protocol):
-    """The chain of a file server in a guest, in one repetition. Only labs have guests."""
+class Chains(Protocol):
+    """The chains of file servers in guests, in one repetition. Only labs have guests."""
 
-    @property
-    def array(self) -> str:
-        """Node of the array that it is built on."""
-        ...
-
-    async def build(self, array: EngineSession) -> None:
-        """Build it, while the array serves. Raises DeviceError if a layer fails, LostError if the
-        array does.
+    async def build(self, arrays: Mapping[str, EngineSession]) -> None:
+        """Build them, while their arrays serve, by node. Raises DeviceError if a layer fails,
+        LostError if an array does.
         """
         ...
 
     async def watch(self) -> None:
-        """Wait until it cannot store anything more, and raise DeviceError. Return if that cannot
+        """Wait until one cannot store anything more, and raise DeviceError. Return if that cannot
         happen. To be cancelled once the load has ended.
         """
         ...
 
     async def empty_caches(self) -> None:
-        """Write back and empty the caches of its guest, so that reads reach the array. Raises
+        """Write back and empty the caches of the guests, so that reads reach the arrays. Raises
         DeviceError.
         """
         ...
 
-    async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
-        """Take it down after the load, and return node → its record.
+    async def examine(self, rewritten_bytes: Mapping[str, int]) -> dict[str, Any]:
+        """Take them down after the load, and return node → its record.
 
-        `rewritten_bytes`: written by the load over files that existed. Raises DeviceError if a
-        layer was damaged or lost, LostError if the array was.
+        `rewritten_bytes`: node of a load → bytes written over files that existed. Raises
+        DeviceError if a layer was damaged or lost, LostError if an array was.
         """
         ...
 
     async def find_cause(self) -> DeviceError | None:
-        """Return its error that made a load fail; None if there is none."""
+        """Return the error of one that made a load fail; None if there is none."""
         ...
 
 
@@ -104,8 +99,8 @@ class Place(Protocol):
         """
         ...
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> Chain | None:
-        """The chain of a file server in a guest; None without one."""
+    def chains(self, expanded: Expanded, turn: Repetition) -> Chains | None:
+        """The chains of file servers in guests; None without any."""
         ...
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:
@@ -181,35 +176,31 @@ class Place(Protocol):
         ...
 
 
-class LabChain:
-    """A chain in the guest of a lab's node."""
+class LabChains:
+    """Chains in the guests of a lab's nodes."""
 
-    def __init__(self, plan: ChainPlan, guests: LoadGuests) -> None:
-        self._plan, self._guests = plan, guests
+    def __init__(self, plans: Sequence[ChainPlan], guests: LoadGuests) -> None:
+        self._plans, self._guests = plans, guests
 
-    @property
-    def array(self) -> str:
-        """The array that the plan names."""
-        return self._plan.array
-
-    async def build(self, array: EngineSession) -> None:
-        """Build the chain in the guest of its node."""
-        await self._guests.build_chain(self._plan, array)
+    async def build(self, arrays: Mapping[str, EngineSession]) -> None:
+        """Build each chain in the guest of its node."""
+        for plan in self._plans:
+            await self._guests.build_chain(plan, arrays[plan.array])
 
     async def watch(self) -> None:
-        """Wait for a full pool below the guest."""
+        """Wait for a full pool below a guest."""
         await self._guests.watch_chains()
 
     async def empty_caches(self) -> None:
-        """Empty the caches of the guest."""
+        """Empty the caches of the guests."""
         await self._guests.empty_caches()
 
-    async def examine(self, rewritten_bytes: int) -> dict[str, Any]:
-        """The record of the chain."""
+    async def examine(self, rewritten_bytes: Mapping[str, int]) -> dict[str, Any]:
+        """The record of each chain."""
         return await self._guests.examine_chains(rewritten_bytes)
 
     async def find_cause(self) -> DeviceError | None:
-        """The error of the chain."""
+        """The first error of a chain."""
         return await self._guests.find_cause()
 
 
@@ -244,8 +235,8 @@ class LabPlace:
         plan = plan_lab(expanded.at(turn.point).lab)
         caveats = await self._checked.adjust(plan, turn.point.id)
         if plan.load_guest is not None:
-            chain = self._chain_plan(expanded, turn)
-            nodes = tuple(self.loads(expanded, turn)) if chain is None else (chain.node,)
+            chains = self._chain_plans(expanded, turn)
+            nodes = tuple(chain.node for chain in chains) or tuple(self.loads(expanded, turn))
             await self.lab.load_guests.plug(plan, self.lab.namespaces, nodes)
         if self.device is not None and self.device["accelerator"] == "tcg":
             caveats.append(Caveat("cpu_emulated", {"reason": self.device["accelerator_reason"]}))
@@ -275,13 +266,13 @@ class LabPlace:
             config = kernel_load.on(await self.lab.load_guests.attach(node, kernel_load.disks))
         return await self.lab.load_guests.start(node, config)
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> Chain | None:
-        """The chain of the study's kind."""
-        plan = self._chain_plan(expanded, turn)
-        return None if plan is None else LabChain(plan, self.lab.load_guests)
+    def chains(self, expanded: Expanded, turn: Repetition) -> Chains | None:
+        """The chains of the study's kind."""
+        plans = self._chain_plans(expanded, turn)
+        return LabChains(plans, self.lab.load_guests) if plans else None
 
-    def _chain_plan(self, expanded: Expanded, turn: Repetition) -> ChainPlan | None:
-        return kind.of(expanded.study).chain(expanded.at(turn.point), self.lab.plan)
+    def _chain_plans(self, expanded: Expanded, turn: Repetition) -> Sequence[ChainPlan]:
+        return kind.of(expanded.study).chains(expanded.at(turn.point), self.lab.plan)
 
     async def finish_loads(self) -> None:
         """Log the kernels of guests out, and measure their clocks again."""

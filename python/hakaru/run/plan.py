@@ -108,7 +108,7 @@ def _guest_memory(study: Study, lab: LabPlan | None, cost: Cost) -> list[int]:
     """Memory of each guest that takes the place of a node with load at a point, bytes."""
     if lab is None or study.lab.load_guest is None:
         return []
-    return [study.lab.load_guest.memory] * min(len(lab.loading_names), cost.actors)
+    return [study.lab.load_guest.memory] * min(len(lab.loading_names), cost.guests or cost.actors)
 
 
 def _forwarding_guests(study: Study) -> int:

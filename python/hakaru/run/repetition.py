@@ -31,7 +31,7 @@ from hakaru.run.dialogue import converse
 from hakaru.run.events import Events
 from hakaru.run.gang import Gang, Messages
 from hakaru.run.outcome import Outcome, outcome_of
-from hakaru.run.place import Chain, Place
+from hakaru.run.place import Chains, Place
 from hakaru.run.plan import cost_of
 from hakaru.run.second_start import SecondStart
 from hakaru.run.warm_up import SteadyWarmUp, end_when_steady
@@ -95,8 +95,8 @@ async def run_repetition(
 async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: OnSample, folder: Path) -> Outcome:
     messages = Messages()
     link_caveats = await place.adjust(expanded, turn)
-    chain = place.chain(expanded, turn)
-    async with _gang(place, chain, expanded, turn, messages, folder) as gang:
+    chains = place.chains(expanded, turn)
+    async with _gang(place, chains, expanded, turn, messages, folder) as gang:
         try:
             start_ns = await gang_start(gang.all())
         except EnvironmentError_ as e:
@@ -105,8 +105,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
 
         async def prepare() -> None:
             if kind.of(study).empties_caches(study):
-                if chain is not None:
-                    await chain.empty_caches()
+                if chains is not None:
+                    await chains.empty_caches()
                 await file_servers.empty_caches(gang.file_servers.values())
 
         second = SecondStart(gang.loads, prepare)
@@ -133,8 +133,8 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
         ]
         dialogue = place.dialogue(expanded, turn)
         guards = [asyncio.create_task(file_servers.watch(samba)) for samba in gang.file_servers.values()]
-        if chain is not None:
-            guards.append(asyncio.create_task(chain.watch()))
+        if chains is not None:
+            guards.append(asyncio.create_task(chains.watch()))
         talk = [asyncio.create_task(events.play())]
         if dialogue is not None:
             talk.append(asyncio.create_task(converse(dialogue, gang.loads, place.count_losses)))
@@ -143,9 +143,10 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
             await _until_loaded(gang, listeners, seconds_max, talk, guards)
             for engine in gang.loads:
                 messages.results[engine.name] = await engine.result()
-            if chain is not None:
-                written = sum(messages.results[engine.name].values.get("written_bytes", 0) for engine in gang.loads)
-                messages.chains |= await chain.examine(int(written))
+            if chains is not None:
+                values = {engine.node: messages.results[engine.name].values for engine in gang.loads}
+                written = {node: int(each.get("written_bytes", 0)) for node, each in values.items()}
+                messages.chains |= await chains.examine(written)
             for engine in (*gang.servers, *gang.watches, *gang.fabrics):
                 messages.results[engine.name] = await engine.stop()
             await asyncio.gather(*listeners)
@@ -160,7 +161,7 @@ async def _run(place: Place, expanded: Expanded, turn: Repetition, on_sample: On
 
 @contextlib.asynccontextmanager
 async def _gang(
-    place: Place, chain: Chain | None, expanded: Expanded, turn: Repetition, messages: Messages, folder: Path
+    place: Place, chains: Chains | None, expanded: Expanded, turn: Repetition, messages: Messages, folder: Path
 ) -> AsyncIterator[Gang]:
     """Yield engines that are ready to start, and close them at the end in any case."""
     gang = Gang()
@@ -196,9 +197,8 @@ async def _gang(
             )
             gang.watches.append(await place.start_watch(node, config))
         await _ready([*gang.servers, *gang.watches], messages)
-        if chain is not None:
-            array = next(server for server in gang.servers if server.node == chain.array)
-            await chain.build(array)
+        if chains is not None:
+            await chains.build({server.node: server for server in gang.servers})
         for host, load in loads.items():
             gang.loads.append(await place.start_load(expanded.at(turn.point), host, load))
         await _ready(gang.loads, messages)
@@ -206,7 +206,7 @@ async def _gang(
     except HakaruError as error:
         # Asked while the array still serves. Wrong data end the run, whatever else is wrong.
         named = isinstance(error, (DeviceError, VerificationError))
-        if not named and chain is not None and (cause := await chain.find_cause()) is not None:
+        if not named and chains is not None and (cause := await chains.find_cause()) is not None:
             raise cause from error
         raise
     finally:

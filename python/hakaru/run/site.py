@@ -111,7 +111,7 @@ class SitePlace:
         """Start the watch of a host."""
         return await self.start(node, config)
 
-    def chain(self, expanded: Expanded, turn: Repetition) -> None:
+    def chains(self, expanded: Expanded, turn: Repetition) -> None:
         """Return None, because a site has no guests."""
 
     async def start_load(self, study: Study, node: str, config: contract.EngineConfig) -> EngineSession:

@@ -74,8 +74,8 @@ def test_chain_its_array_and_the_load_in_the_guest_follow_from_the_study(tmp_pat
     expanded = expanded_of(tmp_path, factors=factors)
     planned = plan_lab(expanded.study.lab)
     turn = next(turn for turn in expanded.repetitions if turn.point.factors["disk_subformat"] == "dynamic")
-    chain = RUN.chain(expanded.at(turn.point), planned)
-    assert chain is not None and chain.server is None
+    (chain,) = RUN.chains(expanded.at(turn.point), planned)
+    assert chain.server is None and chain.hosts == ("server",)
     assert (chain.node, chain.array, chain.portal) == ("server", "storage", f"{planned.addresses('storage')[0]}:3260")
     spec = chain.spec
     assert (spec.disk.format, spec.disk.subformat, spec.disk.cache) == ("vhd", "dynamic", "none")
@@ -114,14 +114,69 @@ def test_tools_outside_the_guest_reach_samba_in_it(tmp_path: Path) -> None:
     expanded = expanded_of(tmp_path, lab=CLIENT, load=to(smb={"server": {"strict_sync": False}}))
     planned = plan_lab(expanded.study.lab)
     turn = expanded.repetitions[0]
-    chain = RUN.chain(expanded.at(turn.point), planned)
-    assert chain is not None and chain.server is not None and chain.node == "server"
+    (chain,) = RUN.chains(expanded.at(turn.point), planned)
+    assert chain.server is not None and (chain.node, chain.hosts) == ("server", ("client",))
     assert chain.server.shares[0].path == "/srv/share" and not chain.server.settings.strict_sync
     ((host, config),) = RUN.loads(expanded, turn, planned).items()
     assert host == "client" and config.engine == "files" and config.task == "load"
     assert config.destination.kind == "smb" and config.destination.address == f"{planned.addresses('server')[0]}:445"
     # It is in the guest, not in a node.
     assert RUN.file_servers(expanded, turn, planned) == {}
+
+
+def segments(count: int, arrays: int) -> dict[str, Any]:
+    """A lab of VLANs, each with a client, a file server and, in the first ones, an array."""
+    names = [f"segment-{n}" for n in range(1, max(count, arrays) + 1)]
+    nodes = {f"client-{n}": n for n in range(1, count + 1)} | {f"server-{n}": n for n in range(1, count + 1)}
+    stores = {f"array-{n}": n for n in range(1, arrays + 1)}
+    links = {
+        node: {"between": [node, "switch"], "rate": "1 Gbit/s", "vlan": f"segment-{n}"}
+        for node, n in (nodes | stores).items()
+    }
+    vlans = {name: {"id": 11 + n} for n, name in enumerate(names)}
+    switches = {"switch": {"router": {"interfaces": names}}}
+    return {
+        **{"hosts": list(nodes), "arrays": list(stores), "switches": switches, "vlans": vlans, "links": links},
+        "load_guest": GUEST,
+    }
+
+
+def test_each_file_server_has_a_guest_a_disk_a_pool_and_clients_of_its_own(tmp_path: Path) -> None:
+    lab = segments(2, 2)
+    expanded = expanded_of(tmp_path, lab=lab, load=to(smb={}) | {"servers": 2}, factors=[{"tools": [2]}])
+    planned, turn = plan_lab(expanded.study.lab), expanded.repetitions[0]
+    chains = RUN.chains(expanded.at(turn.point), planned)
+    assert [(chain.node, chain.array, chain.hosts) for chain in chains] == [
+        ("server-1", "array-1", ("client-1",)),
+        ("server-2", "array-2", ("client-2",)),
+    ]
+    arrays = RUN.servers(expanded, turn, planned)
+    assert list(arrays) == ["array-1", "array-2"]
+    for chain, array in zip(chains, arrays.values(), strict=True):
+        assert array.engine == "array" and chain.portal in array.portals
+        assert array.pools[0].directory == chain.pool_folder
+    assert len({chain.pool_folder for chain in chains}) == len({array.seed for array in arrays.values()}) == 2
+    addresses = [config.destination.address for config in RUN.loads(expanded, turn, planned).values()]  # type: ignore[union-attr]
+    assert addresses == [f"{planned.addresses(node)[0]}:445" for node in ("server-1", "server-2")]
+    one = expanded_of(tmp_path, lab=segments(1, 1), load=to(smb={}), factors=[{"tools": [2]}])
+    more = estimate(expanded, planned).memory_bytes - estimate(one, plan_lab(one.study.lab)).memory_bytes
+    assert more >= 256 * MIB + (1 << 30)
+
+
+@pytest.mark.parametrize(
+    ("lab", "load_", "problem"),
+    [
+        (segments(2, 1), {"servers": 2}, "2 file servers, and the lab has 1 arrays for their disks"),
+        (segments(2, 3), {"servers": 2}, "the lab has 3 arrays, and the disk of each file server"),
+        (segments(1, 2), {"servers": 2}, "0 of 1 clients of file server client-1"),
+        (segments(2, 2), {"servers": 2, "clients": 2, "tools": 2}, "0 of 2 clients of file server server-2"),
+    ],
+)
+def test_file_servers_in_guests_without_an_array_or_a_client_are_refused(
+    tmp_path: Path, lab: dict[str, Any], load_: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        expanded_of(tmp_path, lab=lab, load=to(smb={}) | load_, factors=[{"tools": [2]}])
 
 
 def test_shipped_study_compares_growing_with_fixed_disks() -> None:
@@ -133,5 +188,5 @@ def test_shipped_study_compares_growing_with_fixed_disks() -> None:
     for expanded in (full, quick):
         # With `array`, the same chains are on modelled drives.
         plain = [point for point in expanded.points if "array" not in point.factors]
-        specs = [RUN.chain(expanded.at(point), plan_lab(expanded.study.lab)) for point in plain]
-        assert all(spec is not None for spec in specs) and len(set(specs)) == len(specs)
+        specs = [RUN.chains(expanded.at(point), plan_lab(expanded.study.lab)) for point in plain]
+        assert all(len(each) == 1 for each in specs) and len(set(specs)) == len(specs)

@@ -86,12 +86,12 @@ def test_servers_and_clients_that_cannot_be_are_refused(tmp_path: Path, parts: d
     assert refused.value.hint
 
 
-def test_a_chain_has_one_server_and_may_have_several_clients(tmp_path: Path) -> None:
+def test_the_server_of_a_chain_may_have_several_clients(tmp_path: Path) -> None:
     lab = {"hosts": ["c-1", "c-2", "server"], "array": "storage", "load_guest": GUEST}
     parts: dict[str, Any] = {"lab": lab, "factors": [{"tools": [2]}]}
     shared = to(smb={}) | {"tools": 2, "clients": 2}
     assert places(seats_of(tmp_path, load=shared, **parts)) == {"server": ["c-1", "c-2"]}
-    with pytest.raises(UsageError, match="2 file servers, and a lab has one guest with a chain"):
+    with pytest.raises(UsageError, match="2 file servers, and the lab has 1 arrays for their disks"):
         load(str(written(tmp_path, load=shared | {"servers": 2}, **parts)))
 
 

@@ -150,7 +150,7 @@ fn begins(config: &FilesLoad, number: u32, took: Duration, count: usize) -> Vec<
             Action::Lookup { .. } | Action::Stat
         ));
         let started = now;
-        now = now + took;
+        now += took;
         let completion = Completion {
             id: operation.id,
             started,

@@ -115,27 +115,37 @@ FACTORS = {
 """Factors that need no variable → their places in `load.to.chain`."""
 
 
-def plan(chain: ChainPart, lab: LabPlan, server: FileServer | None) -> ChainPlan:
-    """Return the chain in a lab. `server`: Samba on its disk, if any."""
-    node = lab.loading_names[-1]
+def plan(
+    chain: ChainPart, lab: LabPlan, node: str, array: str, hosts: tuple[str, ...], server: FileServer | None
+) -> ChainPlan:
+    """Return the chain in the guest of a node, on an LU of an array. `hosts`: nodes of its loads.
+    `server`: Samba on its disk, if any.
+    """
+    # Every host of a lab reaches every array.
     reachable = lab.reachable_addresses(node)
-    portal = next(portal for portal in lab.portals(port=PORT) if portal.rpartition(":")[0] in reachable)
-    return ChainPlan(node, chain.spec, lab.array_name, portal, TARGET_NAME, 0, POOL, VOLUME, pool_folder.FOLDER, server)
+    portal = next(portal for portal in lab.portals(array, PORT) if portal.rpartition(":")[0] in reachable)
+    folder = _pool_folder(array)
+    return ChainPlan(node, chain.spec, array, portal, TARGET_NAME, 0, POOL, VOLUME, folder, server, hosts)
 
 
-def array(chain: ChainPart, lab: LabPlan, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
-    """Return the array with the LU of a chain."""
+def _pool_folder(array: str) -> str:
+    """A directory that no other array uses."""
+    return f"{pool_folder.FOLDER}/{array}-{POOL}"
+
+
+def array(chain: ChainPart, lab: LabPlan, node: str, *, seed: int, sample_interval_ms: int) -> contract.ArrayConfig:
+    """Return the array in a node with the LU of a chain."""
     lu = chain.lu
     placement = None if lu.model.kind == "none" else contract.Placement(group=0, offset_bytes=0)
     pool = contract.PoolConfig(
         name=POOL,
-        directory=pool_folder.FOLDER,
+        directory=_pool_folder(node),
         page_bytes=lu.page,
         groups=[contract.GroupConfig(name=GROUP, size_bytes=lu.pool, placement=placement)],
     )
     return contract.ArrayConfig(
         target_name=TARGET_NAME,
-        portals=list(lab.portals(port=PORT)),
+        portals=list(lab.portals(node, PORT)),
         isolated_network=True,
         pools=[pool],
         lus=[contract.LuConfig(lun=0, size_bytes=lu.size, store=contract.ThinStore(pool=POOL, volume=VOLUME))],

@@ -12,8 +12,8 @@ ENTITY = "files"
 SWEPT = "tools"
 """The factor that sweeps go over."""
 RATE = "files_per_s"
-"""The chief result of a point: files that were copied, steps of the metadata profile, or operations of
-users.
+"""The chief result of a point: files that were copied, steps of the metadata profile, or operations
+of users.
 """
 
 WALK = ("lookup",)

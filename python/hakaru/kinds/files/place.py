@@ -11,7 +11,7 @@ from hakaru.fileserver.chain_spec import SHARE_PATH, ChainPlan
 from hakaru.fileserver.samba_settings import FileServer, Share, User
 from hakaru.kinds.files import chain
 from hakaru.kinds.files.load import FilesLoad, SmbSpec
-from hakaru.kinds.files.seats import Seat, server_nodes
+from hakaru.kinds.files.seats import Seat, seats, server_nodes
 from hakaru.lab.plan import LabPlan
 
 VARIABLE = "HAKARU_FILES"
@@ -43,15 +43,21 @@ def file_servers(load: FilesLoad, lab: LabPlan) -> Mapping[str, FileServer]:
     }
 
 
-def chain_plan(load: FilesLoad, lab: LabPlan) -> ChainPlan | None:
-    """The chain in the guest, with Samba on it if tools are outside; None without a chain."""
+def chain_plans(load: FilesLoad, lab: LabPlan) -> tuple[ChainPlan, ...]:
+    """The chain of each file server in its guest, on an array of its own, with Samba on it if tools
+    are outside; empty without chains.
+    """
     if load.to.chain is None:
-        return None
-    server = None
-    if load.to.smb is not None:
-        node = lab.loading_names[-1]
-        server = FileServer(node, (Share(name=SHARE, path=SHARE_PATH),), (USER,), load.to.smb.server)
-    return chain.plan(load.to.chain, lab, server)
+        return ()
+    plans = []
+    for node, array in zip(server_nodes(load, lab), lab.array_names, strict=False):
+        server: FileServer | None = None
+        hosts: tuple[str, ...] = (node,)
+        if load.to.smb is not None:
+            server = FileServer(node, (Share(name=SHARE, path=SHARE_PATH),), (USER,), load.to.smb.server)
+            hosts = tuple(seat.host for seat in seats(load, lab) if seat.server == node)
+        plans.append(chain.plan(load.to.chain, lab, node, array, hosts, server))
+    return tuple(plans)
 
 
 def directory(load: FilesLoad) -> contract.FilesDirectory:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hakaru.engine import contract
 from hakaru.fileserver.chain_spec import ChainPlan
@@ -41,23 +41,26 @@ class FilesRun(RunKind):
     """The part of the kind `files` that runs use."""
 
     def servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Engines:
-        """The array below the chain of a file server in a guest. Other file servers are no
+        """The arrays below the chains of file servers in guests. Other file servers are no
         engines.
         """
         load = load_at(expanded.at(turn.point))
         if load.to.chain is None:
             return {}
-        config = chain.array(
-            load.to.chain,
-            lab,
-            seed=seed_of(expanded.seed, turn.name, lab.array_name),
-            sample_interval_ms=expanded.measure.sample_interval // MS_NS,
-        )
-        return {lab.array_name: config}
+        return {
+            node: chain.array(
+                load.to.chain,
+                lab,
+                node,
+                seed=seed_of(expanded.seed, turn.name, node),
+                sample_interval_ms=expanded.measure.sample_interval // MS_NS,
+            )
+            for node in lab.array_names[: load.servers]
+        }
 
-    def chain(self, study: Study, lab: LabPlan) -> ChainPlan | None:
-        """The chain below the trees."""
-        return place.chain_plan(load_at(study), lab)
+    def chains(self, study: Study, lab: LabPlan) -> Sequence[ChainPlan]:
+        """The chains below the trees."""
+        return place.chain_plans(load_at(study), lab)
 
     def file_servers(self, expanded: Expanded, turn: Repetition, lab: LabPlan) -> Mapping[str, FileServer]:
         """Samba in the nodes of arrays, unless the trees are in a directory or in a guest."""
@@ -109,7 +112,7 @@ class FilesRun(RunKind):
         build_s = load.servers * (load.tree.files / files_per_s + approximate_bytes(load) / bytes_per_s)
         chain_s, held_bytes = 0.0, 0
         if load.to.chain is not None:
-            chain_s, held_bytes = CHAIN_S, chain.held_bytes(load.to.chain)
+            chain_s, held_bytes = load.servers * CHAIN_S, load.servers * chain.held_bytes(load.to.chain)
         time_ns = measure.time or load.time_limit
         limit_s = (measure.warmup_most_ns + time_ns) / 1e9
         return Cost(
@@ -118,6 +121,7 @@ class FilesRun(RunKind):
             held_bytes=held_bytes,
             actors=load.servers * load.clients,
             sockets=8 + DESCRIPTORS_PER_TOOL * load.tools // load.clients,
+            guests=None if load.to.chain is None else load.servers,
         )
 
     def each(self, expanded: Expanded) -> str:

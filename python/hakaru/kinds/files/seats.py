@@ -2,6 +2,8 @@
 
     servers: 4, clients: 2        4 file servers, in the nodes of the lab's first 4 arrays, and 2
                                   hosts for each, of those that reach it
+    with a chain                  4 file servers, in guests in the places of the last 4 hosts, whose
+                                  disks are on the first 4 arrays
 
 Hosts in the network of a server come before those that reach it through a router, and no host has
 two servers. So each segment of a lab with one server and its clients stays by itself.
@@ -35,9 +37,9 @@ class Seat:
 
 
 def server_nodes(load: FilesLoad, lab: LabPlan) -> tuple[str, ...]:
-    """Nodes of the file servers: those of arrays, or the guest of a chain."""
+    """Nodes of the file servers: those of arrays, or with chains those of their guests."""
     if load.to.chain is not None:
-        return lab.loading_names[-1:]
+        return lab.loading_names[-load.servers :]
     return lab.array_names[: load.servers]
 
 
@@ -87,14 +89,16 @@ def problems(load: FilesLoad, lab: LabPlan) -> Iterator[Problem]:
             message = f"{load.clients} clients, and the tools reach their files without a file server"
             yield ("load", "clients"), message, hint
         return
-    if load.to.chain is not None and load.servers > 1:
-        message = f"{load.servers} file servers, and a lab has one guest with a chain"
-        yield ("load", "servers"), message, "use one, or Samba in the nodes of arrays, without `chain`"
-        return
     nodes = server_nodes(load, lab)
-    if len(nodes) < load.servers:
-        message = f"{load.servers} file servers, and the lab has {len(nodes)} arrays, whose nodes they run in"
+    if len(lab.array_names) < load.servers:
+        message = f"{load.servers} file servers, and the lab has {len(lab.array_names)} arrays, whose nodes they run in"
+        if load.to.chain is not None:
+            message = f"{load.servers} file servers, and the lab has {len(lab.array_names)} arrays for their disks"
         yield ("load", "servers"), message, "use fewer, or list more under `lab.arrays`"
+        return
+    if len(nodes) < load.servers:
+        message = f"{load.servers} file servers, and the lab has {len(nodes)} hosts, whose places their guests take"
+        yield ("load", "servers"), message, "use fewer, or add hosts"
         return
     seated = [seat.server for seat in seats(load, lab)]
     for node in nodes:

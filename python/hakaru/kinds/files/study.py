@@ -92,8 +92,11 @@ def _chain_problems(study: Study, load: FilesLoad, chained: chain.ChainPart) -> 
     if load.to.smb is not None and hosts < 2:
         message = "tools outside the guest need a host of their own"
         yield ("lab", "hosts"), message, "use two hosts: first that of the tools, then that of the file server"
-    if study.lab.arrays is not None and len(study.lab.arrays) > 1:
-        yield ("lab", "arrays"), "the disk is on an LU of one array", "list one array"
+    if study.lab.arrays is not None and (count := len(study.lab.arrays)) > load.servers and not _varies_seats(study):
+        message = (
+            f"the lab has {count} arrays, and the disk of each file server is on one; file servers: {load.servers}"
+        )
+        yield ("lab", "arrays"), message, "list one array for each file server"
     if load.keep:
         yield ("load", "keep"), "the disk is new in each repetition", "leave out `keep`"
     yield from chain.problems(study, chained, approximate_bytes(load))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -221,9 +221,9 @@ class LoadGuests:
                 async with self._failing(node):
                     await chain.empty_caches()
 
-    async def examine_chains(self, rewritten_bytes: int) -> dict[str, Any]:
-        """Take the chains down, after the load and while their array serves, and return the record
-        of each, by node. `rewritten_bytes`: written by the load over files that existed.
+    async def examine_chains(self, rewritten_bytes: Mapping[str, int]) -> dict[str, Any]:
+        """Take the chains down, after the load and while their arrays serve, and return the record
+        of each, by node. `rewritten_bytes`: node of a load → bytes written over files that existed.
 
         Raises GuestError if a layer was damaged or lost, LostError if the array was.
         """
@@ -231,8 +231,9 @@ class LoadGuests:
         for node in self.plugged:
             running = self._running[node]
             if running.chain is not None:
+                written = sum(rewritten_bytes.get(host, 0) for host in running.chain.plan.hosts)
                 async with self._failing(node):
-                    records[node] = await running.chain.examine(rewritten_bytes)
+                    records[node] = await running.chain.examine(written)
                     running.chain = None
         return records
 
