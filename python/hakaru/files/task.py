@@ -1,4 +1,4 @@
-"""Tasks of the `files` engine outside a study: build, verify and remove trees, with progress."""
+"""Tasks of the `files` engine outside a study: build, verify, load and remove trees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hakaru.engine.process import EngineProcess, gang_start
 from hakaru.errors import VerificationError
 from hakaru.wording import number
 
-Task = contract.FilesBuild | contract.FilesVerify | contract.FilesRemove
+Task = contract.FilesBuild | contract.FilesVerify | contract.FilesRemove | contract.FilesLoad
 ENTITY = "trees"
 
 
@@ -23,6 +23,8 @@ class Done:
     found: dict[str, Any]
     values: dict[str, float]
     complaints: list[str]
+    histograms: list[contract.NamedHistogram]
+    """Times of the operations of a load."""
     error: VerificationError | None
     """Not None if files differ from their description."""
 
@@ -40,6 +42,7 @@ async def _run(task: Task, progress: bool) -> Done:
         ready = await engine.ready()
         await gang_start([engine])
         values: dict[str, float] = {}
+        histograms: list[contract.NamedHistogram] = []
         error = None
         try:
             async for event in engine.events():
@@ -47,13 +50,15 @@ async def _run(task: Task, progress: bool) -> Done:
                     values = event.counters.get(ENTITY, {})
                     if progress:
                         _show(values, ready.found)
-            values = dict((await engine.result()).values)
+            result = await engine.result()
+            values, histograms = dict(result.values), result.histograms
         except VerificationError as raised:
             error = raised
         finally:
             if progress:
                 print(file=sys.stderr)
-        return Done(ready.found, values, [complaint.message for complaint in engine.complaints], error)
+        complaints = [complaint.message for complaint in engine.complaints]
+        return Done(ready.found, values, complaints, histograms, error)
 
 
 def _show(counters: dict[str, float], found: dict[str, Any]) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import socket
-
 from hakaru.engine import contract
-from hakaru.errors import EnvironmentError_, UsageError
+from hakaru.errors import UsageError
+from hakaru.files.place import address_of
 from hakaru.fileserver.samba_settings import SambaSettings
 from hakaru.kinds.files.load import load_at
 from hakaru.kinds.files.place import smb_session
@@ -61,22 +60,10 @@ def destination(study: Study, site: Site) -> contract.FilesSmb:
     smb, share = load_at(study).to.smb, _share(site)
     assert smb is not None
     user = share.user.user() if share.user else contract.SmbGuest()
-    return smb_session(smb, address=_address(share), share=share.name, folder=share.folder, user=user)
+    address = address_of(share.server, share.port)
+    return smb_session(smb, address=address, share=share.name, folder=share.folder, user=user)
 
 
 def _share(site: Site) -> SiteShare:
     assert site.share is not None
     return site.share
-
-
-def _address(share: SiteShare) -> str:
-    """Address and port of the server. All tools of a run use the same address of its name."""
-    try:
-        found = socket.getaddrinfo(share.server, share.port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise EnvironmentError_(
-            f"file server {share.server} has no address: {error.strerror}", "check the name, or write the address"
-        ) from None
-    family, *_, address = found[0]
-    host = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
-    return f"{host}:{share.port}"
