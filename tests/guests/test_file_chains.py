@@ -17,7 +17,7 @@ from tests.kinds.files.test_chain import segments
 
 LOAD: dict[str, Any] = {
     **STUDY["load"],
-    # Of each server.
+    # The tools of each server.
     **{"tools": 1, "servers": 2, "verify": True},
     "tree": {**STUDY["load"]["tree"], "trees": 1, "total": "2 MiB"},
     "to": {"smb": {}, **STUDY["load"]["to"]},
