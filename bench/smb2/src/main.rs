@@ -8,7 +8,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-/// What every task needs.
+/// Direction, server and login, the same for every task.
 #[derive(Clone)]
 struct Job {
     writes: bool,
