@@ -3,6 +3,7 @@
 mod data;
 mod durable;
 mod library;
+mod refused;
 mod times;
 
 use crate::pair::{Answer, Initiator, Pair, config, pattern};

@@ -1,5 +1,6 @@
 //! MODE SENSE and MODE SELECT (6, 10) of tape drives, REPORT DENSITY SUPPORT (SSC-3 sections 7.6
-//! and 8.3). Changeable are the block length, the buffered mode, D_SENSE and DCE.
+//! and 8.3). Changeable are the block length, the buffered mode, D_SENSE and DCE. The only medium
+//! type is 00h: a WORM medium, which would be another, is refused.
 
 use hakaru_tape::{BLOCK_BYTES_MAX, Density, Drive};
 use hakaru_wire::scsi::{
@@ -52,6 +53,8 @@ const PARTITION: u8 = 0x11;
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
+/// MEDIUM TYPE, which MODE SENSE reports: a data cartridge that can be written again.
+const MEDIUM_TYPE: u8 = 0;
 /// DCE of the data compression page.
 const COMPRESS: u8 = 0x80;
 /// DCC of the data compression page.
@@ -223,6 +226,10 @@ fn select(device: &mut Device<'_>, lu: u8, request: ModeSelect, list: &[u8]) -> 
 fn parse(drive: &Drive, ten: bool, list: &[u8]) -> Result<Selected, Sense> {
     let parsed =
         ModeSelectList::parse(list, ten).map_err(|_| Sense::PARAMETER_LIST_LENGTH_ERROR)?;
+    let medium_type_at = if ten { 2 } else { 1 };
+    if list[medium_type_at] != MEDIUM_TYPE {
+        return Err(invalid(medium_type_at));
+    }
     // Bits 4 to 6 of the device-specific parameter, which precedes every descriptor.
     let buffered = list[if ten { 3 } else { 2 }] >> 4 & 7;
     let mut selected = Selected {
