@@ -106,9 +106,7 @@ impl Array {
             "the request lies within its group"
         );
         let active = self.active.insert(request);
-        let (op, bytes) = (request.op, request.length_bytes);
-        let port = self.port.as_mut().filter(|_| op == Op::Write);
-        match port.and_then(|port| port.submit(self.now, op, bytes)) {
+        match self.enter_port(active, Op::Write) {
             Some(at) => self.schedule(at, Event::PortReceived { request: active }),
             None => self.enter_controller(active),
         }
@@ -220,12 +218,18 @@ impl Array {
         }
     }
 
+    /// Queues the data of a request at the port, if it crosses it in the direction of `op`. Returns
+    /// the end of its transfer.
+    fn enter_port(&mut self, request: usize, op: Op) -> Option<Time> {
+        let (direction, bytes) = self.active[request].port_data()?;
+        let port = self.port.as_mut().filter(|_| direction == op)?;
+        port.submit(self.now, op, bytes)
+    }
+
     fn leave_port(&mut self, request: usize) {
-        let &Request {
-            op, length_bytes, ..
-        } = &self.active[request];
-        if let Some(port) = &mut self.port {
-            port.leave(self.now, op, length_bytes);
+        let data = self.active[request].port_data();
+        if let (Some(port), Some((op, bytes))) = (&mut self.port, data) {
+            port.leave(self.now, op, bytes);
         }
     }
 
@@ -337,11 +341,7 @@ impl Array {
     }
 
     fn leave_storage(&mut self, request: usize) {
-        let &Request {
-            op, length_bytes, ..
-        } = &self.active[request];
-        let port = self.port.as_mut().filter(|_| op == Op::Read);
-        match port.and_then(|port| port.submit(self.now, op, length_bytes)) {
+        match self.enter_port(request, Op::Read) {
             Some(at) => self.schedule(at, Event::PortSent { request }),
             None => self.complete(request),
         }

@@ -32,6 +32,23 @@ pub struct Request {
     pub length_bytes: u64,
     /// Force unit access: a write completes only when it survives a power failure.
     pub fua: bool,
+    /// Data that crosses the port. `None`: that of the range, sent for a read and received for a
+    /// write. `Some`: the array has or makes the data of the range itself, as for a copy inside it, and
+    /// receives so many bytes, such as the one block of WRITE SAME.
+    pub received_bytes: Option<u64>,
+}
+
+impl Request {
+    /// Returns the direction and the length of the data that crosses the port, received for a write
+    /// and sent for a read. `None`: nothing crosses it.
+    pub(crate) fn port_data(&self) -> Option<(Op, u64)> {
+        match (self.received_bytes, self.op) {
+            (Some(0), _) => None,
+            (Some(bytes), _) => Some((Op::Write, bytes)),
+            (None, Op::Read | Op::Write) => Some((self.op, self.length_bytes)),
+            (None, Op::Unmap | Op::Flush) => None,
+        }
+    }
 }
 
 /// Result of dropping the data of a cache.

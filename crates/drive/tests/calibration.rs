@@ -63,6 +63,7 @@ fn request(id: u64, op: Op, offset_bytes: u64, length_bytes: u64) -> Request {
         offset_bytes,
         length_bytes,
         fua: false,
+        received_bytes: None,
     }
 }
 
@@ -261,6 +262,7 @@ fn mixed_load(prompt: bool) -> (Array, Vec<Completion>, f64) {
                 offset_bytes,
                 length_bytes,
                 fua: false,
+                received_bytes: None,
             },
         );
     }
@@ -454,6 +456,39 @@ fn a_shared_port_serves_both_directions_in_order_of_arrival() {
     };
     assert_eq!(completion_of_a_read(true), 4 * 100_352_000 + 51_200_000);
     assert!(completion_of_a_read(false) < 70_000_000);
+}
+
+/// The array writes 1 MiB for the one block of 512 bytes that it receives (WRITE SAME), and reads and
+/// writes as much for a copy inside it.
+#[test]
+fn a_port_carries_only_the_data_that_is_received_or_sent() {
+    let mut model = array_of(Raid::Raid0, 8, hdd());
+    model.port = Some(Port {
+        rate_bytes_per_s: 100e6,
+        shared: false,
+        command_us: 0.0,
+    });
+    let mut array = Array::new(&model, 1).expect("valid");
+    for (id, op, received) in [
+        (0, Op::Write, None),
+        (1, Op::Write, Some(512)),
+        (2, Op::Read, Some(0)),
+        (3, Op::Write, Some(0)),
+        (4, Op::Read, None),
+    ] {
+        let request = Request {
+            received_bytes: received,
+            ..request(id, op, id * MIB, MIB)
+        };
+        array.handle_request(Time::ZERO, request);
+    }
+    assert_eq!(drain(&mut array).len(), 5);
+    let all = counters(&mut array, Time::from_secs_f64(1.0));
+    let of = |entity: &str, name: &str| total(&all, entity, name);
+    assert_eq!(of("port/", "write_bytes"), (MIB + 512) as f64);
+    assert_eq!(of("port/", "read_bytes"), MIB as f64);
+    assert_eq!(of("group/", "write_bytes"), 3.0 * MIB as f64);
+    assert_eq!(of("group/", "read_bytes"), 2.0 * MIB as f64);
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) struct DriveWork {
     pub(crate) op: Op,
     /// Forced unit access: a write that bypasses a volatile cache.
     pub(crate) fua: bool,
+    /// Data that crosses the port, if not that of the stretches ([`Request::received_bytes`]).
+    pub(crate) received_bytes: Option<u64>,
 }
 
 /// Gate that holds accesses, each identified by a `T`.
@@ -61,7 +63,7 @@ impl<T> Gate<T> {
         &mut self,
         now: Time,
         access: T,
-        DriveWork { op, fua }: DriveWork,
+        work: DriveWork,
         stretches: impl ExactSizeIterator<Item = Stretch>,
     ) {
         let requests_left = stretches.len() as u32;
@@ -73,6 +75,11 @@ impl<T> Gate<T> {
             requests_left,
             access,
         });
+        let DriveWork {
+            op,
+            fua,
+            mut received_bytes,
+        } = work;
         for stretch in stretches {
             self.model.handle_request(
                 now,
@@ -83,8 +90,11 @@ impl<T> Gate<T> {
                     offset_bytes: stretch.offset_bytes,
                     length_bytes: stretch.length_bytes,
                     fua,
+                    received_bytes,
                 },
             );
+            // They cross the port once.
+            received_bytes = received_bytes.map(|_| 0);
         }
     }
 

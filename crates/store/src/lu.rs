@@ -79,8 +79,8 @@ impl<M> Lu<M> {
     }
 
     /// Returns the work of the modelled drives for an access, and its position.
-    pub(crate) fn drive_work(&self, op: &IoOp) -> (DriveWork, Stretch) {
-        let (op, fua, offset_bytes, length_bytes) = match op {
+    pub(crate) fn drive_work(&self, io: &IoOp) -> (DriveWork, Stretch) {
+        let (op, fua, offset_bytes, length_bytes) = match io {
             IoOp::Read {
                 offset_bytes,
                 length_bytes,
@@ -94,7 +94,7 @@ impl<M> Lu<M> {
             IoOp::Flush => (Op::Flush, false, 0, self.size_bytes),
             // The model holds each piece that the command writes to a pool separately.
             IoOp::WriteSame { .. } if self.is_thin() => (Op::Flush, false, 0, 0),
-            // The drives write as much as for data from the initiator.
+            // The drives write as much as for data from the initiator, which has sent one block.
             IoOp::WriteSame {
                 range, unmap, fua, ..
             } => {
@@ -104,8 +104,17 @@ impl<M> Lu<M> {
             // All others cost only the controller's time for a command.
             _ => (Op::Flush, false, 0, 0),
         };
+        let received_bytes = match io {
+            IoOp::WriteSame { block, .. } => Some(block.len() as u64),
+            _ => None,
+        };
         let stretch = self.stretch(offset_bytes, length_bytes);
-        (DriveWork { op, fua }, stretch)
+        let work = DriveWork {
+            op,
+            fua,
+            received_bytes,
+        };
+        (work, stretch)
     }
 
     fn stretch(&self, offset_bytes: u64, length_bytes: u64) -> Stretch {

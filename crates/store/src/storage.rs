@@ -99,7 +99,11 @@ impl<M: LuMemory> Storage<M> {
         }
         let volume = self.volume_of(io.lun);
         if let Some(gate) = &mut self.context.gate {
-            let work = DriveWork { op, fua: false };
+            let work = DriveWork {
+                op,
+                fua: false,
+                received_bytes: None,
+            };
             let held = Held::Io { io, volume };
             gate.hold(self.context.now, held, work, stretches.into_iter());
         }

@@ -1,6 +1,6 @@
 //! Long accesses to memory are carried out step by step, so that a shell can serve its sockets in
 //! between. Accesses that the model holds keep the volume of their LU.
-use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Raid};
+use hakaru_contract::drive::{ArrayModel, Controller, Drive, Group, Port, Raid};
 use hakaru_drive::Array;
 use hakaru_pool::VolumeId;
 use hakaru_scsi_device::{Extent, Io, IoFailure, IoId, IoOp, IoResult};
@@ -37,7 +37,11 @@ fn model(command_us: f64) -> Array {
             data_us_per_mib: 0.0,
             latency_us: 0.0,
         },
-        port: None,
+        port: Some(Port {
+            rate_bytes_per_s: 1e9,
+            shared: false,
+            command_us: 0.0,
+        }),
         cache: None,
         groups: vec![Group {
             raid: Raid::Raid0,
@@ -134,6 +138,32 @@ fn accesses_that_the_model_completes_at_one_instant_are_carried_out_over_several
     }
     ended.sort_unstable();
     assert_eq!(ended, (0..READS).collect::<Vec<u32>>());
+}
+
+/// The drives write the whole range, and the port has received one block.
+#[test]
+fn write_same_costs_the_port_one_block() {
+    let mut storage = storage(Some(model(0.0)));
+    let range = Extent {
+        offset_bytes: 0,
+        length_bytes: STEP,
+    };
+    let write_same = IoOp::WriteSame {
+        range,
+        block: vec![7; 512],
+        unmap: false,
+        fua: false,
+    };
+    submit(&mut storage, 0, 0, write_same);
+    storage.handle_timeout(Time::from_secs_f64(1.0), &mut |_| Vec::new());
+    assert_eq!(done(&mut storage).len(), 1);
+    let mut counters = std::collections::BTreeMap::new();
+    let mut keep = |entity: &str, name: &str, value: f64| {
+        counters.insert(format!("{entity} {name}"), value);
+    };
+    storage.visit_counters(Time::from_secs_f64(1.0), &mut keep);
+    assert_eq!(counters["port/0 write_bytes"], 512.0);
+    assert_eq!(counters["group/0 write_bytes"], STEP as f64);
 }
 
 /// A LUN may be given to another volume while the model holds an access to the LU that had it. The

@@ -84,6 +84,7 @@ pub fn run(drive: Drive, load: Load) -> Outcome {
                 offset_bytes: place * load.bytes,
                 length_bytes: load.bytes,
                 fua: false,
+                received_bytes: None,
             },
         );
     };

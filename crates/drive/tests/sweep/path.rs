@@ -269,6 +269,7 @@ impl Hosts {
                 offset_bytes,
                 length_bytes,
                 fua: false,
+                received_bytes: None,
             },
         );
     }

@@ -211,12 +211,19 @@ impl PoolStore {
         let moving = request.moving.as_ref().expect("its pieces are known");
         let op = if moving.writes { Op::Write } else { Op::Read };
         let fua = matches!(request.requester, Requester::Write { fua: true, .. });
+        // The block of WRITE SAME was received with the command.
+        let is_same = matches!(request.requester, Requester::WriteSame(_));
+        let work = DriveWork {
+            op,
+            fua,
+            received_bytes: is_same.then_some(0),
+        };
         let held = Held::PoolAccess {
             pool: self.number,
             access: id,
         };
         let stretches = stretches(&self.groups, &moving.pieces);
-        gate.hold(context.now, held, DriveWork { op, fua }, stretches);
+        gate.hold(context.now, held, work, stretches);
     }
 
     /// Starts the transfer of an access that the model has completed.

@@ -82,7 +82,12 @@ impl PoolStore {
             pool: self.number,
             work: number,
         };
-        let drive_work = DriveWork { op, fua: false };
+        let drive_work = DriveWork {
+            op,
+            fua: false,
+            // The data stays within the array.
+            received_bytes: Some(0),
+        };
         gate.hold(context.now, held, drive_work, std::iter::once(stretch));
     }
 
