@@ -46,8 +46,11 @@ def tgt(
     parameters: str = "",
     user: tuple[str, str] | None = None,
     own: tuple[str, str] | None = None,
+    tape: bool = False,
 ) -> Iterator[Tgt]:
     """Run a target with one LU in a file; `parameters` are those of `tgtadm --params`.
+
+    `tape`: the LU is a tape drive with an empty cartridge, `size_bytes` a multiple of 1 MiB.
 
     `user`: CHAP name and secret of initiators; `own`: name and secret of the target itself. Skip
     the test if tgt is not installed or cannot start.
@@ -56,8 +59,13 @@ def tgt(
     if os.geteuid() != 0:
         pytest.skip("tgtd needs root")
     backing = folder / "tgt-lu"
-    with backing.open("wb") as file:
-        file.truncate(size_bytes)
+    if tape:
+        size = ["--size", str(size_bytes >> 20), "--barcode", "HAK001L5"]
+        command = ["tgtimg", "--op", "new", "--device-type", "tape", "--type", "data", *size, "--file", str(backing)]
+        subprocess.run(command, capture_output=True, check=True)
+    else:
+        with backing.open("wb") as file:
+            file.truncate(size_bytes)
     # tgtd cannot choose a free port itself. A port of 127.0.0.1 that stays taken belongs to this
     # target alone, and at another address of loopback nothing else uses it.
     taken = socket.socket()
@@ -83,7 +91,9 @@ def tgt(
         while not admin("--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET_NAME):
             assert time.monotonic() < deadline and daemon.poll() is None, "tgtd does not answer"
             time.sleep(0.05)
-        assert admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(LUN), "-b", str(backing))
+        kind = ["--device-type", "tape"] if tape else []
+        new = ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(LUN), "-b", str(backing), *kind]
+        assert admin(*new)
         if parameters:
             unit = ["--mode", "logicalunit", "--tid", "1", "--lun", str(LUN)]
             assert admin("--op", "update", *unit, "--params", parameters)
