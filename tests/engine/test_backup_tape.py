@@ -115,6 +115,18 @@ def test_copies_follow_each_other_on_one_cartridge() -> None:
     with_bench(work)
 
 
+def test_a_cartridge_is_in_one_drive_only() -> None:
+    async def work(bench: Bench) -> None:
+        await bench.build(drives=2)
+        tape = {"cartridge": "HAK001L5", "append": True}
+        message = "HAK001L5 is in drive 0 for vm-1, so it cannot be in drive 1 for vm-2"
+        with pytest.raises(UsageError, match=message) as refused:
+            await result_of(await bench.backup(bench.job(1, **tape), bench.job(2, drive=1, **tape)))
+        assert "own cartridges" in (refused.value.hint or "")
+
+    with_bench(work)
+
+
 @pytest.mark.parametrize(
     ("library", "tape", "error", "message"),
     [

@@ -65,7 +65,8 @@ fn hint_of(error: &SessionError) -> &'static str {
             "configure the portal that serves the target, not one that redirects"
         }
         SessionError::Timeout { .. } => {
-            "check the load of the array and the network; `command_timeout_s` sets the limit"
+            "check the load of the array and the network; `command_timeout_s` sets the limit, \
+             and `tape_command_timeout_s` that of tape drives"
         }
         SessionError::Closed(_) | SessionError::Dropped(_) => {
             "check whether the array stopped or restarted during the run"

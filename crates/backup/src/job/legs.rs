@@ -22,6 +22,8 @@ pub struct Settings {
     pub chap: Option<Chap>,
     /// Timeout of a login, a command, a ping and a logout.
     pub timeout: Duration,
+    /// Timeout of a command to a tape drive or its changer, and of the logout from them.
+    pub tape_timeout: Duration,
     /// Seed of the ISIDs, which distinguishes this engine's sessions from those of another engine
     /// with the same initiator name.
     pub seed: u64,
@@ -68,9 +70,10 @@ impl Legs {
                 Side::Source => &config.source,
                 Side::Destination => &config.destination,
             };
-            let session = session_config(lu, settings, session + leg);
+            let mut session = session_config(lu, settings, session + leg);
             match (Leg(leg).side(), &config.tape) {
                 (Side::Destination, Some(tape)) => {
+                    session.timers.command = settings.tape_timeout;
                     let units = [
                         (lu.lun, LuKind::TapeDrive),
                         (tape.changer_lun, LuKind::Changer),

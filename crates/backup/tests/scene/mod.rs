@@ -213,16 +213,39 @@ impl Scene {
         library: TapeLibrary,
         drive: Option<TimedDrive>,
     ) -> Scene {
+        let limit = Duration::from_secs(600);
+        Scene::to_tape_within(job, image, library, drive, [limit, limit])
+    }
+
+    /// As [`Scene::to_tape`], with these time limits of commands to disks and to tapes.
+    pub fn to_tape_within(
+        job: BackupJob,
+        image: Vec<u8>,
+        library: TapeLibrary,
+        drive: Option<TimedDrive>,
+        limits: [Duration; 2],
+    ) -> Scene {
         let mut array = Array::library("vtl", library);
         array.disk.drive = drive;
-        Scene::between(job, image, array)
+        Scene::within(job, image, array, limits)
     }
 
     fn between(job: BackupJob, image: Vec<u8>, destination: Array) -> Scene {
+        let limit = Duration::from_secs(600);
+        Scene::within(job, image, destination, [limit, limit])
+    }
+
+    fn within(
+        job: BackupJob,
+        image: Vec<u8>,
+        destination: Array,
+        [timeout, tape_timeout]: [Duration; 2],
+    ) -> Scene {
         let settings = Settings {
             keys: hakaru_contract::LoginKeys::default(),
             chap: None,
-            timeout: Duration::from_secs(600),
+            timeout,
+            tape_timeout,
             seed: 1,
         };
         let mut scene = Scene {

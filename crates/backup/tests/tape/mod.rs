@@ -229,6 +229,32 @@ fn a_slow_copy_makes_a_timed_drive_stop_as_the_closed_form_says() {
     );
 }
 
+/// Threading the tape takes 12 s and more. The time limit of the source does not apply to it, and
+/// that of the tape does.
+#[test]
+fn a_tape_has_a_time_limit_of_its_own() {
+    let mounted = |limits: [u64; 2]| {
+        let drive = TimedDrive::new(Parameters::of(Generation::Lto5)).unwrap();
+        let limits = limits.map(Duration::from_secs);
+        let library = library(2 * MIB, false, true);
+        let image = image(LENGTH as usize, 1);
+        let mut scene = Scene::to_tape_within(to_tape(tape()), image, library, Some(drive), limits);
+        scene.run_until(|event| *event == JobEvent::Ready);
+        scene.mount();
+        let is_end = |e: &JobEvent| matches!(e, JobEvent::Mounted | JobEvent::Failed(_));
+        let events = scene.run_until(is_end);
+        events.iter().find(|event| is_end(event)).unwrap().clone()
+    };
+    assert_eq!(mounted([5, 600]), JobEvent::Mounted);
+    let failed = mounted([600, 5]);
+    let JobEvent::Failed(JobError::Nexus { side, error }) = &failed else {
+        panic!("{failed:?}");
+    };
+    assert_eq!(*side, Side::Destination);
+    let text = error.to_string();
+    assert!(text.contains("a command") && text.contains('5'), "{text}");
+}
+
 /// A job that waits for its drive copies nothing if the time is over before its turn.
 #[test]
 fn a_waiting_job_ends_without_a_copy() {

@@ -22,9 +22,14 @@ pub struct BackupConfig {
     /// Time limit, seconds. Jobs still running then are stopped. 0 means no limit.
     pub time_limit_s: f64,
     /// Timeout of a command, seconds, at least 0.1; a command that exceeds it fails its session.
-    /// Default 30.
+    /// Commands to tape drives and their changer have `tape_command_timeout_s`. Default 30.
     #[serde(default = "default_command_timeout_s")]
     pub command_timeout_s: f64,
+    /// Timeout of a command to a tape drive or its changer, seconds, at least 0.1. A rewind, a locate
+    /// or the move of a cartridge takes minutes. Default 900, which is the timeout of the `st` driver
+    /// of Linux.
+    #[serde(default = "default_tape_command_timeout_s")]
+    pub tape_command_timeout_s: f64,
     /// Interval between samples, milliseconds, 100 to 60 000. Default 1000.
     #[serde(default = "default_sample_interval_ms")]
     pub sample_interval_ms: u32,
@@ -89,7 +94,8 @@ pub struct TapeDestination {
     /// Number of the drive among the drives that the changer reports, from 0.
     pub drive: u16,
     /// Barcode of the cartridge, 1 to 32 printable characters. It is moved into the drive if it is
-    /// not there; a cartridge that is there goes back to its slot.
+    /// not there; a cartridge that is there goes back to its slot. All jobs with this cartridge use
+    /// the same drive.
     pub cartridge: String,
     /// Write behind the recorded data. Default false: from the beginning of the tape, which erases
     /// what is recorded.
@@ -146,6 +152,9 @@ fn default_sample_interval_ms() -> u32 {
 }
 fn default_command_timeout_s() -> f64 {
     30.0
+}
+fn default_tape_command_timeout_s() -> f64 {
+    900.0
 }
 fn default_block_bytes() -> u32 {
     256 << 10

@@ -39,6 +39,8 @@ impl BackupConfig {
         self.login.validate()?;
         within("time_limit_s".into(), self.time_limit_s, 0.0, 1e8)?;
         within("command_timeout_s".into(), self.command_timeout_s, 0.1, 1e8)?;
+        let of_tape = self.tape_command_timeout_s;
+        within("tape_command_timeout_s".into(), of_tape, 0.1, 1e8)?;
         within(
             "sample_interval_ms".into(),
             self.sample_interval_ms,
@@ -115,8 +117,9 @@ impl BackupConfig {
         Ok(())
     }
 
-    /// Checks that job `i` erases no copy of an earlier job, and that its drive is the same LU with
-    /// the same changer for every job.
+    /// Checks that job `i` does not need a cartridge that an earlier job has in another drive, that it
+    /// erases no copy of an earlier job, and that its drive is the same LU with the same changer for
+    /// every job.
     fn validate_cartridge(
         &self,
         i: usize,
@@ -127,6 +130,16 @@ impl BackupConfig {
             let Some(other) = &earlier.tape else { continue };
             if earlier.destination.target_name != job.destination.target_name {
                 continue;
+            }
+            if other.cartridge == tape.cartridge && other.drive != tape.drive {
+                return refuse(
+                    format!("jobs[{i}].tape.cartridge"),
+                    format!(
+                        "{} is in drive {} for {}, so it cannot be in drive {} for {}",
+                        tape.cartridge, other.drive, earlier.name, tape.drive, job.name
+                    ),
+                    "give each drive its own cartridges, or let these jobs use one drive",
+                );
             }
             if other.cartridge == tape.cartridge && !tape.append {
                 return refuse(
@@ -296,6 +309,7 @@ mod tests {
             chap: None,
             time_limit_s: 0.0,
             command_timeout_s: 30.0,
+            tape_command_timeout_s: 900.0,
             sample_interval_ms: 1000,
         }
     }
@@ -348,11 +362,20 @@ mod tests {
             assert_eq!(error.field, format!("jobs[1].tape{field}"));
             assert!(!error.hint.is_empty());
         }
-        // Copies behind each other on one cartridge are fine, another number of the drive is not.
+        // Copies behind each other on one cartridge are fine. Another number of the drive is not,
+        // and neither is the cartridge in another drive.
         valid.jobs[1].tape.as_mut().unwrap().cartridge = "HAK000L5".into();
         valid.jobs[1].tape.as_mut().unwrap().append = true;
         assert_eq!(valid.validate(), Ok(()));
         valid.jobs[1].tape.as_mut().unwrap().drive = 1;
+        valid.jobs[1].destination.lun = 2;
+        let error = valid.validate().unwrap_err();
+        assert_eq!(error.field, "jobs[1].tape.cartridge");
+        let problem = "HAK000L5 is in drive 0 for vm1, so it cannot be in drive 1 for vm2";
+        assert_eq!(error.problem, problem);
+        valid.jobs[1].tape.as_mut().unwrap().cartridge = "HAK001L5".into();
+        assert_eq!(valid.validate(), Ok(()));
+        valid.jobs[1].destination.lun = valid.jobs[0].destination.lun;
         assert_eq!(valid.validate().unwrap_err().field, "jobs[1].tape.drive");
     }
 
@@ -361,7 +384,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_field() {
-        let cases: [Case; 19] = [
+        let cases: [Case; 20] = [
             (|c| c.jobs.clear(), "number of jobs"),
             (|c| c.jobs[1].name = "vm1".into(), "jobs[1].name"),
             (|c| c.jobs[0].name = "a\nb".into(), "jobs[0].name"),
@@ -388,6 +411,7 @@ mod tests {
             (|c| c.time_limit_s = f64::NAN, "time_limit_s"),
             (|c| c.time_limit_s = -1.0, "time_limit_s"),
             (|c| c.command_timeout_s = 0.0, "command_timeout_s"),
+            (|c| c.tape_command_timeout_s = 0.0, "tape_command_timeout_s"),
             (|c| c.sample_interval_ms = 99, "sample_interval_ms"),
             (|c| c.login.max_burst_length = 0, "login.max_burst_length"),
             (

@@ -79,6 +79,7 @@ impl<'r> Engine<'r> {
             keys: config.login,
             chap: config.chap.as_ref().map(secret::chap).transpose()?,
             timeout: Duration::from_secs_f64(config.command_timeout_s),
+            tape_timeout: Duration::from_secs_f64(config.tape_command_timeout_s),
             seed: u64::from_ne_bytes(seed),
         };
         process::reserve_descriptors(config.sessions() as u64).or_environment(

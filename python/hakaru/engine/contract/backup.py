@@ -75,4 +75,5 @@ class BackupConfig(Message):
     chap: ChapConfig | None = None
     time_limit_s: float
     command_timeout_s: float = 30.0
+    tape_command_timeout_s: float = 900.0
     sample_interval_ms: int = 1000

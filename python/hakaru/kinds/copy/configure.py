@@ -16,9 +16,6 @@ from hakaru.study import Expanded, Repetition, Study
 from hakaru.study.tape import TapeLibrarySpec
 
 ENDS = ("source", "destination")
-COMMAND_TIMEOUT_S = 30.0
-TAPE_COMMAND_TIMEOUT_S = 600.0
-"""Time-out of commands to tapes: a cartridge may be rewound, unloaded and replaced."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,6 @@ def copy_configs(
             jobs=host_jobs,
             chap=chap,
             time_limit_s=load.time_limit / 1e9,
-            command_timeout_s=COMMAND_TIMEOUT_S if library is None else TAPE_COMMAND_TIMEOUT_S,
             sample_interval_ms=expanded.measure.sample_interval // MS,
         )
         for host, host_jobs in jobs.items()
