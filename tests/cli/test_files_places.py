@@ -43,6 +43,8 @@ def test_a_place_is_a_directory_or_a_folder_of_a_share(tmp_path: Path) -> None:
         ("smb://nas/data/trees?x", False, "does not name a server"),
         ("smb://nas:port/data/trees", False, "is no URL"),
         ("smb://anna:secret@nas/data/trees", False, "can read a password in a URL"),
+        ("SMB://anna:secret@nas/data/trees", False, "can read a password in a URL"),
+        ("smb://anna:secret@nas:x/data", False, "can read a password in a URL"),
         ("smb://anna@nas/data/trees", False, "a user needs a password"),
         ("smb://nas/data/trees", True, "a password a user"),
         ("trees", True, "a directory needs no password"),

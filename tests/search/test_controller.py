@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from hakaru.search import (
+    Bisection,
     Controller,
     CountGrid,
     Ended,
@@ -122,6 +123,16 @@ def test_budget_that_ends_while_the_limit_of_the_tester_is_searched_keeps_the_re
         found.append(result.lower)
     assert found == sorted(found)
     assert found[0] == whole.trials[first].result.trial.load
+
+
+def test_bisection_keeps_its_result_when_the_budget_ends_during_the_search_for_the_limit_of_the_tester() -> None:
+    device = nearly_all_above(600_000.0, 0.995)
+    whole = run_simulated(Controller(Bisection(GOAL), GRID), device)
+    first = next(place for place, logged in enumerate(whole.trials, 1) if logged.is_valid)
+    for trials in range(first, len(whole.trials) + 1):
+        budget_s = sum(logged.result.cost_s for logged in whole.trials[:trials])
+        [result] = run_simulated(Controller(Bisection(GOAL), GRID, budget_s=budget_s), device).goals
+        assert result.verdict is Verdict.TESTER_LIMIT and result.throughput is not None
 
 
 def test_throughput_is_that_of_the_work_that_was_sent() -> None:

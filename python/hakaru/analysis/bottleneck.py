@@ -63,8 +63,23 @@ class SweepVerdict:
         return self.evidence.to_json() | at_sweep | reason
 
 
+def judge_peak(sweep: Sweep) -> SweepVerdict:
+    """Return the verdict on the peak of a sweep along which something else than the load grows: a
+    link that is full with one path, or with small frames, need not be the bottleneck with others.
+    """
+    peak = sweep.peak()
+    if peak is None:
+        return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})
+    resource = peak.verdict.resource
+    by_level = {_level_text(sweep.level(p)): p.percent(resource) for p in sweep.points} if resource else {}
+    member = peak.members.get(resource) if resource else None
+    return SweepVerdict(peak.verdict, peak.evidence, sweep.level(peak), by_level, member)
+
+
 def judge_sweep(stages: Stages, sweep: Sweep) -> SweepVerdict:
-    """Return the resource that limits this sweep first, with its evidence."""
+    """Return the resource that limits this sweep first, with its evidence. The load grows along the
+    sweep; `judge_peak` is for others.
+    """
     peak, near = sweep.peak(), sweep.near_peak()
     if peak is None:
         return SweepVerdict(Verdict(UNDETERMINED, values={"reason": "no_points"}), Evidence(None, {}), None, {})

@@ -25,20 +25,21 @@ def destination(text: str, password_file: Path | None) -> contract.FilesDirector
 
     Raises UsageError for a URL that is none, EnvironmentError_ if its server has no address.
     """
-    if not text.startswith(SCHEME):
+    if not text.lower().startswith(SCHEME):
         if password_file is not None:
             raise UsageError(f"a directory needs no password: {text}", EXAMPLE)
         return contract.FilesDirectory(path=str(Path(text).absolute()))
     try:
         url = urlsplit(text)
+        if url.password is not None:
+            # Before any message that repeats the URL.
+            raise UsageError("other users of this machine can read a password in a URL", "use --password-file")
         server, port = url.hostname, url.port or PORT
     except ValueError as error:
         raise UsageError(f"{text} is no URL: {error}", EXAMPLE) from None
     share, _, folder = unquote(url.path).strip("/").partition("/")
     if not server or not share or not folder or url.query or url.fragment:
         raise UsageError(f"{text} does not name a server, a share and a folder", EXAMPLE)
-    if url.password is not None:
-        raise UsageError("other users of this machine can read a password in a URL", "use --password-file")
     user = _user(unquote(url.username or ""), password_file)
     return contract.FilesSmb(address=address_of(server, port), share=share, folder=folder, user=user)
 

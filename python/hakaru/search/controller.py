@@ -99,8 +99,10 @@ class Controller:
         """Steps that the tester offered."""
         self._refused: int | None = None
         """Step that the tester could not offer; the search continues below it."""
-        self._completed: LoadRange | None = None
-        """Range whose search was completed, while one with a higher top is searched."""
+        self._completed: tuple[LoadRange, tuple[GoalResult, ...]] | None = None
+        """Range whose search was completed, with its results, while one with a higher top is
+        searched.
+        """
         self._advance(None)
 
     def next_trial(self, now_s: float) -> Trial | None:
@@ -115,7 +117,6 @@ class Controller:
             self._deadline_s = now_s + self._budget_s
         if self._deadline_s is not None and now_s + self._request.duration_s > self._deadline_s:
             self._ended = Ended.BUDGET
-            self._loads = self._completed or self._loads
             return None
         return Trial(self._loads.grid.load(self._request.step), self._request.duration_s)
 
@@ -142,7 +143,11 @@ class Controller:
         Throughputs are those of the work that was offered: a tester may leave `shortfall_max` of a
         load unsent.
         """
-        goals = tuple(self._as_offered(goal) for goal in self._procedure.results(self._loads))
+        if self._ended is Ended.BUDGET and self._completed is not None:
+            results = self._completed[1]
+        else:
+            results = self._procedure.results(self._loads)
+        goals = tuple(self._as_offered(goal) for goal in results)
         return Outcome(goals, self._ended, tuple(self._log))
 
     def _as_offered(self, goal: GoalResult) -> GoalResult:
@@ -170,7 +175,7 @@ class Controller:
         """
         grid = self._loads.grid
         self._refused = step
-        if self._completed is not None and step <= self._completed.top:
+        if self._completed is not None and step <= self._completed[0].top:
             self._completed = None
         if (middle := self._middle()) is not None:
             self._continue_below(middle)
@@ -190,9 +195,10 @@ class Controller:
         top = self._middle()
         if top is None or top <= self._loads.top:
             return False
-        if all(goal.verdict is not Verdict.TESTER_LIMIT for goal in self._procedure.results(self._loads)):
+        results = self._procedure.results(self._loads)
+        if all(goal.verdict is not Verdict.TESTER_LIMIT for goal in results):
             return False
-        self._completed = self._loads
+        self._completed = self._loads, results
         self._continue_below(top)
         return True
 

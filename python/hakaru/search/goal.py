@@ -104,7 +104,8 @@ class GoalResult:
     the mean of its searches, for bisection `lower`. None without a lower bound. Where the load is a
     count, `lower` is the answer."""
     lower: float | None
-    """Relevant lower bound: the highest load below `upper` that meets the goal."""
+    """Relevant lower bound: the highest load below `upper` that meets the goal. Bounds are loads as
+    intended; `throughput` is that of the work that the tester sent, which may be a little less."""
     upper: float | None
     """Relevant upper bound: the lowest load that does not meet the goal."""
     trials: int

@@ -199,11 +199,13 @@ class Lab:
         """End the guests of a repetition: those with load, whose nodes get their links again, and
         those that forward, which the next change boots anew.
         """
-        if self._load_guests is not None:
-            await self._load_guests.unplug()
-        if self._guests:
-            await self._close_guest()
-            self._forget_device()
+        try:
+            if self._guests:
+                self._forget_device()
+                await self._close_guest()
+        finally:
+            if self._load_guests is not None:
+                await self._load_guests.unplug()
 
     @property
     def has_load_guests(self) -> bool:

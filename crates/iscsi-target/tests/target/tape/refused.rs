@@ -105,7 +105,7 @@ fn encryption_is_refused() {
     list.resize(52, 0xa5);
     let refused = scene.run_list(&[0xb5, 0x20, 0, 0x10, 0, 0, 0, 0, 0, 52, 0, 0], &list);
     assert_eq!(refused.sense(), Sense::INVALID_COMMAND_OPERATION_CODE);
-    // The drive goes on, without encryption.
+    // The drive continues, without encryption.
     scene.write(false, 5, b"plain").good();
     scene.rewind();
     assert_eq!(scene.read(false, 5, 5).good(), b"plain");

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakaru.analysis import sentences
-from hakaru.analysis.bottleneck import SweepVerdict
 from hakaru.analysis.findings import Finding
 from hakaru.analysis.rules.judge import words
 from hakaru.analysis.sweep import Sweep
@@ -52,18 +51,6 @@ def is_compared(sweep: Sweep, points: Sequence[VmsPoint]) -> bool:
     chosen = {point.id for point in sweep.points}
     groups = _groups(points, sweep.over) if sweep.over in FACTORS else []
     return any(len(chosen & {p.id for p in group}) > 1 for group in groups)
-
-
-def verdict_of(sweep: Sweep) -> SweepVerdict:
-    """The verdict on a sweep over paths: that on its peak. A link that is full with one path need
-    not be the bottleneck with four.
-    """
-    peak = sweep.peak()
-    assert peak is not None  # its points are compared, so they have rates
-    resource = peak.verdict.resource
-    by_level = {f"{sweep.level(p):g}": p.percent(resource) for p in sweep.points} if resource else {}
-    member = peak.members.get(resource) if resource else None
-    return SweepVerdict(peak.verdict, peak.evidence, sweep.level(peak), by_level, member)
 
 
 def _others(factors: Mapping[str, Any], over: str) -> dict[str, Any]:

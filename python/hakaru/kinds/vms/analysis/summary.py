@@ -25,6 +25,8 @@ from hakaru.kinds.vms.rules import STAGES
 
 SWEPT = "vms"
 """The factor that sweeps go over, unless a search goes over another one."""
+LOADS = (SWEPT, "queue_depth", "rate_per_s")
+"""Factors with which the load grows."""
 
 
 class VmsAnalysis(AnalysisKind):
@@ -55,8 +57,8 @@ class VmsAnalysis(AnalysisKind):
         sweeps = [s for s in all_sweeps if _is_shown(s, distance_curves) and not paths.is_secondary(s, all_sweeps)]
         over_paths = [paths.is_compared(s, streamless) for s in sweeps]
         verdicts = [
-            paths.verdict_of(s) if of_paths else bottleneck.judge_sweep(STAGES, s)
-            for s, of_paths in zip(sweeps, over_paths, strict=True)
+            bottleneck.judge_sweep(STAGES, s) if s.is_searched or s.over in LOADS else bottleneck.judge_peak(s)
+            for s in sweeps
         ]
         # The run judged its levels point by point, before a sweep could show what limits them.
         answers = goals.answers_of(run, analysed)
