@@ -193,7 +193,8 @@ impl Counters {
             read_latency_ns_sum: self.read_latency_ns_sum - earlier.read_latency_ns_sum,
             write_latency_ns_sum: self.write_latency_ns_sum - earlier.write_latency_ns_sum,
             errors: self.errors - earlier.errors,
-            outstanding_ns: self.outstanding_ns - earlier.outstanding_ns,
+            // A response that arrived before `earlier` and was read after it reduces the integral.
+            outstanding_ns: self.outstanding_ns.saturating_sub(earlier.outstanding_ns),
             guest_queued_ns: self.guest_queued_ns - earlier.guest_queued_ns,
             host_queued_ns: self.host_queued_ns - earlier.host_queued_ns,
             in_flight_now: self.in_flight_now,
@@ -216,5 +217,26 @@ impl Counters {
             read_data_to_response_ns_sum: self.read_data_to_response_ns_sum
                 - earlier.read_data_to_response_ns_sum,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_is_read_late_does_not_make_the_increase_negative() {
+        let earlier = Counters {
+            outstanding_ns: 5_000,
+            in_flight_now: 1,
+            ..Counters::default()
+        };
+        // Read now, and arrived 2 us before the earlier state.
+        let later = Counters {
+            outstanding_ns: 3_000,
+            ..Counters::default()
+        };
+        let increase = later.since(&earlier);
+        assert_eq!((increase.outstanding_ns, increase.in_flight_now), (0, 0));
     }
 }
