@@ -162,6 +162,9 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
     assert served.faults == []
 
 
+# Alone, because a browser loads twenty pages, and each of them computes in a process of its own:
+# beside other tests, one took more than two minutes.
+@pytest.mark.alone
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: ScriptedRun, scheme: Any) -> None:
     # Without reports, because no script runs in their sandbox; `tests.report` checks them.
