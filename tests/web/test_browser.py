@@ -124,6 +124,9 @@ def test_the_run_in_progress_fills_at_every_width(served: Served, live: Scripted
     assert served.faults == []
 
 
+# Alone, because runs are compared only while a processor would be idle: beside other tests, a
+# page took more than two minutes.
+@pytest.mark.alone
 def test_two_runs_are_compared_by_clicks(served: Served, folder: Path) -> None:
     page = served.page()
     page.locator("input[name=before]").nth(0).check()
@@ -162,8 +165,7 @@ def test_a_link_in_a_report_downloads_a_capture(served: Served, folder: Path) ->
     assert served.faults == []
 
 
-# Alone, because a browser loads twenty pages, and each of them computes in a process of its own:
-# beside other tests, one took more than two minutes.
+# Alone, because a browser loads twenty pages, four of which wait for a comparison.
 @pytest.mark.alone
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: ScriptedRun, scheme: Any) -> None:
@@ -192,6 +194,8 @@ def test_axe_finds_nothing_on_any_page(served: Served, folder: Path, live: Scrip
     assert found == {}
 
 
+# Alone, as above.
+@pytest.mark.alone
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_drawings_of_a_comparison_are_legible(served: Served, folder: Path, scheme: Any) -> None:
     before, after = (run.name for run in folder.iterdir())

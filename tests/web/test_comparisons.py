@@ -22,6 +22,9 @@ from hakaru.web.comparison import NAME, WAITING_MAX, Comparisons
 ROOT = Path(__file__).parents[2]
 WAIT_S = 120.0
 
+# Alone, because runs are compared only while a processor would be idle.
+pytestmark = pytest.mark.alone
+
 
 def comparing(parent: int) -> list[int]:
     """Processes of a server that compare runs."""
