@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hakaru.analysis.latency import curve, empty, merge, percentiles_ms
+from hakaru.analysis.latency import curve, empty, merge, percentiles_ms, total_ns
 from hakaru.errors import UsageError
 from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
@@ -55,6 +55,14 @@ def test_percentiles_equal_those_of_hdrhistogram(values: list[int], percents: li
     assert percentiles_ms(hdr, percents) == [
         min(hdr.get_value_at_percentile(p), hdr.get_max_value()) / 1e6 for p in percents
     ]
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(latencies)
+def test_total_equals_that_of_hdrhistogram(values: list[int]) -> None:
+    hdr = merge([encoded(values)])
+    assert total_ns(hdr) == pytest.approx(hdr.get_mean_value() * len(values))
+    assert total_ns(empty()) == 0
 
 
 def test_histograms_of_different_ranges_merge() -> None:

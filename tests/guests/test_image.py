@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hakaru.errors import EnvironmentError_
 from hakaru.guest import cpio, image, packages
+from hakaru.guest.recipe import RECIPES
 
 
 def test_archive_is_newc_byte_for_byte(tmp_path: Path) -> None:
@@ -55,6 +56,14 @@ def test_unknown_package_is_refused_with_the_message_of_apt(tmp_path: Path, monk
     (tmp_path / "apt.conf").write_text(f'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "{empty}";\n')
     with pytest.raises(EnvironmentError_, match="hakaru-has-no-such-package"):
         packages.fetch(["hakaru-has-no-such-package"], tmp_path / "apt")
+
+
+def test_version_of_a_package_lacks_its_epoch() -> None:
+    names = ("libc6_2.36-9+deb12u13_amd64", "samba_2%3a4.17.12+dfsg-0+deb12u1_amd64", "adduser_3.134_all")
+    made = image.Image(Path("kernel"), Path("initramfs"), RECIPES["file-server"], "6.1.0", names)
+    assert made.version("samba") == "4.17.12+dfsg-0+deb12u1" and made.version("adduser") == "3.134"
+    with pytest.raises(KeyError):
+        made.version("nano")
 
 
 def test_machine_without_apt_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

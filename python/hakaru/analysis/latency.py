@@ -126,6 +126,20 @@ def percentiles_ms(histogram: HdrHistogram, percents: Iterable[float]) -> list[f
     return [min(v, histogram.get_max_value()) / 1e6 for v in values]
 
 
+def total_ns(histogram: HdrHistogram) -> int:
+    """The sum of all values, each counted as the middle of its counter's range.
+
+    Equivalent to `HdrHistogram.get_mean_value` times the number of values, which visits 23 000
+    counters in Python. Here those that are 0 are left out at once.
+    """
+    counts = np.ctypeslib.as_array(histogram.counts)
+    total = 0
+    for index in np.flatnonzero(counts):
+        lowest = histogram.get_value_from_index(int(index))
+        total += int(counts[index]) * (lowest + (histogram.get_highest_equivalent_value(lowest) - lowest + 1) // 2)
+    return total
+
+
 def curve(histogram: HdrHistogram) -> list[list[float]]:
     """`[[percent, milliseconds], …]` at fixed percentiles; empty for an empty histogram."""
     if histogram.get_total_count() == 0:

@@ -20,6 +20,7 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -147,29 +148,30 @@ class Chain:
 
         `read_counters` asks the array, once nothing is left to be written (`array_counters`).
         """
-        await self.write_back()
-        report = dict(line.split("=", 1) for line in (await self._run(_REPORT)).split())
-        return layers_of(report, await self.map(), await read_counters())
+        traits = virtual_disk.FORMATS[self.spec.disk.format]
+        # One script, because an emulated guest needs a tenth of a second to begin one.
+        script = [_WRITE_BACK, _REPORT, *([_map_command(traits.driver)] if traits.has_map else [])]
+        lines = (await self._run(*script)).splitlines()
+        report = dict(line.split("=", 1) for line in lines[:_REPORTED])
+        image_map = parse_map("\n".join(lines[_REPORTED:])) if traits.has_map else None
+        return layers_of(report, image_map, await read_counters())
 
     async def write_back(self) -> None:
         """Write the data of all layers back to the LU, and flush its cache."""
-        # Twice: the file system on the virtual disk writes to the one below it, which may have been
-        # written back before.
-        await self._run("sync", "sync")
+        await self._run(_WRITE_BACK)
 
     async def empty_caches(self) -> None:
         """Write the data of all layers back, and empty the caches of the guest's kernel: pages,
         folders and inodes of both file systems, and those of the image. Reads then reach the LU.
         """
-        await self.write_back()
-        await self._run("echo 3 >/proc/sys/vm/drop_caches")
+        await self._run(_WRITE_BACK, "echo 3 >/proc/sys/vm/drop_caches")
 
     async def map(self) -> ImageMap | None:
         """Return the map of the image (`qemu-img map`); None if QEMU has none for its format."""
         traits = virtual_disk.FORMATS[self.spec.disk.format]
         if not traits.has_map:
             return None
-        return parse_map(await self._run(f"qemu-img map --force-share --output=json -f {traits.driver} {IMAGE_PATH}"))
+        return parse_map(await self._run(_map_command(traits.driver)))
 
     async def trim_guest(self) -> int:
         """Trim the file system on the virtual disk; return the bytes that it has trimmed."""
@@ -238,18 +240,16 @@ class Chain:
         return found.strip()
 
     async def describe(self) -> dict[str, Any]:
-        """Return the layers as built, for the record of a run: the description, the versions of the
-        software, and the options with which the file systems are mounted.
+        """Return the layers as built, for the record of a run: the description, the versions of
+        Debian's packages, and the options with which the file systems are mounted.
         """
         mounts = [line.split() for line in (await self._run("cat /proc/mounts")).splitlines()]
         options = {words[1]: words[3] for words in mounts}
-        versions = await self._run("qemu-nbd --version | head -n 1", "smbd --version")
-        qemu, samba = (re.sub(r"^\S+ ", "", line) for line in versions.splitlines())
         return {
             **self.spec.describe(),
             "kernel": self.guest.kernel_version,
-            "qemu_nbd": qemu,
-            "samba": samba,
+            "qemu_nbd": self.guest.spec.image.version("qemu-utils"),
+            "samba": self.guest.spec.image.version("samba"),
             "host_mount": options[HOST_PATH],
             "guest_mount": options[SHARE_PATH],
         }
@@ -350,6 +350,11 @@ class Chain:
         return await self.guest.run("\n".join(lines), timeout_s=_LONG_S)
 
 
+# Twice: the file system on the virtual disk writes to the one below it, which may have been written
+# back before.
+_WRITE_BACK = "sync; sync"
+_REPORTED = 6
+"""Lines of the report."""
 _REPORT = f"""
 set -e
 sum='{{ sum += $1 }} END {{ printf "%.0f", sum }}'
@@ -362,6 +367,10 @@ echo image_blocks=$(stat -c %b {IMAGE_PATH})
 """
 
 
+def _map_command(driver: str) -> str:
+    return f"qemu-img map --force-share --output=json -f {driver} {IMAGE_PATH}"
+
+
 async def examine(guest: Guest, programs: Collection[str] = ()) -> QemuImg:
     """Return the facts about a guest's qemu-img. `programs`: others that the chain needs. Raises
     EnvironmentError_ if the guest's image has no programs for a chain.
@@ -372,6 +381,19 @@ async def examine(guest: Guest, programs: Collection[str] = ()) -> QemuImg:
         raise EnvironmentError_(
             f"guest {guest.name} has no {', '.join(missing.split())}", "boot it from the image `file-server`"
         )
+    image = guest.spec.image.initramfs
+    if image not in _EXAMINED:
+        _EXAMINED[image] = await _examine_qemu(guest)
+    return _EXAMINED[image]
+
+
+_EXAMINED: dict[Path, QemuImg] = {}
+"""The facts about qemu-img in each image that this process has booted. An image never changes, and
+an emulated guest needs more than a second for them.
+"""
+
+
+async def _examine_qemu(guest: Guest) -> QemuImg:
     drivers = [traits.driver for traits in virtual_disk.FORMATS.values()]
     script = ["qemu-img --version", "qemu-img --help"]
     # The help of a raw image is that of its file system, so a file is named.

@@ -44,6 +44,14 @@ class Image:
     packages: tuple[str, ...]
     """`name_version_architecture` of each package in the image."""
 
+    def version(self, package: str) -> str:
+        """Return the version of a package without its epoch: `4.17.12+dfsg-0+deb12u1`. Raises
+        KeyError if the image was made without it.
+        """
+        versions = dict(name.split("_")[:2] for name in self.packages)
+        # apt writes the colon of an epoch as `%3a` in the name of a file.
+        return versions[package].rpartition("%3a")[2]
+
 
 def cache_folder() -> Path:
     """Return the folder of all images, which may be missing."""

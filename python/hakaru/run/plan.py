@@ -42,7 +42,7 @@ ENGINE_BYTES = 24 << 20
 # (crates/runtime/src/packet/ring.rs).
 FABRIC_RING_BYTES = 16 << 20
 # Booting a guest on an emulated processor and logging in; with KVM it takes a few seconds.
-GUEST_BOOT_S, GUEST_LOGIN_S = 15.0, 8.0
+GUEST_BOOT_S, GUEST_LOGIN_S = 12.0, 8.0
 LOOPBACK_BYTES_PER_S = 4_000_000_000
 
 

@@ -12,7 +12,7 @@ from hdrh.histogram import HdrHistogram
 from hakaru.analysis import checks, rules, steady
 from hakaru.analysis.estimate import finite
 from hakaru.analysis.gathered import Gathered
-from hakaru.analysis.latency import Latencies, merge, percentiles_ms
+from hakaru.analysis.latency import Latencies, merge, percentiles_ms, total_ns
 from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
@@ -159,7 +159,7 @@ def _shares(histograms: dict[str, HdrHistogram], repetition: Repetition, load: F
     shares = {}
     for operation in names.operations(load):
         histogram = histograms.get(operation)
-        spent = histogram.get_mean_value() * histogram.get_total_count() if histogram else 0.0
+        spent = total_ns(histogram) if histogram else 0
         shares[names.share(operation)] = 100.0 * spent / tools_ns if tools_ns else math.nan
     return shares
 
