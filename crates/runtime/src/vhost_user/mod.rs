@@ -17,7 +17,8 @@
 //! |---|---|
 //! | `memory` | the guest's memory, mapped |
 //! | `ring` | frames in the buffers of one virtqueue |
-//! | `device` | requests of the vhost-user protocol |
+//! | `device` | features, memory and rings; frames through them |
+//! | `device/requests` | requests of the vhost-user protocol |
 //! | `port` | the socket, the thread, and the calls of a shell |
 //!
 //! **Not supported**: packed rings, more than one pair of queues, control queues (QEMU implements
