@@ -95,7 +95,8 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(
     image: Image, request: pytest.FixtureRequest, task: str
 ) -> None:
     """After every cut, all data is right, no request has failed, and the gap is within 20 % of the
-    timers' sum. With the least queue depth it may be shorter, because the other path has a share.
+    timers' sum. With the least queue depth it may be shorter: the other path has a share, until a
+    verified request overlaps one on the lost path. In so small an LU that takes seconds at most.
 
     An emulated processor may stand still for seconds on a busy machine. There, the median decides.
     """
