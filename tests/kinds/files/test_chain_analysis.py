@@ -166,6 +166,32 @@ def test_space_of_the_layers_and_of_trim_is_reported(tmp_path: Path) -> None:
         assert len(space.rows) == 2 * (1 + len(STAGES)) and len(growth.rows) == 2 * (1 + 5)
 
 
+def test_bytes_of_several_chains_are_added_up_and_counted_by_repetition(tmp_path: Path) -> None:
+    """The second file server has half of the files, so a mean over chains would be another one."""
+    half = {stage: tuple(size // 2 for size in sizes) for stage, sizes in GROWING.items()}
+
+    def build_of_two(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build(factors, rep)
+        return content | {"chains": content["chains"] | {"other": record({}, half)}}, samples, histograms
+
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to(), factors=[{"disk_cache": ["none"]}])
+    points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_of_two))
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    space = summary["points"][0]["space"]
+    assert (space["repetitions"], space["chains"]) == (3, 2)
+    assert space["stages"]["loaded"]["files"] == (16 + 8) * MIB
+    one = record({}, GROWING)["growths"][0]["allowed_bytes"]
+    files = space["growths"][0]
+    assert (files["upper_bytes"], files["allowed_bytes"]) == (24 * MIB, 2 * one) and files["agrees"]
+    (found,) = (finding for finding in summary["findings"] if finding["kind"] == "space")
+    assert found["text"].startswith("24 MiB of files") and "sums over 2 file servers" in found["text"]
+    assert "2 台のファイルサーバーの合計" in found["text_ja"]
+    assert found["evidence"]["loaded"]["files"] == 24 * MIB
+    assert (found["evidence"]["repetitions"], found["evidence"]["chains"]) == (3, 2)
+
+
 def test_layers_that_do_not_agree_mark_their_point(tmp_path: Path) -> None:
     lost = {**GROWING, "loaded": (60, 60, 80, 112, 70)}
     summary = summary_of(tmp_path, [{"disk_cache": ["none"]}], Pt({"disk_cache": "none"}, [Rep(100.0, lost)] * 3))

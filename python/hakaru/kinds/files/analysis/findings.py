@@ -74,6 +74,8 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
     for language in LANGUAGES:
         values = {layer: mib(size, language) for layer, size in loaded.items()}
         parts = [say(language, "files.space", values)]
+        if space["chains"] > 1:
+            parts.append(say(language, "files.space.chains", {"chains": space["chains"]}))
         for layer, size in returned.items():
             # Less than that may be metadata, and does not count as returned.
             kept = size < KEPT_SHARE * loaded["files"]
@@ -81,7 +83,7 @@ def _space(point: FilesPoint, space: Mapping[str, Any], several: bool) -> Findin
             parts.append(say(language, message, {"returned": mib(max(0.0, size), language)}))
         levels = point.factors if several else {}
         text[language] = sentences.in_series(language, levels, sentences.sentences(language, *parts), bool(levels))
-    evidence = {"loaded": loaded, "returned": returned, "repetitions": space["repetitions"]}
+    evidence = {"loaded": loaded, "returned": returned, "repetitions": space["repetitions"], "chains": space["chains"]}
     return Finding("space", dict(point.factors) if several else {}, text, None, evidence)
 
 

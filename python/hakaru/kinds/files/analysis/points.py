@@ -56,12 +56,13 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     units = names.metrics_of(load) | names.metrics_of_parts(parts.names_of(shared))
     nics = nics_of_lab(run.lab)
     gathered = Gathered(str(run.run.get("origin")), units)
-    chains: list[Mapping[str, Any]] = []
+    spaces: list[list[Mapping[str, Any]]] = []
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
-            chains += repetition.chains.values()
-    gathered.caveats += [caveat for record in chains for caveat in space.caveats(record)]
+            if repetition.chains:
+                spaces.append(list(repetition.chains.values()))
+    gathered.caveats += [caveat for chains in spaces for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(fields, load)
     return FilesPoint(
@@ -69,7 +70,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
         evidence=evidence,
         verdict=rules.judge(STAGES, evidence),
         load=load,
-        space=space.of_repetitions(chains),
+        space=space.of_repetitions(spaces),
         servers=shared,
         study=study,
     )
