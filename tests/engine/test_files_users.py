@@ -52,6 +52,18 @@ def test_users_begin_at_the_requested_rate(built: Path) -> None:
     assert 36 <= ended.values["begins"] <= 42
 
 
+def test_users_continue_when_half_of_the_files_cannot_be_opened(built: Path) -> None:
+    """Operations that only open prepare nothing else, and each success ends the succession."""
+    for file in sorted(built.glob("t0*/**/f*"))[::2]:
+        file.unlink()
+    opens = {"profile": "mix", "mix": {"operations": [{"operation": "open", "weight": 1}]}}
+    ended = Ended(load(built, **opens, measure_s=3.0))
+    assert ended.code == 0, ended.events
+    # More than two tools may have in succession.
+    assert ended.values["files_failed"] > 200
+    assert ended.values["steps"] > 200
+
+
 def test_users_that_think_are_stopped_at_once(built: Path) -> None:
     engine = Engine(load(built, **mix(think_ms=3_600_000.0) | {"measure_s": 3600.0}))
     try:

@@ -258,14 +258,15 @@ impl Tool {
     /// Handles the end of an operation in flight. A completion of another one is ignored.
     ///
     /// A failed operation ends the use of its file; an open file is still closed. Failures of
-    /// operations that were in flight behind it are no further errors.
-    pub fn handle_completion(&mut self, completion: Completion, journal: &mut Journal) {
+    /// operations that were in flight behind it are no further errors. Returns whether the use of
+    /// a file is over now, without a failure.
+    pub fn handle_completion(&mut self, completion: Completion, journal: &mut Journal) -> bool {
         let place = self.in_flight.iter().position(|o| o.id == completion.id);
         let Some(operation) = place.and_then(|place| self.in_flight.remove(place)) else {
-            return;
+            return false;
         };
         let Some(step) = &mut self.step else {
-            return;
+            return false;
         };
         if operation.action == Action::Close {
             self.has_cut |= step.is_cut();
@@ -303,12 +304,14 @@ impl Tool {
         } else if self.stopping && step.state == State::Walking && !step.tidies {
             // Nothing is open, and nothing was begun that must be undone.
             self.step = None;
-            return;
+            return false;
         }
+        let mut succeeded = false;
         if step.state == State::Ended && alone {
+            succeeded = !step.failed && !step.aborted;
             if step.failed {
                 journal.files_failed += 1;
-            } else if !step.aborted {
+            } else if succeeded {
                 journal.record(step.measured(), completion.ended.ns_since(began));
             }
             if let (Some(user), Some(mix)) = (&mut self.user, &self.settings.mix) {
@@ -319,6 +322,7 @@ impl Tool {
                 journal.units_done += 1;
             }
         }
+        succeeded
     }
 
     /// Plans the next step: that of the user, or the next file of the tree.

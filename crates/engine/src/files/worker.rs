@@ -259,20 +259,15 @@ impl Worker {
                 )
             });
         }
-        let prepares = matches!(
-            operation.action,
-            Action::Lookup { .. } | Action::Open { .. } | Action::Flush | Action::Close
-        );
-        if !prepares && outcome.is_ok() {
-            self.failed = 0;
-        }
         let completion = Completion {
             id: operation.id,
             started,
             ended,
             outcome: outcome.map_err(|error| error.to_string()),
         };
-        self.tool.handle_completion(completion, &mut self.journal);
+        if self.tool.handle_completion(completion, &mut self.journal) {
+            self.failed = 0;
+        }
         if let Some(lost) = self.transport.lost() {
             let path = self.root.locate(&operation.path);
             let message = format!("{} of {path}: {}", name_of(operation), lost.message);
