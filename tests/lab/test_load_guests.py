@@ -4,12 +4,14 @@ network.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
-from hakaru.errors import UsageError
+from hakaru.errors import GuestError, UsageError
 from hakaru.guest.requirements import Accelerator, Facts
+from hakaru.lab.build.load_guests import watch_together
 from hakaru.lab.model import LabSpec, LoadGuestSpec
 from hakaru.lab.plan import LabPlan, check_adjustable, plan_lab
 from hakaru.lab.plan.actions import AddAddress, SetRoute
@@ -144,3 +146,27 @@ def test_links_that_were_given_in_part_are_returned_and_may_be_given_again(user:
 def test_nic_that_a_lab_cannot_connect_is_refused(nic: dict[str, Any], reason: str | None) -> None:
     refusal = LoadGuestSpec.model_validate({"nic": nic}).refusal(FACTS)
     assert (refusal is None) if reason is None else (refusal is not None and reason in refusal.reason)
+
+
+def test_watches_end_together_when_one_finds_a_full_pool() -> None:
+    ended = []
+
+    async def waits(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            # As a request that is under way when it is cancelled.
+            await asyncio.sleep(0)
+            ended.append(name)
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise GuestError("the pool is full", "make it larger")
+
+    async def scenario() -> None:
+        with pytest.raises(GuestError, match="the pool is full"):
+            await watch_together([waits("first"), fails(), waits("last")])
+        assert ended == ["first", "last"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(scenario())

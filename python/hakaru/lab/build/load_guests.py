@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -81,6 +81,20 @@ class _Running:
             "booted_ns": self.guest.booted_ns,
             "clock": self.engines.clock.describe() if self.engines else None,
         }
+
+
+async def watch_together(watches: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Wait until all watches have ended, or until one of them raises, and raise its error. None of
+    them runs afterwards.
+    """
+    tasks = [asyncio.create_task(watch) for watch in watches]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        # After an error, the others would go on and ask arrays that are about to end.
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class LoadGuests:
@@ -240,7 +254,7 @@ class LoadGuests:
     async def watch_chains(self) -> None:
         """Wait until the pool of a chain is full, and raise GuestError. To be cancelled."""
         chains = [self._running[node].chain for node in self.plugged]
-        await asyncio.gather(*(chain.watch() for chain in chains if chain is not None))
+        await watch_together([chain.watch() for chain in chains if chain is not None])
 
     async def find_cause(self) -> GuestError | None:
         """Return the error of a chain that made a load fail; None if there is none."""
