@@ -52,6 +52,30 @@ def test_users_begin_at_the_requested_rate(built: Path) -> None:
     assert 36 <= ended.values["begins"] <= 42
 
 
+def test_what_users_of_a_killed_load_left_is_gone_in_the_next_one(built: Path) -> None:
+    creating = {
+        "profile": "mix",
+        "mix": {"operations": [{"operation": "create", "weight": 3}, {"operation": "rename", "weight": 1}]},
+    }
+    engine = Engine(load(built, **creating, measure_s=3600.0))
+    try:
+        engine.send({"type": "start", "at_ns": 0})
+        while engine.wait_for("sample")["counters"]["files"]["creates"] < 50:
+            pass
+        engine.process.kill()
+        engine.process.wait(60)
+    finally:
+        engine.close()
+    assert list(built.glob("t0*/**/n*"))
+    foreign = next(built.glob("t0*")) / "of somebody else"
+    foreign.touch()
+    ended = Ended(load(built, build=True, **mix()))
+    assert ended.code == 0, ended.events
+    check(ended.values)
+    assert list(built.glob("t0*/**/n*")) == []
+    assert foreign.exists()
+
+
 def test_users_continue_when_half_of_the_files_cannot_be_opened(built: Path) -> None:
     """Operations that only open prepare nothing else, and each success ends the succession."""
     for file in sorted(built.glob("t0*/**/f*"))[::2]:
@@ -87,10 +111,17 @@ def test_users_of_a_share_leave_the_trees_as_described(tmp_path: Path, compound:
     folder.mkdir()
     with smb_server(folder) as server:
         destination = server.destination() | {"compound": compound}
+        built = build(Path("/")) | {"destination": destination}
+        assert Ended(built, server.inside).code == 0
+        # As a load that was killed leaves it.
+        left = [file.with_name("n" + file.name.removeprefix("f")) for file in (folder / "trees").glob("t0*/**/f*")]
+        for file in left[::7]:
+            file.touch()
         config = load(Path("/"), verify=True, build=True, **mix()) | {"destination": destination}
         ended = Ended(config, server.inside)
         assert ended.code == 0, ended.events
         check(ended.values)
+        assert not any(file.exists() for file in left)
         assert Ended(files_engine.verify(folder / "trees")).code == 0
         # Every folder of these trees is listed to its end.
         assert trees()["folders"] > 1

@@ -155,13 +155,7 @@ impl Transport for DirectoryTransport {
                 self.chain.push(found);
                 Ok(0)
             }
-            Action::List => {
-                // A handle of its own, because a listing has a position.
-                let mut entries = 0;
-                let listed = self.folder().open_folder(OsStr::new("."))?;
-                listed.list(&mut |_| entries += 1)?;
-                Ok(entries)
-            }
+            Action::List => count_entries(self.folder()),
             Action::Open {
                 mode: OpenMode::Read,
             } => {
@@ -244,6 +238,10 @@ impl Visitor for DirectoryVisitor {
         Ok(())
     }
 
+    fn entries(&mut self) -> io::Result<u64> {
+        count_entries(self.folder())
+    }
+
     fn file_bytes(&mut self, name: &str) -> io::Result<Option<u64>> {
         self.folder().file_bytes(name)
     }
@@ -293,6 +291,16 @@ impl Visitor for DirectoryVisitor {
         self.enter(above, false)?;
         self.folder().delete_folder(name).map(drop)
     }
+}
+
+/// Lists a folder, and returns the number of its entries.
+fn count_entries(folder: &Folder) -> io::Result<u64> {
+    let mut entries = 0;
+    // A handle of its own, because a listing has a position.
+    folder
+        .open_folder(OsStr::new("."))?
+        .list(&mut |_| entries += 1)?;
+    Ok(entries)
 }
 
 fn only_file(file: File) -> io::Result<File> {

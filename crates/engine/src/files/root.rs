@@ -137,6 +137,12 @@ pub trait Visitor {
     /// There is none, it may not be entered, or one of the names is not a folder.
     fn enter(&mut self, names: &[String], create: bool) -> io::Result<()>;
 
+    /// Returns the number of entries of the folder.
+    ///
+    /// # Errors
+    /// It may not be listed.
+    fn entries(&mut self) -> io::Result<u64>;
+
     /// Returns the size of a regular file of the folder, bytes; `None` if the name is free.
     ///
     /// # Errors

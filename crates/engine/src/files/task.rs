@@ -19,7 +19,8 @@ const REPORTED_MAX: u64 = 20;
 /// Work on each file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Write files that are missing or have the wrong size.
+    /// Write files that are missing or have the wrong size, and delete what a load that was killed
+    /// left beside them.
     Build,
     /// Compare files with the description.
     Verify,
@@ -65,12 +66,15 @@ pub struct Task<'a> {
     progress: &'a Progress,
     shared: &'a Shared,
     visitor: Box<dyn Visitor>,
+    /// Whether there were trees before, so that loads may have left files in them.
+    found: bool,
     /// Described contents, to compare what is read with them.
     expected: Vec<u8>,
 }
 
 impl<'a> Task<'a> {
-    /// Creates the work of a thread that reaches the files through `visitor`.
+    /// Creates the work of a thread that reaches the files through `visitor`. `found`: whether
+    /// there were trees before.
     pub fn new(
         work: Work,
         forest: &'a Forest,
@@ -78,6 +82,7 @@ impl<'a> Task<'a> {
         progress: &'a Progress,
         shared: &'a Shared,
         visitor: Box<dyn Visitor>,
+        found: bool,
     ) -> Task<'a> {
         Task {
             work,
@@ -86,6 +91,7 @@ impl<'a> Task<'a> {
             progress,
             shared,
             visitor,
+            found,
             expected: vec![0; CHUNK_BYTES],
         }
     }
@@ -106,7 +112,7 @@ impl<'a> Task<'a> {
         if self.work == Work::Remove {
             order.reverse();
         }
-        for folder in order {
+        for folder in order.iter().copied() {
             if !self.enter(tree, folder)? {
                 continue;
             }
@@ -118,6 +124,20 @@ impl<'a> Task<'a> {
             }
             if self.work == Work::Remove {
                 self.remove_folder(tree, folder, &by_folder[folder as usize])?;
+            }
+        }
+        if self.work == Work::Build && self.found {
+            // After all folders exist, which count as entries.
+            let mut entries: Vec<usize> = by_folder.iter().map(Vec::len).collect();
+            for above in (0..folders).filter_map(|f| self.forest.shape().parent(tree, f)) {
+                entries[above as usize] += 1;
+            }
+            for folder in order {
+                if self.shared.is_stopped() {
+                    return Ok(false);
+                }
+                let described = entries[folder as usize] as u64;
+                self.tidy(tree, folder, described, &by_folder[folder as usize])?;
             }
         }
         Ok(true)
@@ -257,14 +277,43 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// Deletes what a load of metadata that was killed left in a folder, and the folder.
+    /// Deletes what a load that was killed left in a folder, and the folder.
     fn remove_passing(&mut self, names: &[String], files: &[FileId]) -> io::Result<()> {
         self.visitor.enter(names, false)?;
+        self.delete_passing(files)?;
+        self.visitor.delete_folder(names)
+    }
+
+    /// Deletes what a load that was killed left in a folder, if it has more than its `described`
+    /// number of entries. Files of others stay.
+    fn tidy(
+        &mut self,
+        tree: u32,
+        folder: u32,
+        described: u64,
+        files: &[FileId],
+    ) -> Result<(), Failure> {
+        self.enter(tree, folder)?;
+        let tidied = self
+            .visitor
+            .entries()
+            .and_then(|entries| match entries > described {
+                true => self.delete_passing(files),
+                false => Ok(()),
+            });
+        tidied.map_err(|error| {
+            let path = self.forest.folder_path(tree, folder);
+            self.failure("list and tidy", &path, &error)
+        })
+    }
+
+    /// Deletes the files that a load creates beside `files` of the current folder.
+    fn delete_passing(&mut self, files: &[FileId]) -> io::Result<()> {
         let targets = files.iter().filter(|file| file.role == Role::Target);
         for name in targets.flat_map(|file| self.forest.passing_names(*file)) {
             self.visitor.delete_file(&name)?;
         }
-        self.visitor.delete_folder(names)
+        Ok(())
     }
 
     /// Counts wrong files, and reports the first ones.

@@ -162,10 +162,10 @@ pub fn process(
     threads: &mut crew::Crew,
     watch: &mut dyn FnMut(&mut crew::Crew, Work) -> Result<Watched, Failure>,
 ) -> Result<Watched, Failure> {
-    let state = place.read_marker()?.map(|marker| marker.state);
+    let found = place.read_marker()?.is_some();
     match work {
         Work::Build => {
-            if state.is_none() {
+            if !found {
                 check_space(forest, place)?;
             }
             place.write_marker(BuildState::Building, forest)?;
@@ -179,7 +179,7 @@ pub fn process(
         let (units, progress) = (Arc::clone(&units), Arc::clone(progress));
         threads.spawn(format!("tree-{number}"), move |shared| {
             let visitor = Arc::clone(place.root()).visitor()?;
-            let mut task = Task::new(work, &forest, &place, &progress, shared, visitor);
+            let mut task = Task::new(work, &forest, &place, &progress, shared, visitor, found);
             while let Some(tree) = take(&units) {
                 if !task.process_tree(tree)? {
                     break;

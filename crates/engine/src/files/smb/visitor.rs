@@ -112,6 +112,11 @@ impl Visitor for ShareVisitor {
         Ok(())
     }
 
+    fn entries(&mut self) -> io::Result<u64> {
+        let path = self.session.path(self.folder.trim_end_matches('/'));
+        self.run(Step::List { path })
+    }
+
     fn file_bytes(&mut self, name: &str) -> io::Result<Option<u64>> {
         let path = self.at(name);
         match self.run(Step::Stat { path }) {
