@@ -113,6 +113,19 @@ def test_peak_names_the_range_within_five_percent(tmp_path: Path) -> None:
     assert abs(decline["evidence"]["percent"] - 25) < 1e-6
 
 
+def test_only_a_growing_load_declines_and_has_a_fit(tmp_path: Path) -> None:
+    """The same rates over the number of requests, and over the size of the frames."""
+    rates = ((1, 1000), (2, 1960), (3, 2000), (4, 1910), (5, 1500))
+    kinds = {}
+    for factor, unit in (("queue_depth", 1), ("mtu", 1500)):
+        folder = tmp_path / factor
+        folder.mkdir()
+        summary = summarise(write_run(folder, [Pt({factor: unit * n}, [rep(rate)] * 3) for n, rate in rates]))
+        assert [sweep["over"] for sweep in summary["sweeps"]] == [factor]
+        kinds[factor] = [finding["kind"] for finding in summary["findings"]]
+    assert kinds == {"queue_depth": ["peak", "limiter", "decline", "scalability"], "mtu": ["peak", "limiter"]}
+
+
 def test_peak_at_the_end_of_a_sweep_is_reported_as_such(tmp_path: Path) -> None:
     summary = run(tmp_path, (1, rep(1000)), (2, rep(2000)))
     peak = next(f for f in summary["findings"] if f["kind"] == "peak")

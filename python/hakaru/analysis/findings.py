@@ -1,9 +1,10 @@
 """Findings: the results of a run in sentences, each with the numbers that support it.
 
 peak        the best level, its rate and interval, the range within 5 % of it
-decline     fall of the rate past the peak, with the growth of response and service times
+decline     fall of the rate of a growing load past the peak, with the growth of response and
+            service times
 limiter     the bottleneck, or `undetermined` with the reason
-scalability the universal scalability law fitted to the curve
+scalability the universal scalability law fitted to the curve of a growing load
 reference   deviation of the measured values from a published table
 """
 
@@ -42,9 +43,12 @@ class Finding:
         return {"kind": self.kind, "where": self.where, **texts, "limiter": self.limiter, "evidence": self.evidence}
 
 
-def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool) -> list[Finding]:
-    """Findings about one sweep, the most important first."""
-    drafts = [_peak(sweep), _limiter(sweep, verdict), _decline(sweep), _scalability(sweep)]
+def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool, *, grows: bool) -> list[Finding]:
+    """Findings about one sweep, the most important first. `grows`: whether the load grows with the
+    level. A decline and the scalability law are those of a growing load only.
+    """
+    drafts = [_peak(sweep), _limiter(sweep, verdict)]
+    drafts += [_decline(sweep), _scalability(sweep)] if grows else []
     return [_finding(sweep, draft, several) for draft in drafts if draft is not None]
 
 

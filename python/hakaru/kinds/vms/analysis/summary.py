@@ -68,7 +68,8 @@ class VmsAnalysis(AnalysisKind):
         several = len(sweeps) > 1 or bool(distance_curves)
         all_findings = failovers.of_run(streamless) + neighbours.of_run(streamless)
         for sweep_, verdict, of_paths in zip(sweeps, verdicts, over_paths, strict=True):
-            all_findings += [] if of_paths else findings.of_sweep(sweep_, verdict, several)
+            if not of_paths:
+                all_findings += findings.of_sweep(sweep_, verdict, several, grows=sweep_.over in LOADS)
         all_findings += paths.of_run(streamless)
         load_curves = [c for c in distance_curves if not c.is_stream]
         all_findings += vms_findings.of_run(load_curves, _unswept(analysed, sweeps), len(analysed) > 1)
