@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hakaru.report.sweep import factor_title
 from hakaru.study import Study
 from hakaru.study.variables import Sets
 from hakaru.wording import say
@@ -15,21 +16,22 @@ PREFIX = "lab."
 
 
 def rows(study: Study, language: str) -> list[tuple[str, str]]:
-    """Variable and level, and what the level changes in the lab. A variable that sets places to its
-    levels has one row, with the levels that the study uses.
+    """Name of the variable and level, and what the level changes in the lab. A variable that sets
+    places to its levels has one row, with the levels that the study uses.
     """
     separator = say(language, "list.separator")
     shown = []
     for name, variable in study.variables.items():
+        title = factor_title(name, language)
         if isinstance(variable, Sets):
             places = [place.removeprefix(PREFIX) for place in variable.sets if place.startswith(PREFIX)]
             levels = dict.fromkeys(str(level) for block in study.factors for level in block.levels().get(name, []))
             if places and levels:
-                shown.append((name, f"{separator.join(places)}: {separator.join(levels)}"))
+                shown.append((title, f"{separator.join(places)}: {separator.join(levels)}"))
             continue
         for level, changes in variable.items():
             if words := separator.join(_changes(changes)):
-                shown.append((f"{name} {level}", words))
+                shown.append((f"{title} {level}", words))
     return shown
 
 

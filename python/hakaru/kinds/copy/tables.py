@@ -12,6 +12,7 @@ from typing import Any
 from hakaru.kinds.copy.figures import label, plain_points, published
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.report.sweep import factor_title
 from hakaru.units import format_size
 from hakaru.wording import MISSING, number, say, tenths
 
@@ -32,7 +33,7 @@ def of_run(summary: Json, letters: Mapping[str, str], language: str) -> list[Tab
 def _points(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
     varied, caption = common.factors(points, language, "mib_per_s")
     columns = [
-        *(Column(factor, "level", header=True) for factor in varied),
+        *(Column(factor_title(factor, language), "level", header=True) for factor in varied),
         *(Column(say(language, f"table.{name}")) for name in COLUMNS),
         Column(say(language, "table.limiter"), "words"),
     ]

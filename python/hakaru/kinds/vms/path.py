@@ -9,6 +9,7 @@ from hakaru.kinds.vms import path_figures
 from hakaru.kinds.vms.analysis.flows import SHARES
 from hakaru.report import common
 from hakaru.report.blocks import Cell, Column, Row, Table
+from hakaru.report.sweep import factor_title
 from hakaru.wording import number, say, tenths
 
 Json = dict[str, Any]
@@ -127,7 +128,7 @@ def _beside(summary: Json, point: Json, stream: Json, letters: Mapping[str, str]
 def _table(points: list[Json], letters: Mapping[str, str], language: str) -> Table:
     varied, caption = common.factors(points, language, "mb_per_s")
     columns = [
-        *(Column(factor, "level", header=True) for factor in varied),
+        *(Column(factor_title(factor, language), "level", header=True) for factor in varied),
         *(Column(say(language, f"table.{name}")) for name in COLUMNS),
     ]
     columns.insert(len(varied) + LIMITER_AT, Column(say(language, "table.limiter"), "words"))
