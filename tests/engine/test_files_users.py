@@ -66,7 +66,13 @@ def test_what_users_of_a_killed_load_left_is_gone_in_the_next_one(built: Path) -
         engine.process.wait(60)
     finally:
         engine.close()
-    assert list(built.glob("t0*/**/n*"))
+    left = sorted(built.glob("t0*/**/n*"))
+    assert left and all(file.stat().st_size == 0 for file in left)
+    # Files of somebody else stay, also under a name that a load would use.
+    left[0].write_text("not empty")
+    assert Ended(build(built)).code == 0
+    assert list(built.glob("t0*/**/n*")) == left[:1]
+    left[0].write_text("")
     foreign = next(built.glob("t0*")) / "of somebody else"
     foreign.touch()
     ended = Ended(load(built, build=True, **mix()))

@@ -307,11 +307,14 @@ impl<'a> Task<'a> {
         })
     }
 
-    /// Deletes the files that a load creates beside `files` of the current folder.
+    /// Deletes the files that a load creates beside `files` of the current folder. They are empty, so
+    /// a file of somebody else with contents stays even if it has such a name.
     fn delete_passing(&mut self, files: &[FileId]) -> io::Result<()> {
         let targets = files.iter().filter(|file| file.role == Role::Target);
         for name in targets.flat_map(|file| self.forest.passing_names(*file)) {
-            self.visitor.delete_file(&name)?;
+            if let Ok(Some(0)) = self.visitor.file_bytes(&name) {
+                self.visitor.delete_file(&name)?;
+            }
         }
         Ok(())
     }
