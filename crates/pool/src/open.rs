@@ -267,7 +267,11 @@ impl Pool {
             if groups.iter().any(|other| other.name == record.name) {
                 report(Object::Group(GroupId(index as u16)), Fault::NameTaken);
             }
-            groups.push(Group::new(record.name, record.pages, self.page_bytes));
+            // The process before may have written data that is not on stable storage yet. It can be
+            // read, so the next flush must sync it.
+            let mut group = Group::new(record.name, record.pages, self.page_bytes);
+            group.dirty = true;
+            groups.push(group);
         }
     }
 

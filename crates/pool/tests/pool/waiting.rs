@@ -212,6 +212,27 @@ fn a_copy_is_synced_before_the_map_that_references_it_is_committed() {
     driver.moved(not_moved_yet, true);
 }
 
+/// A killed process leaves writes that can be read and are not on stable storage.
+#[test]
+fn the_first_flush_of_an_opened_pool_syncs_what_the_process_before_has_written() {
+    let (mut driver, volume) = pool(8);
+    driver.write(volume, 0, &[1; 512], true).unwrap();
+    driver.write(volume, 0, &[2; 512], false).unwrap();
+    let disks = driver.disks.clone();
+    drop(driver);
+    let mut driver = Driver::open(PoolConfig::default(), disks).unwrap();
+    for synced in [true, false] {
+        driver.submit(Request::Flush);
+        let round = actions(&mut driver);
+        let syncs = |action: &Action| matches!(action.kind, ActionKind::Sync { .. });
+        assert_eq!(round.iter().any(syncs), synced, "{round:?}");
+        round
+            .into_iter()
+            .for_each(|action| driver.perform(action));
+        driver.settle();
+    }
+}
+
 #[test]
 fn a_waiting_request_can_be_cancelled() {
     let (mut driver, volume) = pool(1);
