@@ -121,6 +121,13 @@ REFUSALS = [
         "there is no preset 'jdsf2011'; did you mean 'jdsf-2011'?",
         "",
     ),
+    ("capacity: 20 GiB", "pool: tapes\n  capacity: 20 GiB", "there is no pool 'tapes'", "the pools are main, fast"),
+    (
+        "capacity: 20 GiB",
+        "pool: main\n  folder: tapes\n  capacity: 20 GiB",
+        "tape_library.pool: the cartridges are in a folder and in a pool",
+        "remove `folder`, or `pool`",
+    ),
     ("lun: 22", "lun: 7", "tape_library.drives[1].lun: LUN 7 is given twice", "a number of their own"),
     ("slots: 4", "slots: 2", "there is no slot for HAK003L5", "the library has 2 slots", "cartridges:"),
     ("write_protected: true", "slot: 1", "tape_library.cartridges[2].slot: slot 1 is given twice", "of its own"),

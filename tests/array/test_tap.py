@@ -73,3 +73,40 @@ def test_cartridges_are_in_the_folder_beside_the_array_file_and_locked_while_it_
         running.end()
     assert main(["array", "export", str(cartridge), str(tmp_path / "out.tap")]) == 0
     assert (tmp_path / "out.tap").read_bytes() == marker(0xFFFFFFFF)
+
+
+IN_POOL = """\
+lus: []
+pools: [{name: main, groups: [{name: g0, size: 8 MiB}]}]
+tape_library:
+  lun: 0
+  drives: [{lun: 1}]
+  slots: 2
+  pool: main
+  cartridges: [{barcode: HAK001L5}]
+  capacity: 64 MiB
+"""
+
+
+def test_cartridges_in_a_pool_are_its_volumes_and_exchanged_through_its_directory(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = array_file(tmp_path, IN_POOL)
+
+    def volumes() -> dict[str, int]:
+        with served(path) as running:
+            assert main(["array", "status", str(path), "--json"]) == 0
+            (pool,) = json.loads(capsys.readouterr().out)["pools"]
+            running.end()
+        return {volume["name"]: volume["mapped_bytes"] for volume in pool["volumes"]}
+
+    assert volumes() == {"tape-HAK001L5": 256 << 10}, "an empty cartridge has one page"
+    source, copy = tmp_path / "in.tap", tmp_path / "out.tap"
+    source.write_bytes(tap())
+    (directory,) = (found.parent for found in tmp_path.rglob("metadata"))
+    cartridge = directory / "COPY1.tape"
+    assert main(["array", "import", str(source), str(cartridge), "--capacity", "64 MiB"]) == 0
+    assert main(["array", "export", str(cartridge), str(copy)]) == 0
+    assert copy.read_bytes() == tap()
+    capsys.readouterr()
+    assert volumes() == {"tape-HAK001L5": 256 << 10, "tape-COPY1": 512 << 10}

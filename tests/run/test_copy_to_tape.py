@@ -52,6 +52,11 @@ expect:
   - {kind: bound, metric: tape_stops_to_predicted, at_least: 0.99, at_most: 1.01}
 """
 
+IN_POOL = (
+    "tape_library: {generation: lto3,",
+    "pools: [{name: tapes, groups: [{size: 64 MiB}]}]\n    tape_library: {generation: lto3, pool: tapes,",
+)
+
 
 def write(folder: Path, *changes: tuple[str, str]) -> str:
     text = STUDY
@@ -88,10 +93,13 @@ def test_copies_to_a_tape_drive_stop_it_at_every_synchronising_filemark(hakaru: 
     assert "bytes_not_conserved" not in {c["caveat"] for c in point["caveats"]}
 
 
-def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(hakaru: Hakaru, tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", [[], [IN_POOL]], ids=["memory", "pool"])
+def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(
+    hakaru: Hakaru, tmp_path: Path, store: list[tuple[str, str]]
+) -> None:
     packed = ("  image: 48 MiB", "  image: 4 MiB\n  compression: zstd")
     variable = (", fixed_block: 64 KiB, filemark_every: 16 MiB", "")
-    result = hakaru.run("run", write(tmp_path, packed, variable), "--report", "json")
+    result = hakaru.run("run", write(tmp_path, packed, variable, *store), "--report", "json")
     assert result.returncode in (0, 4, 5), result.stderr
     summary = json.loads((hakaru.only_run() / "report" / "report.json").read_text())
     (point,) = summary["points"]
@@ -119,6 +127,8 @@ def test_compressed_copies_end_in_a_padded_block_and_conserve_their_bytes(hakaru
             ("model: {kind: none}\n    tape_l", "model: {kind: preset, name: jdsf-2011}\n    tape_l"),
             "no disks to model",
         ),
+        (("capacity: 256 MiB}", "capacity: 256 MiB, pool: tapes}"), "are in pool 'tapes'"),
+        (IN_POOL, "of pool tapes"),
     ],
 )
 def test_mistakes_are_named(hakaru: Hakaru, tmp_path: Path, change: tuple[str, str], message: str) -> None:

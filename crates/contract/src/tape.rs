@@ -21,6 +21,11 @@ pub struct TapeLibraryConfig {
     /// starts.
     #[serde(default)]
     pub folder: Option<String>,
+    /// Pool of the cartridges: each is a thin volume `tape-BARCODE` of it. Those that do not exist
+    /// are created, and others that are found are put into slots, as in a folder. Excludes
+    /// `folder`. Default: no pool.
+    #[serde(default)]
+    pub pool: Option<String>,
     /// Cartridges, at most one for each slot.
     pub cartridges: Vec<CartridgeConfig>,
     /// Capacity of each cartridge that is created, bytes: a multiple of 512 from 1 MiB to 16 TiB. A

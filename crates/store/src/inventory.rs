@@ -114,6 +114,16 @@ impl<M: LuMemory> Storage<M> {
         lus.map(|(lun, _)| lun)
     }
 
+    /// Returns whether a volume is a part of a logical unit, such as a cartridge of a tape library.
+    #[must_use]
+    pub fn is_part(&self, pool: usize, volume: VolumeId) -> bool {
+        let mut lus = self.lus();
+        lus.any(|(_, lu)| {
+            matches!(&lu.store, Store::Volumes(parts)
+                if parts.pool() == pool && parts.volumes().contains(&volume))
+        })
+    }
+
     /// Returns the logical units backed by volumes of this pool.
     pub fn luns_in(&self, pool: usize) -> impl Iterator<Item = u8> {
         let lus = self.lus();
@@ -141,6 +151,12 @@ impl<M: LuMemory> Storage<M> {
                 Store::Thin { pool, volume } => {
                     let volume = self.pools[*pool].core().volume(*volume);
                     volume.map(|volume| volume.mapped_bytes)
+                }
+                Store::Volumes(parts) => {
+                    let core = self.pools[parts.pool()].core();
+                    let volumes = parts.volumes().iter();
+                    let volumes = volumes.filter_map(|volume| core.volume(*volume));
+                    Some(volumes.map(|volume| volume.mapped_bytes).sum())
                 }
             };
             if let Some(bytes) = mapped_bytes {

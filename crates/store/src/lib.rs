@@ -31,6 +31,7 @@
 //! | `contents` | contents of an LU in RAM that are drawn from a seed |
 //! | `chunked` | memory without system calls |
 //! | `file` `parts` | an LU in a file or on a block device; an LU whose parts are files |
+//! | `volumes` | an LU whose parts are volumes of a pool |
 //! | `pool/` | LUs that are volumes of a pool: accesses, and the pool's own work |
 //! | `gate` `tapes` | the timing model; the times of tape drives |
 //! | `context` `request` | state shared by the stores; requests to the shell |
@@ -49,6 +50,7 @@ mod pool;
 mod request;
 mod storage;
 mod tapes;
+mod volumes;
 mod written;
 
 pub use chunked::ChunkedMemory;
@@ -63,3 +65,4 @@ pub use request::{
     CommitRequest, Committed, FileDone, FileId, FileOp, FileRequest, FileRequestId, Request,
 };
 pub use storage::{Storage, TakeBuffer};
+pub use volumes::VolumeParts;

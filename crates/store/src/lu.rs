@@ -7,6 +7,7 @@ use crate::file::FileStore;
 use crate::gate::{DriveWork, Stretch};
 use crate::memory::MemoryStore;
 use crate::parts::PartStore;
+use crate::volumes::VolumeParts;
 
 /// A logical unit.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub enum Store<M> {
     File(FileStore),
     /// In several files.
     Parts(PartStore),
+    /// In several volumes of a pool.
+    Volumes(VolumeParts),
     /// In a pool.
     Thin {
         /// Number of the pool.
@@ -55,7 +58,7 @@ pub enum Store<M> {
 
 impl<M> Lu<M> {
     fn is_thin(&self) -> bool {
-        matches!(self.store, Store::Thin { .. })
+        matches!(self.store, Store::Thin { .. } | Store::Volumes(_))
     }
 
     /// Returns the pool and the volume of a thin LU.

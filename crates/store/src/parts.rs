@@ -33,7 +33,8 @@ impl PartStore {
     }
 
     /// Starts an access to one part. Returns its result if it completed at once: if it writes to a
-    /// part of which a write was lost, or is none of read, write and [`IoOp::FlushPart`].
+    /// part of which a write was lost, or is none of read, write and [`IoOp::FlushPart`]. An UNMAP
+    /// leaves the file as it is.
     pub(crate) fn access(
         &mut self,
         lun: u8,
@@ -42,6 +43,9 @@ impl PartStore {
         context: &mut StoreContext,
         take_buffer: &mut dyn FnMut(usize) -> Vec<u8>,
     ) -> Option<IoResult> {
+        if let IoOp::Unmap { .. } = op {
+            return Some(IoResult::Done);
+        }
         let writes = !matches!(op, IoOp::Read { .. });
         let (IoOp::Read { offset_bytes, .. }
         | IoOp::Write { offset_bytes, .. }

@@ -66,11 +66,17 @@ impl<M: LuMemory> Storage<M> {
         };
         match (&lu.store, &io.op) {
             // The model holds each piece separately, once its location is known.
-            (Store::Thin { .. }, IoOp::Read { .. } | IoOp::Write { .. }) => {
+            (Store::Thin { .. } | Store::Volumes(_), IoOp::Read { .. } | IoOp::Write { .. }) => {
                 self.access(io, take_buffer);
             }
+            // The motion of a tape does not occupy the disks of the pool.
+            (_, IoOp::Tape { .. }) => self.access(io, take_buffer),
             (Store::Thin { pool, .. }, IoOp::Flush) => {
                 let stretches = self.pools[*pool].stretches();
+                self.hold(io, Op::Flush, stretches);
+            }
+            (Store::Volumes(parts), IoOp::FlushPart { .. }) => {
+                let stretches = self.pools[parts.pool()].stretches();
                 self.hold(io, Op::Flush, stretches);
             }
             (_, IoOp::Unmap { ranges }) if !ranges.is_empty() => {
@@ -337,6 +343,15 @@ impl<M: LuMemory> Storage<M> {
                 self.pools[*pool].access(*volume, io.id, io.op, context, take_buffer);
                 None
             }
+            Store::Volumes(parts) => match parts.locate(io.op) {
+                // A pool takes no empty list.
+                Some((_, IoOp::Unmap { ranges })) if ranges.is_empty() => Some(IoResult::Done),
+                Some((volume, op)) => {
+                    self.pools[parts.pool()].access(volume, io.id, op, context, take_buffer);
+                    None
+                }
+                None => Some(IoResult::Failed(IoFailure::Internal)),
+            },
         };
         context.done.extend(result.map(|result| (io.id, result)));
     }

@@ -35,6 +35,9 @@ pub struct Cartridge {
     pub source: Option<u16>,
     /// How often it was loaded.
     pub loads: u64,
+    /// End of the bytes of the region that may occupy space on the store although no object needs
+    /// them.
+    pub reached_bytes: u64,
 }
 
 impl Cartridge {
@@ -53,7 +56,7 @@ impl Cartridge {
 
     /// Removes every object from a position on.
     pub fn truncate(&mut self, position: u64) {
-        self.medium.truncate(position);
+        self.cut(position);
         if let Some(journal) = &mut self.journal {
             journal.truncate(position);
         }
@@ -69,8 +72,13 @@ impl Cartridge {
     /// made durable, and returns the new end of data.
     pub fn settle(&mut self) -> Option<u64> {
         let end = self.journal.as_mut()?.settle()?;
-        self.medium.truncate(end);
+        self.cut(end);
         Some(end)
+    }
+
+    fn cut(&mut self, position: u64) {
+        self.reached_bytes = self.reached_bytes.max(self.medium.used_bytes());
+        self.medium.truncate(position);
     }
 
     /// Returns the record that makes everything durable. `None` if everything is, or if the
@@ -80,13 +88,31 @@ impl Cartridge {
         if self.write_protected {
             return None;
         }
-        self.journal.as_mut()?.synchronise(&self.medium, self.loads)
+        let journal = self.journal.as_mut()?;
+        let record = journal.synchronise(&self.medium, self.loads)?;
+        Some(self.giving_back(record))
     }
 
     /// Returns the record that must be durable before a block is written at the end of data: it
     /// removes the objects whose place the block takes.
     #[must_use]
     pub fn give_up(&mut self) -> Option<Record> {
-        self.journal.as_mut()?.give_up(&self.medium, self.loads)
+        let journal = self.journal.as_mut()?;
+        let record = journal.give_up(&self.medium, self.loads)?;
+        Some(self.giving_back(record))
+    }
+
+    /// Lets a record give back the bytes behind the end of data.
+    fn giving_back(&mut self, record: Record) -> Record {
+        let used = self.medium.used_bytes();
+        let (first, end) = (
+            self.region.offset_bytes + used,
+            self.region.offset_bytes + self.reached_bytes,
+        );
+        self.reached_bytes = used;
+        Record {
+            unused: (first < end).then_some(first..end),
+            ..record
+        }
     }
 }

@@ -92,6 +92,7 @@ impl LibraryConfig {
             journal,
             source: None,
             loads,
+            reached_bytes: 0,
         }
     }
 }

@@ -5,6 +5,8 @@
 //! followed by another one in its area: the next record is a checkpoint, in the area that does not
 //! have the last record known to be durable.
 
+use core::ops::Range;
+
 use crate::medium::Medium;
 use crate::recorded::{FRAME_BYTES, FRAME_RUNS, Frame, HEADER_BYTES, Header, Tail};
 use crate::ticket::Ticket;
@@ -18,8 +20,11 @@ pub struct Record {
     pub bytes: Vec<u8>,
     /// Whether every block written before must be durable first.
     pub flush: bool,
-    /// To be held until the bytes are durable.
+    /// To be held until the bytes are durable, and the unused ones given back.
     pub ticket: Ticket,
+    /// Bytes on the store that no object needs once the record is durable. A store that allocates
+    /// space at the first write may then take it back.
+    pub unused: Option<Range<u64>>,
 }
 
 /// A record that was begun.
@@ -161,6 +166,7 @@ impl Journal {
             bytes,
             flush,
             ticket,
+            unused: None,
         }
     }
 }

@@ -181,6 +181,10 @@ impl Scene {
             .unwrap();
         self.disk.flush().unwrap();
         record.ticket.done();
+        if let Some(unused) = record.unused {
+            let length = unused.end - unused.start;
+            self.disk.discard(unused.start, length).unwrap();
+        }
     }
 
     fn synchronise(&mut self) {

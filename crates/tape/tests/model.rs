@@ -361,6 +361,7 @@ fn requests_without_a_loaded_cartridge_or_on_a_protected_one_are_refused() {
         journal: None,
         source: None,
         loads: 0,
+        reached_bytes: 0,
     });
     assert_eq!(
         drive.write(false, 10).unwrap_err(),

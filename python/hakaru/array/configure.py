@@ -91,6 +91,7 @@ def _tape_library(loaded: Loaded, library: TapeLibrary) -> contract.TapeLibraryC
         slots=library.slots,
         import_export=library.import_export,
         folder=None if library.folder is None else str(loaded.resolve(library.folder)),
+        pool=library.pool,
         cartridges=[
             contract.CartridgeConfig(barcode=cartridge.barcode, slot=slot, write_protected=cartridge.write_protected)
             for cartridge, slot in zip(library.cartridges, slots_of(library), strict=True)

@@ -190,8 +190,11 @@ def _tape_library(file: ArrayFile) -> Iterator[Problem]:
     if library is None:
         return
     place: Path_ = ("tape_library",)
-    if _modelled(file):
-        yield place, "the drives of the timing model are disks", "remove `model`, or the library"
+    if library.pool is not None:
+        yield from _tape_pool(file, library.pool, library.folder is not None)
+    elif _modelled(file):
+        hint = "put the cartridges into a `pool`, or remove `model` or the library"
+        yield place, "the drives of the timing model are disks", hint
     if library.early_warning > library.capacity:
         message = "early warning would begin before the cartridge does"
         yield (*place, "early_warning"), message, "make it smaller than `capacity`"
@@ -217,6 +220,19 @@ def _tape_library(file: ArrayFile) -> Iterator[Problem]:
             yield (*at, "barcode"), f"the barcode {barcode} is given twice", "each cartridge needs its own"
         slots.add(slot)
         barcodes.add(barcode)
+
+
+def _tape_pool(file: ArrayFile, pool: str, has_folder: bool) -> Iterator[Problem]:
+    """Check the pool of the cartridges. That it is smaller than they are together is no mistake, as
+    with other volumes.
+    """
+    place: Path_ = ("tape_library", "pool")
+    if has_folder:
+        yield place, "the cartridges are in a folder and in a pool", "remove `folder`, or `pool`"
+    pools = [each.name for each in file.pools]
+    if pool not in pools:
+        hint = f"the pools are {', '.join(pools)}" if pools else "add `pools:`"
+        yield place, f"there is no pool {pool!r}", hint
 
 
 def _lus(file: ArrayFile) -> Iterator[Problem]:

@@ -160,7 +160,7 @@ class TapeDrive(Part):
 
 
 class Cartridge(Part):
-    """A cartridge. Without a `folder`, it is empty when the array starts."""
+    """A cartridge. Without a `folder` or a `pool`, it is empty when the array starts."""
 
     barcode: Annotated[str, Form(r"[A-Z0-9]{1,32}", "a barcode of up to 32 capital letters and digits")] = Field(
         description="text on its label"
@@ -170,7 +170,7 @@ class Cartridge(Part):
     )
     write_protected: bool | None = Field(
         default=None,
-        description="writes are refused with WRITE PROTECTED; default: as a cartridge in a folder has it, else no",
+        description="writes are refused with WRITE PROTECTED; default: as a cartridge that exists has it, else no",
     )
 
 
@@ -189,6 +189,9 @@ class TapeLibrary(Part):
     import_export: int = Field(default=0, ge=0, le=255, description="number of import and export slots")
     folder: PathText | None = Field(
         default=None, description="folder of the cartridges' files, created if absent; default: they are in memory"
+    )
+    pool: Name | None = Field(
+        default=None, description="one of `pools`, of which each cartridge is a volume; default: they are in memory"
     )
     cartridges: list[Cartridge] = Field(default=[], max_length=10_000, description="at most one for each slot")
     capacity: Size = Field(

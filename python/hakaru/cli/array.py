@@ -223,7 +223,7 @@ def check(array: Array = DEFAULT_FILE, /, *, json_: Json = False) -> int:
     return VerificationError.exit_code if damaged else 0
 
 
-Cartridge = Annotated[Path, Parameter(name="CARTRIDGE", help="File of a cartridge, BARCODE.tape.")]
+Cartridge = Annotated[Path, Parameter(name="CARTRIDGE", help="BARCODE.tape in a folder or in the directory of a pool.")]
 
 
 @app.command

@@ -76,6 +76,7 @@ def tape_library_config(library: TapeLibrarySpec) -> contract.TapeLibraryConfig:
         lun=library.lun,
         drives=[contract.TapeDriveConfig(lun=lun, generation=library.generation) for lun in library.drive_luns],
         slots=library.cartridges,
+        pool=library.pool,
         cartridges=[
             contract.CartridgeConfig(barcode=library.barcode(number), slot=number + 1)
             for number in range(library.cartridges)

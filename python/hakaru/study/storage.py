@@ -72,6 +72,11 @@ class Pool(Part):
             raise ValueError(f"each group of pool {self.name!r} needs space for at least two pages")
         return self
 
+    @property
+    def data_bytes(self) -> int:
+        """Space for data. The first page of each group has none."""
+        return sum((group.size // self.page - 1) * self.page for group in self.groups)
+
 
 class Cap(Part):
     """A token bucket: a cap on the accesses of some initiators to some LUs, all together."""
@@ -177,8 +182,11 @@ class ArraySpec(Part):
     def _has_units(self) -> ArraySpec:
         if not self.lus and self.tape_library is None:
             raise ValueError("the array has no LU; add `lus: [{lun: 0, size: 1 GiB}]`")
-        if self.tape_library is not None and not isinstance(self.model, NoModel):
-            raise ValueError("an array with a tape library has no disks to model; write `model: {kind: none}`")
+        library = self.tape_library
+        if library is not None and library.pool is None and not isinstance(self.model, NoModel):
+            raise ValueError(
+                "cartridges in memory have no disks to model; write `model: {kind: none}`, or put them into a `pool`"
+            )
         return self
 
     @model_validator(mode="after")
@@ -200,7 +208,14 @@ class ArraySpec(Part):
                 raise ValueError(f"LU {lu.lun} is in pool {lu.pool!r}; the names of the pools are {names}")
             if lu.placement is not None or lu.fill is not None:
                 raise ValueError(f"LU {lu.lun} of pool {lu.pool!r} has no `placement` and no `fill`; remove them")
+        library = self.tape_library
+        if library is not None and library.pool is not None and library.pool not in names:
+            raise ValueError(f"the cartridges are in pool {library.pool!r}; the names of the pools are {names}")
         return self
+
+    def pool(self, name: str) -> Pool:
+        """Return the pool with a name. Raises KeyError if there is none."""
+        return {pool.name: pool for pool in self.pools}[name]
 
     @property
     def luns(self) -> list[int]:

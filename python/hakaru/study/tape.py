@@ -8,7 +8,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from hakaru.engine.contract import TapeGeneration
-from hakaru.study.part import Part
+from hakaru.study.part import Id, Part
 from hakaru.units import Size
 
 MIB = 1 << 20
@@ -16,8 +16,8 @@ DRIVES_MAX = 64
 
 
 class TapeLibrarySpec(Part):
-    """A medium changer, with drives of one generation and cartridges in memory. The cartridges are
-    empty at the start of every repetition, and the motions of the drives take time.
+    """A medium changer, with drives of one generation and cartridges in memory or in a pool. The
+    cartridges are empty at the start of every repetition, and the motions of the drives take time.
     """
 
     lun: int = Field(default=0, ge=0, le=254, description="LUN of the medium changer; its drives have the next ones")
@@ -29,6 +29,9 @@ class TapeLibrarySpec(Part):
     )
     early_warning: Size = Field(
         default=MIB, ge=0, le=1 << 40, description="space left at which writes report early warning"
+    )
+    pool: Id | None = Field(
+        default=None, description="a name under `pools`, of which each cartridge is a thin volume; default: no pool"
     )
     compression: float = Field(
         default=1.0, ge=1, le=100, description="bytes of the initiator for each byte on the tape"

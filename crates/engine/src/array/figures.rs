@@ -83,6 +83,11 @@ fn lu_figures(storage: &Storage, lun: u8, lu: &Lu) -> Value {
     let (kind, pool, volume) = match &lu.store {
         Store::Memory(_) => ("memory", None, None),
         Store::File(_) | Store::Parts(_) => ("file", None, None),
+        // Each cartridge is a volume of its own, listed with its pool.
+        Store::Volumes(parts) => {
+            let pool = &storage.core.pools()[parts.pool()];
+            ("thin", Some(pool.name()), None)
+        }
         Store::Thin { pool, volume } => {
             let pool = &storage.core.pools()[*pool];
             let volume = pool.core().volume(*volume).map(|volume| volume.name);

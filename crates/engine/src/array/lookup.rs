@@ -23,6 +23,21 @@ pub fn volume_object(name: &str) -> String {
     format!("volume {name:?}")
 }
 
+/// Checks that a volume, which need not exist, is no cartridge of the tape library.
+///
+/// # Errors
+/// It is one.
+pub fn check_no_part(storage: &Storage, pool: usize, name: &str) -> Result<(), Failure> {
+    let volume = storage.core.pools()[pool].volume_named(name);
+    if volume.is_some_and(|volume| storage.core.is_part(pool, volume)) {
+        return Err(Failure::usage(
+            format_args!("volume {name:?} is a cartridge of the tape library"),
+            "choose another volume, or change it while the array has no tape library",
+        ));
+    }
+    Ok(())
+}
+
 /// Checks that a new size is a whole number of blocks of every LU of the volume.
 ///
 /// # Errors

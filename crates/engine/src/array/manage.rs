@@ -16,7 +16,9 @@ use serde_json::Value;
 use super::connections::Connections;
 use super::descriptors::Descriptors;
 use super::figures::{pool_figures, volume_figures};
-use super::lookup::{VolumePath, check_blocks, pool_named, volume_named, volume_object};
+use super::lookup::{
+    VolumePath, check_blocks, check_no_part, pool_named, volume_named, volume_object,
+};
 use super::orders::{Answer, Completion, Orders, Pending, PoolPart};
 use super::reports::report_space;
 use super::status::{access_state, status};
@@ -209,7 +211,7 @@ impl OrderExecutor<'_, '_> {
 
     fn begin_create(&mut self, lu: LuConfig) -> Result<Progress, Failure> {
         validate::check_lu(&lu, self.storage.core.model())?;
-        let StoreConfig::Thin { pool, .. } = &lu.store else {
+        let StoreConfig::Thin { pool, volume, .. } = &lu.store else {
             return Err(Failure::usage(
                 format_args!("LUN {} is not thin", lu.lun),
                 "only thin LUs can be created while the array serves",
@@ -230,6 +232,7 @@ impl OrderExecutor<'_, '_> {
             return Err(Failure::environment(message, "try again in a moment"));
         }
         let pool = pool_named(self.storage, pool)?;
+        check_no_part(self.storage, pool, volume)?;
         self.advance_create(pool, lu)
     }
 
@@ -287,6 +290,7 @@ impl OrderExecutor<'_, '_> {
         change: impl FnOnce(VolumeId) -> (Request, Completion),
     ) -> Result<Progress, Failure> {
         let (pool, volume) = volume_named(self.storage, path)?;
+        check_no_part(self.storage, pool, &path.volume)?;
         let (request, completion) = change(volume);
         let part = PoolPart {
             pool,

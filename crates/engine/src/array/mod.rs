@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `validate.rs` `rates_config.rs` `bound.rs` | checks of the configuration |
 //! | `setup.rs` | construction of the array's parts from the configuration |
-//! | `tape/` | the tape library, and its cartridges in memory or in a folder |
+//! | `tape/` | the tape library, and its cartridges in memory, a folder or a pool |
 //! | `access.rs` | access list and permitted addresses |
 //! | `caps.rs` | caps on the rates of accesses, between target and storage |
 //! | `shares.rs` | shares of the accesses in flight, between caps and storage |
@@ -168,7 +168,7 @@ impl<'r> Shell<'r> {
         pools::open(config, &mut storage, reactor)?;
         let mut descriptions = setup::open_lus(config, parameters.as_ref(), &mut storage, reactor)?;
         if let Some(library) = &config.tape_library {
-            descriptions.extend(tape::open(library, &mut storage)?);
+            descriptions.extend(tape::open(library, &mut storage, reactor)?);
         }
         let acceptor = Acceptor::listen(&addresses, &config.socket, reactor, LISTENERS)?;
         let portals = acceptor.addresses().to_vec();

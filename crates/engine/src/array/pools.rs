@@ -123,10 +123,7 @@ pub fn open_volume(
     let StoreConfig::Thin { pool, volume, .. } = &lu.store else {
         unreachable!("only thin LUs have volumes");
     };
-    let number = storage
-        .core
-        .pool_named(pool)
-        .expect("the configuration was checked");
+    let number = number_of(storage, pool);
     while let Some(request) = next_step(storage, number, lu)? {
         perform(storage, number, request, reactor)?
             .map_err(|refusal| refused(pool, &format!("volume {volume:?}"), refusal))?;
@@ -135,6 +132,33 @@ pub fn open_volume(
         .volume_named(volume)
         .expect("the volume exists now");
     Ok((number, volume))
+}
+
+/// Returns the number of a pool that is configured.
+///
+/// # Panics
+/// If there is no pool of that name: the configuration was not checked.
+pub fn number_of(storage: &Storage, name: &str) -> usize {
+    let number = storage.core.pool_named(name);
+    number.expect("the configuration was checked")
+}
+
+/// Sends a request to a pool without other pending requests, and waits until it is done. `object`
+/// describes the group or volume concerned.
+///
+/// # Errors
+/// The pool refuses the request.
+pub fn carry_out(
+    number: usize,
+    request: Request,
+    object: &str,
+    storage: &mut Storage,
+    reactor: &Reactor,
+) -> Result<(), Failure> {
+    let outcome = perform(storage, number, request, reactor)?;
+    let name = storage.core.pools()[number].name();
+    outcome.map_err(|refusal| refused(name, object, refusal))?;
+    Ok(())
 }
 
 /// Flushes all pools to stable storage after the array has stopped serving.

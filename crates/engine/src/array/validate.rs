@@ -36,7 +36,7 @@ pub fn check(config: &ArrayConfig, model: Option<&Array>) -> Result<(), Failure>
     check_pools(config, model)?;
     check_lus(config, model)?;
     match &config.tape_library {
-        Some(library) => tape::check(library, &config.lus, &config.model),
+        Some(library) => tape::check(library, &config.lus, &config.pools, &config.model),
         None => Ok(()),
     }
 }

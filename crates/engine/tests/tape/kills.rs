@@ -2,7 +2,8 @@
 //!
 //! Each drive writes blocks and filemarks, synchronises, moves on its tape, and is unloaded. The
 //! array is killed after a random number of responses. Then it is restarted, and both tapes are
-//! read twice: each must be a prefix of what was written that has everything synchronised.
+//! read twice: each must be a prefix of what was written that has everything synchronised. The
+//! cartridges are in a folder, or in a pool, whose metadata must be sound after each kill.
 //!
 //! `HAKARU_KILLS` is the number of kills: default 6, or 200 if `HAKARU_LONG` is set. `HAKARU_SEED`
 //! selects another run, default 1.
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::drive::{self, BLOCK_MAX, DRIVE, End, SLOT};
 use crate::oracle::{Change, Object, Oracle, block, object_of};
-use crate::support::array::{Array, Scratch, config};
+use crate::support::array::{Array, Scratch, check, config, group, pool};
 use crate::support::client::Client;
 
 const DRIVES: u16 = 2;
@@ -183,13 +184,13 @@ impl Writer {
     }
 }
 
-fn library(folder: &std::path::Path) -> Value {
-    let mut config = config(json!([]), json!([]));
+fn library(pools: Value, store: &str, place: &Value) -> Value {
+    let mut config = config(json!([]), pools);
     config["tape_library"] = json!({
         "lun": 0,
         "drives": [{"lun": 1, "generation": "lto5"}, {"lun": 2, "generation": "lto6"}],
         "slots": 4,
-        "folder": folder,
+        store: place,
         "cartridges": [{"barcode": "HAK001L5", "slot": 1}, {"barcode": "HAK002L5", "slot": 2}],
         "capacity_bytes": 16 << 20,
         "early_warning_bytes": 1 << 20,
@@ -218,14 +219,32 @@ fn compare(array: &Array, oracles: &mut [Oracle]) -> Vec<usize> {
 }
 
 #[test]
-fn no_synchronised_block_is_lost_when_the_array_is_killed() {
+fn no_synchronised_block_in_a_folder_is_lost_when_the_array_is_killed() {
+    let scratch = Scratch::new("tape kills");
+    let folder = json!(scratch.join("tapes"));
+    kill_and_compare(&library(json!([]), "folder", &folder), || {});
+}
+
+#[test]
+fn no_synchronised_block_in_a_pool_is_lost_when_the_array_is_killed() {
+    let scratch = Scratch::new("tape kills in a pool");
+    let directory = scratch.join("pool");
+    // Both tapes fit, and an index of half of their length.
+    let mut pool = pool(&directory, 512);
+    pool["groups"].as_array_mut().unwrap().push(group("b", 256));
+    kill_and_compare(&library(json!([pool]), "pool", &json!("pool")), || {
+        let (report, code) = check(&directory);
+        assert_eq!(code, Some(0), "{report}");
+    });
+}
+
+/// Kills arrays of this configuration. `check` is called after each kill.
+fn kill_and_compare(config: &Value, check: impl Fn()) {
     let long = std::env::var_os("HAKARU_LONG").is_some();
     let kills = setting("HAKARU_KILLS", if long { 200 } else { 6 });
     let seed = setting("HAKARU_SEED", 1);
     let mut random = Pcg64::seed_from_u64(seed);
-    let scratch = Scratch::new("tape kills");
-    let config = library(&scratch.join("tapes"));
-    let mut array = Array::start(&config);
+    let mut array = Array::start(config);
     let mut oracles: Vec<Oracle> = (0..DRIVES).map(|_| Oracle::default()).collect();
     let mut ends = vec![0; DRIVES.into()];
     let mut total = Counts::default();
@@ -259,10 +278,16 @@ fn no_synchronised_block_is_lost_when_the_array_is_killed() {
             total.overwritten += counts.overwritten;
             total.full += counts.full;
         }
-        array = Array::start(&config);
+        check();
+        array = Array::start(config);
         ends = compare(&array, &mut oracles);
     }
     assert_eq!(array.stop(), Some(0));
-    println!("{kills} kills (seed {seed}): {total:?}; none lost");
+    let store = if config["tape_library"]["pool"].is_null() {
+        "a folder"
+    } else {
+        "a pool"
+    };
+    println!("{kills} kills of tapes in {store} (seed {seed}): {total:?}; none lost");
     assert!(total.synchronised > 0 && total.overwritten > 0);
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::drive::{self, DRIVE, SLOT};
-use crate::support::array::{Array, Scratch, config, engine};
+use crate::support::array::{Array, Scratch, config, engine, pool};
 use crate::support::client::Client;
 
 fn tape(arguments: &[&Path], verb: &str, more: &[&str]) -> Result<Value, (String, Option<i32>)> {
@@ -157,4 +157,65 @@ fn damaged_files_are_refused_and_leave_nothing() {
     );
     assert!(absent.unwrap_err().0.contains("B.tape"));
     assert!(!scratch.join("B.tape").exists());
+}
+
+/// The cartridge of a pool is named by its barcode in the directory of the pool.
+#[test]
+fn cartridges_of_a_pool_are_exported_and_imported() {
+    let scratch = Scratch::new("tape tap pool");
+    let directory = scratch.join("pool");
+    let (first, second) = (
+        directory.join("HAK001L5.tape"),
+        directory.join("COPY1.tape"),
+    );
+    let (one, two) = (scratch.join("one.tap"), scratch.join("two.tap"));
+    let mut config = config(json!([]), json!([pool(&directory, 256)]));
+    config["tape_library"] = json!({
+        "lun": 0,
+        "drives": [{"lun": 1, "generation": "lto5"}],
+        "slots": 3,
+        "pool": "pool",
+        "cartridges": [{"barcode": "HAK001L5", "slot": 1}],
+        "capacity_bytes": 64 << 20,
+        "early_warning_bytes": 64 << 10,
+    });
+    let array = Array::start(&config);
+    let mut client = Client::login(array.portal(), 1);
+    drive::move_medium(&mut client, SLOT, DRIVE).good();
+    let objects = [Some(vec![7; 3001]), None, Some(vec![8; 60_000]), None, None];
+    for object in &objects {
+        match object {
+            Some(block) => drive::write(&mut client, 1, block).good(),
+            None => drive::filemarks(&mut client, 1, 1, false).good(),
+        };
+    }
+    let (in_use, code) = tape(&[&first, &one], "export-tape", &[]).unwrap_err();
+    assert!(
+        in_use.contains("stop the process that uses the pool"),
+        "{in_use}"
+    );
+    assert_eq!(code, Some(3));
+    drop(client);
+    assert_eq!(array.stop(), Some(0));
+
+    let figures = tape(&[&first, &one], "export-tape", &[]).unwrap();
+    assert_eq!(
+        (&figures["blocks"], &figures["filemarks"]),
+        (&json!(2), &json!(3))
+    );
+    tape(&[&one, &second], "import-tape", &["--capacity", "67108864"]).unwrap();
+    tape(&[&second, &two], "export-tape", &[]).unwrap();
+    assert!(fs::read(&one).unwrap() == fs::read(&two).unwrap());
+    let (exists, _) = tape(&[&one, &second], "import-tape", &[]).unwrap_err();
+    assert!(exists.contains("COPY1 exists"), "{exists}");
+    let third = directory.join("THIRD1.tape");
+    let (absent, _) = tape(&[&third, &scratch.join("three.tap")], "export-tape", &[]).unwrap_err();
+    assert!(absent.contains("no cartridge THIRD1"), "{absent}");
+
+    let array = Array::start(&config);
+    let mut client = Client::login(array.portal(), 1);
+    drive::move_medium(&mut client, SLOT + 1, DRIVE).good();
+    assert_eq!(drive::read_all(&mut client, 1), objects);
+    drop(client);
+    assert_eq!(array.stop(), Some(0));
 }

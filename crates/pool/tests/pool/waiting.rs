@@ -226,9 +226,7 @@ fn the_first_flush_of_an_opened_pool_syncs_what_the_process_before_has_written()
         let round = actions(&mut driver);
         let syncs = |action: &Action| matches!(action.kind, ActionKind::Sync { .. });
         assert_eq!(round.iter().any(syncs), synced, "{round:?}");
-        round
-            .into_iter()
-            .for_each(|action| driver.perform(action));
+        round.into_iter().for_each(|action| driver.perform(action));
         driver.settle();
     }
 }

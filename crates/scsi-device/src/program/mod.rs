@@ -116,7 +116,7 @@ pub enum Program {
     /// EXTENDED COPY.
     Copy(Copy),
     /// READ of a tape drive.
-    TapeRead(TapeRead),
+    TapeRead(Box<TapeRead>),
     /// WRITE of a tape drive, and commands that synchronise.
     TapeWrite(TapeWrite),
 }

@@ -8,7 +8,7 @@ use hakaru_tape::{Condition, Piece, Record, Ticket, Transfer};
 use hakaru_wire::scsi::Sense;
 
 use super::{Answer, Step, StepContext};
-use crate::io::IoOp;
+use crate::io::{Extent, IoOp};
 
 /// A motion that takes time.
 #[derive(Debug)]
@@ -202,11 +202,32 @@ impl TapeWrite {
             fua: true,
         };
         self.steps.push_back(Part::Access { op, deferred });
-        self.steps.push_back(Part::Done(record.ticket));
+        let ticket = record.ticket;
+        // The record stands even if the space cannot be given back.
+        self.steps.push_back(Part::Done(ticket.clone()));
+        if let Some(unused) = record.unused {
+            let range = Extent {
+                offset_bytes: unused.start,
+                length_bytes: unused.end - unused.start,
+            };
+            let op = IoOp::Unmap {
+                ranges: vec![range],
+            };
+            let deferred = false;
+            self.steps.push_back(Part::Access { op, deferred });
+            self.steps.push_back(Part::Done(ticket));
+        }
     }
 
-    /// Returns the sense data of an access in flight that has failed with `sense`.
+    /// Returns the sense data of an access in flight that has failed with `sense`. The additional
+    /// sense code of a full pool exists for direct-access devices alone, and VOLUME OVERFLOW would
+    /// let a program take the next cartridge, for which there is no space either.
     pub(super) fn failure(&self, sense: Sense) -> Sense {
+        let sense = if sense == Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT {
+            Sense::WRITE_ERROR
+        } else {
+            sense
+        };
         if self.deferred {
             sense.as_deferred()
         } else {

@@ -38,6 +38,7 @@ class TapeLibraryConfig(Message):
     slots: int
     import_export: int = 0
     folder: str | None = None
+    pool: str | None = None
     cartridges: list[CartridgeConfig]
     capacity_bytes: int
     early_warning_bytes: int

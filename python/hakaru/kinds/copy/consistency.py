@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hakaru.kinds.copy.load import CopyDestination, CopyEnd, CopyLoad, TapeWriting
-from hakaru.study.storage import ArraySpec
+from hakaru.study.storage import ArraySpec, Pool
 from hakaru.study.tape import TapeLibrarySpec
 from hakaru.study.variables import Problem
 from hakaru.suggest import did_you_mean
@@ -14,6 +14,8 @@ from hakaru.units import format_size
 ENDS = ("from", "to")
 TAPE_BLOCK_MAX = 8 << 20
 """Longest write to a tape, bytes."""
+TAPE_PAGES = 4
+"""Pages of a cartridge besides those full of data: header and index, and both ends of the data."""
 
 
 def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Problem]:
@@ -37,6 +39,8 @@ def problems(load: CopyLoad, arrays: Mapping[str, ArraySpec]) -> Iterator[Proble
     library = arrays[load.destination.array].tape_library
     if load.destination.tape is not None and library is not None:
         yield from _tape(load, load.destination.tape, library)
+        if library.pool is not None:
+            yield from _tape_pool(load, library, arrays[load.destination.array].pool(library.pool))
     yield from _blocks(load, [arrays[end.array].lu(lun).block for end in ends.values() for lun in end.lus])
     if load.compression != "none" or load.verify:
         yield from _contents(load, arrays[load.source.array])
@@ -121,3 +125,11 @@ def _tape(load: CopyLoad, tape: TapeWriting, library: TapeLibrarySpec) -> Iterat
             f"{format_size(library.capacity)} before its early warning"
         )
         yield ("load", "to", "tape"), message, "make `capacity` of the tape library larger, or the images smaller"
+
+
+def _tape_pool(load: CopyLoad, library: TapeLibrarySpec, pool: Pool) -> Iterator[Problem]:
+    """Check that a pool holds the images."""
+    needed = load.jobs * load.image + library.cartridges * TAPE_PAGES * pool.page
+    if needed > pool.data_bytes:
+        message = f"the images and the index of the cartridges need {format_size(needed)} of pool {pool.name}"
+        yield ("load", "to", "tape"), message, f"it has {format_size(pool.data_bytes)}: make its groups larger"

@@ -298,7 +298,7 @@ impl Storage {
                     .files()
                     .map(|file| self.files.allocated_bytes(file))
                     .sum(),
-                Store::Memory(_) | Store::Thin { .. } => None,
+                Store::Memory(_) | Store::Thin { .. } | Store::Volumes(_) => None,
             };
             if let Some(bytes) = bytes {
                 visit(&format!("lu/{lun}"), "mapped_bytes_now", bytes as f64);

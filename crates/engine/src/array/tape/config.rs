@@ -2,7 +2,7 @@
 use std::collections::BTreeSet;
 
 use hakaru_contract::drive::Model;
-use hakaru_contract::{LuConfig, TapeLibraryConfig};
+use hakaru_contract::{LuConfig, PoolConfig, StoreConfig, TapeLibraryConfig};
 
 use crate::failure::Failure;
 
@@ -19,12 +19,19 @@ pub const CAPACITY_MAX: u64 = 16 << 40;
 /// Largest store of all cartridges, bytes.
 const STORE_MAX: u64 = 64 << 40;
 const BARCODE_MAX: usize = 32;
+/// Beginning of the names of the volumes of cartridges. The barcode follows.
+const VOLUME_PREFIX: &str = "tape-";
 
-/// Checks the configuration of the tape library of an array with these disks.
+/// Checks the configuration of the tape library of an array with these disks and pools.
 ///
 /// # Errors
 /// A value is out of bounds. The message names the value and its bounds.
-pub fn check(library: &TapeLibraryConfig, lus: &[LuConfig], model: &Model) -> Result<(), Failure> {
+pub fn check(
+    library: &TapeLibraryConfig,
+    lus: &[LuConfig],
+    pools: &[PoolConfig],
+    model: &Model,
+) -> Result<(), Failure> {
     let drives = &library.drives;
     if !(1..=DRIVES_MAX).contains(&drives.len()) {
         return usage(
@@ -47,11 +54,16 @@ pub fn check(library: &TapeLibraryConfig, lus: &[LuConfig], model: &Model) -> Re
             return usage(format!("LUN {lun} is given twice"), hint);
         }
     }
-    check_store(library, model)?;
+    check_store(library, lus, pools, model)?;
     check_cartridges(library)
 }
 
-fn check_store(library: &TapeLibraryConfig, model: &Model) -> Result<(), Failure> {
+fn check_store(
+    library: &TapeLibraryConfig,
+    lus: &[LuConfig],
+    pools: &[PoolConfig],
+    model: &Model,
+) -> Result<(), Failure> {
     let capacity = library.capacity_bytes;
     if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) || !capacity.is_multiple_of(512) {
         let hint = format!("it must be a multiple of 512 from {CAPACITY_MIN} to {CAPACITY_MAX}");
@@ -68,11 +80,57 @@ fn check_store(library: &TapeLibraryConfig, model: &Model) -> Result<(), Failure
         let hint = format!("all cartridges together may have at most {STORE_MAX} bytes");
         return usage(format!("the cartridges have {all} bytes"), hint);
     }
-    if !matches!(model, Model::None) {
-        return usage(
+    match &library.pool {
+        Some(name) => check_pool(name, library, lus, pools),
+        None if !matches!(model, Model::None) => usage(
             "the array has a timing model, whose drives are disks".to_owned(),
-            "remove `model` or `tape_library`",
+            "put the cartridges into a `pool`, or remove `model` or `tape_library`",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the name of the volume of a cartridge in a pool.
+pub fn volume_name(barcode: &str) -> String {
+    format!("{VOLUME_PREFIX}{barcode}")
+}
+
+/// Returns the barcode of the cartridge that a volume of this name is. `None`: it is none.
+pub fn barcode_of(volume: &str) -> Option<&str> {
+    let barcode = volume.strip_prefix(VOLUME_PREFIX)?;
+    is_barcode(barcode).then_some(barcode)
+}
+
+/// Checks the pool of the cartridges. That they do not all fit into it is no mistake, as with other
+/// volumes.
+fn check_pool(
+    name: &str,
+    library: &TapeLibraryConfig,
+    lus: &[LuConfig],
+    pools: &[PoolConfig],
+) -> Result<(), Failure> {
+    if library.folder.is_some() {
+        return usage(
+            "it has a folder and a pool".to_owned(),
+            "cartridges are in one of them; remove the other",
         );
+    }
+    if !pools.iter().any(|pool| pool.name == name) {
+        return usage(
+            format!("its cartridges are in pool {name:?}, which is not configured"),
+            "name one of `pools`",
+        );
+    }
+    for lu in lus {
+        if let StoreConfig::Thin { pool, volume, .. } = &lu.store
+            && pool == name
+            && barcode_of(volume).is_some()
+        {
+            return usage(
+                format!("the volume {volume:?} of LUN {} is a cartridge", lu.lun),
+                "give the LU another volume",
+            );
+        }
     }
     Ok(())
 }
@@ -132,15 +190,16 @@ mod tests {
             capacity_bytes: 1 << 30,
             early_warning_bytes: 1 << 20,
             folder: None,
+            pool: None,
             times: None,
         }
     }
 
     #[test]
     fn each_bound_is_refused_with_its_name() {
-        assert!(check(&library(), &[], &Model::None).is_ok());
+        assert!(check(&library(), &[], &[], &Model::None).is_ok());
         type Change = fn(&mut TapeLibraryConfig);
-        let changes: [(Change, &str); 12] = [
+        let changes: [(Change, &str); 14] = [
             (|library| library.drives.clear(), "drives has 0 entries"),
             (|library| library.slots = 0, "slots is 0"),
             (
@@ -159,6 +218,17 @@ mod tests {
             (
                 |library| library.early_warning_bytes = 1 << 31,
                 "early_warning_bytes",
+            ),
+            (
+                |library| library.pool = Some("tapes".to_owned()),
+                "in pool \"tapes\", which is not configured",
+            ),
+            (
+                |library| {
+                    library.pool = Some("tapes".to_owned());
+                    library.folder = Some("tapes".to_owned());
+                },
+                "a folder and a pool",
             ),
             (
                 |library| library.cartridges[0].barcode = "a".to_owned(),
@@ -186,7 +256,7 @@ mod tests {
         for (change, message) in changes {
             let mut changed = library();
             change(&mut changed);
-            let failure = check(&changed, &[], &Model::None).unwrap_err();
+            let failure = check(&changed, &[], &[], &Model::None).unwrap_err();
             assert!(failure.message.contains(message), "{}", failure.message);
         }
     }

@@ -5,10 +5,9 @@ use std::path::Path;
 use hakaru_pool::disk::Disk;
 use hakaru_runtime::file::FileHandle;
 use hakaru_runtime::file::disk::{FileDisk, sync_entry};
-use hakaru_tape::{
-    Damage, FRAME_BYTES, HEADER_BYTES, Header, Medium, ReadError, Recovered, index_of, recover,
-};
+use hakaru_tape::{Header, Medium, ReadError, Recovered};
 
+use super::stored::{self, Stored, complete, has_no_cartridge};
 use crate::array::path_hint::path_hint;
 use crate::array::storage::OpenFile;
 use crate::failure::Failure;
@@ -41,15 +40,12 @@ pub fn open_or_create(
     let fail = |error| failure(path, &error);
     if is_blank(&disk, new).map_err(fail)? {
         disk.set_len(new.data_bytes()).map_err(fail)?;
-        complete(path, &disk, new, &Medium::default()).map_err(fail)?;
-    }
-    let mut recovered = read(path, &disk)?;
-    if write_protected.is_some_and(|tab| tab != recovered.header.write_protected) {
-        recovered.header.write_protected = !recovered.header.write_protected;
-        disk.write_at(0, &recovered.header.emit())
-            .and_then(|()| disk.flush())
+        complete(&disk, new, &Medium::default())
+            .and_then(|()| sync_entry(path))
             .map_err(fail)?;
     }
+    let mut recovered = read(path, &disk)?;
+    stored::set_tab(&disk, &mut recovered, write_protected).map_err(fail)?;
     Ok(CartridgeFile {
         file,
         disk,
@@ -87,20 +83,6 @@ pub fn lock(path: &Path) -> Result<(OpenFile, FileDisk), Failure> {
     Ok((OpenFile { handle, direct }, disk))
 }
 
-/// Writes index and header of a new cartridge, whose blocks are written. The header comes last:
-/// without it, the file is not a cartridge.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn complete(path: &Path, disk: &FileDisk, new: &Header, medium: &Medium) -> io::Result<()> {
-    let (offset, index) = index_of(new, medium);
-    disk.write_at(offset, &index)?;
-    disk.flush()?;
-    disk.write_at(0, &new.emit())?;
-    disk.flush()?;
-    sync_entry(path)
-}
-
 /// Returns the failure of an operation on a cartridge.
 pub fn failure(path: &Path, error: &io::Error) -> Failure {
     let hint = match error.kind() {
@@ -113,20 +95,7 @@ pub fn failure(path: &Path, error: &io::Error) -> Failure {
 
 /// Reads header and index of a cartridge, and checks that the file has all of its data.
 fn read(path: &Path, disk: &FileDisk) -> Result<Recovered, Failure> {
-    // Bytes that were written just before a crash can be read, and the next one must not lose them.
-    disk.flush().map_err(|error| failure(path, &error))?;
-    let complete = |recovered: Recovered| {
-        let needed = recovered.header.data_bytes() + recovered.medium.used_bytes();
-        if disk.len().map_err(ReadError::Io)? < needed {
-            return Err(ReadError::Damaged(Damage {
-                fault: "its end is missing",
-                offset_bytes: needed,
-            }));
-        }
-        Ok(recovered)
-    };
-    let recovered = recover(&mut |offset, bytes| disk.read_at(offset, bytes)).and_then(complete);
-    recovered.map_err(|e| match e {
+    stored::read(disk).map_err(|e| match e {
         ReadError::Io(error) => failure(path, &error),
         ReadError::Damaged(damage) => {
             let message = format!("cannot use the cartridge {}: {damage}", path.display());
@@ -138,18 +107,5 @@ fn read(path: &Path, disk: &FileDisk) -> Result<Recovered, Failure> {
 /// Whether the file is new, or its creation was interrupted: it has no header, no data, and no
 /// record after the first.
 fn is_blank(disk: &FileDisk, new: &Header) -> io::Result<bool> {
-    let length = disk.len()?;
-    if length > new.data_bytes() {
-        return Ok(false);
-    }
-    let second = HEADER_BYTES + FRAME_BYTES as u64;
-    for at in [0, second, HEADER_BYTES + new.area_bytes] {
-        let mut bytes = [0; FRAME_BYTES];
-        let part = length.saturating_sub(at).min(FRAME_BYTES as u64) as usize;
-        disk.read_at(at, &mut bytes[..part])?;
-        if bytes.iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(disk.length_bytes()? <= new.data_bytes() && has_no_cartridge(disk, new)?)
 }

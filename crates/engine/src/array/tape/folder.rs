@@ -10,6 +10,7 @@ use hakaru_tape::{Header, Recovered};
 
 use super::config::is_barcode;
 use super::file::{self, CartridgeFile};
+use super::slots::{self, Wanted};
 use crate::array::path_hint::path_hint;
 use crate::array::storage::OpenFile;
 use crate::failure::Failure;
@@ -40,32 +41,14 @@ pub fn open(folder: &Path, config: &TapeLibraryConfig) -> Result<Vec<Placed>, Fa
             let message = format!("cannot use the folder {}: {error}", folder.display());
             Failure::environment(message, path_hint(&error))
         })?;
-    let mut wanted: Vec<(&str, u16, Option<bool>)> = Vec::new();
-    for cartridge in &config.cartridges {
-        let protected = cartridge.write_protected;
-        wanted.push((&cartridge.barcode, cartridge.slot, protected));
-    }
-    let named: BTreeSet<&str> = wanted.iter().map(|(barcode, ..)| *barcode).collect();
-    let taken: BTreeSet<u16> = wanted.iter().map(|(_, slot, _)| *slot).collect();
-    let mut free = (1..=config.slots).filter(|slot| !taken.contains(slot));
-    for barcode in found
-        .iter()
-        .filter(|barcode| !named.contains(barcode.as_str()))
-    {
-        let Some(slot) = free.next() else {
-            let message = format!(
-                "tape_library: there is no slot for {barcode}, which is in {}",
-                folder.display()
-            );
-            let hint = format!(
-                "raise `slots` ({}), or move cartridges out of the folder",
-                config.slots
-            );
-            return Err(Failure::usage(message, hint));
-        };
-        wanted.push((barcode, slot, None));
-    }
-    let opened = wanted.into_iter().map(|(barcode, slot, protected)| {
+    let place = folder.display().to_string();
+    let wanted = slots::assign(config, &found, &place, "move cartridges out of the folder")?;
+    let opened = wanted.into_iter().map(|wanted| {
+        let Wanted {
+            barcode,
+            slot,
+            write_protected: protected,
+        } = wanted;
         let path = folder.join(barcode).with_extension(SUFFIX);
         let protected_now = protected.unwrap_or(false);
         let new = Header::new(barcode.to_owned(), protected_now, config.capacity_bytes);

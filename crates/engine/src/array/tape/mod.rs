@@ -4,66 +4,80 @@
 //! | file | contents |
 //! |---|---|
 //! | `config.rs` | checks of the configuration |
-//! | `folder.rs` | the cartridges in a folder, and the slots that they are in |
-//! | `file.rs` | the file of a cartridge: created or opened |
-//! | `tap.rs` | export and import |
+//! | `folder.rs` `pool.rs` | the cartridges in a folder or a pool |
+//! | `slots.rs` | the slots that these start in |
+//! | `file.rs` `volume.rs` | a cartridge's file or volume, for blocking access |
+//! | `stored.rs` | creation and reading of a cartridge on either |
+//! | `blocking.rs` | accesses of the shell itself |
+//! | `tap.rs` `offline.rs` | export and import, also of pools that no array uses |
+mod blocking;
 mod config;
 mod file;
 mod folder;
+mod offline;
+mod pool;
+mod slots;
+mod stored;
 mod tap;
+mod volume;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use hakaru_contract::{TapeGeneration, TapeLibraryConfig};
-use hakaru_iscsi_target::{Io, IoId, IoOp, IoResult, LuDescription, TapeLibrary, Target};
+use hakaru_iscsi_target::{IoOp, IoResult, LuDescription, TapeLibrary, Target};
+use hakaru_runtime::Reactor;
 use hakaru_runtime::memory::SparseMemory;
-use hakaru_runtime::{Events, Reactor, clock};
-use hakaru_store::{MemoryStore, PartStore, Place, Store};
+use hakaru_store::{MemoryStore, PartStore, Place, Store, VolumeParts};
 use hakaru_tape::timing::{Parameters, TimedDrive};
-use hakaru_tape::{Generation, LibraryConfig, Placed};
+use hakaru_tape::{Generation, LibraryConfig, Placed, Recovered};
 use serde_json::{Value, json};
 
 pub use self::config::check;
 pub use self::tap::{export, import};
 
+use self::blocking::perform;
+use self::volume::BLOCK_BYTES;
 use super::storage::{Lu, LuMemory, Storage};
-use super::tokens::FILES;
 use crate::failure::{Failure, OrEnvironment};
-
-/// Block length of the store, bytes.
-const BLOCK_BYTES: u32 = 512;
 
 /// Opens the store of the cartridges. Returns the SCSI descriptions of changer and drives.
 ///
 /// # Errors
-/// The memory or the folder is not available, a cartridge is damaged or in use, or there are more
-/// cartridges than slots.
+/// The memory, the folder or the pool is not available, a cartridge is damaged or in use, or there
+/// are more cartridges than slots.
 pub fn open(
     config: &TapeLibraryConfig,
     storage: &mut Storage,
+    reactor: &Reactor,
 ) -> Result<Vec<LuDescription>, Failure> {
     let mut library = describe(config);
     storage.core.set_tape_drives(timed(config)?);
-    let store = match &config.folder {
-        None => None,
-        Some(folder) => {
-            let cartridges = folder::open(Path::new(folder), config)?;
+    let cartridges = &mut library.library.cartridges;
+    let store = match (&config.folder, &config.pool) {
+        (None, None) => None,
+        (Some(folder), _) => {
             let mut files = Vec::new();
-            library.library.cartridges.clear();
-            for cartridge in cartridges {
+            cartridges.clear();
+            for cartridge in folder::open(Path::new(folder), config)? {
                 files.push(storage.add_file(cartridge.file));
-                let header = &cartridge.recovered.header;
-                library.library.cartridges.push(Placed {
-                    barcode: header.barcode.clone(),
-                    slot: cartridge.slot,
-                    write_protected: header.write_protected,
-                    recovered: Some(Arc::new(cartridge.recovered)),
-                });
+                cartridges.push(placed(cartridge.slot, cartridge.recovered));
             }
-            // A library without cartridges has a store as well.
-            let part_bytes = library.library.part_bytes().max(BLOCK_BYTES.into());
+            let part_bytes = part_bytes(&library);
             Some(Store::Parts(PartStore::new(part_bytes, files)))
+        }
+        (None, Some(pool)) => {
+            let (pool, opened) = pool::open(pool, config, storage, reactor)?;
+            let mut volumes = Vec::new();
+            cartridges.clear();
+            for cartridge in opened {
+                volumes.push(cartridge.volume);
+                cartridges.push(placed(cartridge.slot, cartridge.recovered));
+            }
+            let page_bytes = storage.core.pools()[pool].core().page_bytes();
+            let part_bytes = part_bytes(&library);
+            let parts = VolumeParts::new(pool, page_bytes, part_bytes, volumes);
+            Some(Store::Volumes(parts))
         }
     };
     let changer = LuDescription::changer(config.lun, library);
@@ -73,7 +87,7 @@ pub fn open(
         None => Store::Memory(MemoryStore::new(LuMemory(
             SparseMemory::new(size_bytes).or_environment(
                 format_args!("reserve {size_bytes} bytes of memory for the cartridges"),
-                "set `sysctl vm.overcommit_memory=0`, reduce capacity_bytes or the number of cartridges, or set a folder",
+                "set `sysctl vm.overcommit_memory=0`, reduce capacity_bytes or the number of cartridges, or set a folder or a pool",
             )?,
         ))),
     };
@@ -91,6 +105,23 @@ pub fn open(
     let drives = config.drives.iter();
     let drives = drives.map(|drive| LuDescription::tape_drive(drive.lun));
     Ok(std::iter::once(changer).chain(drives).collect())
+}
+
+/// Returns a cartridge that was read from its store.
+fn placed(slot: u16, recovered: Recovered) -> Placed {
+    let header = &recovered.header;
+    Placed {
+        barcode: header.barcode.clone(),
+        slot,
+        write_protected: header.write_protected,
+        recovered: Some(Arc::new(recovered)),
+    }
+}
+
+/// Returns the distance of the cartridges on their store. A library without any has a store as
+/// well.
+fn part_bytes(library: &TapeLibrary) -> u64 {
+    library.library.part_bytes().max(BLOCK_BYTES.into())
 }
 
 fn generation(generation: TapeGeneration) -> Generation {
@@ -188,44 +219,14 @@ pub fn finish(
             fua: true,
         };
         for op in flush.into_iter().chain([write]) {
-            if let IoResult::Failed(_) = perform(lun, op, target, storage, reactor)? {
+            if let IoResult::Failed(_) = perform(lun, op, storage, reactor)? {
                 return Err(Failure::environment(
                     "a cartridge cannot be written; what was not synchronised on it is lost",
-                    "free space in the folder of the cartridges, and see dmesg",
+                    "free space in the folder or the pool of the cartridges, and see dmesg",
                 ));
             }
         }
         record.ticket.done();
     }
     Ok(())
-}
-
-/// Performs an access and waits for its result. Results of other accesses are dropped: no initiator
-/// waits for them.
-fn perform(
-    lun: u8,
-    op: IoOp,
-    target: &mut Target,
-    storage: &mut Storage,
-    reactor: &Reactor,
-) -> Result<IoResult, Failure> {
-    let id = IoId::SHELL;
-    storage.submit(clock::now(), Io { id, lun, op }, target);
-    let mut events = Events::with_capacity(16);
-    loop {
-        storage.flush_files(clock::now());
-        while let Some((done, result)) = storage.poll_done() {
-            if done == id {
-                return Ok(result);
-            }
-        }
-        reactor
-            .wait(&mut events, storage.poll_retry())
-            .or_environment("wait for the files of the cartridges", "see dmesg")?;
-        for event in events.iter() {
-            if event.token == FILES {
-                storage.handle_file_event(clock::now());
-            }
-        }
-    }
 }

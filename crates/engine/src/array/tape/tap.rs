@@ -1,16 +1,20 @@
-//! Export and import of cartridges in the format of SIMH, while no array uses them.
+//! Export and import of cartridges in the format of SIMH, while no array uses them. `BARCODE.tape` in
+//! the directory of a pool stands for the cartridge of that pool.
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::Path;
 
 use hakaru_pool::disk::Disk;
+use hakaru_runtime::file::disk::sync_entry;
 use hakaru_tape::simh::{MARKER_BYTES, Marker, TapError};
-use hakaru_tape::{Header, Medium, Object, Piece};
+use hakaru_tape::{Header, Medium, Object, Piece, Recovered};
 use serde_json::{Value, json};
 
 use super::config::{CAPACITY_MAX, CAPACITY_MIN, is_barcode};
 use super::file::{self, CartridgeFile};
+use super::offline::OfflinePool;
+use super::stored::{Stored, complete};
 use crate::array::path_hint::path_hint;
 use crate::failure::Failure;
 
@@ -23,27 +27,55 @@ const COPY_BYTES: u64 = 1 << 20;
 /// # Errors
 /// The cartridge is in use or damaged; the file exists or cannot be written.
 pub fn export(cartridge: &Path, tap: &Path) -> Result<Value, Failure> {
+    if let Some(directory) = pool_of(cartridge) {
+        let barcode = barcode_of(cartridge)?;
+        let mut pool = OfflinePool::open(directory, barcode.clone())?;
+        let (bytes, recovered) = pool.cartridge()?;
+        let failing = |error| OfflinePool::failure(directory, &barcode, error);
+        let figures = export_from(&bytes, &recovered, tap, &failing)?;
+        return Ok(figures.report(cartridge, tap));
+    }
     let CartridgeFile {
         file: _locked,
         disk,
         recovered,
     } = file::open(cartridge)?;
+    let failing = |error| file::failure(cartridge, &error);
+    let figures = export_from(&disk, &recovered, tap, &failing)?;
+    Ok(figures.report(cartridge, tap))
+}
+
+/// Returns the directory of the pool that has a cartridge; `None` if the cartridge is a file.
+fn pool_of(cartridge: &Path) -> Option<&Path> {
+    let directory = cartridge.parent()?;
+    directory.join("metadata").is_file().then_some(directory)
+}
+
+/// Returns the failure of an access to a cartridge.
+type Failing<'a> = &'a dyn Fn(io::Error) -> Failure;
+
+fn export_from(
+    cartridge: &dyn Stored,
+    recovered: &Recovered,
+    tap: &Path,
+    failing: Failing<'_>,
+) -> Result<Figures, Failure> {
     let (medium, data) = (&recovered.medium, recovered.header.data_bytes());
     let writing = |error| failure("write", tap, &error);
     let out = OpenOptions::new().write(true).create_new(true).open(tap);
     let mut out = BufWriter::with_capacity(COPY_BYTES as usize, out.map_err(writing)?);
     let mut figures = Figures::default();
-    let written = copy_out(&disk, medium, data, &mut out, &mut figures);
+    let written = copy_out(cartridge, medium, data, &mut out, &mut figures);
     let ended = written.and_then(|()| out.flush().map_err(|e| Side::Tap.with(e)));
     let ended = ended.and_then(|()| out.get_ref().sync_all().map_err(|e| Side::Tap.with(e)));
     if let Err((side, error)) = ended {
         let _ = fs::remove_file(tap);
         return Err(match side {
             Side::Tap => writing(error),
-            Side::Cartridge => file::failure(cartridge, &error),
+            Side::Cartridge => failing(error),
         });
     }
-    Ok(figures.report(cartridge, tap))
+    Ok(figures)
 }
 
 /// The file in which an error has occurred.
@@ -59,7 +91,7 @@ impl Side {
 }
 
 fn copy_out(
-    disk: &dyn Disk,
+    disk: &dyn Stored,
     medium: &Medium,
     data: u64,
     out: &mut impl Write,
@@ -150,37 +182,63 @@ pub fn import(tap: &Path, cartridge: &Path, capacity: Option<u64>) -> Result<Val
         return Err(Failure::usage(message, hint));
     }
     let header = Header::new(barcode, false, capacity_bytes);
+    if let Some(directory) = pool_of(cartridge) {
+        let mut pool = OfflinePool::open(directory, header.barcode.clone())?;
+        let failing = |error| OfflinePool::failure(directory, &header.barcode, error);
+        pool.create(&header, |bytes| {
+            fill(tap, bytes, &header, &medium, &failing)
+        })?;
+        return Ok(figures.report(cartridge, tap));
+    }
     File::create_new(cartridge).map_err(|error| file::failure(cartridge, &error))?;
-    let filled = fill(tap, cartridge, &header, &medium);
+    let filled = fill_file(tap, cartridge, &header, &medium);
     if filled.is_err() {
         let _ = fs::remove_file(cartridge);
     }
     filled.map(|()| figures.report(cartridge, tap))
 }
 
-fn fill(tap: &Path, path: &Path, header: &Header, medium: &Medium) -> Result<(), Failure> {
+fn fill_file(tap: &Path, path: &Path, header: &Header, medium: &Medium) -> Result<(), Failure> {
     let fail = |error| file::failure(path, &error);
     let (_locked, disk) = file::lock(path)?;
+    let length = header.data_bytes() + medium.used_bytes();
+    disk.set_len(length).map_err(fail)?;
+    fill(tap, &disk, header, medium, &fail)?;
+    sync_entry(path).map_err(fail)
+}
+
+/// Writes the blocks of a `.tap` file, then index and header.
+fn fill(
+    tap: &Path,
+    cartridge: &dyn Stored,
+    header: &Header,
+    medium: &Medium,
+    failing: Failing<'_>,
+) -> Result<(), Failure> {
     let data = header.data_bytes();
-    disk.set_len(data + medium.used_bytes()).map_err(fail)?;
-    let mut at = data;
+    let (mut at, mut padded) = (data, Vec::new());
     scan(tap, &mut |object| {
         if let Some(block) = object {
-            disk.write_at(at, block).map_err(Fault::Cartridge)?;
-            at += stride_of(block.len() as u32);
+            let stride = stride_of(block.len() as u32);
+            padded.clear();
+            padded.extend_from_slice(block);
+            padded.resize(stride as usize, 0);
+            cartridge.write_at(at, &padded).map_err(Fault::Cartridge)?;
+            at += stride;
         }
         Ok(())
     })
     .map_err(|error| match error {
-        Fault::Cartridge(error) => fail(error),
+        Fault::Cartridge(error) => failing(error),
         other => other.failure(tap),
     })?;
     if at != data + medium.used_bytes() {
         return Err(Fault::Changed.failure(tap));
     }
-    disk.flush()
-        .and_then(|()| file::complete(path, &disk, header, medium))
-        .map_err(fail)
+    cartridge
+        .flush()
+        .and_then(|()| complete(cartridge, header, medium))
+        .map_err(failing)
 }
 
 fn barcode_of(cartridge: &Path) -> Result<String, Failure> {

@@ -130,8 +130,12 @@ fn lost_data_is_a_deferred_error_and_the_tape_ends_at_the_last_consistent_positi
         immediate: false,
         count: 1,
     });
-    // Either the flush of the blocks fails, or the write of the record.
-    for failing in [0, 1] {
+    // Either the flush of the blocks fails, or the write of the record, also for lack of space.
+    for (failing, failure) in [
+        (0, IoFailure::Write),
+        (1, IoFailure::Write),
+        (1, IoFailure::Space),
+    ] {
         let mut scene = scene();
         scene.write(false, 4, b"kept").good();
         scene.marks(1).good();
@@ -143,7 +147,7 @@ fn lost_data_is_a_deferred_error_and_the_tape_ends_at_the_last_consistent_positi
                 IoOp::Write { fua: true, .. } => 'w',
                 _ => '?',
             });
-            (seen.len() == failing + 1).then_some(IoResult::Failed(IoFailure::Write))
+            (seen.len() == failing + 1).then_some(IoResult::Failed(failure))
         });
         assert_eq!(seen, ['f', 'w'][..=failing]);
         assert_eq!(answer.sense(), Sense::WRITE_ERROR.as_deferred());

@@ -127,7 +127,7 @@ fn read(device: &mut Device<'_>, lu: u8, fixed: bool, suppress: bool, length: u3
     let reads_bytes = program.reads_bytes();
     Outcome::program(Job {
         reads_bytes,
-        ..Job::new(lu, Program::TapeRead(program))
+        ..Job::new(lu, Program::TapeRead(Box::new(program)))
     })
 }
 
