@@ -47,7 +47,7 @@ def of_sweep(sweep: Sweep, verdict: SweepVerdict, several: bool, *, grows: bool)
     """Findings about one sweep, the most important first. `grows`: whether the load grows with the
     level. A decline and the scalability law are those of a growing load only.
     """
-    drafts = [_peak(sweep), _limiter(sweep, verdict)]
+    drafts: list[Draft | None] = [_peak(sweep), _limiter(sweep, verdict)]
     drafts += [_decline(sweep), _scalability(sweep)] if grows else []
     return [_finding(sweep, draft, several) for draft in drafts if draft is not None]
 

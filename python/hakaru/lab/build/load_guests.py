@@ -91,7 +91,7 @@ async def watch_together(watches: Sequence[Coroutine[Any, Any, None]]) -> None:
     try:
         await asyncio.gather(*tasks)
     finally:
-        # After an error, the others would go on and ask arrays that are about to end.
+        # After an error, the others would continue to ask arrays that are about to end.
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
