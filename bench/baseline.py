@@ -44,6 +44,11 @@ def compare(
                 print(f"error: {error}", file=sys.stderr)
                 failed.append(part)
                 break
+            missing_in = [tree for tree in order if not values[tree]]
+            if missing_in:
+                print(f"error: {part} has no figures in {missing_in[0]}; run it there alone", file=sys.stderr)
+                failed.append(part)
+                break
             _add(figures, values[ROOT], values[baseline])
     return list(figures.values()), failed
 
