@@ -16,6 +16,7 @@ from hakaru.fileserver.virtual_disk import VirtualDisk
 from hakaru.kinds.files.report import REPORT
 from hakaru.lab.model import LabSpec
 from hakaru.lab.plan import plan_lab
+from hakaru.study import Study
 
 from tests.analysis.run_files import RepetitionData, write
 from tests.kinds.files import test_analysis as plain
@@ -190,6 +191,44 @@ def test_bytes_of_several_chains_are_added_up_and_counted_by_repetition(tmp_path
     assert "2 台のファイルサーバーの合計" in found["text_ja"]
     assert found["evidence"]["loaded"]["files"] == 24 * MIB
     assert (found["evidence"]["repetitions"], found["evidence"]["chains"]) == (3, 2)
+
+
+def test_building_has_a_rate_and_the_pool_a_use_over_time(tmp_path: Path) -> None:
+    """Two clients build 40 MB each, one from second 0 to 4 and the other from 1 to 5. A pool takes
+    10 MiB for each second after the first, and another one nothing.
+    """
+
+    def build_of_two(factors: dict[str, Any], rep: Rep) -> RepetitionData:
+        content, samples, histograms = build(factors, rep)
+        for second in range(8):
+            at = plain.START + (second - 10) * plain.SECOND
+            for client, late in (("one", 0), ("two", 1)):
+                if second >= late:
+                    done = 10e6 * min(second - late, 4)
+                    samples.add(client, "files", at, {"trees": {"bytes_done": done}})
+            pools = {"growing": (100 + 10 * max(0, second - 1)) * MIB, "full": 50 * MIB}
+            for array, used in pools.items():
+                samples.add(array, "array", at, {"pool/pool": {"used_bytes_now": used}})
+        return content, samples, histograms
+
+    described = plan_lab(LabSpec.model_validate(LAB)).describe()
+    study = fields(lab=LAB, load=to(), factors=[{"disk_cache": ["none"]}])
+    points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
+    summary = summarise(write(tmp_path, {"study": study, "lab": described}, points, build_of_two))
+    jsonschema.validate(summary, json.loads(SCHEMA.read_text()))
+    (point,) = summary["points"]
+    assert point["metrics"]["build_mb_per_s"]["mean"] == pytest.approx(80 / 5)
+    assert point["metrics"]["build_mb_per_s"]["n"] == 3
+    assert point["pool_use"]["seconds"] == list(range(8))
+    assert point["pool_use"]["bytes"] == [(150 + 10 * max(0, second - 1)) * MIB for second in range(8)]
+    (group,) = REPORT.groups(summary, Study.model_validate(study), "en")
+    assert "pool" in [figure.name for figure in group.figures]
+
+
+def test_run_without_samples_of_building_has_no_rate_and_no_figure_of_it(tmp_path: Path) -> None:
+    points = [Pt({"disk_cache": "none"}, [Rep(100.0)] * 3)]
+    (point,) = summary_of(tmp_path, [{"disk_cache": ["none"]}], *points)["points"]
+    assert point["metrics"]["build_mb_per_s"]["mean"] is None and "pool_use" not in point
 
 
 def test_layers_that_do_not_agree_mark_their_point(tmp_path: Path) -> None:

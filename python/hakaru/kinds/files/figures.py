@@ -2,6 +2,7 @@
 
 rates       files per second: against the number of tools, or of each point
 time        share of the tools' time that each operation takes
+pool        use of the pool over time, while the trees are built and used
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hakaru.report.figures import Figure, note
 from hakaru.wording import number, say
 
 Json = dict[str, Any]
+MIB = 1 << 20
 
 
 def of_run(summary: Json, language: str) -> list[Figure]:
@@ -23,7 +25,9 @@ def of_run(summary: Json, language: str) -> list[Figure]:
     measured = [p for p in summary["points"] if p["metrics"][names.RATE]["mean"] is not None]
     if not measured:
         return []
-    return [_swept(measured, summary["goals"], language) or _rates(measured, language), _time(measured, language)]
+    figures = [_swept(measured, summary["goals"], language) or _rates(measured, language), _time(measured, language)]
+    chained = [point for point in measured if point.get("pool_use")]
+    return [*figures, _pool(chained, language)] if chained else figures
 
 
 def label(point: Json, language: str) -> str:
@@ -89,3 +93,19 @@ def _time(points: list[Json], language: str) -> Figure:
 
     about = note(points, language, names.RATE, "table")
     return Figure("time", say(language, "figure.files.time"), about, draw)
+
+
+def _pool(points: list[Json], language: str) -> Figure:
+    """The bytes that the pool has taken since the trees were begun."""
+    lines = []
+    for place, point in enumerate(points):
+        use = point["pool_use"]
+        taken = [(byte - use["bytes"][0]) / MIB for byte in use["bytes"]]
+        values: list[LinePoint] = [(second, mib, None, None) for second, mib in zip(use["seconds"], taken, strict=True)]
+        lines.append(Line(label(point, language), values, PALETTE[place % len(PALETTE)], marker="none"))
+    axes = Axes(say(language, "axis.building"), say(language, "axis.pool_use"))
+
+    def draw(size: Size) -> Chart:
+        return charts.lines(lines, axes, size)
+
+    return Figure("pool", say(language, "figure.files.pool"), note(points, language, names.RATE, "pool"), draw)

@@ -56,6 +56,8 @@ FAIRNESS = {"server_fastest_to_slowest": "", "server_jain_index": ""}
 """Metrics of points with several file servers."""
 PART_RATES = (RATE, "mb_per_s")
 """Metrics that each file server and each client has too: `files_per_s/fs-1`."""
+BUILD = "build_mb_per_s"
+"""Rate at which the trees of a chain were built, on disks that are new."""
 LU = {
     "lu_reads_per_s": "1/s",
     "lu_writes_per_s": "1/s",
@@ -126,7 +128,7 @@ def metrics_of(load: FilesLoad) -> dict[str, str]:
     latencies = {latency(name, percentile): "ms" for name in timed(load) for percentile in PERCENTILES}
     if load.users is not None:
         latencies[ACHIEVED] = "percent"
-    below = LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
+    below = {BUILD: "MB/s"} | LU | GAUGES | CACHE | HEADROOM if load.to.chain is not None else {}
     return RATES | FAIRNESS | below | latencies | {share(name): "percent" for name in operations(load)}
 
 

@@ -78,7 +78,7 @@ def findings(points: Sequence[FilesPoint], several: bool) -> list[Finding]:
 
 def _rows(pair: Pair) -> list[Row]:
     whole = [name for name in names.WHOLE if names.latency(name, "p50") in pair.before.metrics]
-    metrics = (names.RATE, *(names.latency(name, "p50") for name in whole))
+    metrics = (names.RATE, names.BUILD, *(names.latency(name, "p50") for name in whole))
     return rows.rows([(pair.before.to_json(), pair.after.to_json())], direction.better, metrics)
 
 

@@ -17,7 +17,7 @@ from hakaru.analysis.points import Point
 from hakaru.analysis.run_data import Repetition, RunData
 from hakaru.analysis.utilisation import Nic, nics_of_lab, of_repetition
 from hakaru.kinds.files import names
-from hakaru.kinds.files.analysis import below, cold, parts, space
+from hakaru.kinds.files.analysis import below, building, cold, parts, space
 from hakaru.kinds.files.analysis.parts import Servers
 from hakaru.kinds.files.load import FilesLoad, load_at
 from hakaru.kinds.files.rules import STAGES, FilesEvidence
@@ -34,6 +34,8 @@ class FilesPoint(Point):
     """The load with these levels."""
     space: dict[str, Any] | None = field(default=None, kw_only=True)
     """Bytes of the layers below the trees (`space.of_repetitions`); None without a chain."""
+    pool_use: dict[str, list[float]] | None = field(default=None, kw_only=True)
+    """Use of the pools below the trees in the first repetition (`building.pool_use`)."""
     servers: Servers = field(default_factory=dict, kw_only=True)
     """File server → its clients; empty if there is one of each."""
     study: Study = field(kw_only=True)
@@ -45,6 +47,8 @@ class FilesPoint(Point):
         described["repetitions"][names.RATE] = [finite(rate) for rate in self.per_repetition.get(names.RATE, [])]
         if self.servers:
             described["servers"] = [{"server": server, "clients": hosts} for server, hosts in self.servers.items()]
+        if self.pool_use is not None:
+            described["pool_use"] = self.pool_use
         return described if self.space is None else described | {"space": self.space}
 
 
@@ -57,11 +61,13 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
     nics = nics_of_lab(run.lab)
     gathered = Gathered(str(run.run.get("origin")), units)
     spaces: list[list[Mapping[str, Any]]] = []
+    pool_use = None
     for repetition in run.repetitions(str(raw["point"])):
         if gathered.accept(repetition):
             _add(gathered, repetition, load, nics, shared, is_timed=run.study.measure.time is not None)
             if repetition.chains:
                 spaces.append(list(repetition.chains.values()))
+                pool_use = pool_use or building.pool_use(repetition)
     gathered.caveats += [caveat for chains in spaces for record in chains for caveat in space.caveats(record)]
     fields = gathered.point_fields(raw, run.study.measure, units, names.RATE)
     evidence = _evidence(fields, load)
@@ -71,6 +77,7 @@ def analyse(run: RunData, raw: Mapping[str, Any]) -> FilesPoint:
         verdict=rules.judge(STAGES, evidence),
         load=load,
         space=space.of_repetitions(spaces),
+        pool_use=pool_use,
         servers=shared,
         study=study,
     )
@@ -90,7 +97,8 @@ def _add(
     values["machine_percent"] = use[MACHINE].percent if MACHINE in use else math.nan
     values["read_below_percent"] = delivered = cold.read_below_percent(repetition, load)
     values |= parts.values(repetition, shared)
-    values |= below.of_repetition(repetition) if load.to.chain is not None else {}
+    if load.to.chain is not None:
+        values |= {names.BUILD: building.mb_per_s(repetition), **below.of_repetition(repetition)}
     gathered.caveats += cold.caveats(load, delivered, values.get("read_from_drives_percent", math.nan))
     latencies = Latencies(histograms.get("read") or merge(()), histograms.get("write") or merge(()))
     gathered.add_values(repetition, values, use, latencies)
