@@ -58,4 +58,6 @@ def test_two_file_servers_store_the_files_of_their_clients_on_two_pools(chain_im
         assert values["verified_bytes"] == values["read_bytes"] > 0 and values["errors"] == 0
     (point,) = json.loads((run / "report" / "report.json").read_text())["points"]
     assert [each["server"] for each in point["servers"]] == ["server-1", "server-2"]
-    assert point["space"]["repetitions"] == 2
+    assert (point["space"]["repetitions"], point["space"]["chains"]) == (1, 2)
+    use = point["pool_use"]["bytes"]
+    assert use[0] < use[-1] and point["metrics"]["build_mb_per_s"]["mean"] > 0
