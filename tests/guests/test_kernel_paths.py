@@ -107,7 +107,10 @@ def test_cut_cable_stops_the_load_for_the_sum_of_the_timers(
     print(f"gaps of {cuts} cuts ({manager}, {policy}): {min(gaps_s):.3f} to {max(gaps_s):.3f} s")
     for cut in found["cuts"]:
         assert cut["errors"] == 0
-        assert cut["path_losses"] == cut["path_switches"] == cut["path_returns"] == 1
+        assert cut["path_losses"] == 1, cut
+        # multipathd may reinstate a path too early. The kernel then gives it up twice, as in one
+        # of 50 cuts.
+        assert 1 <= cut["path_switches"] == cut["path_returns"] <= (2 if manager == "multipathd" else 1), cut
         assert cut["paths_usable_now"] == 2
         # The kernel does not show it, and 0 would be wrong.
         assert "commands_repeated" not in cut
