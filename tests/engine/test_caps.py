@@ -114,16 +114,22 @@ def capped_by_bytes() -> Rates:
 
 
 def capped_by_initiator() -> Rates:
-    """Rates of two initiators with a cap each, one of which has two LUs."""
+    """Rates of three initiators with a cap each: accesses, over two LUs and over one, and bytes."""
     caps = [
         {"name": "a", "initiator_name": f"{NAMES}:a", "iops": 400},
         {"name": "b", "initiator_name": f"{NAMES}:b", "iops": 100},
+        {"name": "c", "initiator_name": f"{NAMES}:c", "bytes_per_s": 4_000_000},
     ]
     with array(lu(0, 64 * MIB), lu(1, 64 * MIB), caps=caps) as a:
         also = vm(a.portal, "also", 1)
         also["destination"]["initiator_name"] = f"{NAMES}:a"
-        vms = [vm(a.portal, "a", 0) | {"group": 0}, vm(a.portal, "b", 0) | {"group": 1}, also | {"group": 0}]
-        return measured(vms, ["a", "b"])
+        vms = [
+            vm(a.portal, "a", 0) | {"group": 0},
+            vm(a.portal, "b", 0) | {"group": 1},
+            also | {"group": 0},
+            vm(a.portal, "c", 0) | {"group": 2},
+        ]
+        return measured(vms, ["a", "b", "c"])
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +153,7 @@ def test_cap_of_an_initiator_holds_for_each_of_its_lus_together(found: dict[Call
     rates = found[capped_by_initiator]
     assert rates["a"]["iops"] == pytest.approx(400, rel=RATE_ERROR)
     assert rates["b"]["iops"] == pytest.approx(100, rel=RATE_ERROR)
+    assert rates["c"]["bytes_per_s"] == pytest.approx(4e6, rel=RATE_ERROR)
 
 
 def test_accesses_that_wait_end_with_their_session_and_take_no_token() -> None:
