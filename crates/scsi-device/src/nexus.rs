@@ -30,6 +30,8 @@ pub struct NexusState {
     unit_attentions: Vec<(u8, Sense)>,
     /// Results of copies that the initiator may still request.
     pub copies: Copies,
+    /// TapeAlert events that were read, by LU of a tape drive: their number.
+    alerts_read: Vec<(u8, u64)>,
 }
 
 impl NexusState {
@@ -41,12 +43,26 @@ impl NexusState {
             rights,
             unit_attentions: Vec::new(),
             copies: Copies::default(),
+            alerts_read: Vec::new(),
         }
     }
 
     /// Forgets the unit attention conditions of an LU that was removed.
     pub fn forget_unit(&mut self, lun: u8) {
         self.unit_attentions.retain(|(unit, _)| *unit != lun);
+        self.alerts_read.retain(|(unit, _)| *unit != lun);
+    }
+
+    /// Returns the number of TapeAlert events of a drive that the nexus has read.
+    pub(crate) fn alerts_read(&self, lu: u8) -> u64 {
+        let read = self.alerts_read.iter().find(|(unit, _)| *unit == lu);
+        read.map_or(0, |(_, events)| *events)
+    }
+
+    /// Notes that the nexus has read all TapeAlert events of a drive so far.
+    pub(crate) fn read_alerts(&mut self, lu: u8, events: u64) {
+        self.alerts_read.retain(|(unit, _)| *unit != lu);
+        self.alerts_read.push((lu, events));
     }
 
     /// Establishes a unit attention condition, unless the same condition is pending. Conditions of

@@ -1,6 +1,7 @@
 //! Cartridges.
 
-use crate::journal::{Journal, Record};
+use crate::counters::Counters;
+use crate::journal::{Journal, Lost, Record};
 use crate::medium::Medium;
 
 /// Entries of the index left at which early warning begins: enough for the filemarks and labels
@@ -35,6 +36,10 @@ pub struct Cartridge {
     pub source: Option<u16>,
     /// How often it was loaded.
     pub loads: u64,
+    /// Numbers of the drives that have loaded it, the last one first, at most 4.
+    pub drives: Vec<u8>,
+    /// Totals of its life before the last load. `None`: unknown.
+    pub life: Option<Counters>,
     /// End of the bytes of the region that may occupy space on the store although no object needs
     /// them.
     pub reached_bytes: u64,
@@ -70,10 +75,10 @@ impl Cartridge {
 
     /// Ends the records that were written. If one was lost, removes the objects that it would have
     /// made durable, and returns the new end of data.
-    pub fn settle(&mut self) -> Option<u64> {
-        let end = self.journal.as_mut()?.settle()?;
-        self.cut(end);
-        Some(end)
+    pub fn settle(&mut self) -> Option<Lost> {
+        let lost = self.journal.as_mut()?.settle()?;
+        self.cut(lost.end);
+        Some(lost)
     }
 
     fn cut(&mut self, position: u64) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::cartridge::{Cartridge, Region};
+use crate::counters::Counters;
 use crate::generation::Generation;
 use crate::journal::Journal;
 use crate::medium::Medium;
@@ -80,6 +81,8 @@ impl LibraryConfig {
                 )
             }
         };
+        // What a cartridge with contents was used for before is not recorded.
+        let is_new = loads == 0 && medium.end() == 0;
         Cartridge {
             barcode: placed.barcode.clone(),
             write_protected: placed.write_protected,
@@ -92,6 +95,8 @@ impl LibraryConfig {
             journal,
             source: None,
             loads,
+            drives: Vec::new(),
+            life: is_new.then(Counters::default),
             reached_bytes: 0,
         }
     }

@@ -4,27 +4,35 @@
 //! while it holds the [`Ticket`] of the transfer. [`Drive::settle`] takes back a write whose
 //! bytes were lost, so that the index never names bytes that were not stored.
 
+use crate::alerts::{Alert, Alerts};
 use crate::cartridge::Cartridge;
 use crate::condition::Condition;
+use crate::counters::Counters;
 use crate::generation::Generation;
 use crate::journal::Record;
 use crate::ticket::Ticket;
 
-/// Totals of a drive since it was created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Blocks read.
-    pub read_blocks: u64,
-    /// Bytes of these blocks.
-    pub read_bytes: u64,
-    /// Blocks written.
-    pub written_blocks: u64,
-    /// Bytes of these blocks.
-    pub written_bytes: u64,
-    /// Filemarks written.
-    pub written_filemarks: u64,
-    /// Cartridges loaded.
-    pub loads: u64,
+/// Number of drives that a cartridge remembers.
+const DRIVES_MAX: usize = 4;
+
+/// The bytes that a command moves, or the motion that it lets the tape make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Blocks are written from this position on.
+    Write { from: u64 },
+    /// Blocks are read.
+    Read,
+    /// The tape moves.
+    Motion,
+}
+
+/// The last transfer.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub(crate) ticket: Ticket,
+    pub(crate) purpose: Purpose,
+    /// Totals without it.
+    pub(crate) counters: Counters,
 }
 
 /// A tape drive.
@@ -40,14 +48,19 @@ pub struct Drive {
     pub buffered: bool,
     /// Whether its motions take time ([`crate::timing`]).
     pub timed: bool,
+    /// Number in its library, from 0.
+    pub number: u8,
+    /// TapeAlert flags.
+    pub alerts: Alerts,
     cartridge: Option<Cartridge>,
     /// Whether the cartridge is loaded, not ejected.
     threaded: bool,
     /// Number of objects before the position.
     pub(crate) position: u64,
-    /// The last transfer, and for a write the position before it.
-    pub(crate) transfer: Option<(Ticket, Option<u64>)>,
+    pub(crate) pending: Option<Pending>,
     pub(crate) counters: Counters,
+    /// Totals when the cartridge was loaded.
+    before_mount: Counters,
 }
 
 impl Drive {
@@ -60,11 +73,14 @@ impl Drive {
             compression: true,
             buffered: true,
             timed: false,
+            number: 0,
+            alerts: Alerts::default(),
             cartridge: None,
             threaded: false,
             position: 0,
-            transfer: None,
+            pending: None,
             counters: Counters::default(),
+            before_mount: Counters::default(),
         }
     }
 
@@ -98,8 +114,18 @@ impl Drive {
 
     /// Keeps the drive busy until the ticket is dropped: its tape moves.
     pub fn hold(&mut self) -> Ticket {
+        let counters = self.counters;
+        self.begin(Purpose::Motion, counters)
+    }
+
+    /// Begins a transfer. `counters` are the totals without it.
+    pub(crate) fn begin(&mut self, purpose: Purpose, counters: Counters) -> Ticket {
         let ticket = Ticket::default();
-        self.transfer = Some((ticket.clone(), None));
+        self.pending = Some(Pending {
+            ticket: ticket.clone(),
+            purpose,
+            counters,
+        });
         ticket
     }
 
@@ -107,6 +133,19 @@ impl Drive {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Returns the totals since the cartridge was loaded. After its removal, they are 0.
+    #[must_use]
+    pub fn mount(&self) -> Counters {
+        self.counters.since(self.before_mount)
+    }
+
+    /// Returns the totals of the life of the cartridge in the drive, in this drive and in others.
+    /// `None`: there is no cartridge, or its earlier life is unknown.
+    #[must_use]
+    pub fn life(&self) -> Option<Counters> {
+        Some(self.cartridge()?.life?.plus(self.mount()))
     }
 
     /// Puts a cartridge into an empty drive and loads it.
@@ -121,18 +160,33 @@ impl Drive {
 
     /// Ejects and removes the cartridge.
     pub fn remove(&mut self) -> Option<Cartridge> {
+        self.end_mount();
+        self.alerts.clear();
         self.threaded = false;
-        self.transfer = None;
+        self.pending = None;
         self.cartridge.take()
     }
 
     fn thread(&mut self) {
+        self.end_mount();
         self.threaded = true;
         self.position = 0;
         self.counters.loads += 1;
+        self.before_mount = self.counters;
         if let Some(cartridge) = &mut self.cartridge {
             cartridge.loads += 1;
+            cartridge.drives.insert(0, self.number);
+            cartridge.drives.truncate(DRIVES_MAX);
         }
+    }
+
+    /// Adds the totals since the last load to the life of the cartridge.
+    fn end_mount(&mut self) {
+        let mount = self.mount();
+        if let Some(cartridge) = &mut self.cartridge {
+            cartridge.life = cartridge.life.map(|life| life.plus(mount));
+        }
+        self.before_mount = self.counters;
     }
 
     /// Executes LOAD UNLOAD. Returns whether a cartridge was loaded that was not loaded before.
@@ -166,8 +220,8 @@ impl Drive {
     /// Whether a command still moves bytes, so that the drive takes no other command.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        let transfer = self.transfer.as_ref();
-        transfer.is_some_and(|(ticket, _)| ticket.is_held())
+        let pending = self.pending.as_ref();
+        pending.is_some_and(|pending| pending.ticket.is_held())
             || self.cartridge.as_ref().is_some_and(Cartridge::is_busy)
     }
 
@@ -175,19 +229,51 @@ impl Drive {
     /// of data are those before it. If a record of the index was lost, they are those of the last
     /// one. To be called before each request, while the drive is not busy.
     pub fn settle(&mut self) {
-        let transfer = self.transfer.take();
-        let Some(cartridge) = &mut self.cartridge else {
+        let lost = self.pending.take().filter(|last| !last.ticket.is_done());
+        if let Some(lost) = lost {
+            self.take_back(&lost);
+        }
+        let Some(lost) = self.cartridge.as_mut().and_then(Cartridge::settle) else {
             return;
         };
-        if let Some((ticket, Some(position))) = transfer
-            && !ticket.is_done()
-        {
-            self.position = position;
-            cartridge.truncate(position);
+        self.position = self.position.min(lost.end);
+        if lost.failed {
+            self.count_write_error();
         }
-        if let Some(end) = cartridge.settle() {
-            self.position = self.position.min(end);
+    }
+
+    fn take_back(&mut self, lost: &Pending) {
+        match lost.purpose {
+            Purpose::Motion => return,
+            Purpose::Read => {}
+            Purpose::Write { from } => {
+                self.position = from;
+                if let Some(cartridge) = &mut self.cartridge {
+                    cartridge.truncate(from);
+                }
+            }
         }
+        self.counters = lost.counters;
+        if !lost.ticket.has_failed() {
+            return;
+        }
+        if lost.purpose == Purpose::Read {
+            self.count_read_error();
+        } else {
+            self.count_write_error();
+        }
+    }
+
+    fn count_write_error(&mut self) {
+        self.counters.write_errors += 1;
+        self.alerts.raise(Alert::HardError);
+        self.alerts.raise(Alert::WriteFailure);
+    }
+
+    fn count_read_error(&mut self) {
+        self.counters.read_errors += 1;
+        self.alerts.raise(Alert::HardError);
+        self.alerts.raise(Alert::ReadFailure);
     }
 
     /// Returns the record that makes everything written durable. `None` if everything is, or if
@@ -198,12 +284,14 @@ impl Drive {
         self.cartridge.as_mut()?.synchronise()
     }
 
-    /// Checks that the loaded cartridge may be written.
+    /// Checks that the loaded cartridge may be written. If it is write-protected, the TapeAlert flag
+    /// for that is set.
     ///
     /// # Errors
     /// [`Condition::NoMedium`], [`Condition::WriteProtected`].
-    pub fn writable(&self) -> Result<(), Condition> {
+    pub fn writable(&mut self) -> Result<(), Condition> {
         if self.loaded()?.write_protected {
+            self.alerts.raise(Alert::WriteProtect);
             return Err(Condition::WriteProtected);
         }
         Ok(())

@@ -68,4 +68,25 @@ impl Generation {
             Generation::Lto6 => "TAPE LTO-6",
         }
     }
+
+    /// Returns the length of the tape, m. ([`crate::timing::Parameters::of`] states the sources.)
+    #[must_use]
+    pub const fn length_m(self) -> u32 {
+        match self {
+            Generation::Lto3 => 680,
+            Generation::Lto4 => 820,
+            Generation::Lto5 | Generation::Lto6 => 846,
+        }
+    }
+
+    /// Returns the name of the format of a cartridge (VOLUME PERSONALITY).
+    #[must_use]
+    pub const fn personality(self) -> &'static str {
+        match self {
+            Generation::Lto3 => "Ultrium-3",
+            Generation::Lto4 => "Ultrium-4",
+            Generation::Lto5 => "Ultrium-5",
+            Generation::Lto6 => "Ultrium-6",
+        }
+    }
 }

@@ -27,6 +27,15 @@ pub struct Record {
     pub unused: Option<Range<u64>>,
 }
 
+/// The loss of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Number of objects that stand.
+    pub end: u64,
+    /// Whether the store has failed. If not, the command that writes the record was aborted.
+    pub failed: bool,
+}
+
 /// A record that was begun.
 #[derive(Debug)]
 struct Pending {
@@ -90,13 +99,16 @@ impl Journal {
         self.pending.iter().any(|pending| pending.ticket.is_held())
     }
 
-    /// Ends the pending records. If one was lost, returns the number of objects that stand.
-    pub(crate) fn settle(&mut self) -> Option<u64> {
+    /// Ends the pending records.
+    pub(crate) fn settle(&mut self) -> Option<Lost> {
         for pending in self.pending.drain(..) {
             if !pending.ticket.is_done() {
                 self.uncertain = true;
                 self.kept = self.kept.min(pending.kept);
-                return Some(self.kept);
+                return Some(Lost {
+                    end: self.kept,
+                    failed: pending.ticket.has_failed(),
+                });
             }
             self.durable_area = Some(pending.area);
         }

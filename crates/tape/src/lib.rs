@@ -20,6 +20,7 @@
 //! | `generation` | properties of LTO generations |
 //! | `ticket` | whether a transfer is in progress, done or lost |
 //! | `cartridge` | a cartridge: barcode, region, medium |
+//! | `counters` `alerts` | totals and TapeAlert flags of a drive |
 //! | `drive` `read_write` `motion` | requests of SSC-3 |
 //! | `recorded` | format of a cartridge on a store: header, records of the index, reading |
 //! | `journal` | the records that a cartridge writes |
@@ -31,9 +32,11 @@
 //! **Not supported**: partitions, WORM, encryption, setmarks, logical block protection.
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod cartridge;
 mod condition;
 mod config;
+mod counters;
 mod drive;
 mod generation;
 mod journal;
@@ -46,12 +49,14 @@ pub mod simh;
 mod ticket;
 pub mod timing;
 
+pub use alerts::{Alert, Alerts};
 pub use cartridge::{Cartridge, Region};
 pub use condition::Condition;
 pub use config::{LibraryConfig, Placed};
-pub use drive::{Counters, Drive};
+pub use counters::Counters;
+pub use drive::Drive;
 pub use generation::{Density, Generation};
-pub use journal::{Journal, Record, index_of};
+pub use journal::{Journal, Lost, Record, index_of};
 pub use library::{Element, ElementKind, Library, MoveError, Moved, TRANSPORT};
 pub use medium::{BLOCK_BYTES_MAX, GRANULE_BYTES, Medium, Object, Piece, RUNS_MAX};
 pub use read_write::Transfer;

@@ -111,9 +111,10 @@ impl Library {
             drives: config
                 .drives
                 .iter()
-                .map(|generation| {
+                .zip(0..)
+                .map(|(generation, number)| {
                     let mut drive = Drive::new(*generation);
-                    drive.timed = config.timed;
+                    (drive.timed, drive.number) = (config.timed, number);
                     drive
                 })
                 .collect(),

@@ -1,7 +1,8 @@
 //! READ and WRITE.
 
 use crate::condition::Condition;
-use crate::drive::Drive;
+use crate::counters::Counters;
+use crate::drive::{Drive, Purpose};
 use crate::journal::Record;
 use crate::medium::{BLOCK_BYTES_MAX, Object, Piece, stride};
 use crate::ticket::Ticket;
@@ -37,10 +38,9 @@ impl Drive {
         pieces: Vec<Piece>,
         bytes: u64,
         end: Option<Condition>,
-        written_from: Option<u64>,
+        (purpose, counters): (Purpose, Counters),
     ) -> Transfer {
-        let ticket = Ticket::default();
-        self.transfer = Some((ticket.clone(), written_from));
+        let ticket = self.begin(purpose, counters);
         Transfer {
             pieces,
             bytes: u32::try_from(bytes).expect("a transfer has at most BLOCK_BYTES_MAX bytes"),
@@ -96,8 +96,9 @@ impl Drive {
             });
         }
         let bytes_max = self.length_bytes(fixed, length)?;
+        let begin = (Purpose::Read, self.counters);
         if bytes_max == 0 {
-            return Ok(self.transfer(Vec::new(), 0, None, None));
+            return Ok(self.transfer(Vec::new(), 0, None, begin));
         }
         let (pieces, end) = if fixed {
             self.read_fixed(length)?
@@ -113,7 +114,7 @@ impl Drive {
             .iter()
             .map(|piece| u64::from(piece.blocks))
             .sum::<u64>();
-        Ok(self.transfer(pieces, whole.min(bytes_max.into()), end, None))
+        Ok(self.transfer(pieces, whole.min(bytes_max.into()), end, begin))
     }
 
     /// Reads one block. A block is longer than requested without an error if SILI is set and the
@@ -205,8 +206,10 @@ impl Drive {
     pub fn write(&mut self, fixed: bool, length: u32) -> Result<Transfer, Condition> {
         self.writable()?;
         let bytes = self.length_bytes(fixed, length)?;
+        let from = self.position;
+        let begin = (Purpose::Write { from }, self.counters);
         if bytes == 0 {
-            return Ok(self.transfer(Vec::new(), 0, None, None));
+            return Ok(self.transfer(Vec::new(), 0, None, begin));
         }
         let (position, block_bytes) =
             (self.position, if fixed { self.block_bytes } else { length });
@@ -241,7 +244,7 @@ impl Drive {
         } else {
             self.synchronise()
         };
-        let transfer = self.transfer(pieces, written, end, Some(position));
+        let transfer = self.transfer(pieces, written, end, begin);
         Ok(Transfer {
             before,
             after,

@@ -1,7 +1,10 @@
 //! A drive against a simple model: a list of blocks, each with its bytes, and filemarks.
 
+use std::sync::Arc;
+
 use hakaru_tape::{
-    Condition, Drive, Generation, Library, LibraryConfig, Piece, Placed, RUNS_MAX, Transfer,
+    Alert, Condition, Drive, Generation, Header, Library, LibraryConfig, Medium, Piece, Placed,
+    RUNS_MAX, Recovered, Tail, Transfer,
 };
 use proptest::prelude::*;
 
@@ -361,15 +364,107 @@ fn requests_without_a_loaded_cartridge_or_on_a_protected_one_are_refused() {
         journal: None,
         source: None,
         loads: 0,
+        drives: Vec::new(),
+        life: None,
         reached_bytes: 0,
     });
     assert_eq!(
         drive.write(false, 10).unwrap_err(),
         Condition::WriteProtected
     );
+    assert_eq!(drive.alerts.report(), Alert::WriteProtect.flag());
     assert_eq!(drive.write_filemarks(1), Err(Condition::WriteProtected));
     assert_eq!(drive.write_filemarks(0), Ok(None));
     assert_eq!(drive.erase(), Err(Condition::WriteProtected));
+    assert_eq!((drive.alerts.events(), drive.life()), (3, None));
+    drive.remove();
+    assert_eq!(drive.alerts.report(), 0);
+}
+
+#[test]
+fn totals_count_what_was_moved_and_follow_the_cartridge() {
+    let mut scene = Scene::new(1 << 20, 0);
+    for (length, end) in [(600, Some(true)), (700, Some(false)), (800, None)] {
+        let ticket = scene.drive().write(false, length).unwrap().ticket;
+        match end {
+            Some(true) => {
+                ticket.done();
+                // A later access of the command, which gives back space.
+                ticket.fail();
+            }
+            Some(false) => ticket.fail(),
+            None => {}
+        }
+    }
+    scene.drive().write_filemarks(2).unwrap();
+    let totals = scene.drive().counters();
+    assert_eq!((totals.written_blocks, totals.written_bytes), (1, 600));
+    assert_eq!((totals.written_filemarks, totals.write_errors), (2, 1));
+    let lost = Alert::HardError.flag() | Alert::WriteFailure.flag();
+    assert_eq!(scene.drive().alerts.after(0), lost);
+    for moved in [false, true] {
+        scene.drive().rewind().unwrap();
+        let ticket = scene.drive().read(false, false, 600).unwrap().ticket;
+        if moved {
+            ticket.done()
+        } else {
+            ticket.fail()
+        }
+        drop(ticket);
+        let totals = scene.drive().counters();
+        assert_eq!(totals.read_bytes, if moved { 600 } else { 0 });
+        assert_eq!(totals.read_errors, 1);
+    }
+    let drive = scene.drive();
+    assert_eq!(drive.alerts.after(0), lost | Alert::ReadFailure.flag());
+    assert_eq!(drive.life(), Some(drive.mount()));
+    let used = drive.mount();
+    scene.library.move_medium(DRIVE, SLOT).unwrap();
+    assert_eq!(
+        (scene.drive().alerts.after(0), scene.drive().life()),
+        (0, None)
+    );
+    scene.library.move_medium(SLOT, DRIVE).unwrap();
+    let drive = scene.drive();
+    assert_eq!(
+        (drive.mount(), drive.life()),
+        (Default::default(), Some(used))
+    );
+    assert_eq!(drive.cartridge().unwrap().drives, [0, 0]);
+    assert_eq!((drive.counters().loads, used.read_blocks), (2, 1));
+}
+
+#[test]
+fn life_of_a_cartridge_that_was_in_use_before_is_unknown() {
+    for (loads, blocks, known) in [(0, 0, true), (3, 0, false), (0, 1, false)] {
+        let mut medium = Medium::default();
+        for _ in 0..blocks {
+            medium.append_blocks(512, 1);
+        }
+        let recovered = Recovered {
+            header: Header::new("HAK001L5".to_owned(), false, 1 << 20),
+            medium,
+            loads,
+            tail: Tail::default(),
+        };
+        let mut library = Library::new(&LibraryConfig {
+            drives: vec![Generation::Lto5],
+            timed: false,
+            slots: 1,
+            import_export: 0,
+            cartridges: vec![Placed {
+                barcode: "HAK001L5".to_owned(),
+                slot: 1,
+                write_protected: false,
+                recovered: Some(Arc::new(recovered)),
+            }],
+            capacity_bytes: 1 << 20,
+            early_warning_bytes: 0,
+        });
+        library.move_medium(SLOT, DRIVE).unwrap();
+        let drive = library.drive(0).unwrap();
+        assert_eq!(drive.life().is_some(), known, "{loads} {blocks}");
+    }
 }
 
 #[test]

@@ -45,7 +45,9 @@ fn without_unit(device: &mut Device<'_>, request: &Request) -> Outcome {
         _ => request.of_another_family(),
     }
 }
-const VENDOR: &str = "HAKARU";
+
+/// T10 VENDOR IDENTIFICATION.
+pub(super) const VENDOR: &str = "HAKARU";
 const PRODUCT: &str = "ARRAY LU";
 const CHANGER: &str = "TAPE LIBRARY";
 /// PRODUCT REVISION LEVEL has four characters: major and minor version.
@@ -246,7 +248,8 @@ fn block_limits(device: &Device<'_>, unit: &LogicalUnit) -> BlockLimits {
     }
 }
 
-fn serial_number(unit: &LogicalUnit) -> String {
+/// Returns the serial number of the LU.
+pub(super) fn serial_number(unit: &LogicalUnit) -> String {
     format!("{:016x}", unit.identity)
 }
 

@@ -92,10 +92,7 @@ fn page(unit: &LogicalUnit, request: LogSense) -> Option<LogPage> {
         // FFh means unknown.
         (code @ log_page::INFORMATIONAL_EXCEPTIONS, 0) => Some(LogPage::Parameters {
             code,
-            parameters: vec![LogParameter {
-                code: 0,
-                value: vec![0, 0, 0xff, 0],
-            }],
+            parameters: vec![LogParameter::binary(0, &[0, 0, 0xff, 0])],
         }),
         _ => None,
     }

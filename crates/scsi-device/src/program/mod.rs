@@ -197,11 +197,15 @@ impl Program {
         }
     }
 
-    /// Returns the sense data with which the program ends if the access in flight has failed with
-    /// `sense`.
+    /// Notes that the access in flight has failed with `sense`. Returns the sense data with which the
+    /// program ends.
     #[must_use]
     pub fn failure(&self, sense: Sense) -> Sense {
         match self {
+            Program::TapeRead(program) => {
+                program.fail();
+                sense
+            }
             Program::TapeWrite(program) => program.failure(sense),
             _ => sense,
         }

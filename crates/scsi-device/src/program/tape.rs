@@ -94,6 +94,11 @@ impl TapeRead {
         }
     }
 
+    /// Notes that the access in flight has failed.
+    pub(super) fn fail(&self) {
+        self.transfer.ticket.fail();
+    }
+
     /// Keeps the blocks that were read, without the bytes between them.
     fn keep(&mut self, context: &mut StepContext<'_>, read: Vec<u8>, piece: Piece) {
         let (stride, length) = (piece.stride_bytes() as usize, piece.block_bytes as usize);
@@ -219,10 +224,18 @@ impl TapeWrite {
         }
     }
 
-    /// Returns the sense data of an access in flight that has failed with `sense`. The additional
-    /// sense code of a full pool exists for direct-access devices alone, and VOLUME OVERFLOW would
-    /// let a program take the next cartridge, for which there is no space either.
+    /// Notes that the access in flight has failed with `sense`, and returns the sense data of the
+    /// command. The additional sense code of a full pool exists for direct-access devices alone, and
+    /// VOLUME OVERFLOW would let a program take the next cartridge, for which there is no space
+    /// either.
     pub(super) fn failure(&self, sense: Sense) -> Sense {
+        let mut tickets = self.steps.iter().filter_map(|part| match part {
+            Part::Done(ticket) => Some(ticket),
+            Part::Access { .. } => None,
+        });
+        if let Some(ticket) = tickets.next() {
+            ticket.fail();
+        }
         let sense = if sense == Sense::SPACE_ALLOCATION_FAILED_WRITE_PROTECT {
             Sense::WRITE_ERROR
         } else {

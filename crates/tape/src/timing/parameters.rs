@@ -75,11 +75,11 @@ impl Parameters {
     /// | settling, s | 2 | 2 | 2 | 2 | **not verified** |
     #[must_use]
     pub fn of(generation: Generation) -> Parameters {
-        let (rate_max, rate_min, buffer, host, length, wraps) = match generation {
-            Generation::Lto3 => (80.0, 27.0, 64.0, 120.0, 680.0, 44.0),
-            Generation::Lto4 => (120.0, 40.0, 128.0, 240.0, 820.0, 56.0),
-            Generation::Lto5 => (140.0, 47.0, 256.0, 280.0, 846.0, 80.0),
-            Generation::Lto6 => (160.0, 54.0, 512.0, 400.0, 846.0, 136.0),
+        let (rate_max, rate_min, buffer, host, wraps) = match generation {
+            Generation::Lto3 => (80.0, 27.0, 64.0, 120.0, 44.0),
+            Generation::Lto4 => (120.0, 40.0, 128.0, 240.0, 56.0),
+            Generation::Lto5 => (140.0, 47.0, 256.0, 280.0, 80.0),
+            Generation::Lto6 => (160.0, 54.0, 512.0, 400.0, 136.0),
         };
         Parameters {
             rate_max_bytes_per_s: rate_max * 1e6,
@@ -90,7 +90,7 @@ impl Parameters {
             backhitch_s: 3.0,
             load_s: 12.0,
             unload_s: 17.0,
-            length_m: length * RECORDED,
+            length_m: f64::from(generation.length_m()) * RECORDED,
             wraps,
             capacity_bytes: f64::from(generation.density().capacity_mb) * 1e6,
             seek_m_per_s: 7.0,

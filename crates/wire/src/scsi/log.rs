@@ -1,4 +1,5 @@
 //! LOG SENSE parameter data (SPC-4 section 7.3, SBC-3 section 6.4): pages made of parameters.
+use super::emit_ascii;
 use crate::iscsi::WireError;
 use crate::octets::{put_u16, put_u32, u16_at, u32_at};
 
@@ -32,22 +33,68 @@ pub enum ResourceScope {
     Shared = 2,
 }
 
+/// FORMAT AND LINKING: kind of a parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ParameterKind {
+    /// A data counter.
+    Counter = 0,
+    /// ASCII text.
+    Text = 1,
+    /// Binary fields.
+    Binary = 3,
+}
+
 /// A log parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogParameter {
     /// PARAMETER CODE.
     pub code: u16,
+    /// Kind of the value.
+    pub kind: ParameterKind,
     /// PARAMETER VALUE.
     pub value: Vec<u8>,
 }
 
 impl LogParameter {
+    /// Returns a data counter of `length_bytes` bytes, at most 8. A larger value is the largest one
+    /// that fits.
+    pub fn counter(code: u16, value: u64, length_bytes: usize) -> LogParameter {
+        let unused = 8 - length_bytes;
+        let value = value.min(u64::MAX >> (8 * unused)).to_be_bytes();
+        LogParameter {
+            code,
+            kind: ParameterKind::Counter,
+            value: value[unused..].to_vec(),
+        }
+    }
+
+    /// Returns ASCII text, padded with spaces or cut to `length_bytes` bytes.
+    pub fn text(code: u16, text: &str, length_bytes: usize) -> LogParameter {
+        let mut value = vec![0; length_bytes];
+        emit_ascii(&mut value, text);
+        LogParameter {
+            code,
+            kind: ParameterKind::Text,
+            value,
+        }
+    }
+
+    /// Returns binary fields.
+    pub fn binary(code: u16, value: &[u8]) -> LogParameter {
+        LogParameter {
+            code,
+            kind: ParameterKind::Binary,
+            value: value.to_vec(),
+        }
+    }
+
     /// Returns a count of the logical block provisioning page, in threshold sets.
     pub fn resource_count(code: u16, count: u32, scope: ResourceScope) -> LogParameter {
         let mut value = vec![0; 8];
         put_u32(&mut value, 0, count);
         value[4] = scope as u8;
-        LogParameter { code, value }
+        LogParameter::binary(code, &value)
     }
 
     /// Returns (count, code of the scope) of a parameter made by [`LogParameter::resource_count`].
@@ -72,9 +119,6 @@ pub enum LogPage {
     },
 }
 
-/// CONTROL byte of a parameter: a binary list (FORMAT AND LINKING 11b).
-const BINARY_LIST: u8 = 0x03;
-
 impl LogPage {
     /// Writes the page.
     pub fn emit(&self) -> Vec<u8> {
@@ -92,7 +136,8 @@ impl LogPage {
                 out[0] = code & 0x3f;
                 for parameter in parameters {
                     let [high, low] = parameter.code.to_be_bytes();
-                    out.extend_from_slice(&[high, low, BINARY_LIST, parameter.value.len() as u8]);
+                    let length = parameter.value.len() as u8;
+                    out.extend_from_slice(&[high, low, parameter.kind as u8, length]);
                     out.extend_from_slice(&parameter.value);
                 }
             }
@@ -131,6 +176,11 @@ impl LogPage {
             };
             parameters.push(LogParameter {
                 code: u16_at(head, 0),
+                kind: match head[2] & 3 {
+                    1 => ParameterKind::Text,
+                    3 => ParameterKind::Binary,
+                    _ => ParameterKind::Counter,
+                },
                 value: value.to_vec(),
             });
             rest = after;
@@ -160,6 +210,27 @@ mod tests {
         let pages = LogPage::SupportedSubpages(vec![(0, 0), (0, 0xff), (0x0c, 0)]);
         assert_eq!(pages.emit(), [0x40, 0xff, 0, 6, 0, 0, 0, 0xff, 0x0c, 0]);
         assert_eq!(LogPage::parse(&pages.emit()), Ok(pages));
+    }
+
+    #[test]
+    fn parameters_have_the_kind_and_the_length_of_their_value() {
+        let page = LogPage::Parameters {
+            code: 0x14,
+            parameters: vec![
+                LogParameter::counter(0, 0x0102, 4),
+                LogParameter::counter(1, 1 << 40, 2),
+                LogParameter::counter(2, u64::MAX, 8),
+                LogParameter::text(0x40, "ab", 4),
+                LogParameter::text(0x41, "abcde", 4),
+            ],
+        };
+        let bytes = page.emit();
+        assert_eq!(bytes[4..12], [0, 0, 0, 4, 0, 0, 1, 2]);
+        assert_eq!(bytes[12..18], [0, 1, 0, 2, 0xff, 0xff]);
+        assert_eq!(bytes[18..22], [0, 2, 0, 8]);
+        assert_eq!(bytes[30..38], *b"\x00\x40\x01\x04ab  ");
+        assert_eq!(bytes[38..], *b"\x00\x41\x01\x04abcd");
+        assert_eq!(LogPage::parse(&bytes), Ok(page));
     }
 
     proptest! {

@@ -30,7 +30,9 @@ pub use cdb::{
 pub use copy::{CopyDevice, CopyLimits, CopyList, CopyReport, CopySegment, CopyStatus};
 pub use elements::{ElementStatus, parse_elements};
 pub use inquiry::{Inquiry, PeripheralQualifier};
-pub use log::{LogPage, LogParameter, ResourceScope, log_page, provisioning_parameter};
+pub use log::{
+    LogPage, LogParameter, ParameterKind, ResourceScope, log_page, provisioning_parameter,
+};
 pub use luns::{emit_luns, parse_luns};
 pub use mode::{BlockDescriptor, ModeData, ModePage, ModeSelectList};
 pub use opcodes::{

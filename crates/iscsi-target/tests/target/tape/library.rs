@@ -1,5 +1,7 @@
 //! Elements, moves, identification, attributes and pages.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Returns (address, flags, source, barcode) of each element descriptor with a volume tag.
@@ -180,7 +182,8 @@ fn memory_of_a_cartridge_has_barcode_capacity_and_loads() {
     let list = scene
         .stream(read(AttributeForm::List, 0x0400, 255), 255)
         .good();
-    assert_eq!(list[3..], [8, 4, 0, 4, 1, 4, 8, 8, 6]);
+    let identifiers = [4, 0, 4, 1, 4, 2, 4, 3, 4, 4, 4, 5, 4, 8, 8, 6];
+    assert_eq!((list[3], &list[4..]), (16, &identifiers[..]));
     let partition = StreamCommand::ReadAttribute {
         form: AttributeForm::Values,
         partition: 1,
@@ -191,6 +194,80 @@ fn memory_of_a_cartridge_has_barcode_capacity_and_loads() {
         scene.stream(partition, 255).sense(),
         Sense::INVALID_FIELD_IN_CDB
     );
+}
+
+#[test]
+fn memory_of_a_cartridge_counts_its_use_and_names_its_drives() {
+    let mut scene = Scene::loaded(with_capacity(with_library(false), 8 << 20), &[]);
+    let names = DRIVES.map(|lun| {
+        let cdb = [0x12, 1, 0x80, 0, 255, 0];
+        let serial = scene.initiator.run(&mut scene.pair, lun, &cdb, 255).good();
+        let name = [&b"HAKARU  "[..], &serial[4..]].concat();
+        [&name[..], &vec![b' '; 40 - name.len()]].concat()
+    });
+    let memory = |scene: &mut Scene, lun| {
+        let cdb = [0x8c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0];
+        let data = scene.initiator.run(&mut scene.pair, lun, &cdb, 4096).good();
+        let attributes = attributes_of(&data);
+        assert!(attributes.is_sorted_by_key(|attribute| attribute.0));
+        let values = attributes.into_iter();
+        values
+            .map(|(identifier, _, value)| (identifier, value))
+            .collect::<BTreeMap<u16, Vec<u8>>>()
+    };
+    let mib = |mib: u64| mib.to_be_bytes().to_vec();
+    let data = pattern(1_000_100, 5);
+    for _ in 0..3 {
+        scene.write(false, 1_000_100, &data).good();
+    }
+    scene.rewind();
+    for _ in 0..2 {
+        scene.read(false, 1_000_100, 1_000_100).good();
+    }
+    let prevent = |prevent| Cdb::PreventAllowMediumRemoval { prevent };
+    scene.run(DRIVES[0], prevent(1), 0).good();
+    scene.run_in(&[0x1b, 0, 0, 0, 0, 0]);
+    scene.run(DRIVES[0], prevent(0), 0).good();
+    let used = memory(&mut scene, DRIVES[0]);
+    for (identifier, value) in [
+        (0x0000, mib(5)),
+        // TapeAlert flag 0Ah.
+        (0x0002, vec![0, 0x40, 0, 0, 0, 0, 0, 0]),
+        (0x0003, mib(1)),
+        (0x0008, b"HAK001L5                        ".to_vec()),
+        (0x020a, names[0].clone()),
+        (0x0220, mib(2)),
+        (0x0221, mib(1)),
+        (0x0222, mib(2)),
+        (0x0223, mib(1)),
+        (0x0402, vec![0, 0, 0x03, 0x4e]),
+        (0x0403, vec![0, 0, 0, 127]),
+        (0x0404, b"LTO-CVE ".to_vec()),
+        (0x0405, vec![0x58]),
+    ] {
+        assert_eq!(used[&identifier], value, "{identifier:04x}");
+    }
+    assert!(!used.contains_key(&0x020b));
+    scene.move_medium(DRIVE + 1, SLOT + 2).good();
+    scene.move_medium(DRIVE, DRIVE + 1).good();
+    scene.run(DRIVES[1], Cdb::TestUnitReady, 0);
+    let moved = memory(&mut scene, DRIVES[1]);
+    assert_eq!((&moved[&0x020a], &moved[&0x020b]), (&names[1], &names[0]));
+    let counts = [0x0002, 0x0003, 0x0220, 0x0221, 0x0222, 0x0223].map(|code| moved[&code].clone());
+    assert_eq!(counts, [0, 2, 2, 1, 0, 0].map(mib));
+    // The last four loads.
+    for _ in 0..3 {
+        let load = Cdb::Stream(StreamCommand::LoadUnload {
+            immediate: false,
+            load: true,
+            retension: false,
+            end_of_tape: false,
+        });
+        scene.run(DRIVES[1], load, 0).good();
+    }
+    let loaded = memory(&mut scene, DRIVES[1]);
+    assert!((0x020a..=0x020d).all(|code| loaded[&code] == names[1]));
+    assert!(!loaded.contains_key(&0x020e));
 }
 
 #[test]
@@ -218,7 +295,10 @@ fn mode_and_log_pages_have_the_forms_of_ssc_and_smc() {
     let data = run(CHANGER, &[0x1a, 0, 0x3f, 0, 255, 0]).good();
     assert_eq!(data[4 + 20..][..2], [0x1e, 2]);
     let data = run(DRIVES[0], &[0x4d, 0, 0x40, 0, 0, 0, 0, 0, 255, 0]).good();
-    assert_eq!(data[4..], [0x00, 0x0c, 0x2e, 0x31]);
+    let pages = [
+        0x00, 0x02, 0x03, 0x0c, 0x11, 0x12, 0x14, 0x17, 0x1b, 0x2e, 0x30, 0x31, 0x32,
+    ];
+    assert_eq!(data[4..], pages);
     // Bytes received, and capacity in MiB.
     let data = run(DRIVES[0], &[0x4d, 0, 0x4c, 0, 0, 0, 0, 0, 255, 0]).good();
     assert_eq!(data[8..16], 1000_u64.to_be_bytes());

@@ -3,6 +3,7 @@
 mod data;
 mod durable;
 mod library;
+mod log;
 mod refused;
 mod times;
 
@@ -64,7 +65,11 @@ struct Scene {
 
 impl Scene {
     fn new(keys: &[(&str, &str)]) -> Scene {
-        let mut scene = Scene::empty(with_library(false), keys);
+        Scene::loaded(with_library(false), keys)
+    }
+
+    fn loaded(config: TargetConfig, keys: &[(&str, &str)]) -> Scene {
+        let mut scene = Scene::empty(config, keys);
         for drive in 0..2 {
             scene.move_medium(SLOT + drive, DRIVE + drive).good();
             let attention = scene.run(DRIVES[usize::from(drive)], Cdb::TestUnitReady, 0);
@@ -84,6 +89,16 @@ impl Scene {
 
     fn run(&mut self, lun: u8, cdb: Cdb, expected: u32) -> Answer {
         self.initiator.run_cdb(&mut self.pair, lun, cdb, expected)
+    }
+
+    /// Executes a CDB on the first drive.
+    fn run_in(&mut self, cdb: &[u8]) -> Answer {
+        self.initiator.run(&mut self.pair, DRIVES[0], cdb, 4096)
+    }
+
+    /// Executes a CDB with a parameter list on the first drive.
+    fn run_list(&mut self, cdb: &[u8], list: &[u8]) -> Answer {
+        self.initiator.run_out(&mut self.pair, DRIVES[0], cdb, list)
     }
 
     fn stream(&mut self, command: StreamCommand, expected: u32) -> Answer {
@@ -170,6 +185,18 @@ fn clear(pair: &mut Pair, initiator: &mut Initiator, lun: u8) {
         .sense
         .is_some_and(|sense| sense.key == hakaru_wire::scsi::SenseKey::UnitAttention)
     {}
+}
+
+/// Enlarges the cartridges.
+fn with_capacity(config: TargetConfig, capacity_bytes: u64) -> TargetConfig {
+    let mut config = config;
+    for lu in &mut config.lus {
+        if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
+            library.library.capacity_bytes = capacity_bytes;
+            lu.size_bytes = library.library.store_bytes();
+        }
+    }
+    config
 }
 
 fn filemark(undone: u64) -> Sense {

@@ -11,16 +11,6 @@ fn in_list(byte: u16) -> Sense {
     })
 }
 
-impl Scene {
-    fn run_in(&mut self, cdb: &[u8]) -> Answer {
-        self.initiator.run(&mut self.pair, DRIVES[0], cdb, 255)
-    }
-
-    fn run_list(&mut self, cdb: &[u8], list: &[u8]) -> Answer {
-        self.initiator.run_out(&mut self.pair, DRIVES[0], cdb, list)
-    }
-}
-
 #[test]
 fn mode_select_takes_the_medium_type_that_mode_sense_reports() {
     let mut scene = Scene::new(&[]);

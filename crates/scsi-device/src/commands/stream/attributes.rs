@@ -1,9 +1,10 @@
 //! READ ATTRIBUTE: the memory in the cartridge (SPC-4 sections 6.18 and 7.4). Attributes cannot be
 //! written.
 
-use hakaru_tape::{Cartridge, Density};
+use hakaru_tape::{Cartridge, Drive};
 use hakaru_wire::scsi::{AttributeForm, Cdb, CdbError, StreamCommand};
 
+use super::super::identify::{VENDOR, serial_number};
 use super::super::info::{C, CommandInfo, Direction, Request, X};
 use super::drive::idle_drive;
 use crate::context::Device;
@@ -32,6 +33,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
         let bit = None;
         return Outcome::check(CdbError::InvalidField { byte: 7, bit }.sense());
     }
+    let names = drive_names(device);
     let drive = match idle_drive(device, request.lu) {
         Ok(drive) => drive,
         Err(outcome) => return outcome,
@@ -40,7 +42,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
         Ok(cartridge) => cartridge,
         Err(condition) => return Outcome::check(condition.sense()),
     };
-    let mut attributes = attributes(cartridge, drive.generation.density());
+    let mut attributes = attributes(drive, cartridge, &names);
     attributes.retain(|attribute| attribute.identifier >= first);
     let mut data = vec![0; 4];
     for attribute in attributes {
@@ -71,38 +73,83 @@ struct Attribute {
     value: Vec<u8>,
 }
 
-const MANUFACTURER: &str = "HAKARU";
-const ORGANIZATION: &str = "LTO-CVE";
+/// Manufacturer of cartridges.
+pub(super) const MANUFACTURER: &str = "HAKARU";
+/// Organization that assigns densities of LTO.
+pub(super) const ORGANIZATION: &str = "LTO-CVE";
 
-/// Returns the attributes, ascending. Capacities are in MiB.
-fn attributes(cartridge: &Cartridge, density: Density) -> Vec<Attribute> {
-    let binary = |identifier, value: &[u8]| Attribute {
+/// Width of the tape in 1/10 mm.
+pub(super) const MEDIUM_WIDTH: u16 = 127;
+/// DEVICE VENDOR/SERIAL NUMBER AT LAST LOAD; the identifiers of the loads before it follow.
+const LAST_LOAD: u16 = 0x020a;
+
+/// Returns vendor and serial number of each drive.
+fn drive_names(device: &Device<'_>) -> Vec<String> {
+    let tape = device.units.tape();
+    let luns = tape.map_or(&[][..], |tape| &tape.drive_luns);
+    let units = luns.iter().filter_map(|lun| device.units.get(*lun));
+    units
+        .map(|unit| format!("{VENDOR:8}{}", serial_number(unit)))
+        .collect()
+}
+
+fn binary(identifier: u16, value: &[u8]) -> Attribute {
+    Attribute {
         identifier,
         format: Format::Binary,
         value: value.to_vec(),
-    };
-    let ascii = |identifier, length: usize, text: &str| {
-        let mut value = text.as_bytes().to_vec();
-        value.resize(length, b' ');
-        Attribute {
-            identifier,
-            format: Format::Ascii,
-            value,
-        }
-    };
+    }
+}
+
+fn ascii(identifier: u16, length: usize, text: &str) -> Attribute {
+    let mut value = text.as_bytes().to_vec();
+    value.resize(length, b' ');
+    Attribute {
+        identifier,
+        format: Format::Ascii,
+        value,
+    }
+}
+
+/// Returns the attributes, ascending. Numbers of bytes are in MiB. Attributes whose values nobody
+/// knows are left out: the size of the memory and what is left of it, initializations, the date of
+/// manufacture, and for a cartridge that was in use before the array was started, the bytes of its
+/// life.
+fn attributes(drive: &Drive, cartridge: &Cartridge, names: &[String]) -> Vec<Attribute> {
     let mib = |bytes: u64| (bytes >> 20).to_be_bytes();
-    vec![
+    let mut attributes = vec![
         binary(0x0000, &mib(cartridge.left_bytes())),
         binary(0x0001, &mib(cartridge.region.length_bytes)),
-        // TapeAlert flags. None is ever set.
-        binary(0x0002, &[0; 8]),
+        // TapeAlert flags.
+        binary(0x0002, &drive.alerts.after(0).to_be_bytes()),
         binary(0x0003, &cartridge.loads.to_be_bytes()),
         ascii(0x0005, 8, ORGANIZATION),
-        binary(0x0006, &[density.code]),
+        binary(0x0006, &[drive.generation.density().code]),
+        // VOLUME IDENTIFIER: the label that the library reads.
+        ascii(0x0008, 32, &cartridge.barcode),
+    ];
+    let loads = cartridge.drives.iter().zip(LAST_LOAD..);
+    attributes.extend(loads.filter_map(|(drive, identifier)| {
+        let name = names.get(usize::from(*drive))?;
+        Some(ascii(identifier, 40, name))
+    }));
+    if let Some(life) = drive.life() {
+        attributes.push(binary(0x0220, &mib(life.written_bytes)));
+        attributes.push(binary(0x0221, &mib(life.read_bytes)));
+    }
+    let mount = drive.mount();
+    attributes.extend([
+        binary(0x0222, &mib(mount.written_bytes)),
+        binary(0x0223, &mib(mount.read_bytes)),
         ascii(0x0400, 8, MANUFACTURER),
         ascii(0x0401, 32, &cartridge.barcode),
+        binary(0x0402, &drive.generation.length_m().to_be_bytes()),
+        binary(0x0403, &u32::from(MEDIUM_WIDTH).to_be_bytes()),
+        ascii(0x0404, 8, ORGANIZATION),
+        binary(0x0405, &[drive.generation.density().code]),
         // MEDIUM TYPE: a data cartridge.
         binary(0x0408, &[0]),
         ascii(0x0806, 32, &cartridge.barcode),
-    ]
+    ]);
+    attributes
 }

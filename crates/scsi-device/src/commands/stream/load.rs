@@ -1,5 +1,6 @@
 //! The cartridge in the drive: TEST UNIT READY, REQUEST SENSE, LOAD UNLOAD (SSC-3 section 7.2).
 
+use hakaru_tape::Alert;
 use hakaru_tape::timing::Motion;
 use hakaru_wire::scsi::{Cdb, CdbError, Sense, StreamCommand};
 
@@ -70,6 +71,9 @@ fn load_unload(device: &mut Device<'_>, lu: u8, load: bool, end_of_tape: bool) -
         .get(lu)
         .is_some_and(|unit| !unit.preventing.is_empty());
     if !load && prevented {
+        if let Some(drive) = device.units.tape_mut().and_then(|tape| tape.drive_mut(lu)) {
+            drive.alerts.raise(Alert::NoRemoval);
+        }
         return Outcome::check(Sense::MEDIUM_REMOVAL_PREVENTED);
     }
     let number = number(device, lu);

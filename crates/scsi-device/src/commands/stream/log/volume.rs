@@ -1,0 +1,91 @@
+//! Pages about the cartridge.
+
+use hakaru_tape::{Cartridge, Drive};
+use hakaru_wire::scsi::LogParameter;
+
+use super::super::attributes::MANUFACTURER;
+use super::device::{MEGABYTE, ratio};
+
+/// Returns the volume statistics (SSC-4 section 8.2.9). The first parameter tells whether the others
+/// are valid, and is the only one without a cartridge. What was counted before the array was started
+/// is known of new cartridges alone.
+pub(super) fn statistics(drive: &Drive) -> Vec<LogParameter> {
+    const VALID: u16 = 0x0000;
+    let Ok(cartridge) = drive.loaded() else {
+        return vec![LogParameter::binary(VALID, &[0])];
+    };
+    let counter = LogParameter::counter;
+    let text = |code, text: &str, length| LogParameter::text(code, text, length);
+    let mount = drive.mount();
+    let (length, used) = (
+        cartridge.region.length_bytes / MEGABYTE,
+        cartridge.medium.used_bytes() / MEGABYTE,
+    );
+    let mut parameters = vec![
+        LogParameter::binary(VALID, &[1]),
+        counter(0x0001, cartridge.loads, 4),
+        counter(0x000c, mount.write_errors, 2),
+        counter(0x000d, mount.read_errors, 2),
+        counter(0x000e, mount.written_bytes / MEGABYTE, 4),
+        counter(0x000f, mount.read_bytes / MEGABYTE, 4),
+        counter(0x0012, ratio(mount.written_bytes), 2),
+        counter(0x0013, ratio(mount.read_bytes), 2),
+        counter(0x0016, length, 4),
+        counter(0x0017, used, 4),
+        text(0x0040, &cartridge.barcode, 32),
+        text(0x0042, &cartridge.barcode, 32),
+        text(0x0043, MANUFACTURER, 8),
+        text(0x0045, drive.generation.personality(), 9),
+        LogParameter::binary(0x0080, &[cartridge.write_protected.into()]),
+        // WORM.
+        LogParameter::binary(0x0081, &[0]),
+        of_partition(0x0202, length),
+        of_partition(0x0203, used),
+        of_partition(0x0204, cartridge.left_bytes() / MEGABYTE),
+    ];
+    if let Some(life) = drive.life() {
+        parameters.extend([
+            counter(0x0004, life.write_errors, 2),
+            counter(0x0009, life.read_errors, 2),
+            counter(0x0010, life.written_bytes / MEGABYTE, 8),
+            counter(0x0011, life.read_bytes / MEGABYTE, 8),
+        ]);
+    }
+    parameters.sort_by_key(|parameter| parameter.code);
+    parameters
+}
+
+/// Returns a parameter with a record for each partition: its length after the first byte, the number
+/// of the partition, and the value. There is one partition.
+fn of_partition(code: u16, value: u64) -> LogParameter {
+    let mut record = [7, 0, 0, 0, 0, 0, 0, 0];
+    let value = u32::try_from(value).unwrap_or(u32::MAX);
+    record[4..].copy_from_slice(&value.to_be_bytes());
+    LogParameter::binary(code, &record)
+}
+
+/// Returns the loads of the cartridge, and the errors of its life.
+pub(super) fn usage(drive: &Drive) -> Vec<LogParameter> {
+    let mut parameters = Vec::new();
+    if let Ok(cartridge) = drive.loaded() {
+        parameters.push(LogParameter::counter(0x0001, cartridge.loads, 4));
+    }
+    if let Some(life) = drive.life() {
+        parameters.push(LogParameter::counter(0x0004, life.write_errors, 2));
+        parameters.push(LogParameter::counter(0x0009, life.read_errors, 2));
+    }
+    parameters
+}
+
+/// Returns remaining and maximum capacity of the main partition and of the alternate partition,
+/// which does not exist, in MiB. All are 0 without a cartridge.
+pub(super) fn capacity(cartridge: Option<&Cartridge>) -> Vec<LogParameter> {
+    let mib = |bytes: u64| u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+    let (left, length) = cartridge.map_or((0, 0), |cartridge| {
+        (cartridge.left_bytes(), cartridge.region.length_bytes)
+    });
+    let values = [mib(left), 0, mib(length), 0].into_iter().zip(1..);
+    values
+        .map(|(value, code)| LogParameter::binary(code, &value.to_be_bytes()))
+        .collect()
+}
