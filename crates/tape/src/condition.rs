@@ -28,6 +28,9 @@ pub enum Condition {
     },
     /// Data or filemarks were written, and little space is left.
     EarlyWarning,
+    /// Data or filemarks were written, and the zone before early warning was entered
+    /// ([`crate::Drive::warning_megabytes`]).
+    ProgrammableWarning,
     /// The data does not fit in the rest of the partition.
     Overflow {
         /// Bytes or blocks that were not written.
@@ -80,6 +83,9 @@ impl Condition {
             Condition::EarlyWarning => Sense::END_OF_PARTITION_DETECTED
                 .with_stream(end_of_medium)
                 .with_information(0),
+            Condition::ProgrammableWarning => Sense::PROGRAMMABLE_EARLY_WARNING_DETECTED
+                .with_stream(end_of_medium)
+                .with_information(0),
             Condition::Overflow { undone } => Sense::PHYSICAL_END_OF_PARTITION
                 .with_stream(end_of_medium)
                 .with_information(undone),
@@ -121,6 +127,7 @@ mod tests {
             (Condition::EndOfData { undone: None }, (none, 0x08, 0, 0, 5)),
             (Condition::Beginning { undone: 2 }, (valid, 0x40, 2, 0, 4)),
             (Condition::EarlyWarning, (valid, 0x40, 0, 0, 2)),
+            (Condition::ProgrammableWarning, (valid, 0x40, 0, 0, 7)),
             (Condition::Overflow { undone: 7 }, (valid, 0x4d, 7, 0, 2)),
             (Condition::NoMedium, (none, 0x02, 0, 0x3a, 0)),
             (Condition::WriteProtected, (none, 0x07, 0, 0x27, 0)),

@@ -46,6 +46,9 @@ pub struct Drive {
     pub compression: bool,
     /// BUFFERED MODE of the mode data.
     pub buffered: bool,
+    /// PEWS of the mode data, 10^6 bytes: size of a zone before early warning of whose beginning a
+    /// write warns once. 0: none.
+    pub warning_megabytes: u16,
     /// Whether its motions take time ([`crate::timing`]).
     pub timed: bool,
     /// Number in its library, from 0.
@@ -61,6 +64,8 @@ pub struct Drive {
     pub(crate) counters: Counters,
     /// Totals when the cartridge was loaded.
     before_mount: Counters,
+    /// Whether the zone before early warning was reported since it was entered.
+    zone_reported: bool,
 }
 
 impl Drive {
@@ -72,6 +77,7 @@ impl Drive {
             block_bytes: 0,
             compression: true,
             buffered: true,
+            warning_megabytes: 0,
             timed: false,
             number: 0,
             alerts: Alerts::default(),
@@ -81,6 +87,7 @@ impl Drive {
             pending: None,
             counters: Counters::default(),
             before_mount: Counters::default(),
+            zone_reported: false,
         }
     }
 
@@ -169,6 +176,7 @@ impl Drive {
 
     fn thread(&mut self) {
         self.end_mount();
+        self.zone_reported = false;
         self.threaded = true;
         self.position = 0;
         self.counters.loads += 1;
@@ -212,9 +220,11 @@ impl Drive {
             block_bytes,
             compression,
             buffered,
+            warning_megabytes,
             ..
         } = Drive::new(self.generation);
         (self.block_bytes, self.compression, self.buffered) = (block_bytes, compression, buffered);
+        self.warning_megabytes = warning_megabytes;
     }
 
     /// Whether a command still moves bytes, so that the drive takes no other command.
@@ -303,7 +313,7 @@ impl Drive {
     }
 
     /// Executes WRITE FILEMARKS. Returns [`Condition::EarlyWarning`] if they were written past
-    /// early warning.
+    /// early warning, or [`Condition::ProgrammableWarning`].
     ///
     /// # Errors
     /// As [`Self::writable`], unless `count` is 0; [`Condition::Overflow`] if the index is full
@@ -313,6 +323,7 @@ impl Drive {
             return self.loaded().map(|_| None);
         }
         self.writable()?;
+        self.leave_zone();
         let position = self.position;
         let cartridge = self.loaded_mut()?;
         cartridge.truncate(position);
@@ -321,10 +332,34 @@ impl Drive {
             return Err(Condition::Overflow { undone });
         }
         cartridge.medium.append_filemarks(count.into());
-        let warned = cartridge.is_past_early_warning();
         self.position += u64::from(count);
         self.counters.written_filemarks += u64::from(count);
-        Ok(warned.then_some(Condition::EarlyWarning))
+        Ok(self.warning())
+    }
+
+    /// Whether the position is in the zone before early warning, or behind it.
+    fn is_in_zone(&self) -> bool {
+        let zone_bytes = u64::from(self.warning_megabytes) * 1_000_000;
+        self.loaded().is_ok_and(|cartridge| {
+            let left = cartridge.region.length_bytes - self.place_bytes();
+            left <= cartridge.region.early_warning_bytes + zone_bytes
+        })
+    }
+
+    /// Notes before a write that the position has left the zone before early warning.
+    pub(crate) fn leave_zone(&mut self) {
+        self.zone_reported &= self.is_in_zone();
+    }
+
+    /// Returns the warning with which a write ends: of the zone before early warning, once after it
+    /// was entered, otherwise of early warning.
+    pub(crate) fn warning(&mut self) -> Option<Condition> {
+        let past = self.loaded().is_ok_and(Cartridge::is_past_early_warning);
+        if self.warning_megabytes > 0 && (past || self.is_in_zone()) && !self.zone_reported {
+            self.zone_reported = true;
+            return Some(Condition::ProgrammableWarning);
+        }
+        past.then_some(Condition::EarlyWarning)
     }
 
     /// Executes ERASE: everything after the position is lost.

@@ -211,6 +211,7 @@ impl Drive {
         if bytes == 0 {
             return Ok(self.transfer(Vec::new(), 0, None, begin));
         }
+        self.leave_zone();
         let (position, block_bytes) =
             (self.position, if fixed { self.block_bytes } else { length });
         let blocks = if fixed { length } else { 1 };
@@ -226,17 +227,16 @@ impl Drive {
             before = cartridge.give_up();
             pieces.push(cartridge.medium.append_blocks(block_bytes, fitting));
         }
+        let written = u64::from(fitting) * u64::from(block_bytes);
+        self.position += u64::from(fitting);
         let end = if fitting < blocks {
             let undone = if fixed { blocks - fitting } else { length };
             Some(Condition::Overflow {
                 undone: undone.into(),
             })
         } else {
-            let warned = cartridge.is_past_early_warning();
-            warned.then_some(Condition::EarlyWarning)
+            self.warning()
         };
-        let written = u64::from(fitting) * u64::from(block_bytes);
-        self.position += u64::from(fitting);
         self.counters.written_blocks += u64::from(fitting);
         self.counters.written_bytes += written;
         let after = if self.buffered || fitting == 0 {

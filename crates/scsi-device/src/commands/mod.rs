@@ -70,6 +70,7 @@ const TAPE_FAMILIES: &[&[CommandInfo]] = &[
     ports::ROWS,
     report::ROWS,
     stream::attributes::ROWS,
+    stream::density::ROWS,
     stream::load::ROWS,
     stream::log::ROWS,
     stream::mode::ROWS,

@@ -174,6 +174,8 @@ impl Sense {
         NO_SENSE = NoSense, 0x00, 0x00;
         /// The early warning or the end of the partition was reached.
         END_OF_PARTITION_DETECTED = NoSense, 0x00, 0x02;
+        /// The zone before early warning, whose size an initiator has set, was reached.
+        PROGRAMMABLE_EARLY_WARNING_DETECTED = NoSense, 0x00, 0x07;
         /// The beginning of the partition was reached.
         BEGINNING_OF_PARTITION_DETECTED = NoSense, 0x00, 0x04;
         /// A filemark was read or reached.

@@ -4,6 +4,7 @@ mod data;
 mod durable;
 mod library;
 mod log;
+mod modes;
 mod refused;
 mod times;
 

@@ -8,9 +8,11 @@
 //! order.
 
 pub(super) mod attributes;
+pub(super) mod density;
 pub(super) mod drive;
 pub(super) mod load;
 pub(super) mod log;
 pub(super) mod mode;
+mod mode_pages;
 pub(super) mod position;
 pub(super) mod transfer;

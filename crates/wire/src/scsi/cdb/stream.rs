@@ -147,8 +147,10 @@ pub enum StreamCommand {
     },
     /// REPORT DENSITY SUPPORT.
     ReportDensity {
-        /// MEDIA: the formats of the loaded cartridge instead of those of the drive.
+        /// MEDIA: those of the loaded cartridge instead of those of the drive.
         medium: bool,
+        /// MEDIUM TYPE: types of media instead of densities.
+        medium_types: bool,
         /// Maximum length of the answer, bytes.
         allocation_length: u16,
     },
@@ -221,10 +223,9 @@ impl StreamCommand {
                 },
                 allocation_length: u16_at(cdb, 7),
             },
-            // MEDIUM TYPE: descriptors of medium types are not supported.
-            opcode::REPORT_DENSITY_SUPPORT if cdb[1] & 2 != 0 => return Some(Err(invalid(1, 1))),
             opcode::REPORT_DENSITY_SUPPORT => StreamCommand::ReportDensity {
                 medium: immediate,
+                medium_types: cdb[1] & 2 != 0,
                 allocation_length: u16_at(cdb, 7),
             },
             // LOGICAL VOLUME NUMBER: a cartridge is one volume.
@@ -329,9 +330,11 @@ impl StreamCommand {
             }
             StreamCommand::ReportDensity {
                 medium,
+                medium_types,
                 allocation_length,
             } => {
-                out[..2].copy_from_slice(&[opcode::REPORT_DENSITY_SUPPORT, medium.into()]);
+                let flags = u8::from(medium) | u8::from(medium_types) << 1;
+                out[..2].copy_from_slice(&[opcode::REPORT_DENSITY_SUPPORT, flags]);
                 put_u16(out, 7, allocation_length);
             }
         }

@@ -60,9 +60,12 @@ fn stream() -> impl Strategy<Value = StreamCommand> {
             form,
             allocation_length
         }),
-        any::<(bool, u16)>().prop_map(|(medium, allocation_length)| StreamCommand::ReportDensity {
-            medium,
-            allocation_length
+        any::<(bool, bool, u16)>().prop_map(|(medium, medium_types, allocation_length)| {
+            StreamCommand::ReportDensity {
+                medium_types,
+                medium,
+                allocation_length,
+            }
         }),
     ]
 }
