@@ -1,5 +1,6 @@
 //! Identification: INQUIRY with its VPD pages, REPORT LUNS (SPC-4 sections 6.6, 6.33, 7.8; SBC-3
-//! section 6.6). Drives and changers of a tape library have the first three pages alone.
+//! section 6.6). Drives and changers of a tape library have the first three pages; those that drives
+//! have in addition are in `stream::vital`.
 
 use hakaru_wire::scsi::Lun;
 use hakaru_wire::scsi::{
@@ -8,6 +9,7 @@ use hakaru_wire::scsi::{
 };
 
 use super::info::{C, CommandInfo, Direction, Ports, Request, Sanitizing, X};
+use super::stream::vital;
 use crate::context::Device;
 use crate::limits;
 use crate::outcome::Outcome;
@@ -68,7 +70,7 @@ const PAGES: [u8; 7] = [
     page::LOGICAL_BLOCK_PROVISIONING,
 ];
 
-/// Supported VPD pages of drives and changers of a tape library.
+/// Number of these that drives and changers of a tape library have, too.
 const TAPE_PAGES: usize = 3;
 
 /// TPGS: implicit asymmetric logical unit access. No command changes the state of port groups.
@@ -92,7 +94,12 @@ pub(super) fn inquiry(
     };
     let device_type = type_of(device, lu);
     if device_type != DeviceType::Disk && !PAGES[..TAPE_PAGES].contains(&code) {
-        return Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense());
+        let drive = device.units.get(lu);
+        let drive = drive.filter(|_| device_type == DeviceType::Tape);
+        return match drive.and_then(|unit| vital::page(code, &serial_number(unit))) {
+            Some(data) => device.answer(&data, allocation_length.into()),
+            None => Outcome::check(CdbError::InvalidField { byte: 2, bit: None }.sense()),
+        };
     }
     if code == page::THIRD_PARTY_COPY {
         return device.answer(&limits::COPY.emit_page(), allocation_length.into());
@@ -187,11 +194,11 @@ fn standard(qualifier: PeripheralQualifier, device_type: u8) -> Inquiry {
 
 fn vital_product_data(device: &Device<'_>, unit: &LogicalUnit, code: u8) -> Option<Vpd> {
     Some(match code {
-        page::SUPPORTED_PAGES => {
-            let disk = unit.description.kind.device_type() == DeviceType::Disk;
-            let count = if disk { PAGES.len() } else { TAPE_PAGES };
-            Vpd::SupportedPages(PAGES[..count].to_vec())
-        }
+        page::SUPPORTED_PAGES => Vpd::SupportedPages(match unit.description.kind.device_type() {
+            DeviceType::Disk => PAGES.to_vec(),
+            DeviceType::Changer => PAGES[..TAPE_PAGES].to_vec(),
+            DeviceType::Tape => [&PAGES[..TAPE_PAGES], &vital::PAGES].concat(),
+        }),
         page::UNIT_SERIAL_NUMBER => Vpd::UnitSerialNumber(serial_number(unit)),
         page::DEVICE_IDENTIFICATION => Vpd::DeviceIdentification(designators(device, unit)),
         page::BLOCK_LIMITS => Vpd::BlockLimits(block_limits(device, unit)),

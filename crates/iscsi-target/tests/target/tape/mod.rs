@@ -7,6 +7,7 @@ mod log;
 mod modes;
 mod refused;
 mod times;
+mod vital;
 
 use crate::pair::{Answer, Initiator, Pair, config, pattern};
 use hakaru_iscsi_target::{LuDescription, TapeLibrary, TargetConfig};

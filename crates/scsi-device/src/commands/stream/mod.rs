@@ -16,3 +16,4 @@ pub(super) mod mode;
 mod mode_pages;
 pub(super) mod position;
 pub(super) mod transfer;
+pub(super) mod vital;
