@@ -62,6 +62,18 @@ pub fn order(
     pair: &mut Pair,
     action: ReserveOut,
     kind: u8,
+    keys: (u64, u64),
+) -> Answer {
+    order_on(0, initiator, pair, action, kind, keys)
+}
+
+/// Executes PERSISTENT RESERVE OUT on an LU with a key and a service action key.
+pub fn order_on(
+    lun: u8,
+    initiator: &mut Initiator,
+    pair: &mut Pair,
+    action: ReserveOut,
+    kind: u8,
     (key, service_action_key): (u64, u64),
 ) -> Answer {
     let list = ReserveOutParameters {
@@ -70,7 +82,7 @@ pub fn order(
         ..ReserveOutParameters::default()
     };
     let cdb = reserve_out(action, kind, 24);
-    with_list(initiator, pair, 0, cdb, &list.emit())
+    with_list(initiator, pair, lun, cdb, &list.emit())
 }
 
 /// Returns the unit attention conditions of an LU in the order in which they are reported.

@@ -321,6 +321,12 @@ impl Answer {
                     let response = ScsiResponse::parse(&pdu.bhs).unwrap();
                     (answer.status, answer.residual) = (response.status, response.residual);
                     answer.sense = Sense::parse_response_data(&pdu.data);
+                    if let Some(sense) = answer.sense {
+                        // Every byte is in one of the parsed fields.
+                        let fixed = sense.emit_response_data().to_vec();
+                        let descriptor = sense.emit_descriptor_response_data();
+                        assert!([fixed, descriptor].contains(&pdu.data), "{sense:?} {pdu:?}");
+                    }
                 }
                 other => panic!("{other:?} is not an answer to a command: {pdu:?}"),
             }

@@ -8,23 +8,24 @@ use hakaru_tape::{Header, Medium, Recovered, index_of, recover};
 
 use super::*;
 
-/// A library of one cartridge, which is kept.
-fn with_kept_cartridge() -> (TargetConfig, Header) {
-    let header = Header {
+fn header() -> Header {
+    Header {
         area_bytes: 64 << 10,
         ..Header::new("HAK001L5".to_owned(), false, CAPACITY)
-    };
-    let mut bytes = vec![0; header.data_bytes() as usize];
-    place(&header, &mut bytes);
+    }
+}
+
+/// A library of one cartridge, which is on a store with these bytes.
+fn with_kept_cartridge(bytes: &[u8]) -> TargetConfig {
     let mut config = with_library(false);
     for lu in &mut config.lus {
         if let hakaru_iscsi_target::DeviceKind::Changer(library) = &mut lu.kind {
             library.library.cartridges.truncate(1);
-            library.library.cartridges[0].recovered = Some(Arc::new(read(&bytes)));
+            library.library.cartridges[0].recovered = Some(Arc::new(read(bytes)));
             lu.size_bytes = library.library.store_bytes();
         }
     }
-    (config, header)
+    config
 }
 
 /// Writes an empty cartridge.
@@ -42,14 +43,26 @@ fn read(bytes: &[u8]) -> Recovered {
     .expect("a sound cartridge")
 }
 
-fn scene() -> Scene {
-    let (config, header) = with_kept_cartridge();
-    let mut scene = Scene::empty(config, &[]);
+/// A session with a library that keeps its only cartridge, which is in the first drive.
+pub(super) fn scene() -> Scene {
+    let header = header();
+    let mut bytes = vec![0; header.data_bytes() as usize];
+    place(&header, &mut bytes);
+    let mut scene = Scene::empty(with_kept_cartridge(&bytes), &[]);
     place(&header, scene.pair.lus.get_mut(&CHANGER).unwrap());
     scene.move_medium(SLOT, DRIVE).good();
     let attention = scene.run(DRIVES[0], Cdb::TestUnitReady, 0);
     assert_eq!(attention.sense(), Sense::MEDIUM_MAY_HAVE_CHANGED);
     scene
+}
+
+/// A session with the same library after the array has lost its power.
+pub(super) fn after_power_cut(scene: &Scene) -> Scene {
+    let bytes = scene.pair.lus[&CHANGER].clone();
+    let mut pair = Pair::with(with_kept_cartridge(&bytes));
+    pair.lus.insert(CHANGER, bytes);
+    let initiator = pair.log_in(&[]);
+    Scene { pair, initiator }
 }
 
 /// Number of objects that a crash of the array now would leave.

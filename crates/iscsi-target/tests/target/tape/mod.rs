@@ -1,5 +1,6 @@
 //! A tape library behind the target: drives and a changer, with their data on the changer's LU.
 
+mod conditions;
 mod data;
 mod durable;
 mod library;
