@@ -149,6 +149,7 @@ impl Mount {
                     element_type: 0,
                     start: 0,
                     count: u16::MAX,
+                    current_data: false,
                     device_identifiers: false,
                     allocation_length: ELEMENTS_BYTES,
                 },

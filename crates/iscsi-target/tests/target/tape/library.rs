@@ -32,6 +32,7 @@ fn status(start: u16, count: u16, element_type: u8, device_identifiers: bool) ->
         element_type,
         start,
         count,
+        current_data: false,
         device_identifiers,
         allocation_length: 4096,
     }

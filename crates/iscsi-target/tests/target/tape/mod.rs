@@ -7,6 +7,7 @@ mod library;
 mod log;
 mod modes;
 mod refused;
+mod reserved;
 mod times;
 mod vital;
 

@@ -12,8 +12,18 @@ use crate::reservations::Need;
 /// The commands of this family.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[CommandInfo] = &[
-    CommandInfo::new(&[0xb8, 0x1f, X, X, X, X, 0x01, X, X, X, 0, C], Direction::In, execute).harmless(Need::Nothing).ports(Ports::Standby),
+    CommandInfo::new(&[0xb8, 0x1f, X, X, X, X, 0x03, X, X, X, 0, C], Direction::In, execute).harmless(Need::Nothing).reserved_by_field(status_need).ports(Ports::Standby),
 ];
+
+/// Returns the access that the command needs: none if it may cause no motion (CURDATA).
+fn status_need(cdb: &Cdb) -> Need {
+    match cdb {
+        Cdb::Changer(ChangerCommand::ReadElementStatus {
+            current_data: true, ..
+        }) => Need::Nothing,
+        _ => Need::Write,
+    }
+}
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
     match request.cdb {
@@ -24,6 +34,7 @@ fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {
             count,
             device_identifiers,
             allocation_length,
+            ..
         }) => {
             let form = Form {
                 volume_tags,

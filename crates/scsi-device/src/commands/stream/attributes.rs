@@ -14,9 +14,9 @@ use crate::reservations::Need;
 /// The commands of this family.
 #[rustfmt::skip]
 pub(crate) const ROWS: &[CommandInfo] = &[
-    CommandInfo::new(&[0x8c, 0x00, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x00).harmless(Need::Nothing),
-    CommandInfo::new(&[0x8c, 0x01, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x01).harmless(Need::Nothing),
-    CommandInfo::new(&[0x8c, 0x05, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x05).harmless(Need::Nothing),
+    CommandInfo::new(&[0x8c, 0x00, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x00).harmless(Need::Read),
+    CommandInfo::new(&[0x8c, 0x01, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x01).harmless(Need::Read),
+    CommandInfo::new(&[0x8c, 0x05, 0, 0, 0, X, 0, X, X, X, X, X, X, X, 0, C], Direction::In, execute).action(0x05).harmless(Need::Read),
 ];
 
 fn execute(device: &mut Device<'_>, request: &Request) -> Outcome {

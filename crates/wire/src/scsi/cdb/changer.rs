@@ -48,6 +48,8 @@ pub enum ChangerCommand {
         start: u16,
         /// Largest number of elements to report.
         count: u16,
+        /// CURDATA: what is known, without a motion.
+        current_data: bool,
         /// DVCID: with the identifiers of drives.
         device_identifiers: bool,
         /// Maximum length of the answer, bytes, 24 bits.
@@ -86,6 +88,7 @@ impl ChangerCommand {
                 element_type: cdb[1] & 0x0f,
                 start: u16_at(cdb, 2),
                 count: u16_at(cdb, 4),
+                current_data: cdb[6] & 2 != 0,
                 device_identifiers: cdb[6] & 1 != 0,
                 allocation_length: u24_at(cdb, 7),
             },
@@ -128,6 +131,7 @@ impl ChangerCommand {
                 element_type,
                 start,
                 count,
+                current_data,
                 device_identifiers,
                 allocation_length,
             } => {
@@ -135,7 +139,7 @@ impl ChangerCommand {
                 out[..2].copy_from_slice(&[opcode::READ_ELEMENT_STATUS, flags]);
                 put_u16(out, 2, start);
                 put_u16(out, 4, count);
-                out[6] = device_identifiers.into();
+                out[6] = u8::from(current_data) << 1 | u8::from(device_identifiers);
                 put_u24(out, 7, allocation_length);
             }
         }

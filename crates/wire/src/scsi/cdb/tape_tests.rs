@@ -103,14 +103,15 @@ fn changer() -> impl Strategy<Value = ChangerCommand> {
                 destination,
             }
         }),
-        (any::<(bool, bool, u16, u16)>(), 0_u8..5, 0_u32..1 << 24).prop_map(
-            |((volume_tags, device_identifiers, start, count), element_type, allocation_length)| {
+        (any::<([bool; 3], u16, u16)>(), 0_u8..5, 0_u32..1 << 24).prop_map(
+            |((flags, start, count), element_type, allocation_length)| {
                 ChangerCommand::ReadElementStatus {
-                    volume_tags,
+                    volume_tags: flags[0],
                     element_type,
                     start,
                     count,
-                    device_identifiers,
+                    current_data: flags[1],
+                    device_identifiers: flags[2],
                     allocation_length,
                 }
             }
@@ -159,10 +160,11 @@ fn read_element_status_is_laid_out_as_in_smc() {
         element_type: 4,
         start: 0x0102,
         count: 3,
+        current_data: true,
         device_identifiers: true,
         allocation_length: 0x0004_0506,
     });
-    assert_eq!(cdb.emit()[..12], [0xb8, 0x14, 1, 2, 0, 3, 1, 4, 5, 6, 0, 0]);
+    assert_eq!(cdb.emit()[..12], [0xb8, 0x14, 1, 2, 0, 3, 3, 4, 5, 6, 0, 0]);
 }
 
 #[test]
