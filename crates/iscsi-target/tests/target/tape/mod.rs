@@ -6,6 +6,7 @@ mod durable;
 mod library;
 mod log;
 mod modes;
+mod position;
 mod refused;
 mod reserved;
 mod times;
