@@ -3,7 +3,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `parameters` | the properties of a drive, and presets with their sources |
+//! | `parameters` | the properties of a drive, and presets |
 //! | `geometry` | the place of a byte on the tape, and the way between two places |
 //! | `stream` | buffer and tape while data flows |
 //! | `drive` | all motions of a drive |

@@ -60,19 +60,8 @@ const RECORDED: f64 = 0.89;
 impl Parameters {
     /// Returns the properties of a generation.
     ///
-    /// | figure | LTO-3 | LTO-4 | LTO-5 | LTO-6 | source |
-    /// |---|---|---|---|---|---|
-    /// | native rate, MB/s | 80 | 120 | 140 | 160 | IBM, TS4500 and TS2900 performance tables |
-    /// | lowest rate, MB/s | 27 | 40 | 47 | 54 | LTO-3: HP, Ultrium 3 technical reference, volume 4; others **not verified** |
-    /// | buffer, MB | 64 | 128 | 256 | 512 | LTO-3: the same; others **not verified** |
-    /// | initiator, MB/s | 120 | 240 | 280 | 400 | LTO-3: the same (compressor); others: IBM, sustained rates with compression |
-    /// | load, s | 12 | 12 | 12 | 12 | LTO-5 and 6: IBM, nominal load to ready; others **not verified** |
-    /// | unload, s | 17 | 17 | 17 | 17 | as load |
-    /// | length, m | 680 | 820 | 846 | 846 | **not verified** |
-    /// | wraps | 44 | 56 | 80 | 136 | LTO-5: 18 GB per wrap, mt-st issue 10; others **not verified** |
-    /// | positioning, m/s | 7 | 7 | 7 | 7 | LTO-3: HP, rewind speed; others **not verified** |
-    /// | backhitch, s | 3 | 3 | 3 | 3 | **not verified** |
-    /// | settling, s | 2 | 2 | 2 | 2 | **not verified** |
+    /// `docs/reference/array.md` lists each figure with its source, or as not verified.
+    /// `tests/presets.rs` compares the list.
     #[must_use]
     pub fn of(generation: Generation) -> Parameters {
         let (rate_max, rate_min, buffer, host, wraps) = match generation {
